@@ -1,0 +1,312 @@
+"""Arrival: what becomes of an item when it is added. One gate for every way in.
+
+The table it keeps (lane taken; *kin* means same agent key and same policy):
+
+==========  ==================  ===========================================================
+policy      owner is            the arrival
+==========  ==================  ===========================================================
+queue       anyone              is deferred
+coalesce    (kin anywhere)      becomes a message of the unfinished kin item
+coalesce    someone else        is deferred
+supersede   kin, not started    replaces the owner
+supersede   kin, running        asks the owner to stop, waits first in line
+supersede   someone else        is deferred; waiting kin is replaced
+latest      kin, not started    replaces the owner
+latest      kin, running        is deferred; waiting kin is replaced
+reject      anyone              is refused and leaves no row
+==========  ==================  ===========================================================
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from interlock.core.commands import Arrival, Arrive
+from interlock.core.ending import expire
+from interlock.core.lanes import ask_to_stop, promote, supersede, wake
+from interlock.core.ledger import Ledger
+from interlock.core.model import (
+    UNPOSITIONED,
+    EventKind,
+    Item,
+    ItemId,
+    Mode,
+    NewItem,
+    NewMessage,
+    Policy,
+    Reason,
+    Spec,
+    State,
+    Verdict,
+    mode_for,
+)
+from interlock.core.names import agent_key
+from interlock.core.states import ItemStatus
+from interlock.core.timing import sort_key
+
+
+def arrive(ledger: Ledger, command: Arrive) -> Arrival:
+    """Decide on one arrival."""
+    new = command.item
+    first = _seen_before(ledger, command)
+    if first is not None:
+        ledger.event(
+            EventKind.ITEM_DUPLICATE,
+            ledger.items.get(first),
+            Reason.DEDUPE_KEY,
+            dedupe_key=new.dedupe_key,
+            title=new.title,
+        )
+        return Arrival(verdict=Verdict.DUPLICATE, reason=Reason.DEDUPE_KEY, item=first, arrived=None)
+    if new.lane is None:
+        return _enter(ledger, command, lane=None)
+    match mode_for(ledger.snapshot.modes, new.project, new.lane):
+        case Mode.OFF:
+            return _enter(ledger, command, lane=None)
+        case Mode.OBSERVE:
+            return _observe(ledger, command, new.lane)
+        case Mode.ENFORCE:
+            return _enter(ledger, command, new.lane)
+        case other:
+            assert_never(other)
+
+
+def _seen_before(ledger: Ledger, command: Arrive) -> ItemId | None:
+    key = command.item.dedupe_key
+    if key is None:
+        return None
+    first = ledger.snapshot.seen_keys.get((command.item.project, key))
+    if first is not None:
+        return first
+    return ledger.remember_key(command.item.project, key, command.id)
+
+
+def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
+    new = command.item
+    if new.run_at_us is not None and new.run_at_us > ledger.now_us:
+        state = State(status=ItemStatus.WAITING, due_us=new.run_at_us, reason=Reason.SCHEDULED)
+        return _added(ledger, command, lane, state, Verdict.QUEUED)
+    if lane is None:
+        state = State(status=ItemStatus.PENDING, reason=Reason.NO_LANE)
+        return _added(ledger, command, lane, state, Verdict.ADMITTED)
+    _repair(ledger, lane)
+    owner = ledger.owner(lane)
+    kin = ledger.kin(lane, agent_key(new.agent), new.policy)
+    match new.policy:
+        case Policy.QUEUE:
+            return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
+        case Policy.COALESCE:
+            if kin:
+                return _coalesce(ledger, command, lane, _absorber(kin))
+            return _queue(ledger, command, lane, owner, Reason.DEFERRED)
+        case Policy.SUPERSEDE | Policy.LATEST:
+            if new.from_bot:  # the own bot's events never cancel or supersede
+                return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
+            return _replace(ledger, command, lane, owner, kin)
+        case Policy.REJECT:
+            if owner is not None:
+                return _reject(ledger, command, lane, owner)
+            return _queue(ledger, command, lane, owner, Reason.LANE_FREE)
+        case other:
+            assert_never(other)
+
+
+def _repair(ledger: Ledger, lane: str) -> None:
+    """Mend what the arrival touches: an owner past its deadline, a line without an owner."""
+    owner = ledger.owner(lane)
+    if owner is not None:
+        expire(ledger, owner)
+    promote(ledger, lane, None)
+
+
+def _queue(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, reason: Reason) -> Arrival:
+    if owner is None:
+        state = State(status=ItemStatus.PENDING, reason=Reason.LANE_FREE)
+        return _added(ledger, command, lane, state, Verdict.ADMITTED)
+    state = State(status=ItemStatus.DEFERRED, reason=reason)
+    return _added(ledger, command, lane, state, Verdict.QUEUED, owner)
+
+
+def _absorber(kin: list[Item]) -> Item:
+    """Parked retry, then pending, then deferred, then running; the oldest of a kind."""
+    ranks = {ItemStatus.PENDING: 1, ItemStatus.DEFERRED: 2, ItemStatus.IN_PROGRESS: 3}
+    return min(kin, key=lambda i: 0 if i.parked else ranks[i.status])
+
+
+def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arrival:
+    new = command.item
+    state = State(
+        status=ItemStatus.COALESCED,
+        absorbed_by=absorber.id,
+        ended_us=ledger.now_us,
+        reason=Reason.SAME_NAME,
+    )
+    arrived = ledger.bear(_spec(ledger, command, lane), state, new.payload)
+    _append(ledger, absorber, command, new.message if new.message is not None else new.title)
+    ledger.event(
+        EventKind.ITEM_COALESCED,
+        arrived,
+        Reason.SAME_NAME,
+        run=absorber.state.run,
+        into_item=absorber.id,
+        verdict=Verdict.COALESCED,
+    )
+    if not new.from_bot:
+        wake(ledger, ledger.items[absorber.id])
+    absorber = ledger.items[absorber.id]
+    return Arrival(
+        verdict=Verdict.COALESCED,
+        reason=Reason.SAME_NAME,
+        item=absorber.id,
+        arrived=arrived.id,
+        holder=ledger.owner(lane),
+    )
+
+
+def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
+    """supersede and latest: kin that has not started gives way; only supersede stops a running one."""
+    running = owner if owner in kin and owner.status is ItemStatus.IN_PROGRESS else None
+    waiting = [k for k in kin if k.status is not ItemStatus.IN_PROGRESS]
+    takes_lane = owner is None or owner in waiting
+    stops = running is not None and command.item.policy is Policy.SUPERSEDE
+    verdict = Verdict.SUPERSEDING if waiting or stops else Verdict.QUEUED
+    if takes_lane:
+        verdict = Verdict.SUPERSEDING if waiting else Verdict.ADMITTED
+        state = State(status=ItemStatus.PENDING, reason=Reason.LANE_FREE)
+    else:
+        state = State(status=ItemStatus.DEFERRED, front=stops, reason=Reason.LANE_QUEUED)
+    spec = _spec(ledger, command, lane)
+    newcomer = ledger.bear(spec, state, command.item.payload)
+    for old in waiting:
+        supersede(ledger, old, ledger.items[newcomer.id])
+    if stops and running is not None:
+        ask_to_stop(ledger, running, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL, newcomer)
+    return _announce(ledger, command, ledger.items[newcomer.id], verdict, None if takes_lane else owner)
+
+
+def _reject(ledger: Ledger, command: Arrive, lane: str, owner: Item) -> Arrival:
+    new = command.item
+    if new.dedupe_key is not None:
+        ledger.forget_key(new.project, new.dedupe_key)
+    ledger.event(
+        EventKind.ITEM_REJECTED,
+        None,
+        Reason.LANE_HELD,
+        lane=lane,
+        agent=agent_key(new.agent),
+        run=owner.state.run,
+        title=new.title,
+        holder_item=owner.id,
+    )
+    return Arrival(verdict=Verdict.REJECTED, reason=Reason.LANE_HELD, item=None, arrived=None, holder=owner)
+
+
+def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
+    """Hold nothing back, but record what enforcing would have done."""
+    new = command.item
+    owner = ledger.owner(lane)
+    same = owner is not None and owner.kin == (agent_key(new.agent), new.policy)
+    if owner is None:
+        would = Reason.WOULD_ADMIT
+    elif new.policy is Policy.REJECT:
+        would = Reason.WOULD_REJECT
+    elif same and new.policy is Policy.COALESCE:
+        would = Reason.WOULD_COALESCE
+    elif same and new.policy in (Policy.SUPERSEDE, Policy.LATEST):
+        would = Reason.WOULD_SUPERSEDE
+    else:
+        would = Reason.WOULD_QUEUE
+    scheduled = new.run_at_us is not None and new.run_at_us > ledger.now_us
+    state = State(
+        status=ItemStatus.WAITING if scheduled else ItemStatus.PENDING,
+        due_us=new.run_at_us if scheduled else None,
+        reason=would,
+    )
+    item = ledger.bear(_spec(ledger, command, None, observed=lane), state, new.payload)
+    return _announce(ledger, command, item, Verdict.OBSERVED, owner, EventKind.ITEM_OBSERVED)
+
+
+def _added(
+    ledger: Ledger,
+    command: Arrive,
+    lane: str | None,
+    state: State,
+    verdict: Verdict,
+    owner: Item | None = None,
+) -> Arrival:
+    item = ledger.bear(_spec(ledger, command, lane), state, command.item.payload)
+    return _announce(ledger, command, item, verdict, owner)
+
+
+def _announce(
+    ledger: Ledger,
+    command: Arrive,
+    item: Item,
+    verdict: Verdict,
+    owner: Item | None,
+    kind: EventKind = EventKind.ITEM_ADDED,
+) -> Arrival:
+    if command.item.message is not None:
+        _append(ledger, item, command, command.item.message)
+    ledger.event(
+        kind,
+        item,
+        item.state.reason,
+        verdict=verdict,
+        status=item.status,
+        priority=item.spec.priority,
+        holder_item=owner.id if owner else None,
+        holder_run=owner.state.run if owner else None,
+    )
+    position = None
+    if item.status is ItemStatus.DEFERRED:
+        position = ledger.place_in_line(item)
+    return Arrival(
+        verdict=verdict,
+        reason=item.state.reason,
+        item=item.id,
+        arrived=item.id,
+        holder=owner,
+        position=position,
+    )
+
+
+def _append(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
+    target = ledger.items[target.id]
+    n = target.state.message_count + 1
+    ledger.out.messages.append(
+        NewMessage(
+            item=target.id,
+            n=n,
+            ticket=command.ticket,
+            text=text,
+            author=command.item.author,
+            origin=command.id,
+            at_us=ledger.now_us,
+        )
+    )
+    ledger.change(target, message_count=n)
+
+
+def _spec(ledger: Ledger, command: Arrive, lane: str | None, observed: str | None = None) -> Spec:
+    new: NewItem = command.item
+    return Spec(
+        id=command.id,
+        project=new.project,
+        type=new.type,
+        title=new.title,
+        agent_key=agent_key(new.agent),
+        policy=new.policy,
+        priority=new.priority,
+        position=UNPOSITIONED if new.position is None else new.position,
+        ticket=command.ticket,
+        sort_key=sort_key(new.priority, command.ticket, ledger.now_us, ledger.timing.ageing_step_s),
+        lane=lane,
+        observed_lane=observed,
+        labels=new.labels,
+        lease_s=new.lease_s,
+        timeout_s=new.timeout_s,
+        max_attempts=new.max_attempts,
+        retry_lane=new.retry_lane,
+        created_us=ledger.now_us,
+    )

@@ -1,0 +1,140 @@
+"""What can be asked of the rules, and what they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from interlock.core.errors import Refusal
+from interlock.core.model import Item, ItemId, NewItem, RunId, Verdict
+from interlock.core.states import RunStatus
+
+
+class Outcome(StrEnum):
+    """How a run says it ended."""
+
+    DONE = "done"
+    FAIL = "fail"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrive:
+    """An item arrives. Its id and ticket were taken before the transaction began."""
+
+    item: NewItem
+    id: ItemId
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """A run reports its end."""
+
+    run: RunId
+    item: ItemId
+    outcome: Outcome
+    seen: int = 0
+    result: str | None = None
+    error: str | None = None
+    retry: bool = True
+    jitter: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expire:
+    """A deadline may have passed: of a run, of a back-off, of a schedule."""
+
+    item: ItemId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """An operator wants an item ended. `force` revokes a running lease at once."""
+
+    item: ItemId
+    why: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeBack:
+    """An operator takes the lease from a run and offers the item again."""
+
+    item: ItemId
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """An operator gives a failed or cancelled item another attempt, or ends its back-off."""
+
+    item: ItemId
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """A message for an item. A person's message wakes an item in back-off, a bot's does not."""
+
+    item: ItemId
+    ticket: int
+    text: str
+    author: str = ""
+    from_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A lane may have lost its owner: if it is free and has a line, promote the first."""
+
+    lane: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overtake:
+    """Another agent's claim wants the lane of an owner that cannot start."""
+
+    item: ItemId
+    owner: ItemId
+
+
+Command = Arrive | Finish | Expire | Cancel | TakeBack | Retry | Tell | Repair | Overtake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """The answer to `Arrive`."""
+
+    verdict: Verdict
+    reason: str
+    #: The item that carries the input on: the new one, its absorber, or the first of a dedupe key.
+    item: ItemId | None
+    #: The row of this arrival itself, where it has one.
+    arrived: ItemId | None
+    holder: Item | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The answer to `Finish`: how the run ended, or why the report was refused."""
+
+    run: RunId
+    item: ItemId
+    status: RunStatus | None
+    refusal: Refusal | None = None
+    promoted: tuple[ItemId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The answer to the operator's commands and to the sweeper: whether anything changed."""
+
+    item: ItemId | None
+    changed: bool
+    refusal: str = ""
+    promoted: tuple[ItemId, ...] = ()
+    #: Where a message went instead, when its item had been absorbed.
+    forward_to: ItemId | None = None
+    n: int = 0

@@ -1,0 +1,275 @@
+"""Endings: what becomes of an item when its run ends, whatever way it ended. One finish for all.
+
+A run's report is accepted iff the item's current run *is* that run. Everything else a late writer
+may say is refused and counted.
+
+=============  ==========================  ===================================================
+the run        under a cancel request      otherwise
+=============  ==========================  ===================================================
+succeeded      completed                   completed
+failed         superseded / cancelled      parked in back-off, or failed after the last attempt
+released       superseded / cancelled      pending; the third in a row is parked
+lost           superseded / cancelled      pending again with its lane, or failed
+timed out      superseded / cancelled      pending again with its lane, or failed
+cancelled      superseded / cancelled      (cannot be)
+=============  ==========================  ===================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from interlock.core.commands import Ended, Finish, Outcome
+from interlock.core.errors import LeaseLost, Refusal
+from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
+from interlock.core.ledger import Ledger
+from interlock.core.model import EventKind, Item, ItemId, Reason, RetryLane, RunRecord, State
+from interlock.core.names import TITLE_MAX_CHARS
+from interlock.core.states import ItemStatus, RunStatus, check_run_move
+from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, back_off_s, sort_key, to_us
+
+_STATUS_OF = {
+    Outcome.DONE: RunStatus.SUCCEEDED,
+    Outcome.FAIL: RunStatus.FAILED,
+    Outcome.RELEASE: RunStatus.RELEASED,
+}
+
+
+def finish(ledger: Ledger, command: Finish) -> Ended:
+    """A run reports its end; refused unless it is still the item's current run."""
+    item = ledger.items.get(command.item)
+    if item is None or item.state.run != command.run:
+        refusal = refuse(ledger, command, item)
+        return Ended(run=command.run, item=command.item, status=None, refusal=refusal)
+    status = _STATUS_OF[command.outcome]
+    if status is RunStatus.RELEASED and item.state.cancel_into is not None:
+        status = RunStatus.CANCELLED
+    promoted = end_run(ledger, item, status, Reason.REPORTED, command)
+    return Ended(run=command.run, item=command.item, status=status, promoted=promoted)
+
+
+def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Refusal:
+    """Count a late write and say what happened since."""
+    ended = ledger.snapshot.ended_runs.get(command.run)
+    ledger.event(EventKind.RUN_REFUSED, item, Reason.LEASE_LOST, run=command.run, wanted=command.outcome)
+    return explain_loss(command.run, ended, item)
+
+
+def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusal:
+    """Why a run may not write any more, and what to do."""
+    if ended is None:
+        how = "no longer owns its item"
+    else:
+        agent = f" of {ended.agent}" if ended.agent else ""
+        how = f"{agent.strip()} ended as {ended.status} ({ended.reason})".strip()
+    now = ""
+    if item is not None:
+        now = f" Item {item.id} is {item.status}"
+        now += f" with run {item.state.run} of {item.state.run_agent}." if item.state.run else "."
+    return Refusal(
+        code=LeaseLost.code,
+        sentence=f"Run {run} {how}; the write was refused.{now}",
+        hint="Stop working on it and discard the result; `interlock next` gives you the next item.",
+    )
+
+
+def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
+    """End a run whose deadline has passed, or bring back an item whose time has come."""
+    state = item.state
+    if state.due_us is None or state.due_us > ledger.now_us:
+        return ()
+    if item.status is not ItemStatus.IN_PROGRESS:
+        reenter(ledger, item, Reason.DUE)
+        return ()
+    assert state.run_started_us is not None and state.lease_until_us is not None
+    timeout_s = item.spec.timeout_s
+    if state.revoke_us is not None and state.revoke_us <= ledger.now_us:
+        return end_run(ledger, item, RunStatus.CANCELLED, Reason.CANCEL_GRACE_OVER)
+    if timeout_s is not None and state.run_started_us + to_us(timeout_s) <= ledger.now_us:
+        return end_run(ledger, item, RunStatus.TIMED_OUT, Reason.RUN_TIMEOUT)
+    return end_run(ledger, item, RunStatus.LOST, Reason.LEASE_EXPIRED)
+
+
+def end_run(
+    ledger: Ledger, item: Item, status: RunStatus, reason: Reason | str, report: Finish | None = None
+) -> tuple[ItemId, ...]:
+    """End the item's run, settle the item, and hand its lane on in the same transaction."""
+    state = item.state
+    assert state.run is not None and state.run_agent is not None and state.run_started_us is not None
+    check_run_move(state.run, RunStatus.RUNNING, status)
+    ledger.out.runs.append(
+        RunRecord(
+            run=state.run,
+            item=item.id,
+            attempt=state.attempt,
+            agent=state.run_agent,
+            worker=state.run_worker,
+            started_us=state.run_started_us,
+            ended_us=ledger.now_us,
+            status=status,
+            reason=str(reason),
+            result=report.result if report else None,
+            error=report.error if report else None,
+        )
+    )
+    after = _next_state(ledger, item, status, reason, report)
+    item = ledger.settle(item, after)
+    ledger.event(
+        EventKind.RUN_ENDED,
+        item,
+        reason,
+        run=state.run,
+        agent=state.run_agent,
+        run_status=status,
+        item_status=item.status,
+        attempt=state.attempt,
+    )
+    _log_settling(ledger, item)
+    if item.terminal:
+        _settle_messages(ledger, item, state, report)
+    lane = item.spec.lane or item.spec.observed_lane
+    if lane is None or item.active:
+        return ()
+    return promote(ledger, lane, state.run)
+
+
+def _next_state(
+    ledger: Ledger, item: Item, status: RunStatus, reason: Reason | str, report: Finish | None
+) -> State:
+    before = item.state
+    exhausted = before.attempt >= item.spec.max_attempts
+    no_retry = report is not None and not report.retry
+    if status is RunStatus.SUCCEEDED:
+        return _over(ledger, before, ItemStatus.COMPLETED, reason)
+    if before.cancel_into is not None:
+        return _over(ledger, before, before.cancel_into, before.cancel_why or reason)
+    match status:
+        case RunStatus.CANCELLED:
+            return _over(ledger, before, ItemStatus.CANCELLED, reason)
+        case RunStatus.LOST | RunStatus.TIMED_OUT:
+            if exhausted:
+                return _over(ledger, before, ItemStatus.FAILED, Reason.ATTEMPTS_EXHAUSTED)
+            return _again(before, reason)
+        case RunStatus.FAILED:
+            if exhausted or no_retry:
+                why = Reason.NO_RETRY if no_retry else Reason.ATTEMPTS_EXHAUSTED
+                return _over(ledger, before, ItemStatus.FAILED, why)
+            return _park(ledger, item, before, report, Reason.BACK_OFF)
+        case RunStatus.RELEASED:
+            newer = newest_replacement(ledger, item)
+            if newer is not None:
+                gone = _over(ledger, before, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL)
+                return replace(gone, absorbed_by=newer.id)
+            releases = before.releases + 1
+            returned = replace(before, attempt=before.attempt - 1)
+            if releases >= RELEASES_BEFORE_BACK_OFF:
+                return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)
+            return _again(returned, reason, releases)
+        case _:
+            raise AssertionError(f"a run cannot end {status}")
+
+
+def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | str) -> State:
+    return State(
+        status=status,
+        attempt=before.attempt,
+        message_count=before.message_count,
+        delivered=before.delivered,
+        seen=before.seen,
+        first_claimed_us=before.first_claimed_us,
+        absorbed_by=before.absorbed_by if status is ItemStatus.SUPERSEDED else None,
+        ended_us=ledger.now_us,
+        reason=str(reason),
+    )
+
+
+def _again(before: State, reason: Reason | str, releases: int = 0) -> State:
+    """Offered again at once, still the owner of its lane. The next attempt reads from the start."""
+    return State(
+        status=ItemStatus.PENDING,
+        attempt=before.attempt,
+        releases=releases,
+        message_count=before.message_count,
+        first_claimed_us=before.first_claimed_us,
+        reason=str(reason),
+    )
+
+
+def _park(
+    ledger: Ledger, item: Item, before: State, report: Finish | None, reason: Reason, releases: int = 0
+) -> State:
+    keep = item.spec.retry_lane is RetryLane.KEEP and item.spec.lane is not None
+    nth = max(before.attempt, releases - RELEASES_BEFORE_BACK_OFF + 1, 1)
+    pause_s = back_off_s(ledger.timing, nth, report.jitter if report else 0.5)
+    return replace(
+        _again(before, reason, releases),
+        status=ItemStatus.PENDING if keep else ItemStatus.WAITING,
+        due_us=ledger.now_us + to_us(pause_s),
+    )
+
+
+def _log_settling(ledger: Ledger, item: Item) -> None:
+    match item.status:
+        case ItemStatus.WAITING | ItemStatus.PENDING:
+            if item.state.due_us is not None:
+                ledger.event(EventKind.ITEM_PARKED, item, item.state.reason, until_us=item.state.due_us)
+        case ItemStatus.SUPERSEDED:
+            ledger.event(
+                EventKind.ITEM_SUPERSEDED, item, item.state.reason, by_item=item.state.absorbed_by
+            )
+        case ItemStatus.CANCELLED:
+            ledger.event(EventKind.ITEM_CANCELLED, item, item.state.reason)
+        case ItemStatus.COMPLETED | ItemStatus.FAILED:
+            pass  # the run's own line says it
+        case ItemStatus.DEFERRED | ItemStatus.IN_PROGRESS | ItemStatus.COALESCED:
+            raise AssertionError(f"an ended run cannot leave its item {item.status}")
+        case other:
+            assert_never(other)
+
+
+def _settle_messages(ledger: Ledger, item: Item, before: State, report: Finish | None) -> None:
+    """Nothing said to an item is lost with it.
+
+    A superseded item hands everything to its successor. Otherwise what the last run was given at its
+    claim counts as read, and what came later and was never read becomes a follow-up item.
+    """
+    if item.status is ItemStatus.SUPERSEDED:
+        newer = ledger.items.get(item.state.absorbed_by) if item.state.absorbed_by else None
+        if newer is not None and not newer.terminal:
+            carry_messages(ledger, item, newer)
+            return
+    mark = max(before.seen, before.delivered, report.seen if report else 0)
+    if before.message_count > mark:
+        _follow_up(ledger, item, mark)
+
+
+def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
+    unread = [(n, ticket) for n, ticket in ledger.snapshot.unread.get(item.id, ()) if n > mark]
+    unread += [(m.n, m.ticket) for m in ledger.out.messages if m.item == item.id and m.n > mark]
+    ticket = min(ticket for _, ticket in unread)
+    count = item.state.message_count - mark
+    spec = item.spec
+    title = spec.title if spec.title.startswith("Follow-up: ") else f"Follow-up: {spec.title}"
+    # It joins the line of its lane before anyone is promoted; `promote` then finds the lane free.
+    child = ledger.bear(
+        replace(
+            spec,
+            id=ledger.spare_id(),
+            title=title[:TITLE_MAX_CHARS],
+            ticket=ticket,
+            sort_key=sort_key(spec.priority, ticket, ledger.now_us, ledger.timing.ageing_step_s),
+            created_us=ledger.now_us,
+        ),
+        State(
+            status=ItemStatus.DEFERRED if spec.lane is not None else ItemStatus.PENDING,
+            message_count=count,
+            reason=Reason.UNREAD_MESSAGES,
+        ),
+    )
+    ledger.out.payload_copies.append((item.id, child.id))
+    ledger.move_messages(item.id, child.id, after=mark, shift=-mark)
+    ledger.change(ledger.items[item.id], message_count=mark)
+    ledger.event(
+        EventKind.ITEM_ADDED, child, Reason.UNREAD_MESSAGES, status=child.status, follows_item=item.id
+    )

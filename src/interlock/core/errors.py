@@ -1,0 +1,113 @@
+"""Errors a person or a program can cause: a stable code, one sentence, one hint.
+
+A refusal that is part of normal work (a lane is held, a lease was lost) is a *value*, see
+`Refusal`; it only becomes an exception at the edge where a caller asked for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line, the same on every command."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NO_WORK = 3
+    HELD = 4
+    LEASE_LOST = 5
+    STALE_REVISION = 6
+
+
+class InterlockError(Exception):
+    """Something Interlock could not do, said in one sentence with a hint."""
+
+    code = "error"
+    exit_code = Exit.ERROR
+
+    def __init__(self, sentence: str, hint: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.hint}".strip()
+
+
+class InvalidInput(InterlockError):
+    """The input breaks a stated rule; nothing was changed."""
+
+    code = "invalid_input"
+    exit_code = Exit.USAGE
+
+
+class TooLarge(InvalidInput):
+    """The input is over a stated limit; nothing was changed."""
+
+    code = "too_large"
+
+
+class NotFound(InterlockError):
+    """There is no such item, agent or run in this store."""
+
+    code = "not_found"
+
+
+class UnknownRun(InterlockError):
+    """The handle was never issued by this store."""
+
+    code = "unknown_run"
+
+
+class LeaseLost(InterlockError):
+    """The run no longer owns its item; what it wanted to write was refused."""
+
+    code = "lease_lost"
+    exit_code = Exit.LEASE_LOST
+
+
+class ItemEnded(InterlockError):
+    """The item has ended and cannot take this any more."""
+
+    code = "item_ended"
+
+
+class IllegalTransition(InterlockError):
+    """A state move that the transition tables do not allow: a defect, never a user's mistake."""
+
+    code = "illegal_transition"
+
+
+class StoreUnavailable(InterlockError):
+    """The database cannot be reached or written right now."""
+
+    code = "store_unavailable"
+
+
+class StoreBusy(InterlockError):
+    """Another writer held the database for longer than the busy timeout."""
+
+    code = "store_busy"
+
+
+class SchemaMismatch(InterlockError):
+    """The database was made by an older or a newer Interlock, or was changed by hand."""
+
+    code = "schema_mismatch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A write of a run that was not accepted, and why."""
+
+    code: str
+    sentence: str
+    hint: str
+
+    def error(self) -> InterlockError:
+        """The same refusal for callers that prefer exceptions."""
+        kind = UnknownRun if self.code == UnknownRun.code else LeaseLost
+        return kind(self.sentence, self.hint)

@@ -1,0 +1,127 @@
+"""Moves on a lane that arrivals and endings share: absorb, promote, re-enter, ask to stop."""
+
+from __future__ import annotations
+
+from interlock.core.ledger import Ledger
+from interlock.core.model import EventKind, Item, ItemId, NewMessage, Policy, Reason, RunId
+from interlock.core.states import ItemStatus
+from interlock.core.timing import to_us
+
+
+def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, ...]:
+    """Let the first of the line own a free lane. Called in the transaction that freed it."""
+    if ledger.owner(lane) is not None:
+        return ()
+    line = ledger.line(lane)
+    if not line:
+        return ()
+    item = ledger.change(
+        line[0], status=ItemStatus.PENDING, front=False, promoted_from=from_run, reason=Reason.PROMOTED
+    )
+    ledger.event(
+        EventKind.LANE_PROMOTED,
+        item,
+        Reason.PROMOTED,
+        run=from_run,
+        from_run=from_run,
+        to_item=item.id,
+        agent_key=item.spec.agent_key,
+    )
+    return (item.id,)
+
+
+def carry_messages(ledger: Ledger, source: Item, target: Item) -> None:
+    """Give everything `source` was told to `target`. An item that was told nothing gives its title,
+    so that the input travels in any case."""
+    count = source.state.message_count
+    held = target.state.message_count
+    if count:
+        ledger.move_messages(source.id, target.id, after=0, shift=held)
+        ledger.change(ledger.items[source.id], message_count=0, delivered=0, seen=0)
+    else:
+        count = 1
+        ledger.out.messages.append(
+            NewMessage(
+                item=target.id,
+                n=held + 1,
+                ticket=source.spec.ticket,
+                text=source.spec.title,
+                author="",
+                origin=source.id,
+                at_us=ledger.now_us,
+            )
+        )
+    ledger.change(ledger.items[target.id], message_count=held + count)
+
+
+def supersede(ledger: Ledger, old: Item, newer: Item) -> None:
+    """End an item that has no run any more in favour of a newer one; its messages go along."""
+    old = ledger.change(
+        old,
+        status=ItemStatus.SUPERSEDED,
+        due_us=None,
+        front=False,
+        absorbed_by=newer.id,
+        ended_us=ledger.now_us,
+        reason=Reason.NEWER_ARRIVAL,
+    )
+    ledger.event(EventKind.ITEM_SUPERSEDED, old, Reason.NEWER_ARRIVAL, by_item=newer.id)
+    carry_messages(ledger, old, newer)
+
+
+def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
+    """The newest unfinished item that replaces this one, if its policy lets itself be replaced."""
+    spec = item.spec
+    if spec.lane is None or spec.policy not in (Policy.SUPERSEDE, Policy.LATEST):
+        return None
+    newer = [k for k in ledger.kin(spec.lane, *item.kin) if k.spec.ticket > spec.ticket]
+    return newer[-1] if newer else None
+
+
+def reenter(ledger: Ledger, item: Item, reason: Reason) -> Item:
+    """Bring an item that waited (back-off, schedule, retry) back: always queued, with its old ticket."""
+    newer = newest_replacement(ledger, item)
+    if newer is not None:
+        supersede(ledger, item, newer)
+        return ledger.items[item.id]
+    lane = item.spec.lane
+    owner = ledger.owner(lane) if lane is not None else None
+    free = owner is None or owner.id == item.id
+    item = ledger.change(
+        item, status=ItemStatus.PENDING if free else ItemStatus.DEFERRED, due_us=None, reason=reason
+    )
+    ledger.event(EventKind.ITEM_REENTERED, item, reason, status=item.status)
+    return item
+
+
+def wake(ledger: Ledger, item: Item) -> None:
+    """End a back-off early because a person wrote."""
+    if item.parked:
+        reenter(ledger, item, Reason.WOKEN)
+
+
+def ask_to_stop(ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None) -> None:
+    """Request cancellation of a running item; it has the grace to end, then its lease is revoked.
+
+    A second request does not shorten or extend the grace of the first.
+    """
+    if item.state.cancel_into is None:
+        revoke_us = ledger.now_us + to_us(ledger.timing.cancel_grace_s)
+        assert item.state.due_us is not None
+        item = ledger.change(
+            item,
+            cancel_into=into,
+            cancel_why=why,
+            revoke_us=revoke_us,
+            due_us=min(item.state.due_us, revoke_us),
+        )
+        ledger.event(
+            EventKind.CANCEL_REQUESTED,
+            item,
+            why,
+            run=item.state.run,
+            by_item=newer.id if newer else None,
+            revoke_us=revoke_us,
+        )
+    if newer is not None and item.state.cancel_into is ItemStatus.SUPERSEDED:
+        ledger.change(item, absorbed_by=newer.id)

@@ -1,0 +1,266 @@
+"""What a transaction has loaded, and what the decisions made of it so far.
+
+A store fills a `Snapshot` under locks; the rules read and change a `Ledger` made from it; the store
+writes the `Decision`. Folding many commands over one ledger is what makes batches right: the second
+arrival on a lane sees the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from interlock.core.model import (
+    ABSORBING,
+    UNPOSITIONED,
+    Event,
+    EventKind,
+    Item,
+    ItemId,
+    ModeRule,
+    MoveMessages,
+    NewMessage,
+    Policy,
+    RunId,
+    RunRecord,
+    Spec,
+    State,
+)
+from interlock.core.states import BIRTHS, ItemStatus, check_item_move
+from interlock.core.timing import Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Rows that were locked and read for one transaction.
+
+    For every lane named, `items` holds its active items (observed ones too), the first of its line —
+    one more than there are commands on that lane — and its unfinished items of absorbing policies.
+    """
+
+    items: Mapping[ItemId, Item] = field(default_factory=dict)
+    #: For each lane, how many items are deferred and the explicit positions among them; filled only
+    #: for arrivals, to tell a newcomer its place.
+    lines: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    #: Number and ticket of messages that a run about to end may not have read.
+    unread: Mapping[ItemId, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    #: Dedupe keys seen before, with the first item.
+    seen_keys: Mapping[tuple[str, str], ItemId] = field(default_factory=dict)
+    #: Ended runs, for saying why a late write is refused.
+    ended_runs: Mapping[RunId, RunRecord] = field(default_factory=dict)
+    modes: tuple[ModeRule, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Decision:
+    """What one transaction writes, in the order in which it must be written."""
+
+    #: Items that leave the active states or keep theirs: written first, so that the unique index on
+    #: active lanes never sees two owners.
+    settled: list[Item] = field(default_factory=list)
+    born: list[Item] = field(default_factory=list)
+    #: Items that become active.
+    raised: list[Item] = field(default_factory=list)
+    payloads: list[tuple[ItemId, str]] = field(default_factory=list)
+    #: A follow-up works on what its parent worked on.
+    payload_copies: list[tuple[ItemId, ItemId]] = field(default_factory=list)
+    moves: list[MoveMessages] = field(default_factory=list)
+    messages: list[NewMessage] = field(default_factory=list)
+    runs: list[RunRecord] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    forgotten_keys: list[tuple[str, str]] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    #: Something may have become claimable: waiters should look.
+    wakes: bool = False
+
+
+class Ledger:
+    """The working view of one transaction. Pure: it only ever holds values."""
+
+    __slots__ = (
+        "_active",
+        "_born",
+        "_ids",
+        "_joined",
+        "_keys",
+        "_kin",
+        "_lanes",
+        "_original",
+        "items",
+        "now_us",
+        "out",
+        "snapshot",
+        "timing",
+    )
+
+    def __init__(
+        self, snapshot: Snapshot, now_us: int, timing: Timing, spare_ids: tuple[ItemId, ...] = ()
+    ) -> None:
+        self.snapshot = snapshot
+        self.now_us = now_us
+        self.timing = timing
+        self.items: dict[ItemId, Item] = dict(snapshot.items)
+        self.out = Decision()
+        self._original = snapshot.items
+        self._born: dict[ItemId, None] = {}
+        self._ids = list(reversed(spare_ids))
+        self._keys: dict[tuple[str, str], ItemId] = {}
+        self._joined: dict[str, list[int]] = {}
+        self._lanes: dict[str, dict[ItemId, None]] = {}
+        self._active: dict[str, dict[ItemId, None]] = {}
+        self._kin: dict[tuple[str, str, Policy], dict[ItemId, None]] = {}
+        for item in self.items.values():
+            self._index(item)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def owner(self, lane: str) -> Item | None:
+        """The one active item that holds the lane, or, after a switch to enforce, an observed one
+        that is still active and keeps the lane from opening."""
+        observed = None
+        for item_id in self._active.get(lane, ()):
+            item = self.items[item_id]
+            if item.spec.lane == lane:
+                return item
+            observed = observed or item
+        return observed
+
+    def line(self, lane: str) -> list[Item]:
+        """The deferred items of a lane that were loaded, first one first."""
+        items = (self.items[i] for i in self._lanes.get(lane, ()))
+        return sorted((i for i in items if i.status is ItemStatus.DEFERRED), key=lambda i: i.line)
+
+    def kin(self, lane: str, agent_key: str, policy: Policy) -> list[Item]:
+        """Unfinished items of a lane with this agent key and policy, oldest first.
+
+        An item that was scheduled for later and has not had its first attempt is left alone: what
+        arrives now must neither wait for it nor take its place.
+        """
+        ids = self._kin.get((lane, agent_key, policy), ())
+        found = [i for i in map(self.items.__getitem__, ids) if not i.scheduled]
+        return sorted(found, key=lambda i: i.line[1:])
+
+    def place_in_line(self, item: Item) -> int:
+        """The place of a newly deferred item, counted from 1. Exact but for arrivals still under way."""
+        lane, position = item.spec.lane, item.spec.position
+        assert lane is not None
+        count, positions = self.snapshot.lines.get(lane, (0, ()))
+        joined = self._joined.setdefault(lane, [])
+        joined.append(position)
+        if item.state.front:
+            return 1
+        if position == UNPOSITIONED:
+            return count + len(joined)
+        return 1 + sum(p <= position for p in positions) + sum(p <= position for p in joined[:-1])
+
+    def remember_key(self, project: str, key: str, item: ItemId) -> ItemId | None:
+        """Note a dedupe key of this batch; gives the item that used it earlier in the batch, if any."""
+        first = self._keys.setdefault((project, key), item)
+        return first if first != item else None
+
+    def forget_key(self, project: str, key: str) -> None:
+        """A refused arrival leaves no row, so its key may come again."""
+        self._keys.pop((project, key), None)
+        self.out.forgotten_keys.append((project, key))
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def spare_id(self) -> ItemId:
+        """An id set aside by the store for an item that a rule has to make."""
+        return self._ids.pop()
+
+    def bear(self, spec: Spec, state: State, payload: str | None = None) -> Item:
+        """Add a new item."""
+        assert state.status in BIRTHS, f"an item cannot begin {state.status}"
+        item = Item(spec, state)
+        self.items[item.id] = item
+        self._born[item.id] = None
+        self._index(item)
+        if payload is not None:
+            self.out.payloads.append((item.id, payload))
+        return item
+
+    def change(self, item: Item, **changes: Any) -> Item:
+        """Move an item to a new state along the transition table."""
+        state = replace(item.state, **changes)
+        check_item_move(item.id, item.status, state.status)
+        return self._put(Item(item.spec, state))
+
+    def settle(self, item: Item, state: State) -> Item:
+        """Like `change`, with the whole new state."""
+        check_item_move(item.id, item.status, state.status)
+        return self._put(Item(item.spec, state))
+
+    def respec(self, item: Item, **changes: Any) -> Item:
+        """Change the little of a spec that may change: the attempts a retry grants."""
+        return self._put(Item(replace(item.spec, **changes), item.state))
+
+    def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
+        """Hand messages above number `after` to another item. Those not yet written are readdressed,
+        so that new messages can be inserted after all moves."""
+        for i, message in enumerate(self.out.messages):
+            if message.item == source and message.n > after:
+                self.out.messages[i] = replace(message, item=target, n=message.n + shift)
+        if source not in self._born:
+            self.out.moves.append(MoveMessages(source=source, target=target, after=after, shift=shift))
+
+    def event(self, kind: EventKind, item: Item | None = None, reason: str = "", **data: Any) -> None:
+        """Write a line of history about an item as it stands now."""
+        run = data.pop("run", None)
+        agent = data.pop("agent", None)
+        lane = data.pop("lane", None)
+        if item is not None:
+            lane = lane or item.spec.lane or item.spec.observed_lane
+            agent = item.spec.agent_key if agent is None else agent
+        self.out.events.append(
+            Event(
+                kind=kind,
+                at_us=self.now_us,
+                reason=str(reason),
+                project=item.spec.project if item else None,
+                item=item.id if item else None,
+                run=run,
+                lane=lane,
+                agent=agent,
+                data=data,
+            )
+        )
+
+    def decision(self) -> Decision:
+        """Everything that changed, sorted into the order of writing."""
+        out = self.out
+        for item_id, item in self.items.items():
+            before = self._original.get(item_id)
+            if item_id in self._born:
+                out.born.append(item)
+            elif before is not None and before is not item:
+                (out.raised if item.active and not before.active else out.settled).append(item)
+            else:
+                continue
+            out.wakes = out.wakes or item.status is ItemStatus.PENDING
+        return out
+
+    def _put(self, item: Item) -> Item:
+        self.items[item.id] = item
+        self._index(item)
+        return item
+
+    def _index(self, item: Item) -> None:
+        spec = item.spec
+        lane = spec.lane or spec.observed_lane
+        if lane is None:
+            return
+        self._lanes.setdefault(lane, {})[item.id] = None
+        active = self._active.setdefault(lane, {})
+        if item.active:
+            active[item.id] = None
+        else:
+            active.pop(item.id, None)
+        if spec.lane is None or spec.policy not in ABSORBING:
+            return
+        kin = self._kin.setdefault((lane, spec.agent_key, spec.policy), {})
+        if item.terminal:
+            kin.pop(item.id, None)
+        else:
+            kin[item.id] = None

@@ -1,0 +1,336 @@
+"""The values Interlock works with. Frozen, without behaviour beyond what follows from their fields.
+
+Times are whole microseconds since 1970 on the *store's* clock (`_us`), spans are seconds (`_s`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NewType
+
+from interlock.core.states import ACTIVE, TERMINAL, ItemStatus, RunStatus
+
+ItemId = NewType("ItemId", int)
+RunId = NewType("RunId", int)
+
+#: Sorts behind every real position: an item of a lane that arrival alone orders.
+UNPOSITIONED = 2**31 - 1
+NO_AGENT = ""
+US_PER_S = 1_000_000
+
+
+class Policy(StrEnum):
+    """What an arriving item does when its lane is taken."""
+
+    QUEUE = "queue"
+    COALESCE = "coalesce"
+    SUPERSEDE = "supersede"
+    LATEST = "latest"
+    REJECT = "reject"
+
+
+#: Policies under which one arrival can take in or replace another.
+ABSORBING = frozenset({Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST})
+
+
+class Mode(StrEnum):
+    """How strictly lanes are kept, per project or lane prefix."""
+
+    OFF = "off"
+    OBSERVE = "observe"
+    ENFORCE = "enforce"
+
+
+class RetryLane(StrEnum):
+    """What happens to the lane while a failed item waits out its back-off."""
+
+    YIELD = "yield"
+    KEEP = "keep"
+
+
+class Verdict(StrEnum):
+    """The decision on an arrival."""
+
+    ADMITTED = "admitted"
+    QUEUED = "queued"
+    COALESCED = "coalesced"
+    SUPERSEDING = "superseding"
+    REJECTED = "rejected"
+    DUPLICATE = "duplicate"
+    OBSERVED = "observed"
+
+
+class Reason(StrEnum):
+    """Stable reason codes, on events and on ended items."""
+
+    # arrivals
+    LANE_FREE = "lane_free"
+    NO_LANE = "no_lane"
+    SCHEDULED = "scheduled"
+    LANE_QUEUED = "lane_queued"
+    LANE_HELD = "lane_held"
+    SAME_NAME = "issue_execution_same_name"
+    DEFERRED = "issue_execution_deferred"
+    PROMOTED = "issue_execution_promoted"
+    NEWER_ARRIVAL = "superseded_by_newer"
+    DEDUPE_KEY = "dedupe_key_seen"
+    WOULD_ADMIT = "would_be_admitted"
+    WOULD_QUEUE = "would_be_queued"
+    WOULD_COALESCE = "would_be_coalesced"
+    WOULD_SUPERSEDE = "would_be_superseding"
+    WOULD_REJECT = "would_be_rejected"
+    UNREAD_MESSAGES = "unread_messages"
+    # endings
+    REPORTED = "reported"
+    LEASE_EXPIRED = "lease_expired"
+    RUN_TIMEOUT = "run_timeout"
+    CANCEL_GRACE_OVER = "cancel_grace_over"
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    NO_RETRY = "no_retry"
+    BACK_OFF = "back_off"
+    RELEASED_OFTEN = "released_often"
+    OPERATOR = "operator"
+    # movements
+    DUE = "due"
+    WOKEN = "woken_by_message"
+    OVERTAKEN = "agent_cannot_start"
+    STRANDED = "lane_stranded"
+    # refusals
+    LEASE_LOST = "lease_lost"
+    RUN_ENDED = "run_ended"
+
+
+class EventKind(StrEnum):
+    """Every kind of line in the history."""
+
+    ITEM_ADDED = "item.added"
+    ITEM_DUPLICATE = "item.duplicate"
+    ITEM_REJECTED = "item.rejected"
+    ITEM_OBSERVED = "item.observed"
+    ITEM_COALESCED = "item.coalesced"
+    ITEM_SUPERSEDED = "item.superseded"
+    ITEM_PARKED = "item.parked"
+    ITEM_REENTERED = "item.reentered"
+    ITEM_CANCELLED = "item.cancelled"
+    ITEM_RETRIED = "item.retried"
+    CANCEL_REQUESTED = "cancel.requested"
+    MESSAGE_ADDED = "message.added"
+    RUN_STARTED = "run.started"
+    RUN_ENDED = "run.ended"
+    RUN_REFUSED = "run.refused"
+    LANE_PROMOTED = "lane.promoted"
+    LANE_OVERTAKEN = "lane.overtaken"
+    AGENT_SET = "agent.set"
+    AGENT_PAUSED = "agent.paused"
+    AGENT_RESUMED = "agent.resumed"
+    PROJECT_PAUSED = "project.paused"
+    PROJECT_RESUMED = "project.resumed"
+    MODE_SET = "mode.set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What an item was asked to be. Never changes after arrival, but for `max_attempts` on a retry."""
+
+    id: ItemId
+    project: str
+    type: str
+    title: str
+    agent_key: str
+    policy: Policy
+    priority: int
+    position: int
+    ticket: int
+    sort_key: int
+    lane: str | None
+    observed_lane: str | None
+    labels: tuple[str, ...]
+    lease_s: float | None
+    timeout_s: float | None
+    max_attempts: int
+    retry_lane: RetryLane
+    created_us: int
+
+    @property
+    def lock_lane(self) -> str | None:
+        """The lane whose row is locked before this item changes."""
+        return self.lane or self.observed_lane
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Where an item stands. A new value for every change."""
+
+    status: ItemStatus
+    attempt: int = 0
+    releases: int = 0
+    #: When the sweeper must look: the next deadline of a run, or the time a parked item is due.
+    due_us: int | None = None
+    run: RunId | None = None
+    run_agent: str | None = None
+    run_worker: str | None = None
+    run_started_us: int | None = None
+    run_lease_s: float | None = None
+    lease_until_us: int | None = None
+    revoke_us: int | None = None
+    cancel_into: ItemStatus | None = None
+    cancel_why: str | None = None
+    absorbed_by: ItemId | None = None
+    message_count: int = 0
+    delivered: int = 0
+    seen: int = 0
+    front: bool = False
+    promoted_from: RunId | None = None
+    first_claimed_us: int | None = None
+    ended_us: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One piece of work."""
+
+    spec: Spec
+    state: State
+
+    @property
+    def id(self) -> ItemId:
+        return self.spec.id
+
+    @property
+    def status(self) -> ItemStatus:
+        return self.state.status
+
+    @property
+    def active(self) -> bool:
+        """Pending or in progress: on a lane, this makes it the owner."""
+        return self.state.status in ACTIVE
+
+    @property
+    def terminal(self) -> bool:
+        return self.state.status in TERMINAL
+
+    @property
+    def parked(self) -> bool:
+        """Waiting out a back-off after an attempt, on or off its lane."""
+        state = self.state
+        waiting = state.status in (ItemStatus.WAITING, ItemStatus.PENDING)
+        return waiting and state.due_us is not None and (state.attempt > 0 or state.releases > 0)
+
+    @property
+    def scheduled(self) -> bool:
+        """Waiting for the time its caller asked for; it has not been tried yet."""
+        return self.state.status is ItemStatus.WAITING and not self.parked
+
+    @property
+    def kin(self) -> tuple[str, Policy]:
+        """A policy absorbs or cancels only items of the same kin: agent key and policy."""
+        return self.spec.agent_key, self.spec.policy
+
+    @property
+    def line(self) -> tuple[bool, int, int, int]:
+        """The order in which a lane lets its items through. Priority plays no part."""
+        return not self.state.front, self.spec.position, self.spec.ticket, self.spec.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """An arrival: what a caller asks for, checked but not yet decided on."""
+
+    title: str
+    project: str = "default"
+    type: str = "task"
+    agent: str = NO_AGENT
+    lane: str | None = None
+    policy: Policy = Policy.QUEUE
+    priority: int = 0
+    position: int | None = None
+    payload: str | None = None
+    message: str | None = None
+    author: str = ""
+    dedupe_key: str | None = None
+    labels: tuple[str, ...] = ()
+    run_at_us: int | None = None
+    lease_s: float | None = None
+    timeout_s: float | None = None
+    max_attempts: int = 3
+    retry_lane: RetryLane = RetryLane.YIELD
+    from_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to be appended to an item under the number `n`."""
+
+    item: ItemId
+    n: int
+    ticket: int
+    text: str
+    author: str
+    origin: ItemId
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveMessages:
+    """Messages of `source` numbered above `after` go to `target`, each number raised by `shift`."""
+
+    source: ItemId
+    target: ItemId
+    after: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run that has ended, written once."""
+
+    run: RunId
+    item: ItemId
+    attempt: int
+    agent: str
+    worker: str | None
+    started_us: int
+    ended_us: int
+    status: RunStatus
+    reason: str
+    result: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of the history, not yet numbered."""
+
+    kind: EventKind
+    at_us: int
+    reason: str = ""
+    project: str | None = None
+    item: ItemId | None = None
+    run: RunId | None = None
+    lane: str | None = None
+    agent: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeRule:
+    """A mode for one project or for every lane that starts with `value`."""
+
+    scope: str
+    value: str
+    mode: Mode
+
+
+def mode_for(rules: tuple[ModeRule, ...], project: str, lane: str) -> Mode:
+    """The mode that holds for a lane: the longest lane prefix, else the project, else enforce."""
+    prefixes = [r for r in rules if r.scope == "lane" and lane.startswith(r.value)]
+    if prefixes:
+        return max(prefixes, key=lambda r: len(r.value)).mode
+    return next((r.mode for r in rules if r.scope == "project" and r.value == project), Mode.ENFORCE)
+
+
+# The column order of both stores follows these fields; a store reads and writes whole values.
+SPEC_FIELDS = tuple(Spec.__dataclass_fields__)
+STATE_FIELDS = tuple(State.__dataclass_fields__)

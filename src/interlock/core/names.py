@@ -1,0 +1,137 @@
+"""Limits and alphabets: what input is refused before it can become a row, a path or a ref."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.core.errors import InvalidInput, TooLarge
+
+NAME_MAX_CHARS = 200
+TITLE_MAX_CHARS = 500
+PAYLOAD_MAX_BYTES = 1 << 20
+MESSAGE_MAX_BYTES = 1 << 20
+BATCH_MAX = 1_000
+WAIT_MAX_S = 60.0
+LEASE_MIN_S, LEASE_MAX_S = 1.0, 24 * 3600.0
+TIMEOUT_MAX_S = 30 * 24 * 3600.0
+ATTEMPTS_MAX = 100
+PRIORITY_MIN, PRIORITY_MAX = -1000, 1000
+POSITION_MAX = 2**31 - 2
+
+# Letters, digits and a few joiners; no space, no backslash, no control characters. A name may not
+# start with a dash (it would read as an option) and no part between slashes may start with a dot or
+# end with one or with ".lock", so that every name can also become a ref or, escaped, a file name.
+_ALPHABET = re.compile(r"[A-Za-z0-9_@#+=:./\[\]-]+", re.ASCII)
+_ALPHABET_WORDS = "letters, digits and _ @ # + = : . / [ ] -"
+
+
+def check_name(what: str, value: str) -> str:
+    """Return `value` if it is a lawful lane, agent, type, project, label or key name."""
+    if not value:
+        raise InvalidInput(f"The {what} is empty.", f"Use {_ALPHABET_WORDS}.")
+    if len(value) > NAME_MAX_CHARS:
+        raise TooLarge(
+            f"The {what} has {len(value)} characters.", f"At most {NAME_MAX_CHARS} are allowed."
+        )
+    if not _ALPHABET.fullmatch(value):
+        raise InvalidInput(
+            f"The {what} {value!r} has a character outside the alphabet.", f"Use {_ALPHABET_WORDS}."
+        )
+    parts = value.split("/")
+    if value[0] == "-" or any(not p or p[0] == "." or p[-1] == "." or p.endswith(".lock") for p in parts):
+        raise InvalidInput(
+            f"The {what} {value!r} could be mistaken for an option, a path or a ref.",
+            "No leading dash, no empty part between slashes, and no part that starts or ends with a dot.",
+        )
+    if ".." in value:
+        raise InvalidInput(f"The {what} {value!r} contains '..'.", "Use a single dot.")
+    return value
+
+
+def agent_key(name: str) -> str:
+    """The key under which an agent is compared: trimmed and lower case. Empty means no agent."""
+    key = name.strip().lower()
+    return check_name("agent name", key) if key else ""
+
+
+def lane_key(name: str) -> str:
+    """A lane's key. GitHub compares repositories without case, so issue lanes do as well."""
+    check_name("lane", name)
+    return name.lower() if name.lower().startswith("issue:") else name
+
+
+def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str:
+    """Return `value` if every store can keep it: valid Unicode, no NUL, within the limit."""
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(f"The {what} is not valid Unicode.", "Send UTF-8 text.") from None
+    if size > max_bytes:
+        raise TooLarge(
+            f"The {what} has {size:,} bytes.", f"At most {max_bytes:,} are allowed; store a link instead."
+        )
+    if "\x00" in value:
+        raise InvalidInput(f"The {what} contains a NUL character.", "Remove it; text only.")
+    return value
+
+
+def check_title(value: str) -> str:
+    """Return a title of one line, or say what is wrong with it."""
+    if not value.strip():
+        raise InvalidInput("The title is empty.", "Say in a few words what is to be done.")
+    if len(value) > TITLE_MAX_CHARS:
+        raise TooLarge(
+            f"The title has {len(value)} characters.",
+            f"At most {TITLE_MAX_CHARS} are allowed; put the rest into --message or --payload.",
+        )
+    check_text("title", value)
+    if any(ord(c) < 32 or ord(c) == 127 for c in value):
+        raise InvalidInput("The title has a line break or control character.", "Use one plain line.")
+    return value
+
+
+def check_payload(text: str) -> Mapping[str, Any]:
+    """Parse a payload: one JSON object within the limit."""
+    check_text("payload", text, PAYLOAD_MAX_BYTES)
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"The payload is not valid JSON: {error}.", "Quote it for your shell.") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("The payload is not a JSON object.", 'Wrap it, as in {"value": …}.')
+    return value
+
+
+def check_number(what: str, value: float, low: float, high: float) -> None:
+    """Raise unless `low` <= `value` <= `high`."""
+    if not low <= value <= high:
+        raise InvalidInput(f"The {what} {value:g} is out of range.", f"Use {low:g} to {high:g}.")
+
+
+def lane_of_payload(payload: Mapping[str, Any]) -> str | None:
+    """The lane of the issue or pull request a payload names, if it names one.
+
+    Issues and pull requests share their numbers on GitHub, so both give an `issue:` lane.
+    """
+    repository = payload.get("repository", payload.get("repo"))
+    if isinstance(repository, Mapping):
+        repository = repository.get("full_name")
+    number: object = None
+    for key in ("number", "issue_number", "pr_number", "issue", "pull_request"):
+        number = payload.get(key)
+        if isinstance(number, Mapping):
+            number = number.get("number")
+        if number is not None:
+            break
+    if isinstance(number, str) and number.isascii() and number.isdigit():
+        number = int(number)
+    if not isinstance(repository, str) or not isinstance(number, int) or isinstance(number, bool):
+        return None
+    return lane_key(f"issue:{repository}#{number}")
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")

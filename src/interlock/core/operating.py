@@ -1,0 +1,123 @@
+"""What operators, messages and claims may do to an item: cancel, take back, retry, tell, overtake."""
+
+from __future__ import annotations
+
+from interlock.core.commands import Cancel, Moved, Overtake, Repair, Retry, TakeBack, Tell
+from interlock.core.ending import end_run
+from interlock.core.lanes import ask_to_stop, promote, reenter, wake
+from interlock.core.ledger import Ledger
+from interlock.core.model import UNPOSITIONED, EventKind, Item, NewMessage, Reason, RetryLane
+from interlock.core.states import ItemStatus, RunStatus
+
+
+def cancel(ledger: Ledger, command: Cancel) -> Moved:
+    """End an item: at once if it has not started or `force` is given, else after its grace."""
+    item = ledger.items[command.item]
+    if item.terminal:
+        return _refused(item, f"Item {item.id} has already ended as {item.status}.")
+    if item.status is ItemStatus.IN_PROGRESS:
+        ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, None)
+        if not command.force:
+            return Moved(item=item.id, changed=True)
+        item = ledger.items[item.id]
+        promoted = end_run(ledger, item, RunStatus.CANCELLED, Reason.OPERATOR)
+        return Moved(item=item.id, changed=True, promoted=promoted)
+    was_owner = item.active
+    item = ledger.change(
+        item,
+        status=ItemStatus.CANCELLED,
+        due_us=None,
+        front=False,
+        ended_us=ledger.now_us,
+        reason=Reason.OPERATOR,
+        cancel_why=command.why,
+    )
+    ledger.event(EventKind.ITEM_CANCELLED, item, Reason.OPERATOR, why=command.why)
+    lane = item.spec.lock_lane
+    promoted = promote(ledger, lane, None) if was_owner and lane else ()
+    return Moved(item=item.id, changed=True, promoted=promoted)
+
+
+def take_back(ledger: Ledger, command: TakeBack) -> Moved:
+    """Take the lease from a run that will not let go, and offer the item again."""
+    item = ledger.items[command.item]
+    if item.status is not ItemStatus.IN_PROGRESS:
+        return _refused(item, f"Item {item.id} is {item.status}: no run holds it.")
+    promoted = end_run(ledger, item, RunStatus.RELEASED, Reason.OPERATOR)
+    return Moved(item=item.id, changed=True, promoted=promoted)
+
+
+def retry(ledger: Ledger, command: Retry) -> Moved:
+    """Give a failed or cancelled item one more attempt; end the back-off of a parked one."""
+    item = ledger.items[command.item]
+    if item.parked:
+        reenter(ledger, item, Reason.OPERATOR)
+        return Moved(item=item.id, changed=True)
+    if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
+        return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
+    item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
+    ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=item.state.attempt + 1)
+    reenter(ledger, item, Reason.OPERATOR)
+    item = ledger.items[item.id]
+    if not item.terminal:
+        ledger.change(item, ended_us=None, releases=0, delivered=0, seen=0, cancel_why=None)
+    return Moved(item=item.id, changed=True)
+
+
+def tell(ledger: Ledger, command: Tell) -> Moved:
+    """Append a message. An absorbed item's messages go to its absorber."""
+    item = ledger.items[command.item]
+    if item.state.absorbed_by is not None and item.terminal:
+        return Moved(item=item.id, changed=False, forward_to=item.state.absorbed_by)
+    if item.terminal:
+        return _refused(item, f"Item {item.id} has already ended as {item.status} and reads no messages.")
+    n = item.state.message_count + 1
+    item = ledger.change(item, message_count=n)
+    ledger.out.messages.append(
+        NewMessage(
+            item=item.id,
+            n=n,
+            ticket=command.ticket,
+            text=command.text,
+            author=command.author,
+            origin=item.id,
+            at_us=ledger.now_us,
+        )
+    )
+    ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author)
+    if not command.from_bot:
+        wake(ledger, item)
+    return Moved(item=item.id, changed=True, n=n)
+
+
+def repair(ledger: Ledger, command: Repair) -> Moved:
+    """Promote the first of a line that nobody leads."""
+    promoted = promote(ledger, command.lane, None)
+    return Moved(item=None, changed=bool(promoted), promoted=promoted)
+
+
+def overtake(ledger: Ledger, command: Overtake) -> Moved:
+    """Let a deferred item start in place of an owner that cannot; the owner keeps its ticket."""
+    item, owner = ledger.items[command.item], ledger.items[command.owner]
+    if not may_overtake(item, owner):
+        return Moved(item=item.id, changed=False)
+    owner = ledger.change(owner, status=ItemStatus.DEFERRED, reason=Reason.OVERTAKEN)
+    item = ledger.change(item, status=ItemStatus.PENDING, front=False, reason=Reason.OVERTAKEN)
+    ledger.event(EventKind.LANE_OVERTAKEN, owner, Reason.OVERTAKEN, by_item=item.id, by_agent=item.spec.agent_key)
+    return Moved(item=item.id, changed=True)
+
+
+def may_overtake(item: Item, owner: Item) -> bool:
+    """Only past an owner that has not started, and never where position or a kept retry orders."""
+    kept = owner.spec.retry_lane is RetryLane.KEEP and owner.state.attempt > 0
+    return (
+        item.status is ItemStatus.DEFERRED
+        and owner.status is ItemStatus.PENDING
+        and item.spec.lane == owner.spec.lane
+        and item.spec.position == owner.spec.position == UNPOSITIONED
+        and not kept
+    )
+
+
+def _refused(item: Item, sentence: str) -> Moved:
+    return Moved(item=item.id, changed=False, refusal=sentence)
