@@ -36,7 +36,7 @@ check: $(STAMPS)/check ## lint, formatting, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 format: $(STAMPS)/check ## rewrite the sources as `check` wants them
 	$(BIN)/ruff check --fix .
