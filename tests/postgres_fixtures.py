@@ -45,12 +45,13 @@ class TestRun:
     def begin(cls) -> "TestRun":
         """Make a directory for a new run and remove what killed runs left."""
         runs = Path(short_tempdir(), f"ilpg-runs-{os.geteuid()}")
-        runs.mkdir(mode=0o711, exist_ok=True)
+        runs.mkdir(mode=0o700, exist_ok=True)
+        runs.chmod(0o711)  # the servers may belong to another user, see PostgresServer
         for left in runs.iterdir():
             _remove_if_abandoned(left)
         while True:
             path = Path(tempfile.mkdtemp(dir=runs))
-            path.chmod(0o711)  # the servers may belong to another user, see PostgresServer
+            path.chmod(0o711)
             # A run that begins at the same moment may take the new directory for an abandoned one.
             with contextlib.suppress(FileNotFoundError):
                 return cls(path)

@@ -104,7 +104,8 @@ def test_a_data_directory_with_a_long_path_works_too(start_postgres: StartPostgr
     parent = start_postgres(16).datadir.parent
     long_path = parent / ("long" * 20) / ("path" * 20)
     for directory in (long_path.parent, long_path):
-        directory.mkdir(mode=0o711)
+        directory.mkdir()
+        directory.chmod(0o711)
     server = PostgresServer(16, long_path / "data")
     server.start()
     try:
@@ -120,6 +121,30 @@ def test_the_with_block_leaves_nothing_behind(postgres16: PostgresServer) -> Non
         assert server.running
     assert not server.running
     assert not server.datadir.parent.exists()
+
+
+def test_a_data_directory_that_cannot_be_reached_is_refused_with_the_reason(
+    postgres16: PostgresServer, tmp_path: Path
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0o700 if os.geteuid() == 0 else 0o500)
+    with pytest.raises((PostgresFailed, PermissionError), match=r"cannot reach|Permission denied"):
+        PostgresServer(16, closed / "data").start()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_copied_installation_runs_from_its_new_place(
+    version: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    request.getfixturevalue(f"postgres{version}")
+    installed = postgres.find_installation(version)
+    copied = postgres.copy_installation(installed, tmp_path)
+    for program in ("initdb", "pg_ctl", "pg_isready", "postgres"):
+        said = subprocess.run(
+            [copied / "bin" / program, "--version"], capture_output=True, text=True, check=True
+        )
+        assert f"(PostgreSQL) {version}." in said.stdout
 
 
 def test_a_missing_package_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ Not promised: durability, unless ``fsync=True``; and that anyone stops a server 
 import contextlib
 import fcntl
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import pwd
@@ -169,6 +170,8 @@ class PostgresServer:
             self._initdb(self.datadir)
             return
         template = self._templates / f"pg{self.version}"
+        self._templates.mkdir(exist_ok=True)
+        self._templates.chmod(0o711)
         self._account.make_dir(self.datadir)
         with locked(self._templates / f"pg{self.version}.lock"):
             if not (template / "complete").exists():
@@ -245,15 +248,15 @@ class _Account:
             check=False,
         )
 
-    def can_run(self, program: Path) -> bool:
+    def can_run(self, installation: Path) -> bool:
         try:
-            return self.run([str(program), "--version"]).returncode == 0
+            # initdb, unlike the server, needs the bundled libraries and the server beside it.
+            return self.run([str(installation / "bin" / "initdb"), "--version"]).returncode == 0
         except PermissionError:
             return False
 
     def make_dir(self, directory: Path) -> None:
         """Make a directory that only this account, and root, may enter, or take it if it is already so."""
-        directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
         if directory.stat().st_uid not in (os.geteuid(), self.uid):
             raise PostgresFailed(f"{directory} belongs to another user, so PostgreSQL cannot use it.")
@@ -295,25 +298,39 @@ def find_installation(version: int) -> Path:
 def _reachable_installation(version: int, account: _Account) -> Path:
     """The installation, or a copy of it where the account can execute it."""
     installed = find_installation(version)
-    if account.can_run(installed / "bin" / "postgres"):
+    if account.can_run(installed):
         return installed
-    made_ns = (installed / "bin" / "postgres").stat().st_mtime_ns
-    key = hashlib.sha256(f"{installed} {made_ns}".encode()).hexdigest()[:8]
-    copy = Path(short_tempdir(), f"ilpg-bin{version}-{os.geteuid()}-{key}")
+    release = importlib.metadata.version(_PACKAGE)
+    copy = Path(short_tempdir(), f"ilpg-bin{version}-{release}-{os.geteuid()}")
     if not copy.exists():
         # Made under another name and renamed, so that nobody ever sees half a copy.
         making = Path(tempfile.mkdtemp(prefix="ilpg-bin-", dir=copy.parent))
-        shutil.copytree(installed, making, ignore=_NOT_NEEDED_TO_RUN, symlinks=True, dirs_exist_ok=True)
-        making.chmod(0o755)
+        copy_installation(installed, making)
         try:
             making.rename(copy)
         except OSError:  # another process was quicker
             shutil.rmtree(making)
     if copy.stat().st_uid != os.geteuid():
         raise PostgresFailed(f"{copy} belongs to another user, so its programs are not trusted.")
-    if not account.can_run(copy / "bin" / "postgres"):
-        raise PostgresFailed(f"The user that PostgreSQL runs as cannot execute the programs in {copy}.")
-    return copy
+    copied = copy / installed.parent.name / installed.name
+    if not account.can_run(copied):
+        raise PostgresFailed(f"PostgreSQL's programs in {copy} cannot be executed: remove it and try again.")
+    return copied
+
+
+def copy_installation(installed: Path, target: Path) -> Path:
+    """Copy an installation, with all that it needs to run and readable for all, into a directory."""
+    # The programs look for the libraries bundled with the wheel beside the package, so that shape is kept.
+    package = installed.parent
+    copied = target / package.name / installed.name
+    shutil.copytree(installed, copied, ignore=_NOT_NEEDED_TO_RUN, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, target / libraries.name)
+    for path in (target, *target.rglob("*")):  # whatever the umask was, here and at installation
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+    return copied
 
 
 def short_tempdir() -> str:
@@ -333,7 +350,6 @@ def _socket_dir(datadir: Path) -> Path:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock between processes, which the operating system frees when the holder dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
