@@ -115,15 +115,16 @@ def end_run(
     )
     after = _next_state(ledger, item, status, reason, report)
     item = ledger.settle(item, after)
+    succeeded = status is RunStatus.SUCCEEDED
     ledger.event(
-        EventKind.RUN_ENDED,
+        EventKind(f"run.{status}"),
         item,
         reason,
         run=state.run,
         agent=state.run_agent,
-        run_status=status,
-        item_status=item.status,
-        attempt=state.attempt,
+        span_us=ledger.now_us - state.run_started_us,
+        item_status=None if succeeded else item.status,
+        attempt=None if succeeded else state.attempt,
     )
     _log_settling(ledger, item)
     if item.terminal:

@@ -71,6 +71,8 @@ class Decision:
     events: list[Event] = field(default_factory=list)
     forgotten_keys: list[tuple[str, str]] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
+    #: Every item that was loaded or made, as it stands after the transaction.
+    after: Mapping[ItemId, Item] = field(default_factory=dict)
     #: Something may have become claimable: waiters should look.
     wakes: bool = False
 
@@ -210,6 +212,7 @@ class Ledger:
         run = data.pop("run", None)
         agent = data.pop("agent", None)
         lane = data.pop("lane", None)
+        span_us = data.pop("span_us", None)
         if item is not None:
             lane = lane or item.spec.lane or item.spec.observed_lane
             agent = item.spec.agent_key if agent is None else agent
@@ -223,6 +226,7 @@ class Ledger:
                 run=run,
                 lane=lane,
                 agent=agent,
+                span_us=span_us,
                 data=data,
             )
         )
@@ -230,6 +234,7 @@ class Ledger:
     def decision(self) -> Decision:
         """Everything that changed, sorted into the order of writing."""
         out = self.out
+        out.after = self.items
         for item_id, item in self.items.items():
             before = self._original.get(item_id)
             if item_id in self._born:

@@ -117,7 +117,12 @@ class EventKind(StrEnum):
     CANCEL_REQUESTED = "cancel.requested"
     MESSAGE_ADDED = "message.added"
     RUN_STARTED = "run.started"
-    RUN_ENDED = "run.ended"
+    RUN_SUCCEEDED = "run.succeeded"
+    RUN_FAILED = "run.failed"
+    RUN_CANCELLED = "run.cancelled"
+    RUN_TIMED_OUT = "run.timed_out"
+    RUN_LOST = "run.lost"
+    RUN_RELEASED = "run.released"
     RUN_REFUSED = "run.refused"
     LANE_PROMOTED = "lane.promoted"
     LANE_OVERTAKEN = "lane.overtaken"
@@ -243,6 +248,8 @@ class NewItem:
     type: str = "task"
     agent: str = NO_AGENT
     lane: str | None = None
+    #: Opts out of the lane that a payload with a repository and a number gives.
+    no_lane: bool = False
     policy: Policy = Policy.QUEUE
     priority: int = 0
     position: int | None = None
@@ -311,6 +318,8 @@ class Event:
     run: RunId | None = None
     lane: str | None = None
     agent: str | None = None
+    #: Time to claim on an item's first `run.started`, lock duration where a run ends.
+    span_us: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
 

@@ -1,0 +1,38 @@
+"""Handles: the right to write as a run. A number alone would let anyone finish another's run by guessing.
+
+A handle is `<run>.<item>.<64 bits>`; the bits come from the store's secret key, so a handle that was
+never issued is told from one whose lease was lost without looking anything up.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+
+from interlock.core.errors import InvalidInput, UnknownRun
+from interlock.core.model import ItemId, RunId
+
+_FORM = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,18})\.([0-9a-f]{16})", re.ASCII)
+
+
+def make_handle(key: bytes, run: RunId, item: ItemId) -> str:
+    """The handle of a run."""
+    return f"{run}.{item}.{_bits(key, run, item)}"
+
+
+def read_handle(key: bytes, handle: str) -> tuple[RunId, ItemId]:
+    """The run and item of a handle that this store issued."""
+    match = _FORM.fullmatch(handle)
+    if match is None:
+        raise InvalidInput(f"{handle[:80]!r} is not a handle.", "Use the `run` value that `next` answered.")
+    run, item = RunId(int(match[1])), ItemId(int(match[2]))
+    if not hmac.compare_digest(match[3], _bits(key, run, item)):
+        raise UnknownRun(
+            f"The handle {handle} was never issued by this store.",
+            "Use the `run` value that `next` answered, and check INTERLOCK_URL.",
+        )
+    return run, item
+
+
+def _bits(key: bytes, run: int, item: int) -> str:
+    return hmac.digest(key, b"%d.%d" % (run, item), "sha256")[:8].hex()

@@ -1,0 +1,130 @@
+"""Why an item is where it is: one sentence, always with what will move it next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from interlock.core.claiming import Agent
+from interlock.core.model import US_PER_S, Item, Reason
+from interlock.core.states import ItemStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was looked up around an item."""
+
+    now_us: int
+    owner: Item | None = None
+    ahead: int = 0
+    agent: Agent | None = None
+    project_paused_why: str | None = None
+
+
+def why(item: Item, facts: Facts) -> str:
+    """One sentence: what it waits for, and what will move it."""
+    state, now_us = item.state, facts.now_us
+    match item.status:
+        case ItemStatus.PENDING:
+            return f"Item {item.id} {_pending(item, facts)}"
+        case ItemStatus.IN_PROGRESS:
+            lease = _in(state.lease_until_us, now_us)
+            asked = f", was asked to stop ({state.cancel_why})" if state.cancel_into else ""
+            since = _ago(state.run_started_us, now_us)
+            return (
+                f"Item {item.id} is being worked on by {state.run_agent} (run {state.run}) since {since}"
+                f"{asked}; unless renewed its lease ends {lease}, and then it is "
+                f"{'ended as ' + state.cancel_into if state.cancel_into else 'offered again'}."
+            )
+        case ItemStatus.DEFERRED:
+            return f"Item {item.id} {_deferred(item, facts)}"
+        case ItemStatus.WAITING:
+            cause = "in back-off after a failed attempt" if item.parked else "scheduled"
+            return f"Item {item.id} is {cause} and comes back {_in(state.due_us, now_us)}; the sweeper or the next claim brings it."
+        case ItemStatus.COMPLETED:
+            return f"Item {item.id} was completed {_ago(state.ended_us, now_us)}; nothing moves it any more."
+        case ItemStatus.FAILED:
+            return (
+                f"Item {item.id} failed for good {_ago(state.ended_us, now_us)} after {_attempts(item)} "
+                f"({state.reason}); `interlock retry {item.id}` gives it another."
+            )
+        case ItemStatus.CANCELLED:
+            return (
+                f"Item {item.id} was cancelled {_ago(state.ended_us, now_us)} ({state.cancel_why or state.reason}); "
+                f"`interlock retry {item.id}` brings it back."
+            )
+        case ItemStatus.SUPERSEDED:
+            return f"Item {item.id} gave way to the newer item {state.absorbed_by}, which carries its messages."
+        case ItemStatus.COALESCED:
+            return f"Item {item.id} was taken in by item {state.absorbed_by} of the same agent as a message."
+        case other:
+            assert_never(other)
+
+
+def _pending(item: Item, facts: Facts) -> str:
+    if item.parked:
+        return (
+            f"keeps its lane and waits out its back-off; it can be claimed {_in(item.state.due_us, facts.now_us)}."
+        )
+    if facts.project_paused_why is not None:
+        return (
+            f"is ready, but project {item.spec.project} is paused ({facts.project_paused_why}); "
+            f"`interlock resume project {item.spec.project}` lets it go."
+        )
+    queue = f"{facts.ahead} ahead of it" if facts.ahead else "first in the queue"
+    if not item.spec.agent_key:
+        return f"is ready and {queue}; any agent's next claim takes it."
+    agent, name = facts.agent, item.spec.agent_key
+    if agent is None:
+        return f"is ready for {name}, which has never asked for work; it starts when {name} runs `interlock next`."
+    if agent.paused_why is not None:
+        return f"is ready, but {name} is paused ({agent.paused_why}); `interlock resume agent {name}` lets it go."
+    if agent.max_concurrency is not None and agent.running >= agent.max_concurrency:
+        return f"is ready, but {name} has {agent.running} of {agent.max_concurrency} runs; it starts when one ends."
+    return f"is ready for {name} and {queue}; {name}'s next claim takes it."
+
+
+def _deferred(item: Item, facts: Facts) -> str:
+    owner = facts.owner
+    place = "next in line" if facts.ahead == 0 else f"behind {facts.ahead} more in line"
+    if owner is None:
+        return f"waits on lane {item.spec.lane}, which has lost its owner; the next sweep promotes it."
+    if owner.state.run is not None:
+        until = _in(owner.state.lease_until_us, facts.now_us)
+        stop = ", which was asked to stop" if owner.state.cancel_into else ""
+        return (
+            f"is {place} on lane {item.spec.lane}, held by run {owner.state.run} of {owner.state.run_agent}"
+            f" (item {owner.id}){stop}, lease until {until}; it is promoted when that run ends."
+        )
+    who = owner.spec.agent_key or "any agent"
+    stuck = " (its agent cannot start; another agent's claim may overtake it)" if (
+        item.state.reason == Reason.OVERTAKEN
+    ) else ""
+    return (
+        f"is {place} on lane {item.spec.lane} behind item {owner.id}, which waits for {who} to start{stuck}; "
+        f"it is promoted when that one ends."
+    )
+
+
+def _attempts(item: Item) -> str:
+    return f"{item.state.attempt} attempt{'' if item.state.attempt == 1 else 's'}"
+
+
+def _in(at_us: int | None, now_us: int) -> str:
+    if at_us is None or at_us <= now_us:
+        return "now"
+    return f"in {span((at_us - now_us) / US_PER_S)}"
+
+
+def _ago(at_us: int | None, now_us: int) -> str:
+    if at_us is None:
+        return "some time ago"
+    return f"{span(max(0, now_us - at_us) / US_PER_S)} ago"
+
+
+def span(seconds: float) -> str:
+    """A span for people: 8 s, 3 min, 2 h, 5 d."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

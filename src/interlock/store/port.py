@@ -1,0 +1,162 @@
+"""The port: what a database must do for Interlock. Two honest implementations, no dialect layer.
+
+A store locks and loads, lets the rules decide, and writes the decision in one commit. It has no rule
+of its own. Claim and renew touch no lane and are single statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from interlock.core.claiming import Agent, Claim
+from interlock.core.commands import Command
+from interlock.core.ledger import Decision
+from interlock.core.model import Event, Item, ItemId, ModeRule, RunId, RunRecord
+from interlock.core.timing import Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a transaction locks and reads before the rules decide."""
+
+    #: Items the commands are about. Their lanes are found and locked first.
+    items: tuple[ItemId, ...] = ()
+    #: Lanes named by arrivals; made if new.
+    lanes: tuple[str, ...] = ()
+    #: Projects and dedupe keys of arrivals, in the order of the ids they will get.
+    keys: tuple[tuple[str, str] | None, ...] = ()
+    #: Runs whose report may be late, to say how they ended.
+    runs: tuple[RunId, ...] = ()
+    #: How many items arrive.
+    arrivals: int = 0
+
+
+#: Makes the commands once the ids of arriving items are known.
+Build = Callable[[Sequence[ItemId]], Sequence[Command]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """A wish to keep a run."""
+
+    run: RunId
+    item: ItemId
+    seen: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    item: ItemId
+    n: int
+    text: str
+    author: str
+    origin: ItemId
+    at_us: int
+    #: The payload of the arrival it came with, when that was another item.
+    payload: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    seq: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRow:
+    lane: str
+    owner: Item | None
+    waiting: int
+    line: tuple[ItemId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemQuery:
+    """Which items to read. Empty means any."""
+
+    statuses: tuple[str, ...] = ()
+    lane: str | None = None
+    agent: str | None = None
+    project: str | None = None
+    type: str | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuery:
+    after: int = 0
+    limit: int = 1_000
+    item: ItemId | None = None
+    lane: str | None = None
+    newest: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What the database counts for `stats`."""
+
+    now_us: int
+    by_status: Mapping[str, int]
+    depth_by_priority: Mapping[int, int]
+    oldest_pending_us: int | None
+    #: Events in the window by kind and reason.
+    counts: Mapping[tuple[str, str], int]
+    #: Spans in the window, sorted: lock durations of ended runs, times to a first claim.
+    lock_us: Sequence[int]
+    to_claim_us: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One invariant checked, with the rows that break it."""
+
+    name: str
+    promise: str
+    mend: str
+    broken: tuple[str, ...] = ()
+
+
+class Store(Protocol):
+    """A database behind Interlock."""
+
+    timing: Timing
+
+    # -- writing
+    def tickets(self, count: int) -> list[int]: ...
+    def transact(self, load: Load, build: Build) -> Decision: ...
+    def claim(self, wish: Claim) -> list[Item]: ...
+    def overtake(self, wish: Claim) -> list[Item]: ...
+    def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]: ...
+    def refuse(self, wishes: Sequence[Renewal], wanted: str) -> dict[RunId, RunRecord]: ...
+    def set_agent(self, agent: Agent, event: Event) -> None: ...
+    def see_agent(self, key: str, name: str) -> None: ...
+    def pause_project(self, project: str, why: str | None, event: Event) -> None: ...
+    def set_mode(self, rule: ModeRule, event: Event) -> None: ...
+    def forget_keys(self, limit: int) -> int: ...
+
+    # -- reading
+    def now_us(self) -> int: ...
+    def handle_key(self) -> bytes: ...
+    def due(self, limit: int) -> list[ItemId]: ...
+    def stranded(self, limit: int) -> list[str]: ...
+    def item(self, item: ItemId) -> Item | None: ...
+    def items(self, query: ItemQuery) -> list[Item]: ...
+    def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]: ...
+    def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]: ...
+    def runs(self, item: ItemId) -> list[RunRecord]: ...
+    def events(self, query: EventQuery) -> list[StoredEvent]: ...
+    def agent(self, key: str) -> Agent | None: ...
+    def agents(self) -> list[Agent]: ...
+    def lanes(self, prefix: str, limit: int) -> list[LaneRow]: ...
+    def modes(self) -> tuple[ModeRule, ...]: ...
+    def paused_projects(self) -> dict[str, str]: ...
+    def ahead_of(self, item: Item) -> int: ...
+    def figures(self, window_us: int) -> Figures: ...
+    def findings(self) -> list[Finding]: ...
+
+    # -- waiting
+    def wait_for_work(self, wish: Claim, timeout_s: float) -> bool: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,2 @@
+-- How many ready items would be claimed before this one.
+SELECT count(*) FROM items WHERE status = 'pending' AND due_us IS NULL AND agent_key IN ('', :agent) AND sort_key < :sort_key

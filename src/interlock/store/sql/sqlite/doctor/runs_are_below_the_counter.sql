@@ -1,0 +1,5 @@
+-- Every run number is at or below the number given out last.
+-- mend: interlock migrate --after-restore
+SELECT 'run ' || run FROM (
+    SELECT max(run) AS run FROM runs UNION ALL SELECT max(run) FROM items
+) WHERE run > (SELECT value FROM counters WHERE name = 'run')

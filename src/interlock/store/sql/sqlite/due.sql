@@ -1,0 +1,9 @@
+-- Items whose time has come: deadlines of runs, ends of back-offs, schedules.
+SELECT id FROM (
+    SELECT id, due_us FROM items WHERE status = 'in_progress' AND due_us IS NOT NULL AND due_us <= :now_us
+    UNION ALL
+    SELECT id, due_us FROM items WHERE status = 'waiting' AND due_us IS NOT NULL AND due_us <= :now_us
+    UNION ALL
+    SELECT id, due_us FROM items WHERE status = 'pending' AND due_us IS NOT NULL AND due_us <= :now_us
+)
+ORDER BY due_us LIMIT :limit

@@ -1,0 +1,2 @@
+-- Events of the window by kind and reason.
+SELECT kind, reason, count(*) FROM events WHERE seq >= ? GROUP BY kind, reason

@@ -1,0 +1,2 @@
+-- One item as it stands.
+SELECT * FROM items WHERE id = ?

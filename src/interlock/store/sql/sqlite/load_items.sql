@@ -1,0 +1,23 @@
+-- All a transaction may decide on: the items named and what would replace them, and of each lane its active
+-- items, the first :heads of its line, and what an arrival may absorb.
+WITH lane AS (SELECT value AS lane FROM json_each(:lanes)),
+named AS (SELECT value AS id FROM json_each(:items))
+SELECT * FROM items WHERE id IN (
+    SELECT id FROM named
+    UNION
+    SELECT i.absorbed_by FROM named JOIN items i ON i.id = named.id WHERE i.absorbed_by IS NOT NULL
+    UNION
+    SELECT i.id FROM lane JOIN items i ON i.lane = lane.lane
+        AND i.status IN ('pending', 'in_progress') AND i.lane IS NOT NULL
+    UNION
+    SELECT i.id FROM lane JOIN items i ON i.observed_lane = lane.lane
+        AND i.status IN ('pending', 'in_progress') AND i.observed_lane IS NOT NULL
+    UNION
+    SELECT i.id FROM lane JOIN items i ON i.id IN (
+        SELECT d.id FROM items d WHERE d.lane = lane.lane AND d.status = 'deferred'
+        ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT :heads)
+    UNION
+    SELECT i.id FROM lane JOIN items i ON i.lane = lane.lane
+        AND i.status IN ('deferred', 'waiting') AND i.policy IN ('coalesce', 'supersede', 'latest')
+)
+ORDER BY id

@@ -1,0 +1,2 @@
+-- Items of a paused project are not claimed.
+INSERT INTO paused_projects (project, why) VALUES (?, ?) ON CONFLICT (project) DO UPDATE SET why = excluded.why

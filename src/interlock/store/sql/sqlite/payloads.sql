@@ -1,0 +1,2 @@
+-- Payloads of the named items.
+SELECT item, payload FROM payloads WHERE item IN (SELECT value FROM json_each(:items))

@@ -1,0 +1,2 @@
+-- Items of the project may be claimed again.
+DELETE FROM paused_projects WHERE project = ?

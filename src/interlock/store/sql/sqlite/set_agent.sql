@@ -1,0 +1,5 @@
+-- What an agent can do and how much at once.
+INSERT INTO agents (key, name, max_concurrency, types, labels, paused_why)
+VALUES (:key, :name, :max_concurrency, :types, :labels, :paused_why)
+ON CONFLICT (key) DO UPDATE SET name = excluded.name, max_concurrency = excluded.max_concurrency,
+    types = excluded.types, labels = excluded.labels, paused_why = excluded.paused_why

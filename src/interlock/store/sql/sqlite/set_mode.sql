@@ -1,0 +1,2 @@
+-- One mode for a project or a lane prefix.
+INSERT INTO modes (scope, value, mode) VALUES (?, ?, ?) ON CONFLICT (scope, value) DO UPDATE SET mode = excluded.mode

@@ -1,0 +1,90 @@
+"""The sweeper: whatever time alone must move. Level-triggered, bounded, safe to run many times at once.
+
+It reads what looks due without a lock and lets the rules decide again under lock, so a second sweeper
+that saw the same rows finds nothing left to do. It never discards: an item of an unknown type or agent
+is offered again like any other.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from interlock.core.commands import Expire, Repair
+from interlock.core.states import ItemStatus
+from interlock.store.port import Load, Store
+
+BATCH = 200
+ROUNDS = 50
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a sweep did."""
+
+    expired: int = 0
+    reentered: int = 0
+    promoted: int = 0
+    forgotten_keys: int = 0
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.expired or self.reentered or self.promoted)
+
+
+def bring_due(store: Store, swept: Swept) -> None:
+    """Expired leases, run timeouts, ended graces, due retries and schedules."""
+    for _ in range(ROUNDS):
+        due = store.due(BATCH)
+        if not due:
+            return
+        decision = store.transact(Load(items=tuple(due)), lambda _: [Expire(item=i) for i in due])  # noqa: B023
+        moved = 0
+        for answer in decision.answers:
+            if not answer.changed:
+                continue
+            moved += 1
+            swept.promoted += len(answer.promoted)
+        runs = len(decision.runs)
+        swept.expired += runs
+        swept.reentered += moved - runs
+        if len(due) < BATCH or moved == 0:
+            return
+
+
+def lead_stranded(store: Store, swept: Swept) -> None:
+    """Lanes whose line lost its owner."""
+    lanes = store.stranded(BATCH)
+    if lanes:
+        decision = store.transact(Load(lanes=tuple(lanes)), lambda _: [Repair(lane=name) for name in lanes])
+        swept.promoted += sum(i.status is ItemStatus.PENDING for i in decision.raised)
+
+
+def sweep(store: Store) -> Swept:
+    """One full sweep."""
+    swept = Swept()
+    bring_due(store, swept)
+    lead_stranded(store, swept)
+    swept.forgotten_keys = store.forget_keys(BATCH * 5)
+    return swept
+
+
+class Sweeper:
+    """A background thread that sweeps every so often until it is stopped."""
+
+    def __init__(self, store: Store, every_s: float = 1.0) -> None:
+        self._store = store
+        self._every_s = every_s
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="interlock-sweeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while not self._stopped.wait(self._every_s):
+            sweep(self._store)
