@@ -1,0 +1,147 @@
+"""The composition root: the only place that knows which stores there are and puts a service on one.
+
+Store modules are imported when their scheme is asked for: the PostgreSQL driver costs 130 ms, which a
+command on SQLite must not pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interlock import settings as choices
+from interlock.core.errors import InvalidInput, StoreUnavailable
+from interlock.service import LocalService
+from interlock.settings import Settings
+from interlock.store import migrate as schema
+
+if TYPE_CHECKING:
+    from interlock.contract import Service
+
+_FORMS = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
+_NOT_YET = {
+    "git+https": "The git store serves lanes, hold, push and series; it is not part of this version.",
+    "git+file": "The git store serves lanes, hold, push and series; it is not part of this version.",
+    "http": "A remote Interlock server cannot be used yet in this version.",
+    "https": "A remote Interlock server cannot be used yet in this version.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Where a database stands."""
+
+    backend: str
+    #: The version it has now.
+    version: int
+    #: Migrations that ran just now, and those that are still missing.
+    applied: int
+    missing: int
+    #: The SQL of the missing ones.
+    sql: str
+
+
+def open_service(
+    url: str | None = None, *, migrate: bool = True, settings: Settings | None = None
+) -> Service:
+    """A service on the store that `url`, the environment or the configuration file names.
+
+    An empty database gets its schema at once, unless `migrate` is false. One with an *older* schema is always
+    refused: other machines may still work on it, so moving it on is a decision (`interlock migrate`).
+    """
+    settings = settings or choices.load(url=url)
+    store = _open_store(settings)
+    try:
+        applied = store.applied()
+        if migrate and not applied:
+            schema.migrate(store)
+        else:
+            schema.require_current(store.backend, applied)
+    except BaseException:
+        store.close()
+        raise
+    return LocalService(store, poll_s=settings.poll_s)
+
+
+def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
+    """Bring the database to this program's schema; with `check` only say what is missing."""
+    store = _open_store(settings or choices.load())
+    try:
+        ran = 0 if check else schema.migrate(store)
+        applied = store.applied()
+        missing = schema.pending(store.backend, applied)
+        return Schema(
+            backend=store.backend,
+            version=len(applied),
+            applied=ran,
+            missing=len(missing),
+            sql=schema.script(store.backend, applied),
+        )
+    finally:
+        store.close()
+
+
+def scheme_of(url: str) -> str:
+    """`sqlite` or `postgresql`; raises for what no store here serves. A URL is never repeated in an error:
+    it may hold a password."""
+    scheme, separator, _ = url.partition("://")
+    scheme = scheme.lower()
+    if separator and scheme in ("postgresql", "postgres"):
+        return "postgresql"
+    if separator and scheme == "sqlite":
+        return "sqlite"
+    if separator and scheme in _NOT_YET:
+        raise InvalidInput(_NOT_YET[scheme], _FORMS)
+    shown = f"the scheme {scheme!r}" if separator else "no scheme"
+    raise InvalidInput(f"The store's URL has {shown}, which Interlock does not know.", _FORMS)
+
+
+def sqlite_path(url: str, root: Path) -> Path:
+    """The file a SQLite URL names: four slashes are absolute, three are relative to `root`.
+
+    `sqlite:///srv/x.db` is often written where four slashes are meant; it is taken as absolute if only
+    that directory exists.
+    """
+    text = url.partition("://")[2]
+    if not text.startswith("/") or len(text) < 2 or "?" in text or "#" in text:
+        raise InvalidInput("The SQLite URL does not name a file.", "Use sqlite:///path/to/file.db.")
+    relative, absolute = root / text[1:], Path(text)
+    if (
+        not relative.parent.is_dir()
+        and relative.parent.name != choices.DIRECTORY
+        and absolute.parent.is_dir()
+    ):
+        return absolute
+    return relative
+
+
+def _open_store(settings: Settings) -> Any:
+    if scheme_of(settings.url) == "postgresql":
+        from interlock.store.postgres import PostgresStore  # noqa: PLC0415  (see above)
+
+        return PostgresStore(settings.url, timing=settings.timing)
+    from interlock.store.sqlite import SqliteStore  # noqa: PLC0415
+
+    path = sqlite_path(settings.url, settings.root)
+    _make_directory(path.parent)
+    return SqliteStore(path, timing=settings.timing, busy_timeout_s=settings.busy_timeout_s)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make `.interlock` with a `.gitignore` that ignores all of it; any other directory must be there."""
+    try:
+        if directory.name == choices.DIRECTORY and directory.parent.is_dir():
+            directory.mkdir(exist_ok=True)
+            ignore = directory / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{directory} cannot be made: {error.strerror}.", "Choose another place with INTERLOCK_URL."
+        ) from None
+    if not directory.is_dir():
+        raise InvalidInput(
+            f"The directory {directory} does not exist.",
+            "Make it first; an absolute path has four slashes: sqlite:////…",
+        )
