@@ -1,0 +1,181 @@
+"""`add`: one item from options, or many from lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from interlock.cli.session import Session, session_of
+from interlock.cli.values import file_text, parse_json, text_of
+from interlock.contract import AddView
+from interlock.core.errors import Exit, InvalidInput
+from interlock.core.model import NewItem, Policy, RetryLane, Verdict
+from interlock.core.names import BATCH_MAX
+from interlock.intake import new_item
+
+_Option = typer.Option
+
+
+def _policies() -> list[str]:
+    return list(Policy)
+
+
+def _retry_lanes() -> list[str]:
+    return list(RetryLane)
+
+
+def add(
+    ctx: typer.Context,
+    title: Annotated[
+        str | None, typer.Argument(metavar="TITLE", help="What is to be done, in one line.")
+    ] = None,
+    *,
+    lane: Annotated[
+        str | None,
+        _Option(metavar="LANE", help="The key one run may hold at a time, as in issue:acme/app#42."),
+    ] = None,
+    no_lane: Annotated[
+        bool, _Option("--no-lane", help="No lane, although the payload names a repository and a number.")
+    ] = False,
+    agent: Annotated[str | None, _Option(metavar="NAME", help="Only this agent may claim it.")] = None,
+    policy: Annotated[
+        str | None,
+        _Option(
+            metavar="POLICY",
+            autocompletion=_policies,
+            help="If the lane is taken: queue (default), coalesce, supersede, latest or reject.",
+        ),
+    ] = None,
+    type_: Annotated[
+        str | None, _Option("--type", metavar="TYPE", help="Kind of work; default: task.")
+    ] = None,
+    priority: Annotated[
+        str | None, _Option(metavar="N", help="Higher is claimed earlier; default: 0.")
+    ] = None,
+    payload: Annotated[
+        str | None, _Option(metavar="JSON", help="A JSON object, @FILE, or - for stdin.")
+    ] = None,
+    message: Annotated[str | None, _Option(metavar="TEXT", help="The item's first message.")] = None,
+    author: Annotated[
+        str | None, _Option(metavar="NAME", help="Who wrote the message; default: you.")
+    ] = None,
+    dedupe_key: Annotated[
+        str | None, _Option(metavar="KEY", help="A second arrival with this key in 30 days is a duplicate.")
+    ] = None,
+    project: Annotated[str | None, _Option(metavar="NAME", help="Default: default.")] = None,
+    position: Annotated[
+        str | None, _Option(metavar="N", help="Place in the lane's order, before arrival.")
+    ] = None,
+    run_at: Annotated[
+        str | None, _Option(metavar="TIME", help="Not before: 2027-01-31T09:00Z, or +30s, +5m, +2h.")
+    ] = None,
+    lease: Annotated[
+        str | None, _Option(metavar="SPAN", help="Length of its leases, as in 90s or 5m.")
+    ] = None,
+    timeout: Annotated[str | None, _Option(metavar="SPAN", help="Longest a run may take, as in 2h.")] = None,
+    max_attempts: Annotated[
+        str | None, _Option(metavar="N", help="Tries before it is a dead letter.")
+    ] = None,
+    retry_lane: Annotated[
+        str | None,
+        _Option(
+            metavar="yield|keep",
+            autocompletion=_retry_lanes,
+            help="Give the lane up or keep it while a failed attempt waits for the next.",
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None, _Option(metavar="LABEL", help="A label an agent must have; repeatable.")
+    ] = None,
+    from_bot: Annotated[
+        bool, _Option("--from-bot", help="It comes from our own bot: it wakes and supersedes nothing.")
+    ] = False,
+    batch: Annotated[
+        str | None,
+        _Option(metavar="FILE", help="Items from a file (or -), one JSON object a line, same names."),
+    ] = None,
+) -> int:
+    """Add an item, or many with --batch.
+
+    The answer says what became of it: admitted, queued, coalesced, superseding, rejected, duplicate
+    or observed.
+    """
+    session = session_of(ctx)
+    fields: dict[str, Any] = {
+        "title": title,
+        "lane": lane,
+        "no_lane": no_lane or None,
+        "agent": agent,
+        "policy": policy,
+        "type": type_,
+        "priority": priority,
+        "payload": None if payload is None else text_of("payload", payload),
+        "message": message,
+        "author": author,
+        "dedupe_key": dedupe_key,
+        "project": project,
+        "position": position,
+        "run_at": run_at,
+        "lease": lease,
+        "timeout": timeout,
+        "max_attempts": max_attempts,
+        "retry_lane": retry_lane,
+        "labels": label or None,
+        "from_bot": from_bot or None,
+    }
+    if batch is None:
+        if title is None:
+            raise InvalidInput(
+                "There is no title.", "Type interlock add TITLE, or interlock add --batch FILE."
+            )
+        items = [_new_item(session, fields)]
+    else:
+        if title is not None:
+            raise InvalidInput(
+                "A title and a batch are given at once.", "With --batch each line has its own title."
+            )
+        items = _batch(session, batch, fields)
+    with session.service() as service:
+        answers = service.add(items)
+    _print(session, answers, one=batch is None)
+    rejected = any(answer.decision == Verdict.REJECTED for answer in answers)
+    return Exit.HELD if rejected else Exit.OK
+
+
+def _new_item(session: Session, fields: Mapping[str, Any]) -> NewItem:
+    settings = session.settings
+    return new_item(fields, now=datetime.now(UTC), author=settings.actor, types=settings.types)
+
+
+def _batch(session: Session, name: str, shared: Mapping[str, Any]) -> list[NewItem]:
+    """Read every line before anything is added, so that a bad one changes nothing."""
+    lines = [(n, line) for n, line in enumerate(file_text("batch", name).splitlines(), 1) if line.strip()]
+    if not lines:
+        raise InvalidInput("The batch has no items.", "Write one JSON object a line.")
+    if len(lines) > BATCH_MAX:
+        raise InvalidInput(
+            f"The batch has {len(lines):,} items.", f"At most {BATCH_MAX:,} are allowed; split it."
+        )
+    items = []
+    for n, line in lines:
+        try:
+            fields = parse_json("line", line)
+            if not isinstance(fields, dict):
+                raise InvalidInput("The line is not a JSON object.", 'Write {"title": "…"}.')
+            items.append(_new_item(session, {**shared, **fields}))
+        except InvalidInput as error:
+            raise type(error)(f"Line {n}: {error.sentence}", f"{error.hint} Nothing was added.") from None
+    return items
+
+
+def _print(session: Session, answers: list[AddView], *, one: bool) -> None:
+    if session.out.json:
+        session.out.print_json(answers[0] if one else {"added": answers})
+        return
+    from interlock.cli.views import arrivals
+
+    for answer in answers:
+        arrivals.answer(session.out.console, answer, detailed=one)

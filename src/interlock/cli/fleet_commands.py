@@ -1,0 +1,146 @@
+"""Agents and lanes: who can do what, who holds what, and how strictly."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from interlock.cli.command import Command, group
+from interlock.cli.session import session_of
+from interlock.contract import AgentView
+from interlock.core.errors import Exit, InvalidInput
+from interlock.core.model import Mode
+from interlock.core.names import BATCH_MAX, check_number
+from interlock.intake import choice, whole
+
+agents = group("List agents, or change one.")
+lanes = group("List lanes and their holders, or say how strict they are.")
+
+
+def _modes() -> list[str]:
+    return list(Mode)
+
+
+@agents.callback()
+def list_agents(ctx: typer.Context) -> int:
+    """List agents: what they can do, what they do now."""
+    if ctx.invoked_subcommand is not None:
+        return Exit.OK
+    session = session_of(ctx)
+    with session.service() as service:
+        found = service.agents()
+    if session.out.json:
+        session.out.print_json({"agents": found})
+    else:
+        from interlock.cli.views import fleet
+
+        fleet.agents(session.out.console, found)
+    return Exit.OK
+
+
+@agents.command("set", cls=Command)
+def set_agent(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent; made if new.")],
+    max_: Annotated[
+        str | None, typer.Option("--max", metavar="N|none", help="How many runs at once; none: no limit.")
+    ] = None,
+    type_: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="A type it does; repeatable, replaces all."),
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="A label it has; repeatable, replaces all.")
+    ] = None,
+) -> int:
+    """Say what an agent can do and how many runs it may have at once."""
+    unlimited = max_ is not None and max_.strip().lower() == "none"
+    limit = None if max_ is None or unlimited else whole("max", max_)
+    with session_of(ctx).service() as service:
+        answer = service.set_agent(
+            name, max_concurrency=limit, unlimited=unlimited, types=type_, labels=label
+        )
+    return _print_agent(ctx, answer)
+
+
+@agents.command("pause", cls=Command)
+def pause_agent(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")],
+) -> int:
+    """Let an agent start nothing new; what runs goes on."""
+    with session_of(ctx).service() as service:
+        return _print_agent(ctx, service.pause_agent(name, paused=True, why=reason))
+
+
+@agents.command("resume", cls=Command)
+def resume_agent(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")] = "",
+) -> int:
+    """Let a paused agent start again."""
+    with session_of(ctx).service() as service:
+        return _print_agent(ctx, service.pause_agent(name, paused=False, why=reason))
+
+
+@lanes.callback()
+def list_lanes(
+    ctx: typer.Context,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes that start so.")] = "",
+    limit: Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")] = "100",
+) -> int:
+    """List lanes that are held or have a line, and who holds them."""
+    if ctx.invoked_subcommand is not None:
+        return Exit.OK
+    session = session_of(ctx)
+    count = whole("limit", limit)
+    check_number("limit", count, 1, BATCH_MAX)
+    with session.service() as service:
+        found = service.lanes(prefix=prefix, limit=count)
+    if session.out.json:
+        session.out.print_json({"lanes": found})
+    else:
+        from interlock.cli.views import fleet
+
+        fleet.lanes(session.out.console, found)
+    return Exit.OK
+
+
+@lanes.command("mode", cls=Command)
+def set_mode(
+    ctx: typer.Context,
+    mode: Annotated[str, typer.Argument(metavar="enforce|observe|off", autocompletion=_modes)],
+    project: Annotated[
+        str | None, typer.Option(metavar="NAME", help="For every lane of this project.")
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="For every lane that starts so.")] = None,
+) -> int:
+    """Say how strictly lanes are kept: enforce (default), observe (only count what would happen), off."""
+    chosen = choice("mode", mode, tuple(Mode))
+    if (project is None) == (prefix is None):
+        raise InvalidInput("It is not clear which lanes are meant.", "Give --project NAME or --prefix TEXT.")
+    scope, value = ("project", project) if project is not None else ("lane", prefix)
+    assert value is not None
+    session = session_of(ctx)
+    with session.service() as service:
+        service.set_mode(scope=scope, value=value, mode=chosen)
+    if session.out.json:
+        session.out.print_json({"scope": scope, "value": value, "mode": chosen})
+    else:
+        named = f"Lanes of project {value}" if scope == "project" else f"Lanes that start with {value}"
+        session.out.console.print(f"{named}: {chosen}.")
+    return Exit.OK
+
+
+def _print_agent(ctx: typer.Context, agent: AgentView) -> int:
+    out = session_of(ctx).out
+    if out.json:
+        out.print_json(agent)
+    else:
+        from interlock.cli.views import fleet
+
+        fleet.agents(out.console, [agent])
+    return Exit.OK

@@ -1,0 +1,191 @@
+"""Looking without changing anything: list, show, why, events, stats, top."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from interlock.cli.session import session_of
+from interlock.cli.values import whole_or_none
+from interlock.contract import ItemFilter, Service
+from interlock.core.errors import Exit, InvalidInput
+from interlock.core.names import BATCH_MAX, check_number
+from interlock.core.states import ItemStatus
+from interlock.intake import choice, span_s, whole
+
+
+def _statuses() -> list[str]:
+    return list(ItemStatus)
+
+
+def list_items(
+    ctx: typer.Context,
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="Ended items as well.")] = False,
+    status: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATUS", autocompletion=_statuses, help="Only this status; repeatable."),
+    ] = None,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Dead letters: failed after the last attempt.")
+    ] = False,
+    lane: Annotated[str | None, typer.Option(metavar="LANE", help="Only this lane.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = None,
+    limit: Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")] = "100",
+) -> int:
+    """List items: what runs, what waits and for whom."""
+    session = session_of(ctx)
+    lawful = tuple(ItemStatus)
+    statuses = tuple(choice("status", text, lawful) for text in status or ())
+    if dead:
+        statuses += (ItemStatus.FAILED.value,)
+    count = whole("limit", limit)
+    check_number("limit", count, 1, BATCH_MAX)
+    wanted = ItemFilter(
+        all=all_, statuses=statuses, lane=lane, agent=agent, project=project, type=type_, limit=count
+    )
+    with session.service() as service:
+        found = service.items(wanted)
+    if session.out.json:
+        session.out.print_json({"items": found})
+    else:
+        from interlock.cli.views import items
+
+        items.listing(session.out.console, found, limit=count, unfinished=not all_ and not statuses)
+    return Exit.OK
+
+
+def show(
+    ctx: typer.Context,
+    item: Annotated[
+        str | None,
+        typer.Argument(metavar="ITEM|HANDLE", help="Without one the run of INTERLOCK_RUN is taken."),
+    ] = None,
+) -> int:
+    """Show one item: its state, runs, messages and history."""
+    session = session_of(ctx)
+    with session.service() as service:
+        answer = service.show(_item(service, item))
+    if session.out.json:
+        session.out.print_json(answer)
+    else:
+        from interlock.cli.views import items
+
+        items.detail(session.out.console, answer)
+    return Exit.OK
+
+
+def why(
+    ctx: typer.Context,
+    item: Annotated[
+        str | None,
+        typer.Argument(metavar="ITEM|HANDLE", help="Without one the run of INTERLOCK_RUN is taken."),
+    ] = None,
+) -> int:
+    """Say what an item waits for and what will move it."""
+    session = session_of(ctx)
+    with session.service() as service:
+        answer = service.why(_item(service, item))
+    if session.out.json:
+        session.out.print_json(answer)
+    else:
+        session.out.console.print(answer.why)
+    return Exit.OK
+
+
+def events(
+    ctx: typer.Context,
+    *,
+    after: Annotated[
+        str | None, typer.Option(metavar="SEQ", help="Only what came after this number.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing as things happen.")] = False,
+    item: Annotated[str | None, typer.Option(metavar="ITEM", help="Only this item.")] = None,
+    lane: Annotated[str | None, typer.Option(metavar="LANE", help="Only this lane.")] = None,
+    limit: Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")] = "100",
+) -> int:
+    """Print the history: the newest events, or those after a number."""
+    session = session_of(ctx)
+    start, number = whole_or_none("after", after), whole_or_none("item", item)
+    count = whole("limit", limit)
+    check_number("limit", count, 1, BATCH_MAX)
+    if follow and (number is not None or lane is not None):
+        raise InvalidInput(
+            "--follow does not choose an item or a lane.", "Leave --item and --lane out, or --follow."
+        )
+    with session.service() as service:
+        if follow:
+            return _follow(ctx, service, start)
+        found = service.events(after=start or 0, limit=count, item=number, lane=lane, newest=start is None)
+    if session.out.json:
+        session.out.print_json({"events": found})
+    else:
+        from interlock.cli.views import history
+
+        history.listing(session.out.console, found)
+    return Exit.OK
+
+
+def stats(
+    ctx: typer.Context,
+    window: Annotated[
+        str, typer.Option(metavar="SPAN", help="Rates and spans over the last 1h, 10m …")
+    ] = "1h",
+) -> int:
+    """Count items, claims, endings and losses."""
+    session = session_of(ctx)
+    window_s = span_s("window", window)
+    with session.service() as service:
+        answer = service.stats(window_s=window_s)
+    if session.out.json:
+        session.out.print_json(answer)
+    else:
+        from interlock.cli.views import figures
+
+        figures.stats(session.out.console, answer)
+    return Exit.OK
+
+
+def top(
+    ctx: typer.Context,
+    every: Annotated[str, typer.Option(metavar="SPAN", help="Look again after so long.")] = "1s",
+) -> int:
+    """Watch lanes, runs and the queue live. q or Ctrl-C ends it."""
+    session = session_of(ctx)
+    every_s = span_s("every", every)
+    check_number("every", every_s, 0.1, 3600)
+    with session.service() as service:
+        from interlock.cli.views import live
+
+        if session.out.json:
+            session.out.print_json(live.look(service))
+        else:
+            live.watch(session.out.console, service, every_s)
+    return Exit.OK
+
+
+def _follow(ctx: typer.Context, service: Service, after: int | None) -> int:
+    out = session_of(ctx).out
+    if out.json:
+        for event in service.follow(after=after):
+            out.print_json(event)
+    else:
+        from interlock.cli.views import history
+
+        for event in service.follow(after=after):
+            history.line(out.console, event)
+    return Exit.OK
+
+
+def _item(service: Service, text: str | None) -> int:
+    """An item's number, from a number or a run's handle."""
+    text = text or os.environ.get("INTERLOCK_RUN", "")
+    if not text:
+        raise InvalidInput(
+            "There is no item.", "Give its number, as `interlock ls` shows it, or a run's handle."
+        )
+    return whole("item", text) if text.removeprefix("-").isdecimal() else service.item_of(text)

@@ -1,0 +1,90 @@
+"""Where answers go: JSON or people's words on standard output, errors as one sentence and a hint.
+
+`rich` is imported only for people: with `--json` it would be 50 ms for nothing.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+
+from interlock.contract import to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: So wide that nothing is cut when another program reads: a pipe has no right margin.
+_PIPE_WIDTH = 10_000
+
+
+class _Trimmed:
+    """A stream without the blanks that fill the last column of a table."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@dataclass
+class Output:
+    """Prints for one invocation."""
+
+    json: bool = False
+    color: bool = True
+
+    def print_json(self, value: Any) -> None:
+        """One JSON value on one line."""
+        encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+        text = json_module.dumps(to_json(value), ensure_ascii=encoding != "utf8", separators=(", ", ": "))
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    @cached_property
+    def console(self) -> Console:
+        """For answers to people."""
+        return self._console(stderr=False)
+
+    def error(self, code: str, sentence: str, hint: str) -> None:
+        """One error: as JSON on standard output, or as two lines on standard error."""
+        if self.json:
+            self.print_json({"error": {"code": code, "message": sentence, "hint": hint}})
+        else:
+            self.refuse(sentence, hint)
+
+    def refuse(self, sentence: str, hint: str) -> None:
+        """Tell a person what was refused and what to do, on standard error."""
+        if not sys.stderr.isatty() and not os.environ.get("FORCE_COLOR"):
+            sys.stderr.write("".join(f"{line}\n" for line in (sentence, hint) if line))
+            return
+        from rich.text import Text
+
+        console = self._console(stderr=True)
+        console.print(Text.assemble(("✗ ", "bold red"), sentence))
+        if hint:
+            console.print(Text(f"  {hint}", style="cyan"))
+
+    def _console(self, *, stderr: bool) -> Console:
+        from rich.console import Console
+
+        stream = sys.stderr if stderr else sys.stdout
+        terminal = stream.isatty()
+        piped = not terminal and "COLUMNS" not in os.environ
+        return Console(
+            file=stream if terminal else cast("IO[str]", _Trimmed(stream)),
+            no_color=True if not self.color else None,
+            color_system="auto" if self.color else None,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=False,
+            width=_PIPE_WIDTH if piped else None,
+        )

@@ -1,0 +1,49 @@
+"""What one invocation of the command knows: the options that hold for every command, and its service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import typer
+
+from interlock.cli.output import Output
+
+if TYPE_CHECKING:
+    from interlock.contract import Service
+    from interlock.settings import Settings
+
+
+@dataclass
+class Session:
+    """One per process; made by `main`, filled by the global options, handed to every command."""
+
+    out: Output = field(default_factory=Output)
+    url: str | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        from interlock import settings
+
+        return settings.load(url=self.url)
+
+    @contextmanager
+    def service(self) -> Iterator[Service]:
+        """The service behind the chosen URL, closed at the end."""
+        from interlock import app
+
+        service = app.open_service(settings=self.settings)
+        try:
+            yield service
+        finally:
+            service.close()
+
+
+def session_of(ctx: typer.Context) -> Session:
+    """The session `main` put into the root context."""
+    session = ctx.find_root().obj
+    assert isinstance(session, Session)
+    return session

@@ -1,0 +1,126 @@
+"""The store itself: sweep, migrate, doctor; and the demo and the shell's completion."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated
+
+import typer
+
+from interlock.cli.session import session_of
+from interlock.core.errors import Exit, InvalidInput
+from interlock.core.names import check_number
+from interlock.intake import choice, span_s
+
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+
+
+def sweep(
+    ctx: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="One sweep, then end.")] = False,
+    every: Annotated[str, typer.Option(metavar="SPAN", help="How long to rest between sweeps.")] = "1s",
+) -> int:
+    """Expire lost leases, bring back due retries, lead stranded lanes.
+
+    Any number of sweepers may run at once, on any number of machines.
+    """
+    session = session_of(ctx)
+    every_s = span_s("every", every)
+    check_number("every", every_s, 0.05, 3600)
+    with session.service() as service:
+        while True:
+            answer = service.sweep()
+            if session.out.json:
+                session.out.print_json(answer)
+            elif once or answer.expired or answer.reentered or answer.promoted:
+                session.out.console.print(
+                    f"{answer.expired} expired, {answer.reentered} came back, {answer.promoted} promoted,"
+                    f" {answer.forgotten_keys} dedupe keys forgotten."
+                )
+            if once:
+                return Exit.OK
+            time.sleep(every_s)
+
+
+def migrate(
+    ctx: typer.Context,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit 1 if something is missing.")
+    ] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Change nothing; print the SQL that would run.")] = False,
+) -> int:
+    """Bring the database to this version's schema."""
+    from interlock import app
+
+    if check and sql:
+        raise InvalidInput("--check and --sql are given at once.", "Use one of them.")
+    session = session_of(ctx)
+    answer = app.migrate(settings=session.settings, check=check or sql)
+    if session.out.json:
+        session.out.print_json(answer)
+    elif sql:
+        session.out.console.print(answer.sql or "-- nothing to do")
+    elif answer.missing:
+        session.out.refuse(
+            f"The database has schema version {answer.version}; {answer.missing} more to go.",
+            "Run interlock migrate.",
+        )
+    else:
+        session.out.console.print(
+            f"The database has schema version {answer.version}; {answer.applied} migrations ran."
+        )
+    return Exit.ERROR if check and answer.missing else Exit.OK
+
+
+def doctor(ctx: typer.Context) -> int:
+    """Check every invariant and the environment; exit 1 if one fails."""
+    from interlock.contract import CheckView
+
+    session = session_of(ctx)
+    unread = session.settings.unread(os.environ)
+    with session.service() as service:
+        checks = [
+            *service.doctor(),
+            CheckView(
+                name="environment",
+                ok=not unread,
+                detail=f"Nothing reads {', '.join(unread)}."
+                if unread
+                else "Every INTERLOCK_ variable is known.",
+                mend="Mend the spelling or unset it." if unread else "",
+            ),
+        ]
+    well = all(check.ok for check in checks)
+    if session.out.json:
+        session.out.print_json({"ok": well, "checks": checks})
+    else:
+        from interlock.cli.views import figures
+
+        figures.checks(session.out.console, checks)
+    return Exit.OK if well else Exit.ERROR
+
+
+def demo(ctx: typer.Context) -> int:
+    """Show Interlock at work on a store of its own."""
+    from importlib import import_module
+
+    args = ["--json"] if session_of(ctx).out.json else []
+    code = import_module("interlock.demo").main(args)
+    return code if isinstance(code, int) else Exit.OK
+
+
+def completion(
+    ctx: typer.Context,
+    shell: Annotated[
+        str | None, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; default: yours.")
+    ] = None,
+) -> int:
+    """Print the script that completes commands in your shell.
+
+    For bash: eval "$(interlock completion bash)". To keep it: interlock --install-completion.
+    """
+    from typer.completion import shell_complete
+
+    name = choice("shell", shell or os.environ.get("SHELL", "").rpartition("/")[2], _SHELLS)
+    return shell_complete(ctx.find_root().command, {}, "interlock", "_INTERLOCK_COMPLETE", f"source_{name}")

@@ -1,0 +1,77 @@
+"""From what was typed to a value, where it is not a field of an item: files, JSON, item numbers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from interlock.core.errors import InvalidInput
+from interlock.core.names import PAYLOAD_MAX_BYTES, check_text
+from interlock.intake import span_s, whole
+
+#: A batch has at most 1,000 lines, and no line is larger than a payload and a message together.
+_INPUT_MAX_BYTES = 64 << 20
+
+
+def whole_or_none(what: str, text: str | None) -> int | None:
+    """A whole number, or nothing where the option was left out."""
+    return None if text is None else whole(what, text)
+
+
+def span_or_none(what: str, text: str | None) -> float | None:
+    """A span in seconds, or nothing where the option was left out."""
+    return None if text is None else span_s(what, text)
+
+
+def text_of(what: str, text: str, max_bytes: int = PAYLOAD_MAX_BYTES) -> str:
+    """The text itself, that of a file (`@file`), or standard input (`-`)."""
+    if text == "-":
+        return _decode(what, sys.stdin.buffer.read(max_bytes + 1), max_bytes)
+    return file_text(what, text[1:], max_bytes) if text.startswith("@") else text
+
+
+def file_text(what: str, name: str, max_bytes: int = _INPUT_MAX_BYTES) -> str:
+    """What a file says, or standard input for `-`."""
+    if name == "-":
+        return text_of(what, name, max_bytes)
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidInput(
+            f"The {what} cannot be read from {name!r}: {why}.", "Name a file, or - for standard input."
+        ) from None
+    return _decode(what, data, max_bytes)
+
+
+def json_text(what: str, text: str) -> str:
+    """JSON given as text, `@file` or `-`, checked and within the limit."""
+    text = check_text(what, text_of(what, text), PAYLOAD_MAX_BYTES)
+    parse_json(what, text)
+    return text
+
+
+def parse_json(what: str, text: str) -> Any:
+    """The value of a JSON text."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"The {what} is not valid JSON: {error}.", "Quote it for your shell, or give @FILE."
+        ) from None
+
+
+def _decode(what: str, data: bytes, max_bytes: int) -> str:
+    # Past the limit a character may be cut in two; what must then be said is that it is too large.
+    errors = "replace" if len(data) > max_bytes else "strict"
+    try:
+        return data.decode("utf-8", errors=errors)
+    except UnicodeDecodeError:
+        raise InvalidInput(f"The {what} is not UTF-8 text.", "Convert it to UTF-8.") from None
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,1 @@
+"""How answers look to a person. Imported only where a person reads: `rich` is not free."""

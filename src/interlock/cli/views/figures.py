@@ -1,0 +1,80 @@
+"""Counts and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.columns import Columns
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from interlock.cli.views import words
+from interlock.contract import CheckView, StatsView
+
+
+def stats(console: Console, seen: StatsView) -> None:
+    """Counts now, then rates and spans over the window."""
+    console.print(Text("Now", style="bold"))
+    counts = words.counts(seen.items)
+    console.print(Columns([Text("  ") + count for count in counts]) if counts else "  no items")
+    depth = ", ".join(f"{n} at {priority}" for priority, n in seen.depth_by_priority.items())
+    oldest = words.span(seen.oldest_pending_s) if seen.oldest_pending_s is not None else None
+    console.print(
+        words.facts(
+            ("held now", str(seen.current_locks)), ("pending by priority", depth), ("oldest pending", oldest)
+        )
+    )
+    console.print()
+    console.print(Text(f"The last {words.span(seen.window_s)}", style="bold"))
+    failures = f"{seen.failures}, {seen.failure_rate_percent:.1f} % of ended runs"
+    console.print(
+        words.facts(
+            ("claims", f"{seen.claims}, {words.rate(seen.claims_per_s)}"),
+            ("completions", f"{seen.completions}, {words.rate(seen.completions_per_s)}"),
+            ("failures", Text(failures, style="red" if seen.failures else "")),
+            (
+                "lock held",
+                _spans(seen.lock_duration_avg_s, seen.lock_duration_p50_s, seen.lock_duration_p95_s),
+            ),
+            (
+                "time to claim",
+                _spans(seen.time_to_claim_avg_s, seen.time_to_claim_p50_s, seen.time_to_claim_p95_s),
+            ),
+        )
+    )
+    named = {
+        "leases lost": seen.lease_losses,
+        "timeouts": seen.timeouts,
+        "writes refused": seen.refused_writes,
+        "promotions": seen.promotions,
+        "coalesced": seen.coalesced,
+        "superseded": seen.superseded,
+        "overtaken": seen.overtaken,
+        "duplicates": seen.duplicates,
+        "rejected": seen.rejected,
+        **{f"would have: {reason}": n for reason, n in seen.would_have.items()},
+    }
+    console.print(
+        Columns([Text(f"  {n} {name}", style="" if n else words.QUIET) for name, n in named.items()])
+    )
+
+
+def checks(console: Console, found: Sequence[CheckView]) -> None:
+    """What was checked; what is broken comes with what to do."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column()
+    for check in found:
+        mark = Text("✓ ", style="green") if check.ok else Text("✗ ", style="bold red")
+        said = Text(check.detail, style=words.QUIET if check.ok else "")
+        if not check.ok and check.mend:
+            said.append(f"\n{check.mend}", style="cyan")
+        made.add_row(mark + Text(check.name.replace("_", " "), style="" if check.ok else "bold"), said)
+    console.print(made)
+
+
+def _spans(average: float | None, median: float | None, late: float | None) -> str | None:
+    if average is None or median is None or late is None:
+        return None
+    return f"{words.span(average)} on average, median {words.span(median)}, p95 {words.span(late)}"

@@ -1,0 +1,73 @@
+"""Agents and lanes as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from interlock.cli.views import words
+from interlock.contract import AgentView, LaneView
+
+
+def agents(console: Console, found: Sequence[AgentView]) -> None:
+    """Agents: what they do now, what they may do."""
+    if not found:
+        console.print("No agent has been seen yet. Type interlock agents set NAME, or let one claim.")
+        return
+    made = words.table(
+        "AGENT",
+        "RUNNING",
+        "MAX",
+        "PENDING",
+        "TYPES",
+        "LABELS",
+        "SEEN",
+        "",
+        right=("RUNNING", "MAX", "PENDING"),
+    )
+    for agent in found:
+        paused = f"paused: {agent.paused_reason}" if agent.paused_reason else "paused"
+        made.add_row(
+            Text(agent.name, style="bold" if agent.running else ""),
+            str(agent.running),
+            "-" if agent.max is None else str(agent.max),
+            str(agent.pending),
+            ", ".join(agent.types) or Text("any", style=words.QUIET),
+            ", ".join(agent.labels) or Text("none", style=words.QUIET),
+            words.relative(agent.last_seen_at) if agent.last_seen_at else Text("never", style=words.QUIET),
+            Text(paused, style="yellow") if agent.paused else "",
+        )
+    console.print(made)
+
+
+def lanes(console: Console, found: Sequence[LaneView]) -> None:
+    """Lanes: who holds them and who stands in line."""
+    if not found:
+        console.print("No lane is held.")
+        return
+    console.print(lane_table(found, console.width))
+
+
+def lane_table(found: Sequence[LaneView], width: int) -> Table:
+    """The table alone, for the live view as well."""
+    made = words.table("LANE", "HELD BY", "SINCE", "LEASE", "LINE", right=("LINE",))
+    modes = any(lane.mode != "enforce" for lane in found)
+    if modes:
+        made.add_column("MODE", no_wrap=True)
+    most = max(20, min(max(len(lane.lane) for lane in found), width * 2 // 5))
+    for lane in found:
+        held = lane.holder
+        row: list[Text | str] = [words.shorten_lane(lane.lane, most), "", "", ""]
+        if held is not None and held.run is not None:
+            row[1] = Text(f"{held.agent}, run {held.run}", style="bold green")
+            row[3] = words.relative(held.expires_at) if held.expires_at else ""
+        elif held is not None:
+            row[1] = Text(f"item {held.item} for {held.agent or 'anyone'}", style="cyan")
+        if held is not None:
+            row[2] = words.relative(held.since)
+        row.append(Text(str(lane.waiting), style="yellow" if lane.waiting else words.QUIET))
+        made.add_row(*row, *([lane.mode] if modes else []))
+    return made

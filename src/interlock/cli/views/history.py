@@ -1,0 +1,60 @@
+"""The history: one line an event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from interlock.cli.views import words
+from interlock.contract import EventView
+
+_STYLES = {"item": "cyan", "run": "green", "lane": "yellow", "cancel": "red", "message": "blue"}
+
+
+def listing(console: Console, events: Sequence[EventView], *, of_item: int | None = None) -> None:
+    """Events, oldest first."""
+    if not events:
+        console.print("Nothing has happened yet.")
+    for event in events:
+        line(console, event, of_item=of_item)
+
+
+def line(console: Console, event: EventView, *, of_item: int | None = None) -> None:
+    """Print one event."""
+    console.print(
+        text(event, of_item=of_item, lane_width=max(console.width // 4, 16)),
+        no_wrap=True,
+        overflow="ellipsis",
+    )
+
+
+def text(event: EventView, *, lane_width: int, of_item: int | None = None) -> Text:
+    """One event on one line. In the history of one item its number and lane go without saying."""
+    said = Text(no_wrap=True, overflow="ellipsis").append_text(
+        Text.assemble(
+            (f"{event.seq:>6}  {words.clock(event.at)}  ", words.QUIET),
+            (f"{event.kind:<16} ", _STYLES.get(event.kind.partition(".")[0], "")),
+        )
+    )
+    parts = [
+        f"item {event.item}" if event.item is not None and event.item != of_item else "",
+        f"run {event.run}" if event.run is not None else "",
+        event.agent or "",
+        words.shorten_lane(event.lane, lane_width) if event.lane and of_item is None else "",
+        event.reason,
+    ]
+    said.append(" · ".join(part for part in parts if part))
+    data = "  ".join(_fact(key, value) for key, value in event.data.items() if value not in (None, "", []))
+    if data:
+        said.append(("  " if any(parts) else "") + data, style=words.QUIET)
+    return said
+
+
+def _fact(key: str, value: object) -> str:
+    if key.endswith("_us") and isinstance(value, int):
+        return f"{key.removesuffix('_us')}={words.clock(datetime.fromtimestamp(value / 1e6, UTC))}"
+    return f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"

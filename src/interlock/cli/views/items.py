@@ -1,0 +1,191 @@
+"""Items: as a list, in full, and after a change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from interlock.cli.views import history, words
+from interlock.contract import ChangeView, EndedRunView, ItemView, MessageView, ShowView
+
+_EVENTS_SHOWN = 12
+
+
+def listing(console: Console, items: Sequence[ItemView], *, limit: int, unfinished: bool) -> None:
+    """A table of items."""
+    if not items:
+        console.print("Nothing is waiting or running." if unfinished else "No item matches.")
+        return
+    console.print(item_table(items, console.width))
+    if len(items) == limit:
+        console.print(Text(f"The newest {limit}; there may be more: --limit N.", style=words.QUIET))
+
+
+def item_table(items: Sequence[ItemView], width: int) -> Table:
+    """Items cut to the width of the terminal: titles at their end, lanes at their front."""
+    today = words.now()
+    agents, times = [words.who(item) for item in items], [words.when(item, today) for item in items]
+    lanes = [item.lane or item.observed_lane or "" for item in items]
+    ranked = any(item.priority for item in items)
+    agent_width = min(14, max(map(len, [*agents, Text("AGENT")])))
+    fixed = (
+        max(2, *(len(str(item.id)) for item in items))
+        + max(6, *(len(item.status) for item in items))
+        + (3 if ranked else -2)
+        + agent_width
+        + max(map(len, [*times, Text("WHEN")]))
+        + 6 * 2
+    )
+    left = max(width - fixed, 20)
+    longest_title, longest_lane = max(5, *(len(item.title) for item in items)), max(4, *map(len, lanes))
+    lane_width = min(longest_lane, max(left * 2 // 5, left - longest_title))
+    columns = ("ID", "STATUS", *(("PRI",) if ranked else ()), "TITLE", "LANE", "AGENT", "WHEN")
+    made = words.table(*columns, right=("ID", "PRI"))
+    for item, lane, agent, time in zip(items, lanes, agents, times, strict=True):
+        made.add_row(
+            str(item.id),
+            words.status(item.status),
+            *((Text(str(item.priority), style="" if item.priority else words.QUIET),) if ranked else ()),
+            words.shorten(item.title, left - lane_width),
+            Text(words.shorten_lane(lane, lane_width), style="" if item.lane else words.QUIET),
+            Text(words.shorten(agent.plain, agent_width), style=agent.style),
+            time,
+        )
+    return made
+
+
+def detail(console: Console, shown: ShowView) -> None:
+    """Everything about one item, most important first."""
+    item = shown.item
+    console.print(
+        Text.assemble((f"Item {item.id}  ", "bold"), words.status(item.status), ("  " + item.title, "bold"))
+    )
+    console.print(words.facts(("why", shown.why), *_facts(item)))
+    if item.payload is not None:
+        _heading(console, "Payload")
+        console.print(Text(_indented_json(item.payload)))
+    if shown.runs:
+        _heading(console, "Runs")
+        console.print(_runs(shown.runs))
+    if shown.messages:
+        _heading(console, "Messages")
+        messages(console, shown.messages)
+    if shown.events:
+        left_out = len(shown.events) - _EVENTS_SHOWN
+        _heading(console, "History" + (f", the last {_EVENTS_SHOWN}" if left_out > 0 else ""))
+        history.listing(console, shown.events[-_EVENTS_SHOWN:], of_item=item.id)
+        if left_out > 0:
+            console.print(Text(f"  {left_out} more: interlock events --item {item.id}", style=words.QUIET))
+
+
+def messages(console: Console, found: Sequence[MessageView]) -> None:
+    """Messages in their order, each with its number."""
+    for message in found:
+        origin = f", came as item {message.origin}" if message.origin is not None else ""
+        head = f"  {message.n}  {message.author or 'unsigned'}, {words.relative(message.at)}{origin}"
+        console.print(Text(head, style=words.QUIET))
+        if message.text:
+            console.print(Text("\n".join("     " + line for line in message.text.splitlines())))
+        if message.payload is not None:
+            console.print(Text("     " + json.dumps(message.payload, ensure_ascii=False), style=words.QUIET))
+
+
+def change(console: Console, verb: str, answer: ChangeView) -> None:
+    """What became of an item, and who moves on because of it."""
+    item = answer.item
+    if item.cancel_requested and item.expires_at is not None:
+        until = words.relative(item.expires_at)
+        said = f"Item {item.id} is asked to stop; its lease ends {until} at the latest."
+    else:
+        said = f"Item {item.id} {verb}." if item.status in verb else f"Item {item.id} {verb}: {item.status}."
+    console.print(said + promoted(answer.promoted))
+
+
+def told(console: Console, asked: int, answer: ChangeView) -> None:
+    """Where a message went, and who will read it."""
+    item = answer.item
+    where = f"item {item.id}" if item.id == asked else f"item {item.id}, which took in item {asked}"
+    reader = (
+        f"{item.run_agent} (run {item.run}) reads it" if item.run is not None else "the next run reads it"
+    )
+    number = f"Message {answer.n}" if answer.n is not None else "The message"
+    console.print(f"{number} is with {where}; {reader}.")
+
+
+def promoted(items: Sequence[int]) -> str:
+    """A sentence about the items that moved up, or nothing."""
+    if not items:
+        return ""
+    several = ", ".join(map(str, items))
+    return f" Item {several} moved up." if len(items) == 1 else f" Items {several} moved up."
+
+
+def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
+    lane = item.lane or (f"{item.observed_lane} (observed only)" if item.observed_lane else None)
+    run = None
+    if item.run is not None:
+        started = f", since {words.at(item.started_at)}" if item.started_at else ""
+        worker = f" on {item.worker}" if item.worker else ""
+        run = f"run {item.run} by {item.run_agent}{worker}{started}"
+    lease = None
+    if item.expires_at is not None:
+        lease = f"until {words.at(item.expires_at)}"
+        if item.cancel_requested:
+            lease += f"; asked to stop: {item.cancel_reason or 'no reason given'}"
+    return [
+        ("lane", lane),
+        ("held by", run),
+        ("lease", lease),
+        ("for", item.agent or "any agent"),
+        ("policy", item.policy + (f", position {item.position}" if item.position is not None else "")),
+        ("kind", f"{item.type} in project {item.project}, priority {item.priority}"),
+        ("labels", ", ".join(item.labels)),
+        (
+            "attempt",
+            f"{item.attempt} of {item.max_attempts}" if item.attempt else f"none of {item.max_attempts} yet",
+        ),
+        ("due", words.at(item.run_at) if item.run_at else None),
+        ("timeout", words.span(item.timeout_s) if item.timeout_s else None),
+        ("taken in by", f"item {item.absorbed_by}" if item.absorbed_by is not None else None),
+        ("came", words.at(item.created_at)),
+        (
+            "ended",
+            words.at(item.ended_at) if item.ended_at else None,
+        ),
+        ("reason", item.reason),
+    ]
+
+
+def _runs(runs: Sequence[EndedRunView]) -> Table:
+    made = words.table(
+        "RUN", "TRY", "STATUS", "AGENT", "STARTED", "TOOK", "WHAT IT SAID", right=("RUN", "TRY")
+    )
+    for run in runs:
+        took = words.span((run.ended_at - run.started_at).total_seconds()) if run.ended_at else ""
+        said = run.error or (
+            json.dumps(run.result, ensure_ascii=False) if run.result is not None else run.reason
+        )
+        made.add_row(
+            str(run.run),
+            str(run.attempt),
+            words.status(run.status),
+            run.agent,
+            words.relative(run.started_at),
+            took,
+            " ".join(said.split()),
+        )
+    return made
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, style="bold"))
+
+
+def _indented_json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return "\n".join("  " + line for line in text.splitlines())

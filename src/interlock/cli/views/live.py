@@ -1,0 +1,137 @@
+"""`top`: one frame of everything that moves, drawn again and again until q or Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from interlock.contract import EventView, ItemFilter, ItemView, LaneView, Service, StatsView
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_WINDOW_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What one look at the store found."""
+
+    stats: StatsView
+    lanes: list[LaneView]
+    running: list[ItemView]
+    pending: list[ItemView]
+    events: list[EventView]
+
+
+def look(service: Service) -> Frame:
+    """Ask for everything a frame shows."""
+    return Frame(
+        stats=service.stats(window_s=_WINDOW_S),
+        lanes=service.lanes(limit=50),
+        running=service.items(ItemFilter(statuses=("in_progress",), limit=50)),
+        pending=service.items(ItemFilter(statuses=("pending",), limit=50)),
+        events=service.events(limit=20, newest=True),
+    )
+
+
+def watch(console: Console, service: Service, every_s: float) -> None:
+    """Draw until q or Ctrl-C; one frame where nobody watches."""
+    if not console.is_terminal:
+        console.print(draw(look(service), console.width, None))
+        return
+    from rich.live import Live
+
+    with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(draw(look(service), console.width, console.height), refresh=True)
+            if pressed(every_s) in ("q", "Q", "\x03", "\x04"):
+                return
+
+
+def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
+    """A frame that fits the terminal: lanes first, then runs, the queue and the newest events."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from interlock.cli.views import fleet, words
+
+    counts = Text("   ").join(words.counts(frame.stats.items)) if frame.stats.items else Text("no items")
+    counts.no_wrap, counts.overflow = True, "ellipsis"
+    rates = (
+        f"{words.rate(frame.stats.claims_per_s)} claimed  {words.rate(frame.stats.completions_per_s)} done"
+    )
+    parts: list[RenderableType] = [
+        Text.assemble(
+            ("interlock  ", "bold"), words.clock(words.now()), ("   q ends" if height else "", words.QUIET)
+        ),
+        counts,
+        Text(
+            f"{rates}  {frame.stats.lease_losses} leases lost  {frame.stats.refused_writes} writes refused"
+            f"  (last {words.span(_WINDOW_S)})",
+            style=words.QUIET,
+            no_wrap=True,
+            overflow="ellipsis",
+        ),
+    ]
+    room = 1_000 if height is None else max(height - len(parts) - 1, 4)
+    share = max(room // 4 - 2, 2)
+    for title, made in (
+        (f"Lanes held: {len(frame.lanes)}", frame.lanes and fleet.lane_table(frame.lanes[:share], width)),
+        (f"Running: {len(frame.running)}", frame.running and _items(frame.running[:share], width)),
+        (
+            f"Pending: {frame.stats.items.get('pending', 0)}",
+            frame.pending and _items(frame.pending[:share], width),
+        ),
+    ):
+        parts += [Text(""), Text(title, style="bold"), *([made] if made else [])]
+    parts += [
+        Text(""),
+        Text("Newest events", style="bold"),
+        *(_event(e, width) for e in frame.events[-share:]),
+    ]
+    return Group(*parts)
+
+
+def _items(items: list[ItemView], width: int) -> RenderableType:
+    from interlock.cli.views import items as item_views
+
+    return item_views.item_table(items, width)
+
+
+def _event(event: EventView, width: int) -> RenderableType:
+    from interlock.cli.views import history
+
+    return history.text(event, lane_width=max(width // 4, 16))
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """Read single keys without waiting for Enter, where there is a terminal to read from."""
+    if not sys.stdin.isatty():
+        yield _rest
+        return
+    import select
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+
+    def pressed(wait_s: float) -> str:
+        ready, _, _ = select.select([sys.stdin], [], [], wait_s)
+        return sys.stdin.read(1) if ready else ""
+
+    try:
+        tty.setcbreak(sys.stdin)
+        yield pressed
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _rest(wait_s: float) -> str:
+    time.sleep(wait_s)
+    return ""

@@ -1,0 +1,85 @@
+"""Runs: what was claimed, how reports were taken, what is in the inbox."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from interlock.cli.views import items, words
+from interlock.contract import LeaseView, MessageView, RunView
+
+
+def leases(console: Console, agent: str, claimed: Sequence[LeaseView]) -> None:
+    """What was claimed, with the handle on a line of its own."""
+    if not claimed:
+        console.print(f"No work for {agent} right now.")
+        return
+    for n, lease in enumerate(claimed):
+        if n:
+            console.print()
+        _lease(console, lease)
+
+
+def _lease(console: Console, lease: LeaseView) -> None:
+    item = lease.item
+    console.print(Text.assemble((f"Item {item.id}  ", "bold"), (item.title, "bold")))
+    payload = json.dumps(item.payload, ensure_ascii=False) if item.payload else None
+    console.print(
+        words.facts(
+            ("handle", Text(lease.run, style="bold cyan")),
+            ("fence", str(lease.fence)),
+            ("lane", item.lane or item.observed_lane),
+            ("lease", f"until {words.at(lease.expires_at)}; renew within {words.span(lease.renew_within_s)}"),
+            ("attempt", f"{item.attempt} of {item.max_attempts}"),
+            ("payload", payload),
+            ("type", f"interlock done {lease.run}"),
+        )
+    )
+    if lease.messages:
+        items.messages(console, lease.messages)
+
+
+def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str, str], None]) -> None:
+    """One line for each run; what was refused goes to standard error with what to do."""
+    for answer in answers:
+        if answer.refusal is not None:
+            refuse(answer.refusal.message, answer.refusal.hint)
+            continue
+        console.print(_report(answer))
+        if answer.cancel_requested and answer.status == "running":
+            why = f": {answer.item.cancel_reason}" if answer.item and answer.item.cancel_reason else ""
+            console.print(
+                Text(f"  You are asked to stop{why}. End it with done, fail or release.", style="bold red")
+            )
+        if answer.unread:
+            several = "message" if answer.unread == 1 else "messages"
+            console.print(
+                Text(f"  {answer.unread} unread {several}: interlock inbox {answer.run}", style="yellow")
+            )
+
+
+def _report(answer: RunView) -> Text:
+    number = answer.run.partition(".")[0]
+    if answer.status == "running":
+        until = f", lease until {words.at(answer.expires_at)}" if answer.expires_at else ""
+        return Text.assemble(f"Run {number} is ", words.status(answer.status), f"{until}.")
+    became = ""
+    if answer.item is not None:
+        became = f"; item {answer.item.id} is {answer.item.status}"
+        if answer.item.run_at is not None and answer.item.status in ("waiting", "pending"):
+            became += f", due {words.relative(answer.item.run_at)}"
+    return Text.assemble(
+        f"Run {number} ", words.status(answer.status), f"{became}.{items.promoted(answer.promoted)}"
+    )
+
+
+def inbox(console: Console, run: str, messages: Sequence[MessageView]) -> None:
+    """Unread messages, and how to say that they were read."""
+    if not messages:
+        console.print("No unread message.")
+        return
+    items.messages(console, messages)
+    console.print(Text(f"  Read: interlock renew {run} --seen {messages[-1].n}", style=words.QUIET))

@@ -1,0 +1,147 @@
+"""Short words for times, spans, states and holders, and the shape all tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from rich.cells import cell_len, set_cell_size
+from rich.table import Table
+from rich.text import Text
+
+from interlock.contract import HolderView, ItemView
+
+STATUS_STYLES = {
+    "waiting": "blue",
+    "deferred": "yellow",
+    "pending": "cyan",
+    "in_progress": "bold green",
+    "completed": "green",
+    "failed": "bold red",
+    "cancelled": "magenta",
+    "superseded": "bright_black",
+    "coalesced": "bright_black",
+    "running": "bold green",
+    "succeeded": "green",
+    "timed_out": "red",
+    "lost": "red",
+    "released": "yellow",
+    "refused": "bold red",
+}
+QUIET = "bright_black"
+_COUNT_ORDER = ("in_progress", "pending", "deferred", "waiting", "failed", "completed")
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def span(seconds: float) -> str:
+    """A span in its largest fitting unit: `0.4 s`, `48 s`, `14 min`, `3 h`, `5 d`."""
+    if 3_600 <= seconds < 48 * 3_600 and seconds % 3_600 == 0:
+        return f"{seconds / 3_600:.0f} h"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    for unit, size, limit in (("s", 1, 99.5), ("min", 60, 99.5 * 60), ("h", 3_600, 48 * 3_600)):
+        if seconds < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def rate(per_s: float) -> str:
+    """How often, in a unit in which it is not zero."""
+    for unit, size in (("s", 1), ("min", 60)):
+        if per_s * size >= 0.1:
+            return f"{per_s * size:.1f}/{unit}"
+    return f"{per_s * 3_600:.1f}/h"
+
+
+def relative(moment: datetime, today: datetime | None = None) -> str:
+    """`12 s ago` or `in 48 s`."""
+    seconds = (moment - (today or now())).total_seconds()
+    if abs(seconds) < 0.95:
+        return "now" if seconds > 0 else "just now"
+    words = span(round(abs(seconds)))
+    return f"in {words}" if seconds > 0 else f"{words} ago"
+
+
+def clock(moment: datetime) -> str:
+    """Local time, with the date where it is not today's."""
+    local = moment.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == now().astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def status(word: str) -> Text:
+    return Text(word, style=STATUS_STYLES.get(word, ""))
+
+
+def at(moment: datetime) -> str:
+    """Both ways to say it: `14:02:11 (12 s ago)`."""
+    return f"{clock(moment)} ({relative(moment)})"
+
+
+def holder(held: HolderView) -> str:
+    """Who has a lane, since when and until when."""
+    since = at(held.since)
+    if held.run is None:
+        return f"item {held.item} for {held.agent or 'any agent'}, not started yet, since {since}"
+    until = f", lease until {at(held.expires_at)}" if held.expires_at else ""
+    return f"{held.agent or 'someone'}, run {held.run} of item {held.item}, since {since}{until}"
+
+
+def counts(items: Mapping[str, int]) -> list[Text]:
+    """How many items there are of each status, the busy ones first."""
+    order = [*_COUNT_ORDER, *(name for name in items if name not in _COUNT_ORDER)]
+    return [Text.assemble(f"{items[name]} ", status(name)) for name in order if items.get(name)]
+
+
+def who(item: ItemView) -> Text:
+    """The agent that runs an item, or the one it is for."""
+    if item.run is not None:
+        return Text(item.run_agent or "?", style="bold")
+    return Text(item.agent) if item.agent else Text("anyone", style=QUIET)
+
+
+def when(item: ItemView, today: datetime | None = None) -> Text:
+    """The time that matters for an item in its state."""
+    if item.ended_at is not None:
+        return Text(relative(item.ended_at, today), style=QUIET)
+    if item.expires_at is not None:
+        if item.cancel_requested:
+            return Text("asked to stop", style="red")
+        seconds = (item.expires_at - (today or now())).total_seconds()
+        return Text(f"lease {span(seconds)}") if seconds > 0 else Text("lease is over", style="red")
+    if item.run_at is not None:
+        return Text(f"due {relative(item.run_at, today)}", style="blue")
+    return Text(relative(item.created_at, today))
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut at the end."""
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def shorten_lane(lane: str, width: int) -> str:
+    """Cut at the front: the number at the end of a lane is what tells lanes apart."""
+    return lane if len(lane) <= width else "…" + lane[len(lane) - width + 1 :] if width > 1 else "…"[:width]
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """A table without lines: a header and columns. `right` names the columns of numbers."""
+    made = Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=f"bold {QUIET}", show_edge=False
+    )
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+    return made
+
+
+def facts(*rows: tuple[str, Text | str | None]) -> Table:
+    """Names and values, one a line; rows without a value are left out."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style=QUIET, no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in rows:
+        if value is not None and value != "":
+            made.add_row(f"  {name}", value)
+    return made
