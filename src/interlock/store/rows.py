@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interlock.core.model import (
@@ -19,6 +19,7 @@ from interlock.core.model import (
     State,
 )
 from interlock.core.states import ItemStatus, RunStatus
+from interlock.store.port import StoredMessage
 
 ITEM_COLUMNS = SPEC_FIELDS + STATE_FIELDS
 _POLICY = {p.value: p for p in Policy}
@@ -197,7 +198,34 @@ def event_from_row(row: Sequence[Any]) -> Event:
     )
 
 
-def columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+def stored_message(row: Sequence[Any]) -> StoredMessage:
+    """A message from a row of the `messages` statement."""
+    return StoredMessage(
+        item=row[0], n=row[1], text=row[2], author=row[3], origin=row[4], at_us=row[5], payload=row[6]
+    )
+
+
+def spans(rows: Iterable[Sequence[Any]]) -> dict[str, list[int]]:
+    """Spans of the window by what they measure, sorted."""
+    lock_us: list[int] = []
+    to_claim_us: list[int] = []
+    for kind, span_us in rows:
+        (to_claim_us if kind == "run.started" else lock_us).append(span_us)
+    return {"lock_us": sorted(lock_us), "to_claim_us": sorted(to_claim_us)}
+
+
+def first_since(low: int, high: int, since_us: int, probe: Callable[[int], Sequence[int]]) -> int:
+    """The first event number at or after a time, by halving: event times grow with their numbers."""
+    while low < high:
+        middle = (low + high) // 2
+        seq, at_us = probe(middle)
+        if at_us >= since_us:
+            high = middle
+        else:
+            low = seq + 1
+    return low
+
+
+def columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Rows turned into one list a column, for set-based statements."""
-    turned = [list(column) for column in zip(*rows, strict=True)]
-    return turned or [[] for _ in range(width)]
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,7 +14,14 @@ from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
 from interlock.core.states import ItemStatus
 from interlock.store import clock
 from interlock.store.port import EventQuery, Figures, Finding, ItemQuery, LaneRow, StoredEvent, StoredMessage
-from interlock.store.rows import event_from_row, item_from_row, run_from_row
+from interlock.store.rows import (
+    event_from_row,
+    first_since,
+    item_from_row,
+    run_from_row,
+    spans,
+    stored_message,
+)
 from interlock.store.statements import Statements, mending, promise
 
 
@@ -170,34 +177,6 @@ class SqliteReads:
                 broken=(f"it is {drift_s:+.0f} s off",) if drifted else (),
             ),
         ]
-
-
-def stored_message(row: Sequence[Any]) -> StoredMessage:
-    """A message from a row of the `messages` statement."""
-    return StoredMessage(
-        item=row[0], n=row[1], text=row[2], author=row[3], origin=row[4], at_us=row[5], payload=row[6]
-    )
-
-
-def spans(rows: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """Spans of the window by what they measure, sorted."""
-    lock_us: list[int] = []
-    to_claim_us: list[int] = []
-    for kind, span_us in rows:
-        (to_claim_us if kind == "run.started" else lock_us).append(span_us)
-    return {"lock_us": sorted(lock_us), "to_claim_us": sorted(to_claim_us)}
-
-
-def first_since(low: int, high: int, since_us: int, probe: Any) -> int:
-    """The first event number at or after a time, by halving: event times grow with their numbers."""
-    while low < high:
-        middle = (low + high) // 2
-        seq, at_us = probe(middle)
-        if at_us >= since_us:
-            high = middle
-        else:
-            low = seq + 1
-    return low
 
 
 def _agent(row: Sequence[Any]) -> Agent:

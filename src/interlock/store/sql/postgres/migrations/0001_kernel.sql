@@ -7,6 +7,10 @@ CREATE SEQUENCE interlock.item_ids;
 CREATE SEQUENCE interlock.run_numbers;
 CREATE SEQUENCE interlock.tickets;
 
+-- Microseconds since 1970, now and not at the start of the transaction.
+CREATE FUNCTION interlock.now_us() RETURNS bigint LANGUAGE sql VOLATILE
+    AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
+
 CREATE TABLE interlock.meta (
     name  text PRIMARY KEY,
     value text NOT NULL

@@ -1,0 +1,19 @@
+"""Interlock decides who works on what, one at a time, and loses nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.client import Interlock
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "connect"]
+
+
+def connect(url: str | None = None) -> Interlock:
+    """Open the store that `url`, INTERLOCK_URL or the repository's configuration names."""
+    from interlock.app import open_service  # noqa: PLC0415  (importing interlock stays free of drivers)
+    from interlock.client import Interlock  # noqa: PLC0415
+
+    return Interlock(open_service(url))

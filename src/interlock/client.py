@@ -1,0 +1,207 @@
+"""Interlock for Python programs: `with interlock.connect() as il: with il.next(agent="coder") as lease: …`.
+
+A lease taken here renews itself in the background for as long as its block runs. It cannot promise that
+the block *stops* when the lease is lost; look at `lease.lost` and `lease.cancel_requested` between steps,
+and rely on the fence: nothing a lost lease writes is accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from interlock.contract import AddView, ItemView, LeaseView, MessageView, Report, RunView, Service
+from interlock.core.errors import InterlockError, LeaseLost
+from interlock.core.model import NewItem, Policy, RetryLane
+
+
+class Lease:
+    """The right to work on one item until it ends, is lost, or is given back."""
+
+    def __init__(self, service: Service, view: LeaseView) -> None:
+        self._service = service
+        self._view = view
+        self._seen = 0
+        self.ended = False
+        self.lost = False
+        self.cancel_requested = False
+        self.unread = 0
+
+    @property
+    def item(self) -> ItemView:
+        return self._view.item
+
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        return self._view.item.payload or {}
+
+    @property
+    def messages(self) -> tuple[MessageView, ...]:
+        """What the item was told before this run began."""
+        return self._view.messages
+
+    @property
+    def handle(self) -> str:
+        """The secret that lets a run write. Hand it only to whoever works on the item."""
+        return self._view.run
+
+    @property
+    def fence(self) -> int:
+        """The run's number: greater than that of every earlier holder of the lane."""
+        return self._view.fence
+
+    def done(self, result: Any = None) -> RunView:
+        """The work is done; `result` is kept as JSON."""
+        text = None if result is None else json.dumps(result)
+        return self._end(self._service.done, Report(run=self.handle, seen=self._seen, result=text))
+
+    def fail(self, error: str = "", *, retry: bool = True) -> RunView:
+        """The attempt failed; it is tried again while attempts are left, unless `retry` is false."""
+        return self._end(
+            self._service.fail, Report(run=self.handle, seen=self._seen, error=error or None, retry=retry)
+        )
+
+    def release(self) -> RunView:
+        """Give the item back unworked."""
+        return self._end(self._service.release, Report(run=self.handle, seen=self._seen))
+
+    def inbox(self) -> list[MessageView]:
+        """Messages that came since the last call; the next call marks these as read."""
+        found = self._service.inbox(self.handle, seen=self._seen)
+        self._seen = max([self._seen, *(m.n for m in found)])
+        return found
+
+    def renew(self) -> RunView:
+        """Keep the lease now. Done in the background already."""
+        view = self._service.renew([Report(run=self.handle, seen=self._seen)])[0]
+        self.lost = self.lost or view.refusal is not None
+        self.cancel_requested = self.cancel_requested or view.cancel_requested
+        self.unread = view.unread
+        return view
+
+    def _end(self, how: Callable[[Sequence[Report]], list[RunView]], report: Report) -> RunView:
+        view = how([report])[0]
+        if view.refusal is not None:
+            self.lost = True
+            raise LeaseLost(view.refusal.message, view.refusal.hint)
+        self.ended = True
+        return view
+
+
+class Claimed:
+    """What `next` gives: a context whose value is a lease, or none if there was no work.
+
+    Leaving the block finishes the run: done, or failed with the exception that left it, or released on
+    Ctrl-C. The exception is passed on.
+    """
+
+    def __init__(self, service: Service, view: LeaseView | None, *, renew: bool) -> None:
+        self.lease = Lease(service, view) if view is not None else None
+        self._every_s = view.renew_within_s if view is not None and renew else None
+        self._stopped = threading.Event()
+        self._heart: threading.Thread | None = None
+
+    def __bool__(self) -> bool:
+        return self.lease is not None
+
+    def __enter__(self) -> Lease | None:
+        if self.lease is not None and self._every_s is not None:
+            self._heart = threading.Thread(target=self._beat, name="interlock-heartbeat", daemon=True)
+            self._heart.start()
+        return self.lease
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        if self._heart is not None:
+            self._heart.join()
+        lease = self.lease
+        if lease is None or lease.ended:
+            return
+        if error is None:
+            lease.done()
+            return
+        try:
+            if isinstance(error, Exception):
+                lease.fail(f"{type(error).__name__}: {error}")
+            else:
+                lease.release()
+        except InterlockError:
+            return  # the block's own exception matters more, and the lease runs out by itself
+
+    def _beat(self) -> None:
+        assert self.lease is not None and self._every_s is not None
+        while not self._stopped.wait(self._every_s):
+            try:
+                self.lease.renew()
+            except InterlockError:
+                continue  # the store may come back before the lease runs out
+            if self.lease.lost:
+                return
+
+
+class Interlock:
+    """A connection to a store, for adding and taking work."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the database connections back."""
+        self.service.close()
+
+    def add(
+        self,
+        title: str,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        policy: Policy | str = Policy.QUEUE,
+        retry_lane: RetryLane | str = RetryLane.YIELD,
+        **fields: Any,
+    ) -> AddView:
+        """Add one item. `fields` are those of `NewItem`: lane, agent, type, priority, message, …"""
+        new = NewItem(
+            title=title,
+            payload=None if payload is None else json.dumps(payload),
+            policy=Policy(policy),
+            retry_lane=RetryLane(retry_lane),
+            **fields,
+        )
+        return self.service.add([new])[0]
+
+    def next(
+        self,
+        agent: str,
+        *,
+        types: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        wait_s: float = 0.0,
+        lease_s: float | None = None,
+        worker: str | None = None,
+        renew: bool = True,
+    ) -> Claimed:
+        """Claim one item for the length of a `with` block."""
+        views = self.service.next(
+            agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker
+        )
+        return Claimed(self.service, views[0] if views else None, renew=renew)
+
+    def msg(self, item: int, text: str, *, author: str = "") -> None:
+        """Tell an item something."""
+        self.service.msg(item, text, author=author)
+
+    def cancel(self, item: int, *, why: str, force: bool = False) -> None:
+        """End an item; a running one gets its grace unless `force`."""
+        self.service.cancel(item, why=why, force=force)

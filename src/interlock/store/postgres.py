@@ -1,0 +1,635 @@
+"""The store for many machines: PostgreSQL through psycopg 3 and a pool.
+
+Promises kept here: READ COMMITTED with the lane rows locked first and everything read in later
+statements; one order of locks everywhere (agent, lanes sorted, items sorted); the clock read after
+waits; a commit whose answer was lost is looked up by its transaction number, so that a repeated
+attempt neither doubles nor loses it. Not promised: that a claim whose answer was lost reaches its
+agent; its lease runs out and the item is offered again.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import IsolationLevel
+from psycopg.types.numeric import Int8Dumper
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from interlock.core.claiming import Agent, Claim, narrowed, with_room
+from interlock.core.commands import Overtake
+from interlock.core.decide import decide
+from interlock.core.errors import StoreBusy, StoreUnavailable
+from interlock.core.ledger import Decision, Snapshot
+from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, Reason, RunId, RunRecord
+from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
+from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.store.port import Build, Load, Renewal
+from interlock.store.postgres_reads import Connection, PostgresReads, agent_from_row, only
+from interlock.store.rows import columns, event_row, item_from_row, run_from_row, run_row, spec_row, state_row
+from interlock.store.statements import Statements
+
+EVENT_BITS = 16
+NOTIFY_EVERY_S = 0.01
+GONE_RETRY_S = 30.0
+_MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
+_SETTINGS = {
+    # A client that died while it waited for a lock must not get the lock later.
+    "client_connection_check_interval": "1s",
+    # A client that was stopped inside a transaction must not hold its rows for ever.
+    "idle_in_transaction_session_timeout": "15s",
+    "lock_timeout": "20s",
+    "jit": "off",
+}
+_GONE = (psycopg.OperationalError, psycopg.InterfaceError)
+_AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+
+T = TypeVar("T")
+
+
+class _Unsure(Exception):
+    """The connection was lost while a commit was under way."""
+
+    def __init__(self, xid: int, decision: Decision) -> None:
+        self.xid = xid
+        self.decision = decision
+
+
+class PostgresStore(PostgresReads):
+    """A store on a PostgreSQL database, in its own schema `interlock`."""
+
+    backend = "postgres"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timing: Timing | None = None,
+        now: Callable[[], int] | None = None,
+        max_connections: int = 8,
+        retry_s: float = GONE_RETRY_S,
+        migrate: bool = True,
+    ) -> None:
+        self.timing = timing or Timing()
+        self.sql = Statements("postgres")
+        self._now = now
+        self._retry_s = retry_s
+        self._meta: dict[str, str] | None = None
+        self._notified_s = 0.0
+        self._notify_lock = threading.Lock()
+        self._notify_timer: threading.Timer | None = None
+        self._local = threading.local()
+        self._url = url
+        self.pool: ConnectionPool[Connection] = ConnectionPool(
+            url,
+            kwargs={"autocommit": True, "connect_timeout": 5},
+            min_size=0,
+            max_size=max_connections,
+            max_idle=60.0,
+            configure=_configure,
+            open=False,
+            timeout=15.0,
+            reconnect_timeout=5.0,
+        )
+        with self._guard():
+            self._probe()
+        self.pool.open()
+        if migrate:
+            prepare(self)
+
+    def _probe(self) -> None:
+        """Fail at once, and with the server's own words, where the pool would wait and try again."""
+        with psycopg.connect(self._url, connect_timeout=5):
+            pass
+
+    # -- connections and transactions -------------------------------------------------------------
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Say in one sentence what the database refused."""
+        try:
+            yield
+        except psycopg.errors.LockNotAvailable:
+            raise StoreBusy("A lock in the database was not given within 20 s.", "Try again.") from None
+        except psycopg.errors.ReadOnlySqlTransaction:
+            raise StoreUnavailable(
+                "The database only takes reads.", "Point INTERLOCK_URL at the primary server."
+            ) from None
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreUnavailable(
+                f"The database refused: {_first_line(error)}.",
+                "Grant the role USAGE on schema interlock and the rights on its tables, or CREATE to migrate.",
+            ) from None
+        except psycopg.errors.DiskFull:
+            raise StoreUnavailable(
+                "The database has no space left.", "Free some space; nothing was changed."
+            ) from None
+        except PoolTimeout:
+            raise StoreUnavailable(
+                "The database cannot be reached.", "Is the server up? Check INTERLOCK_URL."
+            ) from None
+        except _GONE as error:
+            raise StoreUnavailable(
+                f"The database cannot be reached: {_first_line(error)}.",
+                "Is the server up? Check INTERLOCK_URL.",
+            ) from None
+
+    def _persistently(self, work: Callable[[], T]) -> T:
+        """Do work that may be repeated: again after a deadlock, and until a restarted server is back."""
+        deadline_s = time.monotonic() + self._retry_s
+        pause_s = 0.02
+        with self._guard():
+            while True:
+                try:
+                    return work()
+                except _AGAIN:
+                    if time.monotonic() > deadline_s:
+                        raise
+                except psycopg.errors.LockNotAvailable:
+                    raise
+                except (*_GONE, PoolTimeout) as error:
+                    if time.monotonic() > deadline_s or not _may_come_back(error):
+                        raise
+                time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
+                pause_s = min(2 * pause_s, 1.0)
+
+    def close(self) -> None:
+        timer = self._notify_timer
+        if timer is not None:
+            timer.cancel()
+            self._send_notice()
+        listener = getattr(self._local, "listener", None)
+        if listener is not None:
+            listener.close()
+            self._local.listener = None
+        self.pool.close()
+
+    # -- schema -----------------------------------------------------------------------------------
+
+    def applied(self) -> list[Applied]:
+        with self._guard(), self._connection() as conn:
+            there = conn.execute("SELECT to_regclass('interlock.migrations') IS NOT NULL").fetchone()
+            if not only(there):
+                return []
+            rows = conn.execute("SELECT version, name, checksum FROM interlock.migrations ORDER BY version")
+            return rows_to_applied(rows.fetchall())
+
+    def exclusively(self, work: Callable[[], int]) -> int:
+        with self._guard(), self._connection() as conn, conn.transaction():
+            conn.execute("SET LOCAL lock_timeout = '5min'")
+            conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            self._local.migrating = conn
+            try:
+                return work()
+            finally:
+                self._local.migrating = None
+
+    def apply(self, migration: Migration, handle_key: str) -> None:
+        conn: Connection = self._local.migrating
+        conn.execute(migration.text.encode(), prepare=False)
+        conn.execute(
+            "CREATE TABLE IF NOT EXISTS interlock.migrations (version integer PRIMARY KEY, name text NOT NULL,"
+            " checksum text NOT NULL, applied_us bigint NOT NULL)"
+        )
+        if migration.version == 1:
+            conn.execute("INSERT INTO interlock.meta (name, value) VALUES ('handle_key', %s)", (handle_key,))
+        conn.execute(
+            "INSERT INTO interlock.migrations VALUES (%s, %s, %s, interlock.now_us())",
+            (migration.version, migration.name, migration.checksum),
+        )
+
+    def advance_runs(self, count: int) -> int:
+        """After a restore: skip run numbers that may have been given out since the backup, and number
+        events above those of the restored history."""
+        with self._guard(), self._connection() as conn, conn.transaction():
+            conn.execute("SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + %s)", (count,))
+            conn.execute(
+                "INSERT INTO interlock.meta (name, value)"
+                " SELECT 'event_base', greatest(0, coalesce(max(seq), 0) + 65536"
+                " - (pg_current_xact_id()::text::bigint << 16)) FROM interlock.events"
+                " ON CONFLICT (name) DO UPDATE SET value = greatest(meta.value::bigint, excluded.value::bigint)"
+            )
+            row = conn.execute("SELECT last_value FROM interlock.run_numbers").fetchone()
+            self._meta = None
+            return int(only(row))
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def tickets(self, count: int) -> list[int]:
+        """Taken before any lock is waited for, so that order of arrival is not order of luck."""
+        return self._persistently(lambda: [r[0] for r in self._all("tickets", {"count": count})])
+
+    # -- deciding ---------------------------------------------------------------------------------
+
+    def transact(self, load: Load, build: Build) -> Decision:
+        ids: list[ItemId] = []
+        if load.arrivals:
+            ids = self._persistently(lambda: [r[0] for r in self._all("allocate", {"count": load.arrivals})])
+        unsure: list[_Unsure] = []
+
+        def attempt() -> Decision:
+            if unsure:
+                fate = only(self._all("fate", {"xid": unsure[-1].xid})[0])
+                if fate == "in progress":
+                    raise psycopg.OperationalError("the fate of a commit is not known yet")
+                if fate == "committed":
+                    return unsure[-1].decision
+                unsure.clear()
+            try:
+                return self._attempt(load, build, ids)
+            except _Unsure as lost:
+                unsure.append(lost)
+                raise psycopg.OperationalError("the connection was lost during a commit") from lost
+
+        decision = self._persistently(attempt)
+        if decision.wakes:
+            self._notify()
+        return decision
+
+    def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
+        with self._connection() as conn:
+            conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            try:
+                xid, decision = self._decide(conn, load, build, ids)
+            except BaseException:
+                if not conn.broken:
+                    conn.execute("ROLLBACK")
+                raise
+            try:
+                conn.execute("COMMIT")
+            except _GONE as error:
+                if conn.broken:
+                    raise _Unsure(xid, decision) from error
+                raise
+            return decision
+
+    def _decide(
+        self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]
+    ) -> tuple[int, Decision]:
+        xid = int(only(conn.execute(self.sql["begin_writing"]).fetchone()))
+        seen_keys = self._take_keys(conn, load, ids)
+        snapshot, now_us = self._load(conn, load, seen_keys)
+        talkers = sum(1 for i in load.items if i in snapshot.unread)
+        spare: tuple[ItemId, ...] = ()
+        if talkers:
+            spare = tuple(r[0] for r in conn.execute(self.sql["allocate"], {"count": talkers}))
+        decision = decide(snapshot, build(ids), now_us, self.timing, spare)
+        self._apply(conn, decision, xid)
+        return xid, decision
+
+    def _take_keys(
+        self, conn: Connection, load: Load, ids: Sequence[ItemId]
+    ) -> dict[tuple[str, str], ItemId]:
+        firsts: dict[tuple[str, str], ItemId] = {}
+        for key, item in zip(load.keys, ids, strict=False):
+            if key is not None:
+                firsts.setdefault(key, item)
+        if not firsts:
+            return {}
+        wanted = sorted(firsts)  # one order for everyone, so that two batches never wait for each other
+        now_us = self._time(conn)
+        params = {
+            "projects": [p for p, _ in wanted],
+            "keys": [k for _, k in wanted],
+            "items": [firsts[k] for k in wanted],
+            "expires": [now_us + to_us(DEDUPE_KEPT_S)] * len(wanted),
+            "now_us": now_us,
+        }
+        taken = set(conn.execute(self.sql["take_keys"], params))
+        seen = [k for k in wanted if k not in taken]
+        if not seen:
+            return {}
+        params = {"projects": [p for p, _ in seen], "keys": [k for _, k in seen]}
+        return {(p, k): item for p, k, item in conn.execute(self.sql["find_keys"], params)}
+
+    def _load(
+        self, conn: Connection, load: Load, seen_keys: dict[tuple[str, str], ItemId]
+    ) -> tuple[Snapshot, int]:
+        sql = self.sql
+        stand_on: list[str] = []
+        if load.items:
+            stand_on = [r[0] for r in conn.execute(sql["lanes_of_items"], {"items": list(load.items)})]
+        lanes = sorted({*load.lanes, *stand_on})
+        if load.lanes:
+            conn.execute(sql["add_lanes"], {"lanes": lanes})
+        if lanes:
+            conn.execute(sql["lock_lanes"], {"lanes": lanes})
+        targets = [*load.items, *seen_keys.values()]
+        if lanes:
+            heads = 1 + max(Counter(stand_on).values(), default=0)
+            rows = conn.execute(sql["load_items"], {"items": targets, "lanes": lanes, "heads": heads})
+        else:
+            rows = conn.execute(sql["load_named_items"], {"items": targets})
+        items = {i.id: i for i in map(item_from_row, rows)}
+        now_us = self._time(conn)  # read after every wait for a lock
+        lines: dict[str, tuple[int, tuple[int, ...]]] = {}
+        if load.lanes:
+            for lane, count, positions in conn.execute(sql["load_lines"], {"lanes": lanes}):
+                lines[lane] = (count, tuple(positions or ()))
+        snapshot = Snapshot(
+            items=items,
+            lines=lines,
+            unread=self._unread(conn, items),
+            seen_keys=seen_keys,
+            ended_runs=self._ended_runs(conn, load, items),
+            modes=self._modes(conn) if load.lanes else (),
+        )
+        return snapshot, now_us
+
+    def _unread(
+        self, conn: Connection, items: dict[ItemId, Item]
+    ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
+        talked_to = [i.id for i in items.values() if i.state.run and i.state.message_count > i.state.delivered]
+        unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
+        if talked_to:
+            for item, n, ticket in conn.execute(self.sql["load_unread"], {"items": talked_to}):
+                unread[item] = (*unread.get(item, ()), (n, ticket))
+        return unread
+
+    def _ended_runs(
+        self, conn: Connection, load: Load, items: dict[ItemId, Item]
+    ) -> dict[RunId, RunRecord]:
+        live = {i.state.run for i in items.values()}
+        late = [r for r in load.runs if r not in live]
+        if not late:
+            return {}
+        return {r.run: r for r in map(run_from_row, conn.execute(self.sql["load_runs"], {"runs": late}))}
+
+    def _apply(self, conn: Connection, decision: Decision, xid: int) -> None:
+        sql = self.sql
+        first_seq = self._event_base() + (xid << EVENT_BITS)
+        with conn.pipeline():
+            for name, rows in (
+                ("update_items", [_update_row(i) for i in decision.settled]),
+                ("insert_items", [_insert_row(i) for i in decision.born]),
+                ("update_items", [_update_row(i) for i in decision.raised]),
+                ("insert_payloads", decision.payloads),
+                ("copy_payloads", decision.payload_copies),
+            ):
+                if rows:
+                    conn.execute(sql[name], columns(rows))
+            for move in decision.moves:
+                params = {"source": move.source, "target": move.target, "after": move.after, "shift": move.shift}
+                conn.execute(sql["move_messages"], params)
+            for name, rows in (
+                (
+                    "insert_messages",
+                    [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages],
+                ),
+                ("insert_runs", [run_row(r) for r in decision.runs]),
+                (
+                    "insert_events",
+                    [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)],
+                ),
+                ("drop_keys", decision.forgotten_keys),
+            ):
+                if rows:
+                    conn.execute(sql[name], columns(rows))
+
+    # -- claiming ---------------------------------------------------------------------------------
+
+    def claim(self, wish: Claim) -> list[Item]:
+        return self._persistently(lambda: self._claim_once(wish))
+
+    def _claim_once(self, wish: Claim) -> list[Item]:
+        for pause_s in (0.0, 0.002, 0.01):
+            time.sleep(pause_s)
+            with self._connection() as conn:
+                agent = self._agent(conn, wish.agent)
+                allowed = narrowed(wish, agent)
+                if allowed is None:
+                    return []
+                if agent is None or agent.max_concurrency is None:
+                    items = self._claim(conn, allowed, None)
+                else:
+                    with self._transaction(conn):
+                        items = self._claim_with_room(conn, wish, None)
+                # Rows that somebody has locked for an instant were passed over: look whether that was all.
+                if items or not only(conn.execute(self.sql["has_ready"], _filter(allowed)).fetchone()):
+                    return items
+        return []
+
+    def _claim_with_room(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Item]:
+        """Within a transaction: lock the agent's row in one statement, count in the next."""
+        row = conn.execute(self.sql["lock_agent"], {"agent": wish.agent}).fetchone()
+        agent = agent_from_row(row) if row else None
+        running = int(only(conn.execute(self.sql["count_running"], {"agent": wish.agent}).fetchone()))
+        allowed = narrowed(wish, agent)
+        allowed = with_room(allowed, agent, running) if allowed else None
+        return self._claim(conn, allowed, one) if allowed else []
+
+    def _claim(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Item]:
+        params = {
+            **_filter(wish),
+            "only": one,
+            "limit": wish.limit,
+            "worker": wish.worker,
+            "lease_s": wish.lease_s,
+            "default_lease_s": self.timing.lease_s,
+            "now_us": self._now() if self._now else None,
+            "event_base": self._event_base(),
+        }
+        items = map(item_from_row, conn.execute(self.sql["claim"], params))
+        return sorted(items, key=lambda i: (i.spec.sort_key, i.id))
+
+    def overtake(self, wish: Claim) -> list[Item]:
+        return self._persistently(lambda: self._overtake_once(wish))
+
+    def _overtake_once(self, wish: Claim) -> list[Item]:
+        started: list[Item] = []
+        with self._connection() as conn:
+            allowed = narrowed(wish, self._agent(conn, wish.agent))
+            if allowed is None:
+                return []
+            params = {**_filter(allowed), "limit": allowed.limit}
+            for item, owner in conn.execute(self.sql["overtakable"], params).fetchall():
+                with self._transaction(conn):
+                    started += self._overtake(conn, wish, item, owner)
+        return started
+
+    def _overtake(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Item]:
+        row = conn.execute(self.sql["lock_agent"], {"agent": wish.agent}).fetchone()
+        running = int(only(conn.execute(self.sql["count_running"], {"agent": wish.agent}).fetchone()))
+        if with_room(wish, agent_from_row(row) if row else None, running) is None:
+            return []
+        command = Overtake(item=item, owner=owner)
+        _, decision = self._decide(conn, Load(items=(item, owner)), lambda _: [command], ())
+        if not decision.answers[0].changed:
+            return []
+        return self._claim_with_room(conn, wish, item)
+
+    # -- keeping ----------------------------------------------------------------------------------
+
+    def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]:
+        params = {
+            "items": [w.item for w in wishes],
+            "runs": [w.run for w in wishes],
+            "seens": [w.seen for w in wishes],
+            "now_us": self._now() if self._now else None,
+        }
+        items = self._persistently(lambda: [item_from_row(r) for r in self._all("renew", params)])
+        return {i.state.run: i for i in items if i.state.run is not None}
+
+    def refuse(self, wishes: Sequence[Renewal], wanted: str) -> dict[RunId, RunRecord]:
+        def work() -> dict[RunId, RunRecord]:
+            with self._connection() as conn, self._transaction(conn):
+                now_us = self._time(conn)
+                self._log(conn, [_refused(w, wanted, now_us) for w in wishes])
+                rows = conn.execute(self.sql["load_runs"], {"runs": [w.run for w in wishes]})
+                return {r.run: r for r in map(run_from_row, rows)}
+
+        return self._persistently(work)
+
+    def see_agent(self, key: str, name: str) -> None:
+        def work() -> None:
+            with self._connection() as conn:
+                params = {"key": key, "name": name, "now_us": self._time(conn)}
+                conn.execute(self.sql["see_agent"], params)
+
+        self._persistently(work)
+
+    def set_agent(self, agent: Agent, event: Event) -> None:
+        params = {
+            "key": agent.key,
+            "name": agent.name,
+            "max_concurrency": agent.max_concurrency,
+            "types": list(agent.types),
+            "labels": list(agent.labels),
+            "paused_why": agent.paused_why,
+        }
+        self._set("set_agent", params, event)
+
+    def pause_project(self, project: str, why: str | None, event: Event) -> None:
+        if why is None:
+            self._set("resume_project", {"project": project}, event)
+        else:
+            self._set("pause_project", {"project": project, "why": why}, event)
+        self._notify()
+
+    def set_mode(self, rule: ModeRule, event: Event) -> None:
+        params = {"scope": rule.scope, "value": rule.value, "mode": Mode(rule.mode).value}
+        self._set("set_mode", params, event)
+
+    def _set(self, name: str, params: dict[str, Any], event: Event) -> None:
+        def work() -> None:
+            with self._connection() as conn, self._transaction(conn):
+                conn.execute(self.sql[name], params)
+                self._log(conn, [event])
+
+        self._persistently(work)
+
+    def _log(self, conn: Connection, events: Sequence[Event]) -> None:
+        xid = int(only(conn.execute(self.sql["begin_writing"]).fetchone()))
+        first_seq = self._event_base() + (xid << EVENT_BITS)
+        rows = [(first_seq + n, *event_row(e)) for n, e in enumerate(events)]
+        conn.execute(self.sql["insert_events"], columns(rows))
+
+    def forget_keys(self, limit: int) -> int:
+        def work() -> int:
+            with self._connection() as conn:
+                params = {"now_us": self._time(conn), "limit": limit}
+                return conn.execute(self.sql["forget_keys"], params).rowcount
+
+        return self._persistently(work)
+
+    @contextmanager
+    def _transaction(self, conn: Connection) -> Iterator[None]:
+        conn.isolation_level = IsolationLevel.READ_COMMITTED
+        with conn.transaction():
+            yield
+
+    # -- waiting ----------------------------------------------------------------------------------
+
+    def _notify(self) -> None:
+        """Tell waiters, at most every 10 ms: a notice takes a lock of the whole database at commit."""
+        with self._notify_lock:
+            if self._notify_timer is not None:
+                return
+            late_s = time.monotonic() - self._notified_s
+            if late_s < NOTIFY_EVERY_S:
+                self._notify_timer = threading.Timer(NOTIFY_EVERY_S - late_s, self._send_notice)
+                self._notify_timer.daemon = True
+                self._notify_timer.start()
+                return
+        self._send_notice()
+
+    def _send_notice(self) -> None:
+        with self._notify_lock:
+            self._notify_timer = None
+            self._notified_s = time.monotonic()
+        try:
+            self._all("notify", {})
+        except (*_GONE, PoolTimeout):
+            return  # waiters poll as well; a lost notice costs them a second
+
+    def wait_for_work(self, wish: Claim, timeout_s: float) -> bool:
+        """Wait for a notice; a pooler that hides notices leaves the caller's polling."""
+        try:
+            listener = self._listener()
+            if only(listener.execute(self.sql["has_ready"], _filter(wish)).fetchone()):
+                return True
+            return any(True for _ in listener.notifies(timeout=timeout_s, stop_after=1))
+        except _GONE:
+            self._local.listener = None
+            time.sleep(min(timeout_s, 0.5))
+            return False
+
+    def _listener(self) -> Connection:
+        listener: Connection | None = getattr(self._local, "listener", None)
+        if listener is None or listener.closed:
+            listener = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+            _configure(listener)
+            listener.execute("LISTEN interlock_ready")
+            self._local.listener = listener
+        return listener
+
+
+def _configure(conn: Connection) -> None:
+    conn.adapters.register_dumper(int, Int8Dumper)  # one parameter type, so one prepared statement
+    names = list(_SETTINGS)
+    conn.execute(
+        "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
+        (names, [_SETTINGS[n] for n in names]),
+    )
+
+
+def _filter(wish: Claim) -> dict[str, Any]:
+    return {"agent": wish.agent, "types": list(wish.types) or None, "labels": list(wish.labels)}
+
+
+def _update_row(item: Item) -> tuple[Any, ...]:
+    return (item.id, *state_row(item.state), item.spec.max_attempts)
+
+
+def _insert_row(item: Item) -> tuple[Any, ...]:
+    spec = spec_row(item.spec)
+    labels = " ".join(spec[12]) if spec[12] else None
+    return (*spec[:12], labels, *spec[13:], *state_row(item.state))
+
+
+def _refused(wish: Renewal, wanted: str, now_us: int) -> Event:
+    return Event(
+        kind=EventKind.RUN_REFUSED,
+        at_us=now_us,
+        reason=Reason.LEASE_LOST,
+        item=wish.item,
+        run=wish.run,
+        data={"wanted": wanted},
+    )
+
+
+def _may_come_back(error: Exception) -> bool:
+    """A server that restarts comes back; a wrong password or an unknown database does not."""
+    state = getattr(error, "sqlstate", None) or ""
+    return not state.startswith(("28", "3D", "42"))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

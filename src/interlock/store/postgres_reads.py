@@ -1,0 +1,210 @@
+"""What is only read from a PostgreSQL store, and the connection it is read through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from interlock.core.claiming import Agent
+from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
+from interlock.core.states import ItemStatus
+from interlock.store.port import EventQuery, Figures, Finding, ItemQuery, LaneRow, StoredEvent, StoredMessage
+from interlock.store.rows import (
+    event_from_row,
+    first_since,
+    item_from_row,
+    run_from_row,
+    spans,
+    stored_message,
+)
+from interlock.store.statements import Statements, mending, promise
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class PostgresReads:
+    """The reading half of `PostgresStore`."""
+
+    sql: Statements
+    pool: ConnectionPool[Connection]
+    _now: Callable[[], int] | None
+    _meta: dict[str, str] | None
+
+    def _guard(self) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with self.pool.connection() as conn:
+            yield conn
+
+    def _all(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self._connection() as conn:
+            return conn.execute(self.sql[name], params, binary=True).fetchall()
+
+    def _rows(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
+        with self._guard():
+            return self._all(name, params)
+
+    def _time(self, conn: Connection) -> int:
+        return self._now() if self._now else int(only(conn.execute(self.sql["now"]).fetchone()))
+
+    def now_us(self) -> int:
+        return self._now() if self._now else int(self._rows("now")[0][0])
+
+    def _meta_values(self) -> dict[str, str]:
+        if self._meta is None:
+            self._meta = {str(k): str(v) for k, v in self._rows("meta")}
+        return self._meta
+
+    def handle_key(self) -> bytes:
+        return bytes.fromhex(self._meta_values()["handle_key"])
+
+    def _event_base(self) -> int:
+        return int(self._meta_values().get("event_base", 0))
+
+    def due(self, limit: int) -> list[ItemId]:
+        now_us = self._now() if self._now else None
+        return [r[0] for r in self._rows("due", now_us=now_us, limit=limit)]
+
+    def stranded(self, limit: int) -> list[str]:
+        return [r[0] for r in self._rows("stranded", limit=limit)]
+
+    def item(self, item: ItemId) -> Item | None:
+        return next(map(item_from_row, self._rows("item", item=item)), None)
+
+    def items(self, query: ItemQuery) -> list[Item]:
+        rows = self._rows(
+            "items",
+            statuses=list(query.statuses) or None,
+            lane=query.lane,
+            agent=query.agent,
+            project=query.project,
+            type=query.type,
+            limit=query.limit,
+        )
+        return [item_from_row(r) for r in rows]
+
+    def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]:
+        return {r[0]: r[1] for r in self._rows("payloads", items=list(items))}
+
+    def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]:
+        return [stored_message(r) for r in self._rows("messages", item=item, after=after, limit=limit)]
+
+    def runs(self, item: ItemId) -> list[RunRecord]:
+        return [run_from_row(r) for r in self._rows("runs_of_item", item=item)]
+
+    def events(self, query: EventQuery) -> list[StoredEvent]:
+        rows = self._rows(
+            "newest_events" if query.newest else "events",
+            after=query.after,
+            item=query.item,
+            lane=query.lane,
+            limit=query.limit,
+            event_base=self._event_base(),
+        )
+        found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
+        return found[::-1] if query.newest else found
+
+    def agent(self, key: str) -> Agent | None:
+        with self._guard(), self._connection() as conn:
+            return self._agent(conn, key)
+
+    def _agent(self, conn: Connection, key: str) -> Agent | None:
+        row = conn.execute(self.sql["agent"], {"agent": key}).fetchone()
+        return agent_from_row(row) if row else None
+
+    def agents(self) -> list[Agent]:
+        return [agent_from_row(r) for r in self._rows("agents")]
+
+    def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
+        return [
+            LaneRow(
+                lane=lane,
+                owner=self.item(owner) if owner is not None else None,
+                waiting=waiting,
+                line=tuple(line),
+            )
+            for lane, waiting, line, owner in self._rows("lanes", prefix=prefix, limit=limit)
+        ]
+
+    def modes(self) -> tuple[ModeRule, ...]:
+        with self._guard(), self._connection() as conn:
+            return self._modes(conn)
+
+    def _modes(self, conn: Connection) -> tuple[ModeRule, ...]:
+        rows = conn.execute(self.sql["modes"]).fetchall()
+        return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in rows)
+
+    def paused_projects(self) -> dict[str, str]:
+        return {r[0]: r[1] for r in self._rows("paused_projects")}
+
+    def ahead_of(self, item: Item) -> int:
+        spec = item.spec
+        if item.status is ItemStatus.DEFERRED:
+            rows = self._rows(
+                "ahead_in_line",
+                lane=spec.lane,
+                front=item.state.front,
+                position=spec.position,
+                ticket=spec.ticket,
+                id=spec.id,
+            )
+        else:
+            rows = self._rows("ahead_in_queue", agent=spec.agent_key, sort_key=spec.sort_key)
+        return int(rows[0][0])
+
+    def figures(self, window_us: int) -> Figures:
+        now_us = self.now_us()
+        since = self._first_event_since(now_us - window_us)
+        depth = self._rows("depth")
+        return Figures(
+            now_us=now_us,
+            by_status={r[0]: r[1] for r in self._rows("count_by_status")},
+            depth_by_priority={priority: count for priority, count, _ in depth},
+            oldest_pending_us=min((oldest for _, _, oldest in depth), default=None),
+            counts={(kind, reason): n for kind, reason, n in self._rows("event_counts", seq=since)},
+            **spans(self._rows("event_spans", seq=since)),
+        )
+
+    def _first_event_since(self, since_us: int) -> int:
+        low, high = self._rows("event_bounds")[0]
+        if low is None:
+            return 0
+        return first_since(low, high, since_us, lambda seq: self._rows("event_times", seq=seq)[0])
+
+    def findings(self) -> list[Finding]:
+        found = []
+        with self._guard(), self._connection() as conn:
+            now_us = self._time(conn)
+            for name, text in self.sql.checks.items():
+                rows = conn.execute(text.encode(), {"now_us": now_us}).fetchall()
+                broken = tuple(str(r[0]) for r in rows)
+                found.append(Finding(name=name, promise=promise(text), mend=mending(text), broken=broken))
+        return found
+
+
+def only(row: tuple[Any, ...] | None) -> Any:
+    """The single value of a row that must be there."""
+    assert row is not None
+    return row[0]
+
+
+def agent_from_row(row: Sequence[Any]) -> Agent:
+    """An agent from its columns, with or without its counts."""
+    running, pending = row[7:9] if len(row) > 7 else (0, 0)
+    return Agent(
+        key=row[0],
+        name=row[1],
+        max_concurrency=row[2],
+        types=tuple(row[3]),
+        labels=tuple(row[4]),
+        paused_why=row[5],
+        seen_us=row[6],
+        running=running,
+        pending=pending,
+    )

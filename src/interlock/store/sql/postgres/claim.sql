@@ -1,0 +1,61 @@
+-- Up to a limit of ready items become runs of one agent, each once, the best sort key first. It looks at no lane
+-- and never waits: rows that another transaction has locked are passed over.
+-- Items for this agent and items for anyone are probed apart, so items for others cost nothing. The row locks
+-- are taken above the merge, so no row is locked that is not claimed.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us,
+        %(event_base)s + (pg_current_xact_id()::text::bigint << 16) AS first_seq
+),
+picked AS MATERIALIZED (
+    SELECT i.id FROM (
+        (SELECT id, sort_key FROM interlock.items
+        WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
+            AND (%(only)s::bigint IS NULL OR id = %(only)s)
+            AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+            AND (labels IS NULL OR labels <@ %(labels)s::text[])
+            AND project NOT IN (SELECT project FROM interlock.paused_projects)
+        ORDER BY sort_key)
+        UNION ALL
+        (SELECT id, sort_key FROM interlock.items
+        WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+            AND (%(only)s::bigint IS NULL OR id = %(only)s)
+            AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+            AND (labels IS NULL OR labels <@ %(labels)s::text[])
+            AND project NOT IN (SELECT project FROM interlock.paused_projects)
+        ORDER BY sort_key)
+    ) AS ready
+    JOIN interlock.items i ON i.id = ready.id
+    WHERE i.status = 'pending' AND i.due_us IS NULL
+    ORDER BY ready.sort_key
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE OF i SKIP LOCKED
+),
+claimed AS (
+    UPDATE interlock.items i SET
+        status = 'in_progress',
+        attempt = i.attempt + 1,
+        run = nextval('interlock.run_numbers'),
+        run_agent = %(agent)s,
+        run_worker = %(worker)s,
+        run_started_us = clock.now_us,
+        run_lease_s = coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s),
+        lease_until_us = clock.now_us
+            + (coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) * 1000000)::bigint,
+        due_us = clock.now_us
+            + (least(coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s), i.timeout_s) * 1000000)::bigint,
+        delivered = i.message_count,
+        seen = 0,
+        first_claimed_us = coalesce(i.first_claimed_us, clock.now_us)
+    FROM picked, clock
+    WHERE i.id = picked.id
+    RETURNING i.*
+),
+logged AS (
+    INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
+    SELECT clock.first_seq + 32768 + row_number() OVER (), clock.now_us, 'run.started', '', c.project, c.id, c.run,
+        coalesce(c.lane, c.observed_lane), c.run_agent,
+        CASE WHEN c.first_claimed_us = clock.now_us THEN clock.now_us - c.created_us END,
+        CASE WHEN c.promoted_from IS NOT NULL THEN '{"promoted_from":' || c.promoted_from || '}' END
+    FROM claimed c, clock
+)
+SELECT * FROM claimed

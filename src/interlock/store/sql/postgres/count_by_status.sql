@@ -1,0 +1,2 @@
+-- Items by status.
+SELECT status, count(*) FROM interlock.items GROUP BY status

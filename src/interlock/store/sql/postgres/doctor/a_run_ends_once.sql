@@ -1,0 +1,3 @@
+-- No live run is also recorded as ended.
+-- mend: interlock release --item ITEM --reason "doctor", then report it.
+SELECT 'item ' || i.id || ', run ' || i.run FROM interlock.items i JOIN interlock.runs r ON r.run = i.run WHERE i.status = 'in_progress'

@@ -1,0 +1,6 @@
+-- A lane with a line has somebody to lead it.
+-- mend: interlock sweep --once
+SELECT DISTINCT 'lane ' || d.lane FROM interlock.items d
+WHERE d.status = 'deferred'
+    AND NOT EXISTS (SELECT 1 FROM interlock.items o WHERE o.lane = d.lane AND o.status IN ('pending', 'in_progress'))
+    AND NOT EXISTS (SELECT 1 FROM interlock.items o WHERE o.observed_lane = d.lane AND o.status IN ('pending', 'in_progress'))

@@ -1,0 +1,5 @@
+-- Items whose time has come: deadlines of runs, ends of back-offs, schedules.
+SELECT id FROM interlock.items
+WHERE status IN ('in_progress', 'waiting', 'pending') AND due_us IS NOT NULL
+    AND due_us <= coalesce(%(now_us)s, (SELECT interlock.now_us()))
+ORDER BY due_us LIMIT %(limit)s

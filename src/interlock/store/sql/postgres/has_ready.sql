@@ -1,0 +1,14 @@
+-- Whether a claim would find anything, locked or not.
+SELECT EXISTS (
+    SELECT 1 FROM interlock.items
+    WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
+        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+        AND (labels IS NULL OR labels <@ %(labels)s::text[])
+        AND project NOT IN (SELECT project FROM interlock.paused_projects)
+) OR EXISTS (
+    SELECT 1 FROM interlock.items
+    WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+        AND (labels IS NULL OR labels <@ %(labels)s::text[])
+        AND project NOT IN (SELECT project FROM interlock.paused_projects)
+)

@@ -1,0 +1,3 @@
+-- A message is numbered within its item.
+INSERT INTO interlock.messages (item, n, ticket, text, author, origin, at_us)
+SELECT * FROM unnest(%s::bigint[], %s::integer[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])

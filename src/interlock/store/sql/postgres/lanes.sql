@@ -1,0 +1,19 @@
+-- Lanes that are held or have a line: the owner, how many wait, and the first of them.
+WITH busy AS (
+    SELECT lane FROM interlock.items WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL
+    UNION
+    SELECT observed_lane FROM interlock.items WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL
+    UNION
+    SELECT lane FROM interlock.items WHERE status = 'deferred'
+)
+SELECT busy.lane,
+    (SELECT count(*) FROM interlock.items d WHERE d.status = 'deferred' AND d.lane = busy.lane),
+    ARRAY(SELECT d.id FROM interlock.items d WHERE d.status = 'deferred' AND d.lane = busy.lane
+        ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 20),
+    coalesce(
+        (SELECT o.id FROM interlock.items o
+            WHERE o.lane = busy.lane AND o.status IN ('pending', 'in_progress') AND o.lane IS NOT NULL),
+        (SELECT min(o.id) FROM interlock.items o
+            WHERE o.observed_lane = busy.lane AND o.status IN ('pending', 'in_progress')
+            AND o.observed_lane IS NOT NULL))
+FROM busy WHERE starts_with(busy.lane, %(prefix)s) ORDER BY busy.lane LIMIT %(limit)s

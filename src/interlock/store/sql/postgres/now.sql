@@ -1,0 +1,2 @@
+-- The store's clock.
+SELECT interlock.now_us()

@@ -1,0 +1,2 @@
+-- Payloads of the named items.
+SELECT item, payload FROM interlock.payloads WHERE item = ANY(%(items)s::bigint[])

@@ -1,0 +1,5 @@
+-- What an agent can do and how much at once.
+INSERT INTO interlock.agents (key, name, max_concurrency, types, labels, paused_why)
+VALUES (%(key)s, %(name)s, %(max_concurrency)s, %(types)s::text[], %(labels)s::text[], %(paused_why)s)
+ON CONFLICT (key) DO UPDATE SET name = excluded.name, max_concurrency = excluded.max_concurrency,
+    types = excluded.types, labels = excluded.labels, paused_why = excluded.paused_why
