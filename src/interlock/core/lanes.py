@@ -80,11 +80,13 @@ def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
 
 def reenter(ledger: Ledger, item: Item, reason: Reason) -> Item:
     """Bring an item that waited (back-off, schedule, retry) back: always queued, with its old ticket."""
+    lane = item.spec.lane
     newer = newest_replacement(ledger, item)
     if newer is not None:
         supersede(ledger, item, newer)
+        if lane is not None:  # it may have kept its lane through the back-off
+            promote(ledger, lane, None)
         return ledger.items[item.id]
-    lane = item.spec.lane
     owner = ledger.owner(lane) if lane is not None else None
     free = owner is None or owner.id == item.id
     item = ledger.change(
