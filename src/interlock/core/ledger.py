@@ -206,6 +206,10 @@ class Ledger:
                 self.out.messages[i] = replace(message, item=target, n=message.n + shift)
         if source not in self._born:
             self.out.moves.append(MoveMessages(source=source, target=target, after=after, shift=shift))
+            return
+        for i, move in enumerate(self.out.moves):  # stored ones on their way to a newborn go on with it
+            if move.target == source:
+                self.out.moves[i] = replace(move, target=target, shift=move.shift + shift)
 
     def event(self, kind: EventKind, item: Item | None = None, reason: str = "", **data: Any) -> None:
         """Write a line of history about an item as it stands now."""
