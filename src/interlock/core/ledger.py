@@ -7,6 +7,7 @@ arrival on a lane sees the first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -84,11 +85,11 @@ class Ledger:
         "_active",
         "_born",
         "_ids",
-        "_joined",
         "_keys",
         "_kin",
         "_lanes",
         "_original",
+        "_shifts",
         "items",
         "now_us",
         "out",
@@ -108,7 +109,8 @@ class Ledger:
         self._born: dict[ItemId, None] = {}
         self._ids = list(reversed(spare_ids))
         self._keys: dict[tuple[str, str], ItemId] = {}
-        self._joined: dict[str, list[int]] = {}
+        #: How many of each position joined a lane's line in this transaction, less those that left it.
+        self._shifts: dict[str, Counter[int]] = {}
         self._lanes: dict[str, dict[ItemId, None]] = {}
         self._active: dict[str, dict[ItemId, None]] = {}
         self._kin: dict[tuple[str, str, Policy], dict[ItemId, None]] = {}
@@ -127,6 +129,10 @@ class Ledger:
                 return item
             observed = observed or item
         return observed
+
+    def active(self, lane: str) -> list[Item]:
+        """Everything on a lane that is pending or in progress, observed items too."""
+        return [self.items[i] for i in self._active.get(lane, ())]
 
     def line(self, lane: str) -> list[Item]:
         """The deferred items of a lane that were loaded, first one first."""
@@ -148,13 +154,12 @@ class Ledger:
         lane, position = item.spec.lane, item.spec.position
         assert lane is not None
         count, positions = self.snapshot.lines.get(lane, (0, ()))
-        joined = self._joined.setdefault(lane, [])
-        joined.append(position)
+        shifts = self._shifts[lane]
         if item.state.front:
             return 1
         if position == UNPOSITIONED:
-            return count + len(joined)
-        return 1 + sum(p <= position for p in positions) + sum(p <= position for p in joined[:-1])
+            return count + shifts.total()
+        return sum(p <= position for p in positions) + sum(n for p, n in shifts.items() if p <= position)
 
     def remember_key(self, project: str, key: str, item: ItemId) -> ItemId | None:
         """Note a dedupe key of this batch; gives the item that used it earlier in the batch, if any."""
@@ -176,9 +181,8 @@ class Ledger:
         """Add a new item."""
         assert state.status in BIRTHS, f"an item cannot begin {state.status}"
         item = Item(spec, state)
-        self.items[item.id] = item
         self._born[item.id] = None
-        self._index(item)
+        self._put(item)
         if payload is not None:
             self.out.payloads.append((item.id, payload))
         return item
@@ -251,6 +255,12 @@ class Ledger:
         return out
 
     def _put(self, item: Item) -> Item:
+        before = self.items.get(item.id)
+        stood = before is not None and before.status is ItemStatus.DEFERRED
+        stands = item.status is ItemStatus.DEFERRED
+        if stood is not stands and item.spec.lane is not None:
+            shifts = self._shifts.setdefault(item.spec.lane, Counter())
+            shifts[item.spec.position] += 1 if stands else -1
         self.items[item.id] = item
         self._index(item)
         return item
