@@ -205,7 +205,8 @@ def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
     """Hold nothing back, but record what enforcing would have done."""
     new = command.item
     owner = ledger.owner(lane)
-    same = owner is not None and owner.kin == (agent_key(new.agent), new.policy)
+    kin = (agent_key(new.agent), new.policy)
+    same = any(i.kin == kin for i in ledger.active(lane)) or bool(ledger.kin(lane, *kin))
     if owner is None:
         would = Reason.WOULD_ADMIT
     elif new.policy is Policy.REJECT:
