@@ -28,8 +28,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment(at_us: int) -> datetime:
-    """A store time as a UTC datetime."""
-    return _EPOCH + timedelta(microseconds=at_us)
+    """A store time as a UTC datetime, exact to the microsecond."""
+    return _EPOCH + timedelta(0, 0, at_us)
 
 
 def maybe_moment(at_us: int | None) -> datetime | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from interlock.core.model import (
@@ -13,6 +14,7 @@ from interlock.core.model import (
     EventKind,
     Item,
     Policy,
+    Reason,
     RetryLane,
     RunRecord,
     Spec,
@@ -87,7 +89,7 @@ def spec_row(spec: Spec) -> tuple[Any, ...]:
         spec.type,
         spec.title,
         spec.agent_key,
-        spec.policy.value,
+        spec.policy,
         spec.priority,
         spec.position,
         spec.ticket,
@@ -98,7 +100,7 @@ def spec_row(spec: Spec) -> tuple[Any, ...]:
         spec.lease_s,
         spec.timeout_s,
         spec.max_attempts,
-        spec.retry_lane.value,
+        spec.retry_lane,
         spec.created_us,
     )
 
@@ -106,7 +108,7 @@ def spec_row(spec: Spec) -> tuple[Any, ...]:
 def state_row(state: State) -> tuple[Any, ...]:
     """The columns of a state."""
     return (
-        state.status.value,
+        state.status,
         state.attempt,
         state.releases,
         state.due_us,
@@ -117,7 +119,7 @@ def state_row(state: State) -> tuple[Any, ...]:
         state.run_lease_s,
         state.lease_until_us,
         state.revoke_us,
-        state.cancel_into.value if state.cancel_into else None,
+        state.cancel_into,
         state.cancel_why,
         state.absorbed_by,
         state.message_count,
@@ -127,7 +129,7 @@ def state_row(state: State) -> tuple[Any, ...]:
         state.promoted_from,
         state.first_claimed_us,
         state.ended_us,
-        str(state.reason),
+        state.reason,
     )
 
 
@@ -141,7 +143,7 @@ def run_row(run: RunRecord) -> tuple[Any, ...]:
         run.worker,
         run.started_us,
         run.ended_us,
-        run.status.value,
+        run.status,
         run.reason,
         run.result,
         run.error,
@@ -170,7 +172,7 @@ def event_row(event: Event) -> tuple[Any, ...]:
     data = {k: v for k, v in event.data.items() if v is not None}
     return (
         event.at_us,
-        event.kind.value,
+        event.kind,
         event.reason,
         event.project,
         event.item,
@@ -226,6 +228,38 @@ def first_since(low: int, high: int, since_us: int, probe: Callable[[int], Seque
     return low
 
 
-def columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Rows turned into one list a column, for set-based statements."""
-    return [list(column) for column in zip(*rows, strict=True)]
+def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Rows turned into one PostgreSQL array literal a column, for set-based statements.
+
+    The driver's own array dumper took a third of a finish. A column without a value becomes an empty
+    array, which `unnest` fills up with nulls.
+    """
+    return [_array(column) for column in zip(*rows, strict=True)]
+
+
+def _array(column: Sequence[Any]) -> str:
+    if column.count(None) == len(column):
+        return "{}"
+    return "{" + ",".join([_ELEMENTS[type(v)](v) if v is not None else "NULL" for v in column]) + "}"
+
+
+@lru_cache(maxsize=4096)
+def _quoted_short(text: str) -> str:
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _text(value: str) -> str:
+    return _quoted_short(value) if len(value) < 64 else _quoted(value)
+
+
+_ELEMENTS: dict[type, Callable[[Any], str]] = {
+    int: str,
+    float: repr,
+    bool: lambda v: "t" if v else "f",
+    str: _text,
+    **dict.fromkeys((ItemStatus, RunStatus, Policy, RetryLane, EventKind, Reason), _text),
+}

@@ -1,34 +1,33 @@
 -- Up to a limit of ready items become runs of one agent, each once, the best sort key first. It looks at no lane
 -- and never waits: rows that another transaction has locked are passed over.
--- Items for this agent and items for anyone are probed apart, so items for others cost nothing. The row locks
--- are taken above the merge, so no row is locked that is not claimed.
+-- Items for this agent and items for anyone are probed apart, so items for others cost nothing; of the latter
+-- only those are locked that come before the last of the former.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us,
         %(event_base)s + (pg_current_xact_id()::text::bigint << 16) AS first_seq
 ),
+mine AS MATERIALIZED (
+    SELECT id, sort_key FROM interlock.items
+    WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
+        AND (%(only)s::bigint IS NULL OR id = %(only)s)
+        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+        AND (labels IS NULL OR labels <@ %(labels)s::text[])
+        AND project NOT IN (SELECT project FROM interlock.paused_projects)
+    ORDER BY sort_key LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+),
+anyones AS MATERIALIZED (
+    SELECT id, sort_key FROM interlock.items
+    WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+        AND sort_key <= coalesce((SELECT max(sort_key) FROM mine HAVING count(*) >= %(limit)s), 9223372036854775807)
+        AND (%(only)s::bigint IS NULL OR id = %(only)s)
+        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+        AND (labels IS NULL OR labels <@ %(labels)s::text[])
+        AND project NOT IN (SELECT project FROM interlock.paused_projects)
+    ORDER BY sort_key LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+),
 picked AS MATERIALIZED (
-    SELECT i.id FROM (
-        (SELECT id, sort_key FROM interlock.items
-        WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
-            AND (%(only)s::bigint IS NULL OR id = %(only)s)
-            AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
-            AND (labels IS NULL OR labels <@ %(labels)s::text[])
-            AND project NOT IN (SELECT project FROM interlock.paused_projects)
-        ORDER BY sort_key)
-        UNION ALL
-        (SELECT id, sort_key FROM interlock.items
-        WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
-            AND (%(only)s::bigint IS NULL OR id = %(only)s)
-            AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
-            AND (labels IS NULL OR labels <@ %(labels)s::text[])
-            AND project NOT IN (SELECT project FROM interlock.paused_projects)
-        ORDER BY sort_key)
-    ) AS ready
-    JOIN interlock.items i ON i.id = ready.id
-    WHERE i.status = 'pending' AND i.due_us IS NULL
-    ORDER BY ready.sort_key
-    LIMIT %(limit)s
-    FOR NO KEY UPDATE OF i SKIP LOCKED
+    SELECT id FROM (SELECT * FROM mine UNION ALL SELECT * FROM anyones) AS ready
+    ORDER BY sort_key, id LIMIT %(limit)s
 ),
 claimed AS (
     UPDATE interlock.items i SET
