@@ -17,7 +17,6 @@ cancelled      superseded / cancelled      (cannot be)
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from interlock.core.commands import Ended, Finish, Outcome
@@ -92,7 +91,13 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
 
 
 def end_run(
-    ledger: Ledger, item: Item, status: RunStatus, reason: Reason | str, report: Finish | None = None
+    ledger: Ledger,
+    item: Item,
+    status: RunStatus,
+    reason: Reason | str,
+    report: Finish | None = None,
+    *,
+    why: str | None = None,
 ) -> tuple[ItemId, ...]:
     """End the item's run, settle the item, and hand its lane on in the same transaction."""
     state = item.state
@@ -125,6 +130,7 @@ def end_run(
         span_us=ledger.now_us - state.run_started_us,
         item_status=None if succeeded else item.status,
         attempt=None if succeeded else state.attempt,
+        why=why,
     )
     _log_settling(ledger, item)
     if item.terminal:
@@ -161,9 +167,9 @@ def _next_state(
             newer = newest_replacement(ledger, item)
             if newer is not None:
                 gone = _over(ledger, before, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL)
-                return replace(gone, absorbed_by=newer.id)
+                return gone._replace(absorbed_by=newer.id)
             releases = before.releases + 1
-            returned = replace(before, attempt=before.attempt - 1)
+            returned = before._replace(attempt=before.attempt - 1)
             if releases >= RELEASES_BEFORE_BACK_OFF:
                 return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)
             return _again(returned, reason, releases)
@@ -203,8 +209,7 @@ def _park(
     keep = item.spec.retry_lane is RetryLane.KEEP and item.spec.lane is not None
     nth = max(before.attempt, releases - RELEASES_BEFORE_BACK_OFF + 1, 1)
     pause_s = back_off_s(ledger.timing, nth, report.jitter if report else 0.5)
-    return replace(
-        _again(before, reason, releases),
+    return _again(before, reason, releases)._replace(
         status=ItemStatus.PENDING if keep else ItemStatus.WAITING,
         due_us=ledger.now_us + to_us(pause_s),
     )
@@ -254,8 +259,7 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
     title = spec.title if spec.title.startswith("Follow-up: ") else f"Follow-up: {spec.title}"
     # It joins the line of its lane before anyone is promoted; `promote` then finds the lane free.
     child = ledger.bear(
-        replace(
-            spec,
+        spec._replace(
             id=ledger.spare_id(),
             title=title[:TITLE_MAX_CHARS],
             ticket=ticket,

@@ -16,7 +16,7 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status}.")
     if item.status is ItemStatus.IN_PROGRESS:
-        ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, None)
+        _ask(ledger, item, command.why)
         if not command.force:
             return Moved(item=item.id, changed=True)
         item = ledger.items[item.id]
@@ -38,25 +38,36 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 
+def _ask(ledger: Ledger, item: Item, why: str) -> None:
+    """Ask a run to stop; if it was asked before, only the history learns of this reason too."""
+    state = item.state
+    if state.cancel_into is None:
+        ask_to_stop(ledger, item, ItemStatus.CANCELLED, why, None)
+    else:
+        ledger.event(EventKind.CANCEL_REQUESTED, item, why, run=state.run, revoke_us=state.revoke_us)
+
+
 def take_back(ledger: Ledger, command: TakeBack) -> Moved:
     """Take the lease from a run that will not let go, and offer the item again."""
     item = ledger.items[command.item]
     if item.status is not ItemStatus.IN_PROGRESS:
         return _refused(item, f"Item {item.id} is {item.status}: no run holds it.")
-    promoted = end_run(ledger, item, RunStatus.RELEASED, Reason.OPERATOR)
+    promoted = end_run(ledger, item, RunStatus.RELEASED, Reason.OPERATOR, why=command.why)
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 
 def retry(ledger: Ledger, command: Retry) -> Moved:
     """Give a failed or cancelled item one more attempt; end the back-off of a parked one."""
     item = ledger.items[command.item]
+    retried = {"why": command.why, "attempt": item.state.attempt + 1}
     if item.parked:
+        ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, **retried)
         reenter(ledger, item, Reason.OPERATOR)
         return Moved(item=item.id, changed=True)
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
         return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
     item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
-    ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=item.state.attempt + 1)
+    ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, **retried)
     reenter(ledger, item, Reason.OPERATOR)
     item = ledger.items[item.id]
     if not item.terminal:
