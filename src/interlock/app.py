@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock import settings as choices
 from interlock.core.errors import InvalidInput, StoreUnavailable
@@ -18,6 +18,8 @@ from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
     from interlock.contract import Service
+    from interlock.store.postgres import PostgresStore
+    from interlock.store.sqlite import SqliteStore
 
 _FORMS = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _NOT_YET = {
@@ -51,22 +53,15 @@ def open_service(
     refused: other machines may still work on it, so moving it on is a decision (`interlock migrate`).
     """
     settings = settings or choices.load(url=url)
-    store = _open_store(settings)
-    try:
-        applied = store.applied()
-        if migrate and not applied:
-            schema.migrate(store)
-        else:
-            schema.require_current(store.backend, applied)
-    except BaseException:
-        store.close()
-        raise
+    store = _open_store(settings, migrate=migrate)
+    if not migrate:
+        schema.require_current(store.backend, store.applied())
     return LocalService(store, poll_s=settings.poll_s)
 
 
 def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
     """Bring the database to this program's schema; with `check` only say what is missing."""
-    store = _open_store(settings or choices.load())
+    store = _open_store(settings or choices.load(), migrate=False)
     try:
         ran = 0 if check else schema.migrate(store)
         applied = store.applied()
@@ -93,8 +88,9 @@ def scheme_of(url: str) -> str:
         return "sqlite"
     if separator and scheme in _NOT_YET:
         raise InvalidInput(_NOT_YET[scheme], _FORMS)
-    shown = f"the scheme {scheme!r}" if separator else "no scheme"
-    raise InvalidInput(f"The store's URL has {shown}, which Interlock does not know.", _FORMS)
+    if not separator:
+        raise InvalidInput("The store's URL has no scheme.", _FORMS)
+    raise InvalidInput(f"Interlock knows no store with the scheme {scheme!r}.", _FORMS)
 
 
 def sqlite_path(url: str, root: Path) -> Path:
@@ -116,16 +112,16 @@ def sqlite_path(url: str, root: Path) -> Path:
     return relative
 
 
-def _open_store(settings: Settings) -> Any:
+def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresStore:
     if scheme_of(settings.url) == "postgresql":
         from interlock.store.postgres import PostgresStore  # noqa: PLC0415  (see above)
 
-        return PostgresStore(settings.url, timing=settings.timing)
+        return PostgresStore(settings.url, timing=settings.timing, migrate=migrate)
     from interlock.store.sqlite import SqliteStore  # noqa: PLC0415
 
     path = sqlite_path(settings.url, settings.root)
     _make_directory(path.parent)
-    return SqliteStore(path, timing=settings.timing, busy_timeout_s=settings.busy_timeout_s)
+    return SqliteStore(path, timing=settings.timing, busy_timeout_s=settings.busy_timeout_s, migrate=migrate)
 
 
 def _make_directory(directory: Path) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from interlock.cli.session import session_of
 from interlock.cli.values import whole_or_none
-from interlock.contract import ItemFilter, Service
+from interlock.contract import EventView, ItemFilter, Service
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.names import BATCH_MAX, check_number
+from interlock.core.names import BATCH_MAX, check_number, lane_key
 from interlock.core.states import ItemStatus
 from interlock.intake import choice, span_s, whole
 
@@ -113,13 +114,9 @@ def events(
     start, number = whole_or_none("after", after), whole_or_none("item", item)
     count = whole("limit", limit)
     check_number("limit", count, 1, BATCH_MAX)
-    if follow and (number is not None or lane is not None):
-        raise InvalidInput(
-            "--follow does not choose an item or a lane.", "Leave --item and --lane out, or --follow."
-        )
     with session.service() as service:
         if follow:
-            return _follow(ctx, service, start)
+            return _follow(ctx, service.follow(after=start), number, None if lane is None else lane_key(lane))
         found = service.events(after=start or 0, limit=count, item=number, lane=lane, newest=start is None)
     if session.out.json:
         session.out.print_json({"events": found})
@@ -168,15 +165,16 @@ def top(
     return Exit.OK
 
 
-def _follow(ctx: typer.Context, service: Service, after: int | None) -> int:
+def _follow(ctx: typer.Context, happening: Iterator[EventView], item: int | None, lane: str | None) -> int:
     out = session_of(ctx).out
-    if out.json:
-        for event in service.follow(after=after):
+    for event in happening:
+        if item not in (None, event.item) or lane not in (None, event.lane):
+            continue
+        if out.json:
             out.print_json(event)
-    else:
-        from interlock.cli.views import history
+        else:
+            from interlock.cli.views import history
 
-        for event in service.follow(after=after):
             history.line(out.console, event)
     return Exit.OK
 

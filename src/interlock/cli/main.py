@@ -15,7 +15,6 @@ from interlock.cli.session import Session
 from interlock.core.errors import Exit, InterlockError
 
 _INTERRUPTED = 130
-_PIPE_CLOSED = 141
 
 _WORK, _LOOK, _OPERATE, _STORE = "Work", "Look", "Operate", "Store"
 
@@ -62,9 +61,12 @@ root = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        typer.echo(f"interlock {version('interlock')}")
+        try:
+            typer.echo(f"interlock {version('interlock')}")
+        except PackageNotFoundError:
+            typer.echo("interlock, from a source tree that is not installed")
         raise typer.Exit
 
 
@@ -94,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader has gone. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+        return Exit.ERROR
 
 
 def _run(args: list[str], session: Session) -> int:

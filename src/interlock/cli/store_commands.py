@@ -67,9 +67,8 @@ def migrate(
             "Run interlock migrate.",
         )
     else:
-        session.out.console.print(
-            f"The database has schema version {answer.version}; {answer.applied} migrations ran."
-        )
+        ran = f"{answer.applied} applied just now" if answer.applied else "nothing to do"
+        session.out.console.print(f"The database has schema version {answer.version}; {ran}.")
     return Exit.ERROR if check and answer.missing else Exit.OK
 
 

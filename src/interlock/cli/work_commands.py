@@ -42,7 +42,7 @@ def claim(
         str | None, typer.Option(metavar="NAME", help="The process that asks, for the history.")
     ] = None,
 ) -> int:
-    """Claim the next item; the handle it prints is the right to end it."""
+    """Claim the next item; its handle is the right to end it."""
     session = session_of(ctx)
     count, wait_s = whole("limit", limit), span_s("wait", wait)
     check_number("limit", count, 1, BATCH_MAX)
