@@ -20,6 +20,7 @@ TIMEOUT_MAX_S = 30 * 24 * 3600.0
 ATTEMPTS_MAX = 100
 PRIORITY_MIN, PRIORITY_MAX = -1000, 1000
 POSITION_MAX = 2**31 - 2
+RUN_AT_MAX_US = 253_402_300_799 * 1_000_000  # the last second of 9999
 
 # Letters, digits and a few joiners; no space, no backslash, no control characters. A name may not
 # start with a dash (it would read as an option) and no part between slashes may start with a dot or
@@ -126,7 +127,7 @@ def lane_of_payload(payload: Mapping[str, Any]) -> str | None:
             number = number.get("number")
         if number is not None:
             break
-    if isinstance(number, str) and number.isascii() and number.isdigit():
+    if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) <= 18:
         number = int(number)
     if not isinstance(repository, str) or not isinstance(number, int) or isinstance(number, bool):
         return None
