@@ -1,7 +1,7 @@
 """The interface every shell uses, and the values it answers with.
 
 `Service` is implemented here on a store (`interlock.service`); a remote client can implement the same.
-Answers are plain frozen values; `to_json` turns any of them into what `--json` prints.
+Answers are plain frozen values (an item is a named tuple: every batch makes many); `to_json` turns any of them into what `--json` prints.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from interlock.core.model import NewItem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemView:
+class ItemView(NamedTuple):
     """An item as people and programs see it."""
 
     id: int
@@ -394,6 +393,8 @@ def to_json(value: Any) -> Any:
     """Plain JSON values: dataclasses to objects, times to UTC ISO 8601, enums to their text."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, ItemView):
+        return {name: to_json(field) for name, field in zip(ItemView._fields, value, strict=True)}
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     if isinstance(value, Enum):

@@ -33,6 +33,7 @@ _STATUS_OF = {
     Outcome.FAIL: RunStatus.FAILED,
     Outcome.RELEASE: RunStatus.RELEASED,
 }
+_EVENT_OF = {s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING}
 
 
 def finish(ledger: Ledger, command: Finish) -> Ended:
@@ -122,7 +123,7 @@ def end_run(
     item = ledger.settle(item, after)
     succeeded = status is RunStatus.SUCCEEDED
     ledger.event(
-        EventKind(f"run.{status}"),
+        _EVENT_OF[status],
         item,
         reason,
         run=state.run,

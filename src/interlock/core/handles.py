@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from hashlib import blake2b
 
 from interlock.core.errors import InvalidInput, UnknownRun
 from interlock.core.model import ItemId, RunId
@@ -35,4 +36,4 @@ def read_handle(key: bytes, handle: str) -> tuple[RunId, ItemId]:
 
 
 def _bits(key: bytes, run: int, item: int) -> str:
-    return hmac.digest(key, b"%d.%d" % (run, item), "sha256")[:8].hex()
+    return blake2b(b"%d.%d" % (run, item), digest_size=8, key=key).hexdigest()

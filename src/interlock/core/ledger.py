@@ -189,7 +189,7 @@ class Ledger:
 
     def change(self, item: Item, **changes: Any) -> Item:
         """Move an item to a new state along the transition table."""
-        state = replace(item.state, **changes)
+        state = item.state._replace(**changes)
         check_item_move(item.id, item.status, state.status)
         return self._put(Item(item.spec, state))
 
@@ -200,7 +200,7 @@ class Ledger:
 
     def respec(self, item: Item, **changes: Any) -> Item:
         """Change the little of a spec that may change: the attempts a retry grants."""
-        return self._put(Item(replace(item.spec, **changes), item.state))
+        return self._put(Item(item.spec._replace(**changes), item.state))
 
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
         """Hand messages above number `after` to another item. Those not yet written are readdressed,

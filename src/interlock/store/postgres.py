@@ -32,7 +32,7 @@ from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
 from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
 from interlock.store.port import Build, Load, Renewal
 from interlock.store.postgres_reads import Connection, PostgresReads, agent_from_row, only
-from interlock.store.rows import columns, event_row, item_from_row, run_from_row, run_row, spec_row, state_row
+from interlock.store.rows import array, columns, event_row, item_from_row, item_row, run_from_row, state_row
 from interlock.store.statements import Statements
 
 EVENT_BITS = 16
@@ -314,13 +314,13 @@ class PostgresStore(PostgresReads):
         sql = self.sql
         stand_on: list[str] = []
         if load.items:
-            stand_on = [r[0] for r in conn.execute(sql["lanes_of_items"], {"items": list(load.items)})]
+            stand_on = [r[0] for r in conn.execute(sql["lanes_of_items"], {"items": array(load.items)})]
         lanes = sorted({*load.lanes, *stand_on})
         if load.lanes:
             conn.execute(sql["add_lanes"], {"lanes": lanes})
         if lanes:
             conn.execute(sql["lock_lanes"], {"lanes": lanes})
-        targets = [*load.items, *seen_keys.values()]
+        targets = array((*load.items, *seen_keys.values()))
         if lanes:
             heads = 1 + max(Counter(stand_on).values(), default=0)
             rows = conn.execute(sql["load_items"], {"items": targets, "lanes": lanes, "heads": heads})
@@ -348,7 +348,7 @@ class PostgresStore(PostgresReads):
         talked_to = [i.id for i in items.values() if i.state.run and i.state.message_count > i.state.delivered]
         unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
         if talked_to:
-            for item, n, ticket in conn.execute(self.sql["load_unread"], {"items": talked_to}):
+            for item, n, ticket in conn.execute(self.sql["load_unread"], {"items": array(talked_to)}):
                 unread[item] = (*unread.get(item, ()), (n, ticket))
         return unread
 
@@ -359,38 +359,31 @@ class PostgresStore(PostgresReads):
         late = [r for r in load.runs if r not in live]
         if not late:
             return {}
-        return {r.run: r for r in map(run_from_row, conn.execute(self.sql["load_runs"], {"runs": late}))}
+        return {r.run: r for r in map(run_from_row, conn.execute(self.sql["load_runs"], {"runs": array(late)}))}
 
     def _apply(self, conn: Connection, decision: Decision, xid: int) -> None:
         sql = self.sql
         first_seq = self._event_base() + (xid << EVENT_BITS)
+        messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
+        events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
         with conn.pipeline():
-            for name, rows in (
-                ("update_items", [_update_row(i) for i in decision.settled]),
-                ("insert_items", [_insert_row(i) for i in decision.born]),
-                ("update_items", [_update_row(i) for i in decision.raised]),
-                ("insert_payloads", decision.payloads),
-                ("copy_payloads", decision.payload_copies),
-            ):
+
+            def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
                 if rows:
                     conn.execute(sql[name], columns(rows))
+
+            write("update_items", [state_row(i) for i in decision.settled])
+            write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
+            write("update_items", [state_row(i) for i in decision.raised])
+            write("insert_payloads", decision.payloads)
+            write("copy_payloads", decision.payload_copies)
             for move in decision.moves:
                 params = {"source": move.source, "target": move.target, "after": move.after, "shift": move.shift}
                 conn.execute(sql["move_messages"], params)
-            for name, rows in (
-                (
-                    "insert_messages",
-                    [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages],
-                ),
-                ("insert_runs", [run_row(r) for r in decision.runs]),
-                (
-                    "insert_events",
-                    [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)],
-                ),
-                ("drop_keys", decision.forgotten_keys),
-            ):
-                if rows:
-                    conn.execute(sql[name], columns(rows))
+            write("insert_messages", messages)
+            write("insert_runs", decision.runs)
+            write("insert_events", events)
+            write("drop_keys", decision.forgotten_keys)
 
     # -- claiming ---------------------------------------------------------------------------------
 
@@ -468,9 +461,9 @@ class PostgresStore(PostgresReads):
 
     def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]:
         params = {
-            "items": [w.item for w in wishes],
-            "runs": [w.run for w in wishes],
-            "seens": [w.seen for w in wishes],
+            "items": array([w.item for w in wishes]),
+            "runs": array([w.run for w in wishes]),
+            "seens": array([w.seen for w in wishes]),
             "now_us": self._now() if self._now else None,
         }
         items = self._persistently(lambda: [item_from_row(r) for r in self._all("renew", params)])
@@ -481,7 +474,7 @@ class PostgresStore(PostgresReads):
             with self._connection() as conn, self._transaction(conn):
                 now_us = self._time(conn)
                 self._log(conn, [_refused(w, wanted, now_us) for w in wishes])
-                rows = conn.execute(self.sql["load_runs"], {"runs": [w.run for w in wishes]})
+                rows = conn.execute(self.sql["load_runs"], {"runs": array([w.run for w in wishes])})
                 return {r.run: r for r in map(run_from_row, rows)}
 
         return self._persistently(work)
@@ -601,16 +594,6 @@ def _configure(conn: Connection) -> None:
 
 def _filter(wish: Claim) -> dict[str, Any]:
     return {"agent": wish.agent, "types": list(wish.types) or None, "labels": list(wish.labels)}
-
-
-def _update_row(item: Item) -> tuple[Any, ...]:
-    return (item.id, *state_row(item.state), item.spec.max_attempts)
-
-
-def _insert_row(item: Item) -> tuple[Any, ...]:
-    spec = spec_row(item.spec)
-    labels = " ".join(spec[12]) if spec[12] else None
-    return (*spec[:12], labels, *spec[13:], *state_row(item.state))
 
 
 def _refused(wish: Renewal, wanted: str, now_us: int) -> Event:

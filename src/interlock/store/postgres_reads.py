@@ -14,6 +14,7 @@ from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
 from interlock.core.states import ItemStatus
 from interlock.store.port import EventQuery, Figures, Finding, ItemQuery, LaneRow, StoredEvent, StoredMessage
 from interlock.store.rows import (
+    array,
     event_from_row,
     first_since,
     item_from_row,
@@ -90,7 +91,7 @@ class PostgresReads:
         return [item_from_row(r) for r in rows]
 
     def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]:
-        return {r[0]: r[1] for r in self._rows("payloads", items=list(items))}
+        return {r[0]: r[1] for r in self._rows("payloads", items=array(items))}
 
     def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]:
         return [stored_message(r) for r in self._rows("messages", item=item, after=after, limit=limit)]

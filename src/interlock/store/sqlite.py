@@ -30,7 +30,7 @@ from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
 from interlock.store import clock
 from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
 from interlock.store.port import Build, Load, Renewal
-from interlock.store.rows import event_row, item_from_row, run_from_row, run_row, spec_row, state_row
+from interlock.store.rows import event_row, item_row, run_from_row, state_row
 from interlock.store.sqlite_reads import SqliteReads
 from interlock.store.statements import Statements
 
@@ -312,24 +312,22 @@ class SqliteStore(SqliteReads):
         return {r.run: r for r in map(run_from_row, rows)}
 
     def _apply(self, db: apsw.Connection, decision: Decision) -> None:
-        sql = self.sql
-        for name, rows in (
-            ("update_item", [_update_row(i) for i in decision.settled]),
-            ("insert_item", [_insert_row(i) for i in decision.born]),
-            ("update_item", [_update_row(i) for i in decision.raised]),
-            ("insert_payload", decision.payloads),
-            ("copy_payload", decision.payload_copies),
-            ("move_messages", [(m.source, m.target, m.after, m.shift) for m in decision.moves]),
-            (
-                "insert_message",
-                [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages],
-            ),
-            ("insert_run", [run_row(r) for r in decision.runs]),
-            ("insert_event", [event_row(e) for e in decision.events]),
-            ("drop_key", decision.forgotten_keys),
-        ):
+        messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
+
+        def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
             if rows:
-                db.executemany(sql[name], rows)
+                db.executemany(self.sql[name], rows)
+
+        write("update_item", [state_row(i) for i in decision.settled])
+        write("insert_item", [item_row(i, _labels(i.spec.labels)) for i in decision.born])
+        write("update_item", [state_row(i) for i in decision.raised])
+        write("insert_payload", decision.payloads)
+        write("copy_payload", decision.payload_copies)
+        write("move_messages", [(m.source, m.target, m.after, m.shift) for m in decision.moves])
+        write("insert_message", messages)
+        write("insert_run", decision.runs)
+        write("insert_event", [event_row(e) for e in decision.events])
+        write("drop_key", decision.forgotten_keys)
 
     # -- claiming ---------------------------------------------------------------------------------
 
@@ -476,14 +474,8 @@ def _filter(wish: Claim) -> dict[str, Any]:
     }
 
 
-def _update_row(item: Item) -> tuple[Any, ...]:
-    return (item.id, *state_row(item.state), item.spec.max_attempts)
-
-
-def _insert_row(item: Item) -> tuple[Any, ...]:
-    spec = spec_row(item.spec)
-    labels = json.dumps(spec[12]) if spec[12] else None
-    return (*spec[:12], labels, *spec[13:], *state_row(item.state))
+def _labels(labels: Sequence[str]) -> str | None:
+    return json.dumps(labels) if labels else None
 
 
 def _started(item: Item, now_us: int) -> Event:
