@@ -1,0 +1,45 @@
+"""What the figures were measured on: without it a number means nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import apsw
+import psycopg
+
+PACKAGES = ("pgqueuer", "procrastinate", "litequeue", "huey", "psycopg", "asyncpg", "apsw")
+SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
+
+
+def describe(postgres_url: str) -> dict[str, str]:
+    """Names and values, in the order in which they are worth reading."""
+    with psycopg.connect(postgres_url) as connection:
+        rows = [connection.execute(f"SHOW {name}").fetchone() for name in SETTINGS]
+    settings = ", ".join(f"{name}={row[0]}" for name, row in zip(SETTINGS, rows, strict=True) if row)
+    return {
+        "processor": f"{processor()}, {os.cpu_count()} cores",
+        "system": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "PostgreSQL": settings,
+        "SQLite": f"{apsw.sqlite_lib_version()}, WAL, synchronous=FULL unless said otherwise",
+        "packages": ", ".join(f"{name} {installed(name)}" for name in PACKAGES),
+    }
+
+
+def installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
