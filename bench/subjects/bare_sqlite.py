@@ -79,7 +79,7 @@ def claim(connection: apsw.Connection, agent: str, batch: int) -> list[tuple[int
         statement("sqlite", "event"), [row | {"kind": "run.started", "reason": "claimed"} for row in rows]
     )
     connection.execute("COMMIT")
-    return [(row[0], first_run + index) for index, row in enumerate(ready)]
+    return [(int(row[0]), first_run + index) for index, row in enumerate(ready)]
 
 
 def finish(connection: apsw.Connection, claimed: list[tuple[int, int]]) -> list[int]:
