@@ -127,7 +127,7 @@ class Ledger:
             item = self.items[item_id]
             if item.spec.lane == lane:
                 return item
-            observed = observed or item
+            observed = item if observed is None or item.id < observed.id else observed
         return observed
 
     def active(self, lane: str) -> list[Item]:
