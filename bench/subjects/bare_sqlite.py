@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -79,7 +80,7 @@ def claim(connection: apsw.Connection, agent: str, batch: int) -> list[tuple[int
         statement("sqlite", "event"), [row | {"kind": "run.started", "reason": "claimed"} for row in rows]
     )
     connection.execute("COMMIT")
-    return [(int(row[0]), first_run + index) for index, row in enumerate(ready)]
+    return [(cast(int, row[0]), first_run + index) for index, row in enumerate(ready)]
 
 
 def finish(connection: apsw.Connection, claimed: list[tuple[int, int]]) -> list[int]:
