@@ -1,10 +1,10 @@
-"""Arrival beyond the table: whom a coalescing input looks for first, dedupe keys, schedules, positions, bots."""
+"""Arrival beyond the table: who takes an input in first, dedupe keys, schedules, positions, bots."""
 
 from __future__ import annotations
 
 import pytest
 
-from interlock.core.model import EventKind, Item, ItemId, Mode, ModeRule, Policy, RetryLane, mode_for
+from interlock.core.model import EventKind, Item, ItemId, Mode, ModeRule, Policy, mode_for
 from tests.unit.world import LANE, World
 
 
@@ -334,12 +334,11 @@ class TestModes:
         observed = world.put_running("observed", max_attempts=3 if ending == "parked" else 1)
         world.set_mode(Mode.ENFORCE)
         held = world.put("held")
-        match ending:
-            case "failed" | "parked":
-                world.fail(observed)
-            case "lost":
-                world.pass_s(world.timing.lease_s)
-                world.expire(observed)
-            case "cancelled":
-                world.cancel(observed, force=True)
+        if ending in ("failed", "parked"):
+            world.fail(observed)
+        elif ending == "lost":
+            world.pass_s(world.timing.lease_s)
+            world.expire(observed)
+        else:
+            world.cancel(observed, force=True)
         assert world.owner() == held

@@ -180,7 +180,16 @@ def rows(table: str) -> list[object]:
             word for word in line.split() if word != "|"
         ]
         row = Row(
-            Policy(policy), owner, who, verdict, reason, owner_after, newcomer_after, owner_has, newcomer_has, events
+            Policy(policy),
+            owner,
+            who,
+            verdict,
+            reason,
+            owner_after,
+            newcomer_after,
+            owner_has,
+            newcomer_has,
+            events,
         )
         for name, kinship in WHO[who].items():
             cases.append(pytest.param(row, kinship, id=f"{policy}, owner {owner}, {name}".rstrip(", ")))
@@ -301,5 +310,5 @@ def test_an_arrival_without_a_lane_is_admitted_whatever_its_policy(policy: Polic
 
 def test_the_table_names_every_policy_and_every_owner() -> None:
     named = {tuple(line.split()[:2]) for line in ENFORCED.strip().splitlines()[1:] if line.strip()}
-    owners = "none pending running stopping expired spent revoked parked observed".split()
+    owners = ["none", "pending", "running", "stopping", "expired", "spent", "revoked", "parked", "observed"]
     assert named == {(p.value, o) for p in Policy for o in owners}

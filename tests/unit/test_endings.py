@@ -1,11 +1,13 @@
-"""How a run ends, and what becomes of its item and its lane: outcome x cancel request x attempts x retry_lane."""
+"""How a run ends, and what becomes of its item and its lane."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
-from interlock.core.commands import Ended
-from interlock.core.model import EventKind, Item, ItemId, Policy, RetryLane
+from interlock.core.commands import Ended, Finish, Outcome
+from interlock.core.model import EventKind, ItemId, Policy, RetryLane, RunId
 from interlock.core.states import RunStatus
 from interlock.core.timing import Timing
 from tests.unit.world import LANE, World
@@ -49,11 +51,27 @@ taken-back     left     yield      -         | released   pending     operator  
 TIMING = Timing(lease_s=60, cancel_grace_s=900)
 
 
+@dataclass(frozen=True)
+class Ending:
+    how: str
+    attempts: str
+    retry_lane: str
+    asked: str
+    run: str
+    item: str
+    reason: str
+    lane: str
+    events: list[str]
+
+
 def cases() -> list[object]:
-    found = []
+    found: list[object] = []
     for line in ENDINGS.strip().splitlines()[1:]:
-        words = [w for w in line.split() if w != "|"]
-        found.append(pytest.param(*words[:8], words[8:], id=" ".join(words[:4]).rstrip(" -")))
+        how, attempts, retry_lane, asked, run, item, reason, lane, *events = [
+            w for w in line.split() if w != "|"
+        ]
+        row = Ending(how, attempts, retry_lane, asked, run, item, reason, lane, events)
+        found.append(pytest.param(row, id=f"{how} {attempts} {retry_lane} {asked}".rstrip(" -")))
     return found
 
 
@@ -85,48 +103,36 @@ def end(world: World, item: ItemId, how: str) -> None:
             raise AssertionError(how)
 
 
-@pytest.mark.parametrize(
-    ("how", "attempts", "retry_lane", "asked", "run_after", "after", "reason", "lane", "events"), cases()
-)
-def test_a_run_ends(
-    how: str,
-    attempts: str,
-    retry_lane: str,
-    asked: str,
-    run_after: str,
-    after: str,
-    reason: str,
-    lane: str,
-    events: list[str],
-) -> None:
+@pytest.mark.parametrize("row", cases())
+def test_a_run_ends(row: Ending) -> None:
     world = World(timing=TIMING)
     item = world.put(
         "work",
         agent="coder",
         policy=Policy.SUPERSEDE,
-        max_attempts=1 if attempts == "last" else 3,
-        retry_lane=RetryLane(retry_lane),
-        timeout_s=30 if how == "timeout" else None,
+        max_attempts=1 if row.attempts == "last" else 3,
+        retry_lane=RetryLane(row.retry_lane),
+        timeout_s=30 if row.how == "timeout" else None,
     )
-    run = world.start(item, lease_s=3600 if how == "grace" else None)
+    run = world.start(item, lease_s=3600 if row.how == "grace" else None)
     waiting = world.put("of another", agent="planner")
-    if asked == "operator":
+    if row.asked == "operator":
         world.cancel(item, "because")
-    elif asked == "newer":
+    elif row.asked == "newer":
         waiting = world.put("newer", agent="coder", policy=Policy.SUPERSEDE)
     before = len(world.events)
 
-    end(world, item, how)
+    end(world, item, row.how)
 
     ended = world.runs[run]
-    assert ended.status == run_after
+    assert ended.status == row.run
     assert ended.item == item
-    assert world.status(item) == after
-    assert world.items[item].state.reason == reason
+    assert world.status(item) == row.item
+    assert world.items[item].state.reason == row.reason
     assert world.items[item].state.run is None
-    assert world.owner() == (waiting if lane == "handed" else item)
-    assert world.kinds()[before:] == events + ["lane.promoted"] * (lane == "handed")
-    if lane == "handed":
+    assert world.owner() == (waiting if row.lane == "handed" else item)
+    assert world.kinds()[before:] == row.events + ["lane.promoted"] * (row.lane == "handed")
+    if row.lane == "handed":
         promoted = world.last(EventKind.LANE_PROMOTED)
         assert (promoted.data["from_run"], promoted.data["to_item"], promoted.lane) == (run, waiting, LANE)
         assert world.items[waiting].state.promoted_from == run
@@ -277,7 +283,9 @@ class TestLateReports:
 
         answer = world.done(item, run=late)
 
-        assert_refused(answer, "Run 1 of sleeper ended as lost (lease_expired)", "in_progress with run 2 of heir")
+        assert_refused(
+            answer, "Run 1 of sleeper ended as lost (lease_expired)", "in_progress with run 2 of heir"
+        )
         assert world.items[item].state.run == current
         assert world.owner() == item
         assert world.line() == waiting
@@ -288,12 +296,10 @@ class TestLateReports:
     def test_a_run_number_above_the_current_one_is_refused_as_well(self) -> None:
         world = World()
         item = world.put_running("work")
-        assert world.done(item, run=(world.items[item].state.run or 0) + 1).refusal is not None
+        assert world.done(item, run=RunId(world.run_of(item) + 1)).refusal is not None
         assert world.status(item) == "in_progress"
 
     def test_reporting_twice_in_one_batch_ends_the_run_once(self) -> None:
-        from interlock.core.commands import Finish, Outcome
-
         world = World()
         item = world.put("work")
         run = world.start(item)
@@ -306,7 +312,7 @@ class TestLateReports:
 
     def test_a_report_on_an_item_that_is_gone_is_refused(self) -> None:
         world = World()
-        answer = world.done(ItemId(404), run=7)
+        answer = world.done(ItemId(404), run=RunId(7))
         assert_refused(answer, "Run 7 no longer owns its item")
 
     def test_every_refusal_is_counted_with_what_was_wanted(self) -> None:
@@ -317,7 +323,12 @@ class TestLateReports:
         for finish, wanted in ((world.done, "done"), (world.fail, "fail"), (world.release, "release")):
             finish(item, run=run)
             event = world.last(EventKind.RUN_REFUSED)
-            assert (event.reason, event.run, event.item, event.data["wanted"]) == ("lease_lost", run, item, wanted)
+            assert (event.reason, event.run, event.item, event.data["wanted"]) == (
+                "lease_lost",
+                run,
+                item,
+                wanted,
+            )
         assert world.status(item) == "completed"
 
 
@@ -332,9 +343,6 @@ def assert_refused(answer: Ended, *parts: str) -> None:
 
 
 class TestDeadlines:
-    def state(self, world: World, item: ItemId) -> Item:
-        return world.items[item]
-
     def test_a_deadline_in_the_future_ends_nothing(self) -> None:
         world = World()
         item = world.put_running("work")
@@ -352,9 +360,10 @@ class TestDeadlines:
     def test_a_run_timeout_is_called_by_its_name_although_the_lease_ran_out_too(self) -> None:
         world = World()
         item = world.put_running("work", timeout_s=30)
+        run = world.run_of(item)
         world.pass_s(600)
         world.expire(item)
-        assert world.runs[world.last(EventKind.RUN_TIMED_OUT).run or 0].reason == "run_timeout"
+        assert (world.runs[run].status, world.runs[run].reason) == ("timed_out", "run_timeout")
 
     def test_the_end_of_a_grace_goes_before_lease_and_timeout(self) -> None:
         world = World()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from interlock.core.commands import Finish, Outcome
 from interlock.core.model import EventKind, Item, ItemId, Mode, Policy
 from tests.unit.world import LANE, World
 
@@ -43,7 +46,7 @@ class TestReadMarks:
 class TestFollowUp:
     """Messages never read by a run that ended become an item of their own, before anyone is promoted."""
 
-    def ended(self, world: World, **fields: object) -> tuple[ItemId, Item]:
+    def ended(self, world: World, **fields: Any) -> tuple[ItemId, Item]:
         """An item that was told two things after its claim and saw neither; and its follow-up."""
         item = world.put(
             "work",
@@ -65,16 +68,15 @@ class TestFollowUp:
     def test_unread_messages_go_on_whatever_way_the_run_ended(self, ending: str) -> None:
         world = World()
         item, _ = self.ended(world)
-        match ending:
-            case "done":
-                world.done(item)
-            case "failed":
-                world.fail(item)
-            case "lost":
-                world.pass_s(world.timing.lease_s)
-                world.expire(item)
-            case "cancelled by force":
-                world.cancel(item, force=True)
+        if ending == "done":
+            world.done(item)
+        elif ending == "failed":
+            world.fail(item)
+        elif ending == "lost":
+            world.pass_s(world.timing.lease_s)
+            world.expire(item)
+        else:
+            world.cancel(item, force=True)
         follow_up = world.newest()
         assert follow_up.id != item
         assert follow_up.status == "pending"
@@ -175,17 +177,13 @@ class TestFollowUp:
         assert world.texts(item) == ["unread"]
 
     def test_several_runs_end_in_one_batch_and_each_lane_is_handed_on_once(self) -> None:
-        from interlock.core.commands import Finish, Outcome
-
         world = World()
         lanes = [f"issue:acme/app#{n}" for n in range(4)]
         owners = [world.put_running("work", lane=lane) for lane in lanes]
         waiting = [world.put("next", lane=lane) for lane in lanes]
         for owner in owners:
             world.tell(owner, "unread")
-        answers = world.decide(
-            *(Finish(run=world.items[o].state.run or 0, item=o, outcome=Outcome.DONE) for o in owners)
-        )
+        answers = world.decide(*(Finish(run=world.run_of(o), item=o, outcome=Outcome.DONE) for o in owners))
         assert [a.promoted for a in answers] == [(w,) for w in waiting]
         follow_ups = [i for i in world.items.values() if i.spec.title == "Follow-up: work"]
         assert sorted(i.spec.lane or "" for i in follow_ups) == lanes
@@ -202,7 +200,9 @@ class TestFollowUp:
 
     def test_an_arrival_that_replaces_the_follow_up_it_caused_gets_the_unread_messages_itself(self) -> None:
         world = World()
-        owner = world.put_running("owner", agent="coder", policy=Policy.SUPERSEDE, message="read", max_attempts=1)
+        owner = world.put_running(
+            "owner", agent="coder", policy=Policy.SUPERSEDE, message="read", max_attempts=1
+        )
         world.tell(owner, "unread")
         world.pass_s(world.timing.lease_s)
         newcomer = world.put("newcomer", agent="coder", policy=Policy.SUPERSEDE, message="new")

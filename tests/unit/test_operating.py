@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from interlock.core.model import EventKind, ItemId, Mode, Policy, RetryLane
 from tests.unit.world import World
 
 
-def put(world: World, status: str, **fields: object) -> ItemId:
+def put(world: World, status: str, **fields: Any) -> ItemId:
     """An item in the state named, on the world's lane."""
     match status:
         case "deferred":
@@ -140,10 +142,10 @@ class TestTakeBack:
     def test_the_item_is_offered_again_and_keeps_its_lane(self) -> None:
         world = World()
         item, waiting = world.put_running("work"), world.put("waiting")
-        run = world.items[item].state.run
+        run = world.run_of(item)
         assert world.take_back(item, "worker is gone").changed
         assert world.statuses(item, waiting) == ["pending", "deferred"]
-        assert world.runs[run or 0].status == "released"
+        assert world.runs[run].status == "released"
         assert world.done(item, run=run).refusal is not None
 
     def test_the_reason_stands_in_the_history(self) -> None:
@@ -183,7 +185,11 @@ class TestRetry:
         world.fail(item)
         assert world.status(item) == "failed"
         event = world.last(EventKind.ITEM_RETRIED)
-        assert (event.item, event.data["why"], event.data["attempt"]) == (item, "fixed the runner", attempt + 1)
+        assert (event.item, event.data["why"], event.data["attempt"]) == (
+            item,
+            "fixed the runner",
+            attempt + 1,
+        )
 
     def test_a_dead_letter_keeps_its_history_of_attempts(self) -> None:
         world = World()

@@ -54,7 +54,9 @@ def test_an_item_may_stay_what_it_is(status: ItemStatus) -> None:
     check_item_move(1, status, status)
 
 
-@pytest.mark.parametrize(("before", "after"), list(itertools.product(RunStatus, repeat=2)), ids=lambda s: s.value)
+@pytest.mark.parametrize(
+    ("before", "after"), list(itertools.product(RunStatus, repeat=2)), ids=lambda s: s.value
+)
 def test_a_run_ends_once_and_only_a_running_one_ends(before: RunStatus, after: RunStatus) -> None:
     if before is RunStatus.RUNNING and after is not RunStatus.RUNNING:
         check_run_move(7, before, after)

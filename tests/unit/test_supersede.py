@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from interlock.core.model import EventKind, ItemId, Policy, RetryLane
@@ -35,7 +37,9 @@ def test_what_waited_already_travels_with_a_whole_batch_that_replaces_it() -> No
     """The first comment is stored when the others come: it has to go two steps in one transaction."""
     world = World()
     first = comment(world, "one")
-    arrivals = [world.arrival(f"comment {t}", agent="coder", policy=Policy.SUPERSEDE, message=t) for t in COMMENTS[1:]]
+    arrivals = [
+        world.arrival(f"comment {t}", agent="coder", policy=Policy.SUPERSEDE, message=t) for t in COMMENTS[1:]
+    ]
     world.decide(*arrivals)
     newest = arrivals[-1].id
     assert world.status(first) == "superseded"
@@ -160,7 +164,7 @@ def test_an_operators_request_stands_although_a_newer_item_arrives() -> None:
 class TestReentry:
     """Retry, due and release bring an item back as `queue` with its old ticket, or as superseded."""
 
-    def parked(self, world: World, **fields: object) -> ItemId:
+    def parked(self, world: World, **fields: Any) -> ItemId:
         item = world.put("parked", **fields)
         world.start(item)
         world.fail(item)
@@ -171,6 +175,15 @@ class TestReentry:
         assert due_us is not None
         world.now_us = due_us
         world.expire(item)
+
+    def bring_back(self, world: World, item: ItemId, way: str) -> None:
+        if way == "due":
+            self.wait_out(world, item)
+        elif way == "woken":
+            world.tell(item, "and this")
+        else:
+            assert way == "retried by hand"
+            world.retry(item)
 
     def test_it_comes_back_pending_to_a_free_lane(self) -> None:
         world = World()
@@ -213,13 +226,7 @@ class TestReentry:
         item = world.put_running("older", agent="coder", policy=policy, message="one")
         world.fail(item)
         newer = world.put("newer", agent="coder", policy=policy, message="two", from_bot=True)
-        match way:
-            case "due":
-                self.wait_out(world, item)
-            case "woken":
-                world.tell(item, "and this")
-            case "retried by hand":
-                world.retry(item)
+        self.bring_back(world, item, way)
         assert world.statuses(item, newer) == ["superseded", "pending"]
         assert world.items[item].state.absorbed_by == newer
         assert world.texts(newer) == (["one", "two", "and this"] if way == "woken" else ["one", "two"])
@@ -231,13 +238,7 @@ class TestReentry:
         item = world.put_running("older", agent="coder", policy=Policy.LATEST, retry_lane=RetryLane.KEEP)
         newer = world.put("newer", agent="coder", policy=Policy.LATEST)
         world.fail(item)
-        match way:
-            case "due":
-                self.wait_out(world, item)
-            case "woken":
-                world.tell(item, "go on")
-            case "retried by hand":
-                world.retry(item)
+        self.bring_back(world, item, way)
         assert world.status(item) == "superseded"
         assert world.owner() == newer
 

@@ -92,7 +92,8 @@ class World:
         """What a claim does to the row of a ready item."""
         found = self.items[item]
         spec, state = found.spec, found.state
-        assert found.status is ItemStatus.PENDING and state.due_us is None, f"{found.status} cannot be claimed"
+        assert found.status is ItemStatus.PENDING, f"{found.status} cannot be claimed"
+        assert state.due_us is None, "its time has not come"
         self._last_run += 1
         span_s = lease_s or spec.lease_s or self.timing.lease_s
         until_us = self.now_us + to_us(span_s)
@@ -120,8 +121,7 @@ class World:
         return item
 
     def finish(self, item: ItemId, outcome: Outcome, *, run: RunId | None = None, **fields: Any) -> Ended:
-        current = run or self.items[item].state.run
-        assert current is not None
+        current = run or self.run_of(item)
         answer: Ended = self.decide(Finish(run=current, item=item, outcome=outcome, **fields))[0]
         return answer
 
@@ -191,7 +191,13 @@ class World:
 
     def last(self, kind: EventKind) -> Event:
         """The newest event of a kind."""
-        return next(e for e in reversed(self.events) if e.kind is kind)
+        return [e for e in self.events if e.kind is kind][-1]
+
+    def run_of(self, item: ItemId) -> RunId:
+        """The run that an item has now."""
+        run = self.items[item].state.run
+        assert run is not None, f"item {item} has no run"
+        return run
 
     def owner(self, lane: str = LANE) -> ItemId | None:
         return next((i.id for i in self.items.values() if i.spec.lane == lane and i.active), None)
@@ -222,9 +228,9 @@ class World:
             positions = [self.items[i].spec.position for i in self.line(lane)]
             lines[lane] = (len(positions), tuple(p for p in positions if p != UNPOSITIONED))
         unread = {
-            i.id: tuple(
-                sorted((n, m.ticket) for (owner, n), m in self.messages.items() if owner == i.id)
-            )[i.state.delivered :]
+            i.id: tuple(sorted((n, m.ticket) for (owner, n), m in self.messages.items() if owner == i.id))[
+                i.state.delivered :
+            ]
             for i in self.items.values()
             if i.state.run is not None and i.state.message_count > i.state.delivered
         }
@@ -281,8 +287,8 @@ class World:
                 assert numbers == list(range(1, item.state.message_count + 1)), f"messages of {item.id}"
             if item.status is ItemStatus.DEFERRED:
                 lane = item.spec.lane
-                assert any(o.active and lane in (o.spec.lane, o.spec.observed_lane) for o in self.items.values()), (
-                    f"nobody leads lane {lane}"
-                )
+                assert any(
+                    o.active and lane in (o.spec.lane, o.spec.observed_lane) for o in self.items.values()
+                ), f"nobody leads lane {lane}"
             assert item.terminal == (item.state.ended_us is not None)
             assert (item.status is ItemStatus.IN_PROGRESS) == (item.state.run is not None)

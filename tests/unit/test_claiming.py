@@ -1,0 +1,74 @@
+"""Who may start what: a wish within what its agent can do and has room for."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.core.claiming import Agent, Claim, narrowed, with_room
+
+
+def agent(**fields: object) -> Agent:
+    return Agent(key="coder", name="Coder", **fields)  # type: ignore[arg-type]
+
+
+WISH = Claim(agent="coder", limit=5)
+
+
+class TestNarrowed:
+    def test_an_agent_that_was_never_set_may_wish_for_anything(self) -> None:
+        wish = Claim(agent="coder", types=("review",), labels=("gpu",))
+        assert narrowed(wish, None) == wish
+        assert narrowed(wish, agent()) == wish
+
+    def test_a_paused_agent_gets_nothing(self) -> None:
+        assert narrowed(WISH, agent(paused_why="maintenance")) is None
+
+    @pytest.mark.parametrize(
+        ("can", "wishes", "may"),
+        [
+            ((), (), ()),
+            ((), ("review",), ("review",)),
+            (("review", "triage"), (), ("review", "triage")),
+            (("review", "triage"), ("triage", "build"), ("triage",)),
+        ],
+    )
+    def test_a_wish_narrows_the_types_that_the_agent_can_do(
+        self, can: tuple[str, ...], wishes: tuple[str, ...], may: tuple[str, ...]
+    ) -> None:
+        allowed = narrowed(Claim(agent="coder", types=wishes), agent(types=can))
+        assert allowed is not None
+        assert allowed.types == may
+
+    def test_a_wish_for_none_of_the_agents_types_gets_nothing(self) -> None:
+        assert narrowed(Claim(agent="coder", types=("build",)), agent(types=("review",))) is None
+
+    def test_labels_of_the_wish_stand_in_for_those_of_the_agent(self) -> None:
+        held = agent(labels=("linux", "gpu"))
+        assert narrowed(WISH, held) == Claim(agent="coder", limit=5, labels=("linux", "gpu"))
+        only = narrowed(Claim(agent="coder", labels=("linux",)), held)
+        assert only is not None
+        assert only.labels == ("linux",)
+
+    def test_the_rest_of_the_wish_stays(self) -> None:
+        wish = Claim(agent="coder", limit=3, lease_s=30, worker="w1")
+        assert narrowed(wish, agent(types=("a",))) == Claim(
+            agent="coder", types=("a",), limit=3, lease_s=30, worker="w1"
+        )
+
+
+class TestRoom:
+    @pytest.mark.parametrize(
+        ("most", "running", "gets"),
+        [(None, 10_000, 5), (10, 0, 5), (10, 5, 5), (10, 7, 3), (10, 9, 1), (1, 0, 1)],
+    )
+    def test_a_wish_is_cut_to_the_room_there_is(self, most: int | None, running: int, gets: int) -> None:
+        allowed = with_room(WISH, agent(max_concurrency=most), running)
+        assert allowed is not None
+        assert allowed.limit == gets
+
+    @pytest.mark.parametrize("running", [2, 3])
+    def test_a_full_agent_gets_nothing_even_if_its_limit_was_lowered_under_it(self, running: int) -> None:
+        assert with_room(WISH, agent(max_concurrency=2), running) is None
+
+    def test_an_unknown_agent_has_no_limit(self) -> None:
+        assert with_room(WISH, None, 99) == WISH

@@ -1,0 +1,178 @@
+"""Why an item is where it is: one sentence for every state, always with what will move it next."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.core.claiming import Agent
+from interlock.core.model import Item, ItemId, Policy, RetryLane
+from interlock.core.states import ItemStatus
+from interlock.core.why import Facts, span, why
+from tests.unit.test_operating import put
+from tests.unit.world import World
+
+
+def sentence(world: World, item: ItemId, **facts: object) -> str:
+    """The sentence, checked to be one."""
+    text = why(world.items[item], Facts(now_us=world.now_us, **facts))  # type: ignore[arg-type]
+    assert text.startswith(f"Item {item} ")
+    assert text.endswith(".")
+    assert "\n" not in text
+    assert "None" not in text
+    assert "  " not in text
+    return text
+
+
+def holder(world: World) -> Item:
+    owner = world.owner()
+    assert owner is not None
+    return world.items[owner]
+
+
+EVERY_STATE = [*(s.value for s in ItemStatus), "parked"]
+
+
+@pytest.mark.parametrize("status", EVERY_STATE)
+def test_every_state_has_its_sentence(status: str) -> None:
+    world = World()
+    item = put(world, status)
+    facts = {"owner": holder(world)} if status == "deferred" else {}
+    assert sentence(world, item, **facts)
+
+
+class TestPending:
+    def test_anyone_may_take_it(self) -> None:
+        world = World()
+        text = sentence(world, world.put("work"))
+        assert "is ready and first in the queue; any agent's next claim takes it" in text
+
+    def test_others_go_before_it(self) -> None:
+        world = World()
+        assert "3 ahead of it" in sentence(world, world.put("work"), ahead=3)
+
+    def test_its_agent_has_never_asked(self) -> None:
+        world = World()
+        item = world.put("work", agent="coder")
+        assert "coder, which has never asked for work" in sentence(world, item)
+
+    @pytest.mark.parametrize(
+        ("agent", "says"),
+        [
+            (Agent(key="coder", name="Coder"), "coder's next claim takes it"),
+            (Agent(key="coder", name="Coder", paused_why="holiday"), "paused (holiday)"),
+            (Agent(key="coder", name="Coder", max_concurrency=2, running=2), "has 2 of 2 runs"),
+            (Agent(key="coder", name="Coder", max_concurrency=2, running=1), "coder's next claim takes it"),
+        ],
+        ids=["free", "paused", "full", "with room"],
+    )
+    def test_its_agent_decides(self, agent: Agent, says: str) -> None:
+        world = World()
+        assert says in sentence(world, world.put("work", agent="coder"), agent=agent)
+
+    def test_its_project_is_paused(self) -> None:
+        world = World()
+        text = sentence(world, world.put("work", project="acme"), project_paused_why="release day")
+        assert "project acme is paused (release day)" in text
+        assert "interlock resume project acme" in text
+
+    def test_it_keeps_its_lane_through_a_back_off(self) -> None:
+        world = World()
+        item = put(world, "parked", retry_lane=RetryLane.KEEP)
+        assert "keeps its lane and waits out its back-off" in sentence(world, item)
+        assert "in 10 s" in sentence(world, item)
+
+
+class TestInProgress:
+    def test_it_names_the_run_its_agent_and_its_end(self) -> None:
+        world = World()
+        item = world.put("work")
+        world.start(item, "coder")
+        world.pass_s(20)
+        text = sentence(world, item)
+        assert "worked on by coder (run 1) since 20 s ago" in text
+        assert "lease ends in 40 s, and then it is offered again" in text
+
+    def test_it_says_that_it_was_asked_to_stop_and_what_becomes_of_it(self) -> None:
+        world = World()
+        item = world.put_running("work")
+        world.cancel(item, "wrong branch")
+        text = sentence(world, item)
+        assert "was asked to stop (wrong branch)" in text
+        assert "ended as cancelled" in text
+
+
+class TestDeferred:
+    def test_it_names_the_run_that_holds_the_lane(self) -> None:
+        world = World()
+        owner = world.put("owner")
+        world.start(owner, "planner")
+        text = sentence(world, world.put("work"), owner=holder(world))
+        assert "next in line on lane issue:acme/app#42" in text
+        assert "held by run 1 of planner (item 1)" in text
+        assert "it is promoted when that run ends" in text
+
+    def test_it_says_that_the_holder_was_asked_to_stop(self) -> None:
+        world = World()
+        world.put_running("owner", agent="coder", policy=Policy.SUPERSEDE)
+        newer = world.put("newer", agent="coder", policy=Policy.SUPERSEDE)
+        assert "which was asked to stop" in sentence(world, newer, owner=holder(world))
+
+    def test_it_names_an_owner_that_has_not_started_and_whom_that_waits_for(self) -> None:
+        world = World()
+        world.put("owner", agent="planner")
+        text = sentence(world, world.put("work"), owner=holder(world), ahead=2)
+        assert "behind 2 more in line" in text
+        assert "behind item 1, which waits for planner to start" in text
+
+    def test_it_says_when_nobody_leads_the_lane(self) -> None:
+        world = World()
+        world.put("owner")
+        assert "lost its owner; the next sweep promotes it" in sentence(world, world.put("work"))
+
+
+class TestWaiting:
+    def test_a_schedule_and_a_back_off_are_told_apart(self) -> None:
+        world = World()
+        later = world.put("later", run_at_us=world.now_us + 7_200_000_000)
+        assert "is scheduled and comes back in 2 h" in sentence(world, later)
+        parked = put(world, "parked")
+        assert "in back-off after a failed attempt and comes back in 10 s" in sentence(world, parked)
+
+
+class TestEnded:
+    def test_a_dead_letter_says_how_often_it_was_tried_and_how_to_bring_it_back(self) -> None:
+        world = World()
+        item = world.put_running("work", max_attempts=1)
+        world.fail(item)
+        world.pass_s(300)
+        text = sentence(world, item)
+        assert "failed for good 5 min ago after 1 attempt (attempts_exhausted)" in text
+        assert f"`interlock retry {item}`" in text
+
+    def test_a_cancelled_item_says_why(self) -> None:
+        world = World()
+        item = world.put("work")
+        world.cancel(item, "not needed")
+        assert "(not needed)" in sentence(world, item)
+
+    def test_an_absorbed_item_names_who_carries_it_on(self) -> None:
+        world = World()
+        assert "gave way to the newer item 2" in sentence(world, put(world, "superseded"))
+        world = World()
+        assert "taken in by item 1" in sentence(world, put(world, "coalesced"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (8.4, "8 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7_199, "120 min"),
+        (7_200, "2 h"),
+        (200_000, "2 d"),
+    ],
+)
+def test_spans_are_written_for_people(seconds: float, text: str) -> None:
+    assert span(seconds) == text
