@@ -66,12 +66,12 @@ from interlock.presenting import (
     run_view,
     stats_view,
 )
-from interlock.store.port import EventQuery, ItemQuery, Load, Renewal, Store
+from interlock.store.port import Claimed, EventQuery, ItemQuery, Load, Renewal, Store
 
 MESSAGES_AT_ONCE = 1_000
 POLL_S = 1.0
 FOLLOW_POLL_S = 0.2
-SEEN_EVERY_US = 30_000_000
+SEEN_EVERY_S = 30.0
 
 
 class LocalService:
@@ -80,7 +80,7 @@ class LocalService:
     def __init__(self, store: Store, *, poll_s: float = POLL_S) -> None:
         self.store = store
         self._poll_s = poll_s
-        self._known: dict[str, int] = {}
+        self._known: dict[str, float] = {}
 
     # -- arrivals ---------------------------------------------------------------------------------
 
@@ -132,11 +132,11 @@ class LocalService:
         self._make_known(wish.agent, agent.strip())
         deadline_s = time.monotonic() + wait_s
         while True:
-            items = self._claim(wish)
+            agent_now, claimed = self._claim(wish)
             left_s = deadline_s - time.monotonic()
-            if items or left_s <= 0:
-                return self._leases(items)
-            allowed = narrowed(wish, self.store.agent(wish.agent))
+            if claimed or left_s <= 0:
+                return [self._lease(c) for c in claimed]
+            allowed = narrowed(wish, agent_now)
             nap_s = min(left_s, self._poll_s)
             if allowed is None:
                 time.sleep(nap_s)
@@ -169,24 +169,23 @@ class LocalService:
             worker=worker,
         )
 
-    def _claim(self, wish: Claim) -> list[Item]:
-        sweeper.bring_due(self.store, sweeper.Swept())
-        items = self.store.claim(wish)
-        if len(items) < wish.limit:
-            items += self.store.overtake(replace(wish, limit=wish.limit - len(items)))
-        return items
+    def _claim(self, wish: Claim) -> tuple[Agent | None, list[Claimed]]:
+        agent, due = self.store.look(wish.agent)
+        if due:
+            sweeper.bring_due(self.store, sweeper.Swept())
+        claimed = self.store.claim(wish, agent)
+        if len(claimed) < wish.limit:
+            claimed += self.store.overtake(replace(wish, limit=wish.limit - len(claimed)), agent)
+        return agent, claimed
 
     def _make_known(self, key: str, name: str) -> None:
-        now_us = self.store.now_us()
-        if self._known.get(key, 0) < now_us - SEEN_EVERY_US:
+        now_s = time.monotonic()
+        if self._known.get(key, -SEEN_EVERY_S) <= now_s - SEEN_EVERY_S:
             self.store.see_agent(key, name)
-            self._known[key] = now_us
+            self._known[key] = now_s
 
-    def _leases(self, items: Sequence[Item]) -> list[LeaseView]:
-        payloads = self.store.payloads([i.id for i in items]) if items else {}
-        return [self._lease(i, payloads.get(i.id)) for i in items]
-
-    def _lease(self, item: Item, payload: str | None) -> LeaseView:
+    def _lease(self, claimed: Claimed) -> LeaseView:
+        item = claimed.item
         state = item.state
         assert state.run is not None and state.lease_until_us is not None and state.run_lease_s is not None
         messages = self.store.messages(item.id, 0, MESSAGES_AT_ONCE) if state.message_count else []
@@ -195,7 +194,7 @@ class LocalService:
             fence=state.run,
             expires_at=moment(state.lease_until_us),
             renew_within_s=round(state.run_lease_s / 3, 3),
-            item=item_view(item, payload),
+            item=item_view(item, claimed.payload),
             messages=tuple(message_view(m) for m in messages),
         )
 

@@ -33,7 +33,7 @@ _STATUS_OF = {
     Outcome.FAIL: RunStatus.FAILED,
     Outcome.RELEASE: RunStatus.RELEASED,
 }
-_EVENT_OF = {s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING}
+_EVENT_OF: dict[RunStatus, EventKind] = {s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING}
 
 
 def finish(ledger: Ledger, command: Finish) -> Ended:

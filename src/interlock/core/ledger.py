@@ -36,8 +36,9 @@ from interlock.core.timing import Timing
 class Snapshot:
     """Rows that were locked and read for one transaction.
 
-    For every lane named, `items` holds its active items (observed ones too), the first of its line —
-    one more than there are commands on that lane — and its unfinished items of absorbing policies.
+    For every lane named, `items` holds its active items (observed ones too), the first of its line — as
+    many as there are commands on that lane, since each can use up one at most — and its unfinished items
+    of absorbing policies.
     """
 
     items: Mapping[ItemId, Item] = field(default_factory=dict)

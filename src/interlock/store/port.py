@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from interlock.core.claiming import Agent, Claim
 from interlock.core.commands import Command
@@ -35,6 +35,20 @@ class Load:
 
 #: Makes the commands once the ids of arriving items are known.
 Build = Callable[[Sequence[ItemId]], Sequence[Command]]
+
+
+class Claimed(NamedTuple):
+    """An item that a claim started, with its payload."""
+
+    item: Item
+    payload: str | None
+
+
+class Look(NamedTuple):
+    """What a claim must know beforehand: the agent, and whether any item's time has come."""
+
+    agent: Agent | None
+    due: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +140,9 @@ class Store(Protocol):
     # -- writing
     def tickets(self, count: int) -> list[int]: ...
     def transact(self, load: Load, build: Build) -> Decision: ...
-    def claim(self, wish: Claim) -> list[Item]: ...
-    def overtake(self, wish: Claim) -> list[Item]: ...
+    def look(self, agent: str) -> Look: ...
+    def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]: ...
+    def overtake(self, wish: Claim, agent: Agent | None) -> list[Claimed]: ...
     def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]: ...
     def refuse(self, wishes: Sequence[Renewal], wanted: str) -> dict[RunId, RunRecord]: ...
     def set_agent(self, agent: Agent, event: Event) -> None: ...

@@ -30,7 +30,7 @@ from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, Reason, RunId, RunRecord
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
 from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
-from interlock.store.port import Build, Load, Renewal
+from interlock.store.port import Build, Claimed, Load, Look, Renewal
 from interlock.store.postgres_reads import Connection, PostgresReads, agent_from_row, only
 from interlock.store.rows import array, columns, event_row, item_from_row, item_row, run_from_row, state_row
 from interlock.store.statements import Statements
@@ -316,21 +316,22 @@ class PostgresStore(PostgresReads):
         if load.items:
             stand_on = [r[0] for r in conn.execute(sql["lanes_of_items"], {"items": array(load.items)})]
         lanes = sorted({*load.lanes, *stand_on})
+        names = array(lanes)
         if load.lanes:
-            conn.execute(sql["add_lanes"], {"lanes": lanes})
+            conn.execute(sql["add_lanes"], {"lanes": names})
         if lanes:
-            conn.execute(sql["lock_lanes"], {"lanes": lanes})
+            conn.execute(sql["lock_lanes"], {"lanes": names})
         targets = array((*load.items, *seen_keys.values()))
         if lanes:
-            heads = 1 + max(Counter(stand_on).values(), default=0)
-            rows = conn.execute(sql["load_items"], {"items": targets, "lanes": lanes, "heads": heads})
+            heads = max(Counter(stand_on).values(), default=1)
+            rows = conn.execute(sql["load_items"], {"items": targets, "lanes": names, "heads": heads}, binary=True)
         else:
-            rows = conn.execute(sql["load_named_items"], {"items": targets})
+            rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
         items = {i.id: i for i in map(item_from_row, rows)}
         now_us = self._time(conn)  # read after every wait for a lock
         lines: dict[str, tuple[int, tuple[int, ...]]] = {}
         if load.lanes:
-            for lane, count, positions in conn.execute(sql["load_lines"], {"lanes": lanes}):
+            for lane, count, positions in conn.execute(sql["load_lines"], {"lanes": names}):
                 lines[lane] = (count, tuple(positions or ()))
         snapshot = Snapshot(
             items=items,
@@ -387,28 +388,33 @@ class PostgresStore(PostgresReads):
 
     # -- claiming ---------------------------------------------------------------------------------
 
-    def claim(self, wish: Claim) -> list[Item]:
-        return self._persistently(lambda: self._claim_once(wish))
+    def look(self, agent: str) -> Look:
+        params = {"agent": agent, "now_us": self._now() if self._now else None}
+        due, *row = self._persistently(lambda: self._all("look", params))[0]
+        return Look(agent_from_row(row) if row[0] is not None else None, due)
 
-    def _claim_once(self, wish: Claim) -> list[Item]:
+    def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
+        allowed = narrowed(wish, agent)
+        if allowed is None:
+            return []
+        capped = agent is not None and agent.max_concurrency is not None
+        return self._persistently(lambda: self._claim_once(wish if capped else allowed, capped=capped))
+
+    def _claim_once(self, wish: Claim, *, capped: bool) -> list[Claimed]:
         for pause_s in (0.0, 0.002, 0.01):
             time.sleep(pause_s)
             with self._connection() as conn:
-                agent = self._agent(conn, wish.agent)
-                allowed = narrowed(wish, agent)
-                if allowed is None:
-                    return []
-                if agent is None or agent.max_concurrency is None:
-                    items = self._claim(conn, allowed, None)
-                else:
+                if capped:
                     with self._transaction(conn):
-                        items = self._claim_with_room(conn, wish, None)
+                        claimed = self._claim_with_room(conn, wish, None)
+                else:
+                    claimed = self._claim(conn, wish, None)
                 # Rows that somebody has locked for an instant were passed over: look whether that was all.
-                if items or not only(conn.execute(self.sql["has_ready"], _filter(allowed)).fetchone()):
-                    return items
+                if claimed or capped or not only(conn.execute(self.sql["has_ready"], _filter(wish)).fetchone()):
+                    return claimed
         return []
 
-    def _claim_with_room(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Item]:
+    def _claim_with_room(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Claimed]:
         """Within a transaction: lock the agent's row in one statement, count in the next."""
         row = conn.execute(self.sql["lock_agent"], {"agent": wish.agent}).fetchone()
         agent = agent_from_row(row) if row else None
@@ -417,7 +423,7 @@ class PostgresStore(PostgresReads):
         allowed = with_room(allowed, agent, running) if allowed else None
         return self._claim(conn, allowed, one) if allowed else []
 
-    def _claim(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Item]:
+    def _claim(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Claimed]:
         params = {
             **_filter(wish),
             "only": one,
@@ -428,25 +434,26 @@ class PostgresStore(PostgresReads):
             "now_us": self._now() if self._now else None,
             "event_base": self._event_base(),
         }
-        items = map(item_from_row, conn.execute(self.sql["claim"], params))
-        return sorted(items, key=lambda i: (i.spec.sort_key, i.id))
+        rows = conn.execute(self.sql["claim"], params, binary=True)
+        claimed = [Claimed(item_from_row(row[:-1]), row[-1]) for row in rows]
+        return sorted(claimed, key=lambda c: (c.item.spec.sort_key, c.item.id))
 
-    def overtake(self, wish: Claim) -> list[Item]:
-        return self._persistently(lambda: self._overtake_once(wish))
+    def overtake(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
+        allowed = narrowed(wish, agent)
+        if allowed is None:
+            return []
+        return self._persistently(lambda: self._overtake_once(wish, allowed))
 
-    def _overtake_once(self, wish: Claim) -> list[Item]:
-        started: list[Item] = []
+    def _overtake_once(self, wish: Claim, allowed: Claim) -> list[Claimed]:
+        started: list[Claimed] = []
         with self._connection() as conn:
-            allowed = narrowed(wish, self._agent(conn, wish.agent))
-            if allowed is None:
-                return []
             params = {**_filter(allowed), "limit": allowed.limit}
             for item, owner in conn.execute(self.sql["overtakable"], params).fetchall():
                 with self._transaction(conn):
                     started += self._overtake(conn, wish, item, owner)
         return started
 
-    def _overtake(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Item]:
+    def _overtake(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Claimed]:
         row = conn.execute(self.sql["lock_agent"], {"agent": wish.agent}).fetchone()
         running = int(only(conn.execute(self.sql["count_running"], {"agent": wish.agent}).fetchone()))
         if with_room(wish, agent_from_row(row) if row else None, running) is None:

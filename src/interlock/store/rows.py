@@ -114,7 +114,7 @@ def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
 
 def array(column: Sequence[Any]) -> str:
     """One PostgreSQL array literal."""
-    if column.count(None) == len(column):
+    if not any(value is not None for value in column):
         return "{}"
     return "{" + ",".join([_ELEMENTS[type(v)](v) if v is not None else "NULL" for v in column]) + "}"
 

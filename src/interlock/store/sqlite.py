@@ -29,7 +29,7 @@ from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule,
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
 from interlock.store import clock
 from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
-from interlock.store.port import Build, Load, Renewal
+from interlock.store.port import Build, Claimed, Load, Look, Renewal
 from interlock.store.rows import event_row, item_row, run_from_row, state_row
 from interlock.store.sqlite_reads import SqliteReads
 from interlock.store.statements import Statements
@@ -274,7 +274,7 @@ class SqliteStore(SqliteReads):
             db.execute(sql["add_lanes"], {"lanes": json.dumps(load.lanes)})
         stand_on = [r[0] for r in db.execute(sql["lanes_of_items"], {"items": json.dumps(load.items)})]
         lanes = sorted({*load.lanes, *stand_on})
-        heads = 1 + max(Counter(stand_on).values(), default=0)
+        heads = max(Counter(stand_on).values(), default=1)
         names = json.dumps(lanes)
         rows = db.execute(sql["load_items"], {"items": targets, "lanes": names, "heads": heads})
         items = {i.id: i for i in map(self._item, rows)}
@@ -331,14 +331,17 @@ class SqliteStore(SqliteReads):
 
     # -- claiming ---------------------------------------------------------------------------------
 
-    def claim(self, wish: Claim) -> list[Item]:
-        allowed = narrowed(wish, self.agent(wish.agent))
+    def look(self, agent: str) -> Look:
+        return Look(self.agent(agent), bool(self.due(1)))
+
+    def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
+        allowed = narrowed(wish, agent)
         if allowed is None or not self._has_ready(allowed):
             return []
         with self._write() as db:
             return self._claim(db, wish, None)
 
-    def _claim(self, db: apsw.Connection, wish: Claim, only: ItemId | None) -> list[Item]:
+    def _claim(self, db: apsw.Connection, wish: Claim, only: ItemId | None) -> list[Claimed]:
         agent = self.agent(wish.agent)
         allowed = narrowed(wish, agent)
         if allowed is not None and agent is not None and agent.max_concurrency is not None:
@@ -358,24 +361,24 @@ class SqliteStore(SqliteReads):
             "first_run": db.execute("SELECT value + 1 FROM counters WHERE name = 'run'").get,
         }
         items = sorted(map(self._item, db.execute(self.sql["claim"], params)), key=lambda i: i.state.run or 0)
-        if items:
-            db.execute(self.sql["reserve"], {"name": "run", "count": len(items)})
-            db.executemany(self.sql["insert_event"], [event_row(_started(i, now_us)) for i in items])
-        return items
+        if not items:
+            return []
+        db.execute(self.sql["reserve"], {"name": "run", "count": len(items)})
+        db.executemany(self.sql["insert_event"], [event_row(_started(i, now_us)) for i in items])
+        payloads = self.payloads([i.id for i in items])
+        return [Claimed(i, payloads.get(i.id)) for i in items]
 
-    def overtake(self, wish: Claim) -> list[Item]:
-        allowed = narrowed(wish, self.agent(wish.agent))
+    def overtake(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
+        allowed = narrowed(wish, agent)
         if allowed is None or not self._overtakable(allowed):
             return []
-        started: list[Item] = []
+        started: list[Claimed] = []
         with self._write() as db:
             for item, owner in self._overtakable(allowed):
-                room = self._room(db, wish, len(started))
-                if not room:
+                if not self._room(db, wish, len(started)):
                     break
-                load = Load(items=(item, owner))
                 command = Overtake(item=item, owner=owner)
-                decision = self._decide(db, load, lambda _, c=command: [c])  # type: ignore[misc]
+                decision = self._decide(db, Load(items=(item, owner)), lambda _, c=command: [c])  # type: ignore[misc]
                 if decision.answers[0].changed:
                     started += self._claim(db, wish, item)
         return started

@@ -45,8 +45,8 @@ claimed AS (
         delivered = i.message_count,
         seen = 0,
         first_claimed_us = coalesce(i.first_claimed_us, clock.now_us)
-    FROM picked, clock
-    WHERE i.id = picked.id
+    FROM clock
+    WHERE i.id = ANY(ARRAY(SELECT id FROM picked))
     RETURNING i.*
 ),
 logged AS (
@@ -57,4 +57,4 @@ logged AS (
         CASE WHEN c.promoted_from IS NOT NULL THEN '{"promoted_from":' || c.promoted_from || '}' END
     FROM claimed c, clock
 )
-SELECT * FROM claimed
+SELECT c.*, p.payload FROM claimed c LEFT JOIN interlock.payloads p ON p.item = c.id
