@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
+from interlock import __version__
 from interlock.cli.command import CONTEXT_SETTINGS, LazyGroup, Place
 from interlock.cli.session import Session
 from interlock.core.errors import Exit, InterlockError
@@ -61,12 +62,7 @@ root = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            typer.echo(f"interlock {version('interlock')}")
-        except PackageNotFoundError:
-            typer.echo("interlock, from a source tree that is not installed")
+        typer.echo(f"interlock {__version__}")
         raise typer.Exit
 
 

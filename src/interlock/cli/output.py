@@ -8,7 +8,7 @@ from __future__ import annotations
 import json as json_module
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
@@ -39,7 +39,7 @@ class Output:
     """Prints for one invocation."""
 
     json: bool = False
-    color: bool = True
+    color: bool = field(default_factory=lambda: not os.environ.get("NO_COLOR"))
 
     def print_json(self, value: Any) -> None:
         """One JSON value on one line."""
@@ -80,7 +80,6 @@ class Output:
         piped = not terminal and "COLUMNS" not in os.environ
         return Console(
             file=stream if terminal else cast("IO[str]", _Trimmed(stream)),
-            no_color=True if not self.color else None,
             color_system="auto" if self.color else None,
             highlight=False,
             markup=False,

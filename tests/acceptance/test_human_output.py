@@ -1,0 +1,173 @@
+"""What people see: plain when piped, fitting a narrow terminal, with colours only where wanted."""
+
+import json
+import os
+import pty
+import re
+import resource
+import subprocess
+
+import pytest
+
+from tests.acceptance.command import PROGRAM, Command, CommandHere
+
+ESCAPE = "\x1b["
+
+
+def on_terminal(il: Command, *args: str, columns: int = 80, **env: str) -> str:
+    """What the command writes to a terminal of that width."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, *args],
+        cwd=il.directory,
+        env=il.environment({"TERM": "xterm-256color", "COLUMNS": str(columns), **env}),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    seen = b""
+    try:
+        while chunk := os.read(master, 65536):
+            seen += chunk
+    except OSError:
+        pass  # the other end was closed
+    os.close(master)
+    process.wait(timeout=30)
+    return seen.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def busy(il: Command) -> Command:
+    """A store in which something of everything is going on."""
+    lane = "issue:enterprise-organisation/monorepo-frontend#4711"
+    title = "Fix the login page when the session cookie has expired and nobody notices"
+    message, payload = "users see a blank page", {"repository": "acme/app"}
+    items = [
+        {
+            "title": title,
+            "lane": lane,
+            "agent": "coder",
+            "priority": 8,
+            "message": message,
+            "payload": payload,
+        },
+        {"title": "Review it", "lane": lane},
+        {"title": "Nightly bump", "run_at": "+2h"},
+        {"title": "Write the docs"},
+    ]
+    lines = [json.dumps(item) for item in items]
+    il.ok("add", "--batch", "-", stdin="\n".join(lines))
+    il.claim("coder", "--worker", "host-1")
+    return il
+
+
+LOOKS = [
+    ("ls",),
+    ("ls", "--all"),
+    ("show", "1"),
+    ("why", "2"),
+    ("lanes",),
+    ("agents",),
+    ("events",),
+    ("stats",),
+    ("doctor",),
+]
+
+
+def test_piped_output_is_plain_and_whole(busy: Command):
+    here = CommandHere(busy.directory)
+    for args in LOOKS:
+        answer = here(*args)
+        assert answer.code == 0
+        assert ESCAPE not in answer.out
+        assert "…" not in answer.out
+        assert not re.search(r" +$", answer.out, re.MULTILINE)
+    listed = busy("ls").out
+    assert "issue:enterprise-organisation/monorepo-frontend#4711" in listed
+    assert "and nobody notices" in listed
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_nothing_is_wider_than_the_terminal_and_lanes_keep_their_number(busy: Command, columns: int):
+    for args in LOOKS:
+        shown = on_terminal(busy, "--no-color", *args, columns=columns)
+        assert all(len(line) <= columns for line in shown.splitlines()), shown
+    assert "#4711" in on_terminal(busy, "--no-color", "ls", columns=columns)
+
+
+def test_colours_are_for_terminals_that_want_them(busy: Command):
+    assert ESCAPE in on_terminal(busy, "ls")
+    assert ESCAPE not in on_terminal(busy, "ls", NO_COLOR="1")
+    assert ESCAPE not in on_terminal(busy, "--no-color", "ls")
+    assert ESCAPE in on_terminal(busy, "show", "99")
+    assert ESCAPE not in on_terminal(busy, "show", "99", "--no-color")
+
+
+def test_answers_say_who_holds_and_what_to_type(busy: Command):
+    queued = busy("add", "Third", "--lane", "issue:enterprise-organisation/monorepo-frontend#4711").out
+    for word in ("queued", "place 2", "coder", "run 1", "since", "until", "interlock why"):
+        assert word in queued
+    assert "coder" in busy("why", 2).out
+    assert busy("why", 2).out.count("\n") == 1
+    shown = busy("show", 1).out
+    for word in ("in_progress", "host-1", "users see a blank page", '"acme/app"', "run.started"):
+        assert word in shown
+
+
+def test_top_prints_one_frame_where_nobody_watches_and_ends_on_q(busy: Command):
+    frame = busy("top").out
+    for word in ("Lanes held: 1", "Running: 1", "Pending: 1", "run.started"):
+        assert word in frame
+    assert set(busy.ok("top")) == {"stats", "lanes", "running", "pending", "events"}
+
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, "top", "--every", "30s"],
+        cwd=busy.directory,
+        env=busy.environment({"TERM": "xterm-256color"}),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    seen = b""
+    while b"run.started" not in seen:
+        seen += os.read(master, 65536)
+    os.write(master, b"q")
+    assert process.wait(timeout=30) == 0
+    os.close(master)
+
+
+def test_help_names_every_command_and_completion_offers_them(il: Command):
+    shown = il("--help").out
+    for name in ("add", "next", "doctor", "agents", "lanes", "completion"):
+        assert f" {name} " in shown
+    assert il().out == shown
+    script = il("completion", "bash").out
+    assert "_INTERLOCK_COMPLETE" in script
+    asked = {"_INTERLOCK_COMPLETE": "complete_bash", "COMP_WORDS": "interlock re", "COMP_CWORD": "1"}
+    assert set(il(env=asked).out.split()) == {"renew", "release", "retry", "resume"}
+    asked |= {"COMP_WORDS": "interlock add --policy co", "COMP_CWORD": "3"}
+    assert il(env=asked).out.split() == ["coalesce"]
+    assert il("--version").out.startswith("interlock ")
+
+
+def test_show_is_quick_and_imports_neither_driver_nor_validation_library(il: Command):
+    il.ok("add", "a")
+    code = (
+        "import sys; from interlock.cli.main import main; main(['--json', 'show', '1']); print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [PROGRAM[0], "-c", code], cwd=il.directory, env=il.environment(None), capture_output=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.decode().splitlines()[1].split()}
+    assert loaded.isdisjoint({"psycopg", "psycopg_pool", "pydantic", "rich", "asyncio"})
+    # The promise is 250 ms on a quiet machine. Others may be at work on this one: count only our own time.
+    spans_s = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        il("show", 1)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spans_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spans_s) < 0.4

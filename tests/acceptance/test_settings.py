@@ -1,0 +1,161 @@
+"""Settings: where they come from, which wins, and what is refused."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interlock import app, settings
+from interlock.core.errors import InvalidInput
+from tests.acceptance.command import Command
+
+
+def load(directory: Path, **environ: str) -> settings.Settings:
+    return settings.load(environ=environ, directory=directory)
+
+
+def write(directory: Path, text: str) -> None:
+    (directory / ".interlock").mkdir(exist_ok=True)
+    (directory / ".interlock" / "config.toml").write_text(text)
+
+
+def test_defaults_are_those_of_the_table(tmp_path: Path):
+    found = load(tmp_path)
+    for setting in settings.SETTINGS:
+        if setting.default is not None:
+            assert getattr(found, setting.name) == setting.default
+    assert found.url == "sqlite:///.interlock/interlock.db"
+    assert (found.root, found.actor, dict(found.types)) == (tmp_path, "operator", {})
+
+
+def test_every_setting_is_described_and_has_its_variable():
+    names = [setting.name for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS)]
+    assert all(setting.description.endswith(".") for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS))
+    assert settings.SETTINGS[0].env == "INTERLOCK_URL"
+    assert set(settings.Settings.__slots__) - {"root", "types"} == {s.name for s in settings.SETTINGS}
+    assert set(settings.TypeDefaults.__slots__) == {s.name for s in settings.TYPE_SETTINGS}
+    assert len(names) == len(settings.SETTINGS) + len(settings.TYPE_SETTINGS)
+
+
+def test_the_environment_wins_over_the_file_and_an_option_over_both(tmp_path: Path):
+    write(tmp_path, 'url = "sqlite:///file.db"\nlease_s = 30\npoll_s = 0.5\n')
+    found = load(tmp_path, INTERLOCK_LEASE_S="45", INTERLOCK_ACTOR="bob")
+    assert (found.url, found.lease_s, found.poll_s, found.actor) == ("sqlite:///file.db", 45.0, 0.5, "bob")
+    assert found.timing.lease_s == 45.0
+    assert (
+        settings.load(url="sqlite:///option.db", environ={}, directory=tmp_path).url == "sqlite:///option.db"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("colour = 1", "colour"),
+        ("lease_s = 'long'", "lease_s"),
+        ("lease_s = true", "lease_s"),
+        ("lease_s = nan", "lease_s"),
+        ("url = 5", "url"),
+        ("cancel_grace_s = 9.9", "cancel_grace_s"),
+        ("back_off_first_s = 20\nback_off_max_s = 10", "back_off_max_s"),
+        ("lease_s = ", "TOML"),
+        ("types = 3", "types"),
+        ("[types.t]\nspeed = 3", "speed"),
+        ("[types.t]\nmax_attempts = 1.5", "max_attempts"),
+        ("[types.t]\npolicy = 'nope'", "nope"),
+        ("[types.'a b']\npriority = 1", "a b"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, word: str):
+    write(tmp_path, text)
+    with pytest.raises(InvalidInput) as refused:
+        load(tmp_path)
+    assert word in refused.value.sentence
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("name", [s.env for s in settings.SETTINGS if s.kind is float])
+def test_a_variable_that_is_no_number_is_named(tmp_path: Path, name: str):
+    with pytest.raises(InvalidInput, match=name):
+        load(tmp_path, **{name: "soon"})
+
+
+def test_types_give_defaults_that_options_override(il: Command):
+    write(il.directory, '[types.review]\nlease_s = 120\npriority = 7\nmax_attempts = 1\npolicy = "latest"\n')
+    item = il.ok("add", "a", "--type", "review")["item"]
+    assert (item["lease_s"], item["priority"], item["max_attempts"], item["policy"]) == (
+        120.0,
+        7,
+        1,
+        "latest",
+    )
+    assert il.ok("add", "b", "--type", "review", "--priority", 2)["item"]["priority"] == 2
+    assert il.ok("add", "c")["item"]["priority"] == 0
+
+
+def test_a_bad_file_is_one_sentence_at_the_command(il: Command):
+    write(il.directory, "colour = 1")
+    answer = il("--json", "ls")
+    assert (answer.code, answer.error["code"]) == (2, "invalid_input")
+
+
+def test_doctor_tells_of_variables_nobody_reads(il: Command):
+    answer = il("--json", "doctor", env={"INTERLOCK_LEASES": "5"})
+    assert answer.code == 1
+    assert [c["name"] for c in answer.json["checks"] if not c["ok"]] == ["environment"]
+    said = il("doctor", env={"INTERLOCK_LEASES": "5"})
+    assert "INTERLOCK_LEASES" in said.out
+
+
+def git(directory: Path, *args: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_all_worktrees_of_a_repository_share_one_store(tmp_path: Path):
+    main = tmp_path / "main"
+    main.mkdir()
+    git(main, "init", "--quiet")
+    git(main, "commit", "--quiet", "--allow-empty", "--message", "start")
+    git(main, "worktree", "add", "--quiet", "../other")
+    inside = tmp_path / "other" / "deep" / "down"
+    inside.mkdir(parents=True)
+    assert load(inside).root == load(main).root == main
+    Command(inside).ok("add", "a", "--lane", "issue:acme/app#1")
+    assert len(Command(main).ok("ls")["items"]) == 1
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=main, check=True, capture_output=True)
+    assert status.stdout == b""
+
+
+def test_worktrees_of_a_bare_repository_share_one_store_beside_its_objects(tmp_path: Path):
+    git(tmp_path, "init", "--quiet", "seed")
+    git(tmp_path / "seed", "commit", "--quiet", "--allow-empty", "--message", "start")
+    git(tmp_path, "clone", "--quiet", "--bare", "seed", "hub.git")
+    git(tmp_path / "hub.git", "worktree", "add", "--quiet", "../one")
+    git(tmp_path / "hub.git", "worktree", "add", "--quiet", "../two")
+    assert load(tmp_path / "one").root == load(tmp_path / "two").root == tmp_path / "hub.git"
+
+
+def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path):
+    module = tmp_path / "outer" / "module"
+    module.mkdir(parents=True)
+    (module / ".git").write_text("gitdir: ../.git/modules/module\n")
+    assert load(module).root == module
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///x.db", "{root}/x.db"),
+        ("sqlite:///sub/x.db", "{root}/sub/x.db"),
+        ("sqlite:////abs/x.db", "/abs/x.db"),
+        ("sqlite://{root}/sub/x.db", "{root}/sub/x.db"),
+    ],
+)
+def test_sqlite_urls_name_files(tmp_path: Path, url: str, path: str):
+    (tmp_path / "sub").mkdir()
+    found = app.sqlite_path(url.format(root=tmp_path), tmp_path)
+    assert str(found).replace("//", "/") == path.format(root=tmp_path)

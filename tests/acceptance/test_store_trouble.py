@@ -1,0 +1,121 @@
+"""A database that is gone, foreign, damaged, read-only, of another age: a sentence, never a traceback."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.acceptance.command import Command
+
+
+@pytest.fixture
+def used(il: Command) -> Iterator[Command]:
+    """A command whose database exists and holds one item."""
+    il.ok("add", "Here first")
+    yield il
+    for path in (il.directory / ".interlock", *(il.directory / ".interlock").iterdir()):
+        path.chmod(path.stat().st_mode | stat.S_IWUSR)
+
+
+def database(il: Command) -> Path:
+    return il.directory / ".interlock" / "interlock.db"
+
+
+def change(il: Command, *statements: str) -> None:
+    db = apsw.Connection(str(database(il)))
+    for statement in statements:
+        db.execute(statement)
+    db.close()
+
+
+def test_the_default_database_ignores_itself_in_git(used: Command):
+    assert (used.directory / ".interlock" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_newer_schema_is_left_alone(used: Command):
+    change(used, "INSERT INTO migrations (version, name, checksum, applied_us) VALUES (99, 'later', 'x', 0)")
+    for args in (("ls",), ("add", "x"), ("migrate",), ("doctor",)):
+        answer = used("--json", *args)
+        assert (answer.code, answer.error["code"]) == (1, "schema_mismatch")
+        assert "newer" in answer.error["hint"]
+
+
+def test_a_schema_of_another_build_is_left_alone(used: Command):
+    change(used, "UPDATE migrations SET checksum = 'other'")
+    answer = used("--json", "ls")
+    assert (answer.code, answer.error["code"]) == (1, "schema_mismatch")
+
+
+def test_another_programs_database_is_left_alone(il: Command):
+    db = apsw.Connection(str(il.directory / "theirs.db"))
+    db.execute("CREATE TABLE precious (x)")
+    db.close()
+    answer = il("--json", "--url", "sqlite:///theirs.db", "add", "x")
+    assert (answer.code, answer.error["code"]) == (1, "schema_mismatch")
+
+
+def test_a_file_that_is_no_database_is_left_alone(il: Command):
+    (il.directory / "notes.db").write_text("not a database, but long enough to be taken for a header\n" * 10)
+    answer = il("--json", "--url", "sqlite:///notes.db", "add", "x")
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert (il.directory / "notes.db").read_text().startswith("not a database")
+
+
+#: Root may write everywhere; without this capability it is bound like everybody else.
+WITHOUT_OVERRIDE = ("setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override")
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write everywhere")
+def test_a_read_only_database_says_so(used: Command):
+    database(used).chmod(0o444)
+    database(used).parent.chmod(0o555)
+    used.under = WITHOUT_OVERRIDE if os.geteuid() == 0 else ()
+    answer = used("--json", "add", "x")
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert "read-only" in answer.error["message"]
+
+
+@pytest.mark.skipif(not shutil.which("prlimit"), reason="prlimit is missing")
+def test_a_database_that_cannot_grow_says_so_and_adds_nothing(used: Command):
+    used.under = ("prlimit", "--fsize=200000")
+    lines = "".join(f'{{"title": "item {n}", "message": "{"x" * 300}"}}\n' for n in range(900))
+    answer = used("--json", "add", "--batch", "-", stdin=lines)
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    used.under = ()
+    assert [item["title"] for item in used.ok("ls")["items"]] == ["Here first"]
+
+
+def test_a_directory_where_the_file_should_be_says_so(il: Command):
+    (il.directory / "folder.db").mkdir()
+    answer = il("--json", "--url", "sqlite:///folder.db", "ls")
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+
+
+def test_a_database_that_another_writer_holds_says_so(used: Command):
+    other = apsw.Connection(str(database(used)))
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        answer = used("--json", "add", "x", env={"INTERLOCK_BUSY_TIMEOUT_S": "0.2"})
+        assert (answer.code, answer.error["code"]) == (1, "store_busy")
+        assert len(used.ok("ls")["items"]) == 1  # readers never wait
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    used.ok("add", "x")
+
+
+def test_a_server_that_is_not_there_says_so_without_the_password(il: Command):
+    url = "postgresql://someone:hunter2@127.0.0.1:1/nowhere"
+    answer = il("--json", "--url", url, "ls")
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert "hunter2" not in answer.out
+
+
+def test_a_database_that_does_not_exist_on_the_server_says_so(il: Command, pg_database18: str):
+    answer = il("--json", "--url", pg_database18.replace("test_", "gone_"), "ls")
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert "exist" in answer.error["message"]
