@@ -100,13 +100,21 @@ def doctor(ctx: typer.Context) -> int:
     return Exit.OK if well else Exit.ERROR
 
 
-def demo(ctx: typer.Context) -> int:
+def demo(
+    ctx: typer.Context,
+    seconds: Annotated[str | None, typer.Option(metavar="N", help="About how long; default: 30.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the store, to look at it afterwards.")] = False,
+) -> int:
     """Show Interlock at work on a store of its own."""
-    from importlib import import_module
+    from interlock import demo as show
 
-    args = ["--json"] if session_of(ctx).out.json else []
-    code = import_module("interlock.demo").main(args)
-    return code if isinstance(code, int) else Exit.OK
+    session = session_of(ctx)
+    args = [*(("--seconds", str(span_s("number of seconds", seconds))) if seconds is not None else ())]
+    args += ["--url", session.url] if session.url is not None else []
+    args += ["--keep"] if keep else []
+    args += ["--json"] if session.out.json else []
+    args += [] if session.out.color else ["--no-color"]
+    return show.main(args)
 
 
 def completion(
