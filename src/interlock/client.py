@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from interlock.contract import AddView, ItemView, LeaseView, MessageView, Report, RunView, Service
+from interlock.contract import AddView, LeaseView, MessageView, Report, RunView, Service
 from interlock.core.errors import InterlockError, LeaseLost
 from interlock.core.model import NewItem, Policy, RetryLane
+from interlock.itemview import ItemView
 
 
 class Lease:

@@ -1,7 +1,7 @@
 """The interface every shell uses, and the values it answers with.
 
 `Service` is implemented here on a store (`interlock.service`); a remote client can implement the same.
-Answers are plain frozen values (an item is a named tuple: every batch makes many); `to_json` turns any of them into what `--json` prints.
+Answers are plain frozen values; `to_json` turns any of them into what `--json` prints.
 """
 
 from __future__ import annotations
@@ -10,48 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from interlock.core.model import NewItem
-
-
-class ItemView(NamedTuple):
-    """An item as people and programs see it."""
-
-    id: int
-    status: str
-    title: str
-    project: str
-    type: str
-    priority: int
-    agent: str | None
-    lane: str | None
-    observed_lane: str | None
-    policy: str
-    position: int | None
-    ticket: int
-    labels: tuple[str, ...]
-    attempt: int
-    max_attempts: int
-    retry_lane: str
-    lease_s: float | None
-    timeout_s: float | None
-    run: int | None
-    run_agent: str | None
-    worker: str | None
-    started_at: datetime | None
-    expires_at: datetime | None
-    run_at: datetime | None
-    cancel_requested: bool
-    cancel_reason: str | None
-    absorbed_by: int | None
-    messages: int
-    reason: str
-    created_at: datetime
-    first_claimed_at: datetime | None
-    ended_at: datetime | None
-    #: Only where a single item is asked for, and in leases.
-    payload: Mapping[str, Any] | None = None
+from interlock.itemview import ItemView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,7 +356,7 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, ItemView):
-        return {name: to_json(field) for name, field in zip(ItemView._fields, value, strict=True)}
+        return {name: to_json(getattr(value, name)) for name in ItemView.FIELDS}
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     if isinstance(value, Enum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from interlock.contract import (
@@ -12,7 +11,6 @@ from interlock.contract import (
     EndedRunView,
     EventView,
     HolderView,
-    ItemView,
     LaneView,
     MessageView,
     RefusalView,
@@ -20,60 +18,10 @@ from interlock.contract import (
 )
 from interlock.core.claiming import Agent
 from interlock.core.errors import Refusal
-from interlock.core.model import UNPOSITIONED, US_PER_S, Item, ModeRule, RunRecord, mode_for
+from interlock.core.model import US_PER_S, Item, ModeRule, RunRecord, mode_for
 from interlock.core.states import ItemStatus
+from interlock.itemview import maybe_moment, moment
 from interlock.store.port import Figures, LaneRow, StoredEvent, StoredMessage
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def moment(at_us: int) -> datetime:
-    """A store time as a UTC datetime, exact to the microsecond."""
-    return _EPOCH + timedelta(0, 0, at_us)
-
-
-def maybe_moment(at_us: int | None) -> datetime | None:
-    return None if at_us is None else moment(at_us)
-
-
-def item_view(item: Item, payload: str | None = None) -> ItemView:
-    spec, state = item.spec, item.state
-    in_progress = state.status is ItemStatus.IN_PROGRESS
-    return ItemView(
-        id=spec.id,
-        status=state.status,
-        title=spec.title,
-        project=spec.project,
-        type=spec.type,
-        priority=spec.priority,
-        agent=spec.agent_key or None,
-        lane=spec.lane,
-        observed_lane=spec.observed_lane,
-        policy=spec.policy,
-        position=None if spec.position == UNPOSITIONED else spec.position,
-        ticket=spec.ticket,
-        labels=spec.labels,
-        attempt=state.attempt,
-        max_attempts=spec.max_attempts,
-        retry_lane=spec.retry_lane,
-        lease_s=spec.lease_s,
-        timeout_s=spec.timeout_s,
-        run=state.run,
-        run_agent=state.run_agent,
-        worker=state.run_worker,
-        started_at=maybe_moment(state.run_started_us),
-        expires_at=maybe_moment(state.lease_until_us),
-        run_at=None if in_progress else maybe_moment(state.due_us),
-        cancel_requested=state.cancel_into is not None,
-        cancel_reason=state.cancel_why,
-        absorbed_by=state.absorbed_by,
-        messages=state.message_count,
-        reason=state.reason,
-        created_at=moment(spec.created_us),
-        first_claimed_at=maybe_moment(state.first_claimed_us),
-        ended_at=maybe_moment(state.ended_us),
-        payload=json.loads(payload) if payload is not None else None,
-    )
 
 
 def holder_view(owner: Item | None) -> HolderView | None:

@@ -19,7 +19,6 @@ from interlock.contract import (
     CheckView,
     EventView,
     ItemFilter,
-    ItemView,
     LaneView,
     LeaseView,
     MessageView,
@@ -53,15 +52,14 @@ from interlock.core.ledger import Decision
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, NewItem, RunId
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.why import Facts, why
+from interlock.itemview import ItemView, moment
 from interlock.presenting import (
     agent_view,
     event_view,
     holder_view,
-    item_view,
     lane_view,
     live_run_view,
     message_view,
-    moment,
     refusal_view,
     run_view,
     stats_view,
@@ -107,7 +105,7 @@ class LocalService:
         return AddView(
             decision=arrival.verdict.value,
             reason=arrival.reason,
-            item=item_view(item) if item is not None else None,
+            item=ItemView(item) if item is not None else None,
             holder=holder_view(holder),
             position=arrival.position,
             arrival=arrival.arrived,
@@ -194,7 +192,7 @@ class LocalService:
             fence=state.run,
             expires_at=moment(state.lease_until_us),
             renew_within_s=round(state.run_lease_s / 3, 3),
-            item=item_view(item, claimed.payload),
+            item=ItemView(item, claimed.payload),
             messages=tuple(message_view(m) for m in messages),
         )
 
@@ -250,7 +248,7 @@ class LocalService:
         return RunView(
             run=report.run,
             status=ended.status.value if ended.status else "refused",
-            item=item_view(item) if item else None,
+            item=ItemView(item) if item else None,
             promoted=ended.promoted,
             refusal=refusal_view(ended.refusal) if ended.refusal else None,
         )
@@ -275,7 +273,7 @@ class LocalService:
                 RunView(
                     run=report.run,
                     status="running",
-                    item=item_view(item),
+                    item=ItemView(item),
                     expires_at=moment(min(item.state.lease_until_us, item.state.due_us)),
                     cancel_requested=item.state.cancel_into is not None,
                     unread=item.state.message_count - item.state.seen,
@@ -327,7 +325,7 @@ class LocalService:
         if not moved.changed:
             raise ItemEnded(moved.refusal, f"`interlock show {command.item}` tells more.")
         after = decision.after[command.item]
-        return ChangeView(item=item_view(after), promoted=moved.promoted, n=moved.n or None)
+        return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
 
     def _require(self, item: ItemId) -> Item:
         found = self.store.item(item)
@@ -351,7 +349,7 @@ class LocalService:
             type=wanted.type,
             limit=wanted.limit,
         )
-        return [item_view(i) for i in reversed(self.store.items(query))]
+        return [ItemView(i) for i in reversed(self.store.items(query))]
 
     def item_of(self, handle: str) -> int:
         """The item that a handle is about."""
@@ -365,7 +363,7 @@ class LocalService:
         live = live_run_view(found)
         events = self.store.events(EventQuery(item=found.id, limit=200, newest=True))
         return ShowView(
-            item=item_view(found, payload),
+            item=ItemView(found, payload),
             runs=(*ended, live) if live else ended,
             messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),
             events=tuple(event_view(e) for e in events),
@@ -375,7 +373,7 @@ class LocalService:
     def why(self, item: int) -> WhyView:
         """What an item waits for, and what will move it."""
         found = self._require(ItemId(item))
-        return WhyView(item=item_view(found), why=self._why(found))
+        return WhyView(item=ItemView(found), why=self._why(found))
 
     def _why(self, item: Item) -> str:
         waits = item.status in (ItemStatus.PENDING, ItemStatus.DEFERRED)
@@ -538,7 +536,7 @@ def _refused(run: str, refusal: Refusal, item: Item | None) -> RunView:
     return RunView(
         run=run,
         status="refused",
-        item=item_view(item) if item else None,
+        item=ItemView(item) if item else None,
         refusal=refusal_view(refusal),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from interlock.core.errors import Refusal
 from interlock.core.model import Item, ItemId, NewItem, RunId, Verdict
@@ -27,8 +28,7 @@ class Arrive:
     ticket: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class Finish(NamedTuple):
     """A run reports its end."""
 
     run: RunId
@@ -116,8 +116,7 @@ class Arrival:
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(NamedTuple):
     """The answer to `Finish`: how the run ended, or why the report was refused."""
 
     run: RunId

@@ -216,28 +216,27 @@ class Ledger:
             if move.target == source:
                 self.out.moves[i] = replace(move, target=target, shift=move.shift + shift)
 
-    def event(self, kind: EventKind, item: Item | None = None, reason: str = "", **data: Any) -> None:
-        """Write a line of history about an item as it stands now."""
-        run = data.pop("run", None)
-        agent = data.pop("agent", None)
-        lane = data.pop("lane", None)
-        span_us = data.pop("span_us", None)
+    def event(
+        self,
+        kind: EventKind,
+        item: Item | None = None,
+        reason: str = "",
+        *,
+        run: RunId | None = None,
+        lane: str | None = None,
+        agent: str | None = None,
+        span_us: int | None = None,
+        **data: Any,
+    ) -> None:
+        """Write a line of history about an item as it stands now; absent details are left out."""
+        project = item_id = None
         if item is not None:
-            lane = lane or item.spec.lane or item.spec.observed_lane
-            agent = item.spec.agent_key if agent is None else agent
+            spec = item.spec
+            project, item_id = spec.project, spec.id
+            lane = lane or spec.lane or spec.observed_lane
+            agent = spec.agent_key if agent is None else agent
         self.out.events.append(
-            Event(
-                kind=kind,
-                at_us=self.now_us,
-                reason=str(reason),
-                project=item.spec.project if item else None,
-                item=item.id if item else None,
-                run=run,
-                lane=lane,
-                agent=agent,
-                span_us=span_us,
-                data=data,
-            )
+            Event(self.now_us, kind, str(reason), project, item_id, run, lane, agent, span_us, data)
         )
 
     def decision(self) -> Decision:

@@ -195,8 +195,7 @@ class State(NamedTuple):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One piece of work."""
 
     spec: Spec

@@ -59,15 +59,15 @@ def take_back(ledger: Ledger, command: TakeBack) -> Moved:
 def retry(ledger: Ledger, command: Retry) -> Moved:
     """Give a failed or cancelled item one more attempt; end the back-off of a parked one."""
     item = ledger.items[command.item]
-    retried = {"why": command.why, "attempt": item.state.attempt + 1}
+    attempt = item.state.attempt + 1
     if item.parked:
-        ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, **retried)
+        ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=attempt)
         reenter(ledger, item, Reason.OPERATOR)
         return Moved(item=item.id, changed=True)
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
         return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
     item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
-    ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, **retried)
+    ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=attempt)
     reenter(ledger, item, Reason.OPERATOR)
     item = ledger.items[item.id]
     if not item.terminal:

@@ -327,7 +327,7 @@ class PostgresStore(PostgresReads):
             rows = conn.execute(sql["load_items"], {"items": targets, "lanes": names, "heads": heads}, binary=True)
         else:
             rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
-        items = {i.id: i for i in map(item_from_row, rows)}
+        items = {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
         now_us = self._time(conn)  # read after every wait for a lock
         lines: dict[str, tuple[int, tuple[int, ...]]] = {}
         if load.lanes:
@@ -434,7 +434,7 @@ class PostgresStore(PostgresReads):
             "now_us": self._now() if self._now else None,
             "event_base": self._event_base(),
         }
-        rows = conn.execute(self.sql["claim"], params, binary=True)
+        rows = conn.execute(self.sql["claim"], params, binary=True).fetchall()
         claimed = [Claimed(item_from_row(row[:-1]), row[-1]) for row in rows]
         return sorted(claimed, key=lambda c: (c.item.spec.sort_key, c.item.id))
 

@@ -114,9 +114,18 @@ def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
 
 def array(column: Sequence[Any]) -> str:
     """One PostgreSQL array literal."""
-    if not any(value is not None for value in column):
+    if not column:
         return "{}"
-    return "{" + ",".join([_ELEMENTS[type(v)](v) if v is not None else "NULL" for v in column]) + "}"
+    first = column[0]
+    if column.count(first) == len(column):
+        return "{" + ",".join([_element(first)] * len(column)) + "}" if first is not None else "{}"
+    if type(first) is int and None not in column:
+        return "{" + ",".join(map(str, column)) + "}"
+    return "{" + ",".join(map(_element, column)) + "}"
+
+
+def _element(value: Any) -> str:
+    return "NULL" if value is None else _ELEMENTS[type(value)](value)
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from typing import Any
 import apsw
 
 from interlock.core.claiming import Agent, Claim, narrowed, with_room
-from interlock.core.commands import Overtake
+from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
 from interlock.core.errors import SchemaMismatch, StoreBusy, StoreUnavailable
 from interlock.core.ledger import Decision, Snapshot
@@ -244,7 +244,7 @@ class SqliteStore(SqliteReads):
         spare = tuple(self._reserve(db, "item", talkers))
         decision = decide(snapshot, commands, now_us, self.timing, spare)
         self._apply(db, decision)
-        tickets = [c.ticket for c in commands if hasattr(c, "ticket")]
+        tickets = [c.ticket for c in commands if isinstance(c, Arrive | Tell)]
         if tickets:
             db.execute(self.sql["raise_ticket"], {"ticket": max(tickets)})
         return decision

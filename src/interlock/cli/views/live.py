@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock.contract import EventView, ItemFilter, ItemView, LaneView, Service, StatsView
+from interlock.contract import EventView, ItemFilter, LaneView, Service, StatsView
+from interlock.itemview import ItemView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

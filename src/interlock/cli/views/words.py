@@ -9,7 +9,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
-from interlock.contract import HolderView, ItemView
+from interlock.contract import HolderView
+from interlock.itemview import ItemView
 
 STATUS_STYLES = {
     "waiting": "blue",
