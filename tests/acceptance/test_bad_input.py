@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock import app, settings
-from interlock.contract import ItemFilter
+from interlock.contract import ItemFilter, to_json
 from tests.acceptance.command import Command, CommandHere
 
 FORGED = "1.1.0123456789abcdef"
@@ -115,7 +115,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def everything(directory: Path) -> list[Any]:
     service = app.open_service(settings=settings.load(environ={}, directory=directory))
     try:
-        return [service.items(ItemFilter(all=True)), service.events(), service.agents()]
+        found = [service.items(ItemFilter(all=True)), service.events(), service.agents()]
+        return [to_json(rows) for rows in found]
     finally:
         service.close()
 

@@ -104,6 +104,17 @@ def test_colours_are_for_terminals_that_want_them(busy: Command):
     assert ESCAPE not in on_terminal(busy, "show", "99", "--no-color")
 
 
+def test_what_others_wrote_cannot_steer_the_terminal(busy: Command):
+    evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\x7f"
+    busy.ok("msg", 1, f"line one\nline two {evil}", "--author", f"eve{evil}")
+    busy.ok("fail", busy.ok("next", "--agent", "other")["leases"][0]["run"], "--error", evil)
+    busy.ok("cancel", 1, "--reason", f"because {evil}")
+    here = CommandHere(busy.directory)
+    for args in (("show", "1"), ("show", "4"), ("why", "1"), ("events",), ("ls", "--all")):
+        assert not set(here(*args).out) & set("\x1b\x07\x9b\x7f"), args
+    assert "line two \\x1b[2J" in here("show", "1").out
+
+
 def test_answers_say_who_holds_and_what_to_type(busy: Command):
     queued = busy("add", "Third", "--lane", "issue:enterprise-organisation/monorepo-frontend#4711").out
     for word in ("queued", "place 2", "coder", "run 1", "since", "until", "interlock why"):

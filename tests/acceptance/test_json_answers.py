@@ -3,6 +3,7 @@
 from typing import get_type_hints
 
 from interlock import contract
+from interlock.itemview import ItemView
 from tests.acceptance.command import Command
 
 
@@ -10,7 +11,7 @@ def keys(view: type) -> set[str]:
     return set(get_type_hints(view))
 
 
-ITEM = keys(contract.ItemView)
+ITEM = set(ItemView.FIELDS)
 
 
 def test_add_answers_decision_reason_item_holder_and_position(any_il: Command):

@@ -94,7 +94,9 @@ def why(
     if session.out.json:
         session.out.print_json(answer)
     else:
-        session.out.console.print(answer.why)
+        from interlock.cli.views import words
+
+        session.out.console.print(words.harmless(answer.why))
     return Exit.OK
 
 

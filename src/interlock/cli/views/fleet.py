@@ -38,7 +38,7 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
             ", ".join(agent.types) or Text("any", style=words.QUIET),
             ", ".join(agent.labels) or Text("none", style=words.QUIET),
             words.relative(agent.last_seen_at) if agent.last_seen_at else Text("never", style=words.QUIET),
-            Text(paused, style="yellow") if agent.paused else "",
+            Text(words.harmless(paused), style="yellow") if agent.paused else "",
         )
     console.print(made)
 

@@ -47,10 +47,10 @@ def text(event: EventView, *, lane_width: int, of_item: int | None = None) -> Te
         words.shorten_lane(event.lane, lane_width) if event.lane and of_item is None else "",
         event.reason,
     ]
-    said.append(" · ".join(part for part in parts if part))
+    said.append(words.harmless(" · ".join(part for part in parts if part)))
     data = "  ".join(_fact(key, value) for key, value in event.data.items() if value not in (None, "", []))
     if data:
-        said.append(("  " if any(parts) else "") + data, style=words.QUIET)
+        said.append(("  " if any(parts) else "") + words.harmless(data), style=words.QUIET)
     return said
 
 

@@ -88,11 +88,17 @@ def messages(console: Console, found: Sequence[MessageView]) -> None:
     for message in found:
         origin = f", came as item {message.origin}" if message.origin is not None else ""
         head = f"  {message.n}  {message.author or 'unsigned'}, {words.relative(message.at)}{origin}"
-        console.print(Text(head, style=words.QUIET))
+        console.print(Text(words.harmless(head), style=words.QUIET))
         if message.text:
-            console.print(Text("\n".join("     " + line for line in message.text.splitlines())))
+            lines = words.harmless(message.text.replace("\r\n", "\n")).split("\n")
+            console.print(Text("\n".join("     " + line for line in lines)))
         if message.payload is not None:
-            console.print(Text("     " + json.dumps(message.payload, ensure_ascii=False), style=words.QUIET))
+            console.print(
+                Text(
+                    words.harmless("     " + json.dumps(message.payload, ensure_ascii=False)),
+                    style=words.QUIET,
+                )
+            )
 
 
 def change(console: Console, verb: str, answer: ChangeView) -> None:
@@ -177,7 +183,7 @@ def _runs(runs: Sequence[EndedRunView]) -> Table:
             run.agent,
             words.relative(run.started_at),
             took,
-            " ".join(said.split()),
+            words.harmless(" ".join(said.split())),
         )
     return made
 
@@ -188,5 +194,5 @@ def _heading(console: Console, text: str) -> None:
 
 
 def _indented_json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    text = words.harmless(json.dumps(value, ensure_ascii=False, indent=2))
     return "\n".join("  " + line for line in text.splitlines())

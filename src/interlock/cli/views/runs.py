@@ -50,7 +50,11 @@ def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str,
             continue
         console.print(_report(answer))
         if answer.cancel_requested and answer.status == "running":
-            why = f": {answer.item.cancel_reason}" if answer.item and answer.item.cancel_reason else ""
+            why = (
+                f": {words.harmless(answer.item.cancel_reason)}"
+                if answer.item and answer.item.cancel_reason
+                else ""
+            )
             console.print(
                 Text(f"  You are asked to stop{why}. End it with done, fail or release.", style="bold red")
             )

@@ -30,11 +30,18 @@ STATUS_STYLES = {
     "refused": "bold red",
 }
 QUIET = "bright_black"
+#: Messages and errors come from anywhere; none of them may move the reader's cursor or colours.
+_CONTROLS = {n: f"\\x{n:02x}" for n in (*range(9), *range(11, 32), *range(127, 160))}
 _COUNT_ORDER = ("in_progress", "pending", "deferred", "waiting", "failed", "completed")
 
 
 def now() -> datetime:
     return datetime.now(UTC)
+
+
+def harmless(text: str) -> str:
+    """The text with its control characters spelled out."""
+    return text.translate(_CONTROLS)
 
 
 def span(seconds: float) -> str:
@@ -144,5 +151,5 @@ def facts(*rows: tuple[str, Text | str | None]) -> Table:
     made.add_column(overflow="fold")
     for name, value in rows:
         if value is not None and value != "":
-            made.add_row(f"  {name}", value)
+            made.add_row(f"  {name}", harmless(value) if isinstance(value, str) else value)
     return made
