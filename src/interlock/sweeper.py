@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass
 
 from interlock.core.commands import Expire, Repair
+from interlock.core.errors import InterlockError
 from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
@@ -75,6 +76,8 @@ class Sweeper:
     def __init__(self, store: Store, every_s: float = 1.0) -> None:
         self._store = store
         self._every_s = every_s
+        #: Why the last sweep did not come through, if it did not.
+        self.failed: InterlockError | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="interlock-sweeper", daemon=True)
 
@@ -87,4 +90,10 @@ class Sweeper:
 
     def _loop(self) -> None:
         while not self._stopped.wait(self._every_s):
-            sweep(self._store)
+            try:
+                sweep(self._store)
+                self.failed = None
+            except InterlockError as error:
+                # The store may be restarting or busy. Nothing is lost by sweeping later; all would be
+                # lost by never sweeping again.
+                self.failed = error
