@@ -8,8 +8,8 @@ UPDATE items SET
     run_worker = :worker,
     run_started_us = :now_us,
     run_lease_s = picked.span_s,
-    lease_until_us = :now_us + CAST(picked.span_s * 1000000 AS INTEGER),
-    due_us = :now_us + CAST(min(picked.span_s, ifnull(items.timeout_s, picked.span_s)) * 1000000 AS INTEGER),
+    lease_until_us = :now_us + CAST(round(picked.span_s * 1000000) AS INTEGER),
+    due_us = :now_us + CAST(round(min(picked.span_s, ifnull(items.timeout_s, picked.span_s)) * 1000000) AS INTEGER),
     delivered = items.message_count,
     seen = 0,
     first_claimed_us = ifnull(items.first_claimed_us, :now_us)

@@ -2,10 +2,10 @@
 -- not pass the grace. Any other run changes nothing.
 UPDATE items SET
     lease_until_us = min(
-        :now_us + CAST(run_lease_s * 1000000 AS INTEGER), ifnull(revoke_us, 9223372036854775807)),
+        :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER), ifnull(revoke_us, 9223372036854775807)),
     due_us = min(
-        :now_us + CAST(run_lease_s * 1000000 AS INTEGER),
-        ifnull(run_started_us + CAST(timeout_s * 1000000 AS INTEGER), 9223372036854775807),
+        :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER),
+        ifnull(run_started_us + CAST(round(timeout_s * 1000000) AS INTEGER), 9223372036854775807),
         ifnull(revoke_us, 9223372036854775807)),
     seen = max(seen, min(:seen, message_count))
 WHERE id = :item AND run = :run
