@@ -8,7 +8,6 @@ messages numbered from one without gaps, no line without somebody to lead it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from interlock.core.commands import (
@@ -255,7 +254,7 @@ class World:
             taken = [k for k in self.messages if k[0] == move.source and k[1] > move.after]
             for key in taken:
                 message = self.messages.pop(key)
-                self._keep(replace(message, item=move.target, n=message.n + move.shift))
+                self._keep(message._replace(item=move.target, n=message.n + move.shift))
         for message in decision.messages:
             self._keep(message)
         self.payloads.update(decision.payloads)

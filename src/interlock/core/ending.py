@@ -33,7 +33,9 @@ _STATUS_OF = {
     Outcome.FAIL: RunStatus.FAILED,
     Outcome.RELEASE: RunStatus.RELEASED,
 }
-_EVENT_OF: dict[RunStatus, EventKind] = {s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING}
+_EVENT_OF: dict[RunStatus, EventKind] = {
+    s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING
+}
 
 
 def finish(ledger: Ledger, command: Finish) -> Ended:
@@ -222,9 +224,7 @@ def _log_settling(ledger: Ledger, item: Item) -> None:
             if item.state.due_us is not None:
                 ledger.event(EventKind.ITEM_PARKED, item, item.state.reason, until_us=item.state.due_us)
         case ItemStatus.SUPERSEDED:
-            ledger.event(
-                EventKind.ITEM_SUPERSEDED, item, item.state.reason, by_item=item.state.absorbed_by
-            )
+            ledger.event(EventKind.ITEM_SUPERSEDED, item, item.state.reason, by_item=item.state.absorbed_by)
         case ItemStatus.CANCELLED:
             ledger.event(EventKind.ITEM_CANCELLED, item, item.state.reason)
         case ItemStatus.COMPLETED | ItemStatus.FAILED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.core.model import (
@@ -208,13 +208,13 @@ class Ledger:
         so that new messages can be inserted after all moves."""
         for i, message in enumerate(self.out.messages):
             if message.item == source and message.n > after:
-                self.out.messages[i] = replace(message, item=target, n=message.n + shift)
+                self.out.messages[i] = message._replace(item=target, n=message.n + shift)
         if source not in self._born:
             self.out.moves.append(MoveMessages(source=source, target=target, after=after, shift=shift))
             return
         for i, move in enumerate(self.out.moves):  # stored ones on their way to a newborn go on with it
             if move.target == source:
-                self.out.moves[i] = replace(move, target=target, shift=move.shift + shift)
+                self.out.moves[i] = move._replace(target=target, shift=move.shift + shift)
 
     def event(
         self,

@@ -226,6 +226,11 @@ class Item(NamedTuple):
         return waiting and state.due_us is not None and (state.attempt > 0 or state.releases > 0)
 
     @property
+    def has_unread(self) -> bool:
+        """Whether its run may leave messages behind that it was not given when it started."""
+        return self.state.run is not None and self.state.message_count > self.state.delivered
+
+    @property
     def scheduled(self) -> bool:
         """Waiting for the time its caller asked for; it has not been tried yet."""
         return self.state.status is ItemStatus.WAITING and not self.parked
@@ -268,8 +273,7 @@ class NewItem:
     from_bot: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMessage:
+class NewMessage(NamedTuple):
     """A message to be appended to an item under the number `n`."""
 
     item: ItemId
@@ -281,8 +285,7 @@ class NewMessage:
     at_us: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveMessages:
+class MoveMessages(NamedTuple):
     """Messages of `source` numbered above `after` go to `target`, each number raised by `shift`."""
 
     source: ItemId

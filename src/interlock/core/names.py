@@ -34,9 +34,7 @@ def check_name(what: str, value: str) -> str:
     if not value:
         raise InvalidInput(f"The {what} is empty.", f"Use {_ALPHABET_WORDS}.")
     if len(value) > NAME_MAX_CHARS:
-        raise TooLarge(
-            f"The {what} has {len(value)} characters.", f"At most {NAME_MAX_CHARS} are allowed."
-        )
+        raise TooLarge(f"The {what} has {len(value)} characters.", f"At most {NAME_MAX_CHARS} are allowed.")
     if not _ALPHABET.fullmatch(value):
         raise InvalidInput(
             f"The {what} {value!r} has a character outside the alphabet.", f"Use {_ALPHABET_WORDS}."

@@ -114,7 +114,9 @@ def overtake(ledger: Ledger, command: Overtake) -> Moved:
         return Moved(item=item.id, changed=False)
     owner = ledger.change(owner, status=ItemStatus.DEFERRED, reason=Reason.OVERTAKEN)
     item = ledger.change(item, status=ItemStatus.PENDING, front=False, reason=Reason.OVERTAKEN)
-    ledger.event(EventKind.LANE_OVERTAKEN, owner, Reason.OVERTAKEN, by_item=item.id, by_agent=item.spec.agent_key)
+    ledger.event(
+        EventKind.LANE_OVERTAKEN, owner, Reason.OVERTAKEN, by_item=item.id, by_agent=item.spec.agent_key
+    )
     return Moved(item=item.id, changed=True)
 
 

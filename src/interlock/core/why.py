@@ -40,7 +40,10 @@ def why(item: Item, facts: Facts) -> str:
             return f"Item {item.id} {_deferred(item, facts)}"
         case ItemStatus.WAITING:
             cause = "in back-off after a failed attempt" if item.parked else "scheduled"
-            return f"Item {item.id} is {cause} and comes back {_in(state.due_us, now_us)}; the sweeper or the next claim brings it."
+            back = _in(state.due_us, now_us)
+            return (
+                f"Item {item.id} is {cause} and comes back {back}; the sweeper or the next claim brings it."
+            )
         case ItemStatus.COMPLETED:
             return f"Item {item.id} was completed {_ago(state.ended_us, now_us)}; nothing moves it any more."
         case ItemStatus.FAILED:
@@ -49,12 +52,15 @@ def why(item: Item, facts: Facts) -> str:
                 f"({state.reason}); `interlock retry {item.id}` gives it another."
             )
         case ItemStatus.CANCELLED:
+            cause = state.cancel_why or state.reason
             return (
-                f"Item {item.id} was cancelled {_ago(state.ended_us, now_us)} ({state.cancel_why or state.reason}); "
+                f"Item {item.id} was cancelled {_ago(state.ended_us, now_us)} ({cause}); "
                 f"`interlock retry {item.id}` brings it back."
             )
         case ItemStatus.SUPERSEDED:
-            return f"Item {item.id} gave way to the newer item {state.absorbed_by}, which carries its messages."
+            return (
+                f"Item {item.id} gave way to the newer item {state.absorbed_by}, which carries its messages."
+            )
         case ItemStatus.COALESCED:
             return f"Item {item.id} was taken in by item {state.absorbed_by} of the same agent as a message."
         case other:
@@ -63,9 +69,8 @@ def why(item: Item, facts: Facts) -> str:
 
 def _pending(item: Item, facts: Facts) -> str:
     if item.parked:
-        return (
-            f"keeps its lane and waits out its back-off; it can be claimed {_in(item.state.due_us, facts.now_us)}."
-        )
+        when = _in(item.state.due_us, facts.now_us)
+        return f"keeps its lane and waits out its back-off; it can be claimed {when}."
     if facts.project_paused_why is not None:
         return (
             f"is ready, but project {item.spec.project} is paused ({facts.project_paused_why}); "
@@ -76,11 +81,15 @@ def _pending(item: Item, facts: Facts) -> str:
         return f"is ready and {queue}; any agent's next claim takes it."
     agent, name = facts.agent, item.spec.agent_key
     if agent is None:
-        return f"is ready for {name}, which has never asked for work; it starts when {name} runs `interlock next`."
+        return (
+            f"is ready for {name}, which has never asked for work; {name}'s first `interlock next` takes it."
+        )
     if agent.paused_why is not None:
-        return f"is ready, but {name} is paused ({agent.paused_why}); `interlock resume agent {name}` lets it go."
+        undo = f"`interlock resume agent {name}`"
+        return f"is ready, but {name} is paused ({agent.paused_why}); {undo} lets it go."
     if agent.max_concurrency is not None and agent.running >= agent.max_concurrency:
-        return f"is ready, but {name} has {agent.running} of {agent.max_concurrency} runs; it starts when one ends."
+        used = f"{agent.running} of {agent.max_concurrency} runs"
+        return f"is ready, but {name} has {used}; it starts when one ends."
     return f"is ready for {name} and {queue}; {name}'s next claim takes it."
 
 
@@ -97,9 +106,11 @@ def _deferred(item: Item, facts: Facts) -> str:
             f" (item {owner.id}){stop}, lease until {until}; it is promoted when that run ends."
         )
     who = owner.spec.agent_key or "any agent"
-    stuck = " (its agent cannot start; another agent's claim may overtake it)" if (
-        item.state.reason == Reason.OVERTAKEN
-    ) else ""
+    stuck = (
+        " (its agent cannot start; another agent's claim may overtake it)"
+        if (item.state.reason == Reason.OVERTAKEN)
+        else ""
+    )
     return (
         f"is {place} on lane {item.spec.lane} behind item {owner.id}, which waits for {who} to start{stuck}; "
         f"it is promoted when that one ends."

@@ -9,48 +9,25 @@ agent; its lease runs out and the item is offered again.
 
 from __future__ import annotations
 
-import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import psycopg
-from psycopg import IsolationLevel
-from psycopg.types.numeric import Int8Dumper
-from psycopg_pool import ConnectionPool, PoolTimeout
 
 from interlock.core.claiming import Agent, Claim, narrowed, with_room
 from interlock.core.commands import Overtake
 from interlock.core.decide import decide
-from interlock.core.errors import StoreBusy, StoreUnavailable
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, Reason, RunId, RunRecord
-from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
-from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.port import Build, Claimed, Load, Look, Renewal
-from interlock.store.postgres_reads import Connection, PostgresReads, agent_from_row, only
+from interlock.store.postgres_database import GONE, Connection, only
+from interlock.store.postgres_reads import PostgresReads, agent_from_row
 from interlock.store.rows import array, columns, event_row, item_from_row, item_row, run_from_row, state_row
-from interlock.store.statements import Statements
 
 EVENT_BITS = 16
-NOTIFY_EVERY_S = 0.01
-GONE_RETRY_S = 30.0
-_MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
-_SETTINGS = {
-    # A client that died while it waited for a lock must not get the lock later.
-    "client_connection_check_interval": "1s",
-    # A client that was stopped inside a transaction must not hold its rows for ever.
-    "idle_in_transaction_session_timeout": "15s",
-    "lock_timeout": "20s",
-    "jit": "off",
-}
-_GONE = (psycopg.OperationalError, psycopg.InterfaceError)
-_AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-
-T = TypeVar("T")
 
 
 class _Unsure(Exception):
@@ -62,162 +39,7 @@ class _Unsure(Exception):
 
 
 class PostgresStore(PostgresReads):
-    """A store on a PostgreSQL database, in its own schema `interlock`."""
-
-    backend = "postgres"
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        timing: Timing | None = None,
-        now: Callable[[], int] | None = None,
-        max_connections: int = 8,
-        retry_s: float = GONE_RETRY_S,
-        migrate: bool = True,
-    ) -> None:
-        self.timing = timing or Timing()
-        self.sql = Statements("postgres")
-        self._now = now
-        self._retry_s = retry_s
-        self._meta: dict[str, str] | None = None
-        self._notified_s = 0.0
-        self._notify_lock = threading.Lock()
-        self._notify_timer: threading.Timer | None = None
-        self._local = threading.local()
-        self._url = url
-        self.pool: ConnectionPool[Connection] = ConnectionPool(
-            url,
-            kwargs={"autocommit": True, "connect_timeout": 5},
-            min_size=0,
-            max_size=max_connections,
-            max_idle=60.0,
-            configure=_configure,
-            open=False,
-            timeout=15.0,
-            reconnect_timeout=5.0,
-        )
-        with self._guard():
-            self._probe()
-        self.pool.open()
-        if migrate:
-            prepare(self)
-
-    def _probe(self) -> None:
-        """Fail at once, and with the server's own words, where the pool would wait and try again."""
-        with psycopg.connect(self._url, connect_timeout=5):
-            pass
-
-    # -- connections and transactions -------------------------------------------------------------
-
-    @contextmanager
-    def _guard(self) -> Iterator[None]:
-        """Say in one sentence what the database refused."""
-        try:
-            yield
-        except psycopg.errors.LockNotAvailable:
-            raise StoreBusy("A lock in the database was not given within 20 s.", "Try again.") from None
-        except psycopg.errors.ReadOnlySqlTransaction:
-            raise StoreUnavailable(
-                "The database only takes reads.", "Point INTERLOCK_URL at the primary server."
-            ) from None
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise StoreUnavailable(
-                f"The database refused: {_first_line(error)}.",
-                "Grant the role USAGE on schema interlock and the rights on its tables, or CREATE to migrate.",
-            ) from None
-        except psycopg.errors.DiskFull:
-            raise StoreUnavailable(
-                "The database has no space left.", "Free some space; nothing was changed."
-            ) from None
-        except PoolTimeout:
-            raise StoreUnavailable(
-                "The database cannot be reached.", "Is the server up? Check INTERLOCK_URL."
-            ) from None
-        except _GONE as error:
-            raise StoreUnavailable(
-                f"The database cannot be reached: {_first_line(error)}.",
-                "Is the server up? Check INTERLOCK_URL.",
-            ) from None
-
-    def _persistently(self, work: Callable[[], T]) -> T:
-        """Do work that may be repeated: again after a deadlock, and until a restarted server is back."""
-        deadline_s = time.monotonic() + self._retry_s
-        pause_s = 0.02
-        with self._guard():
-            while True:
-                try:
-                    return work()
-                except _AGAIN:
-                    if time.monotonic() > deadline_s:
-                        raise
-                except psycopg.errors.LockNotAvailable:
-                    raise
-                except (*_GONE, PoolTimeout) as error:
-                    if time.monotonic() > deadline_s or not _may_come_back(error):
-                        raise
-                time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
-                pause_s = min(2 * pause_s, 1.0)
-
-    def close(self) -> None:
-        timer = self._notify_timer
-        if timer is not None:
-            timer.cancel()
-            self._send_notice()
-        listener = getattr(self._local, "listener", None)
-        if listener is not None:
-            listener.close()
-            self._local.listener = None
-        self.pool.close()
-
-    # -- schema -----------------------------------------------------------------------------------
-
-    def applied(self) -> list[Applied]:
-        with self._guard(), self._connection() as conn:
-            there = conn.execute("SELECT to_regclass('interlock.migrations') IS NOT NULL").fetchone()
-            if not only(there):
-                return []
-            rows = conn.execute("SELECT version, name, checksum FROM interlock.migrations ORDER BY version")
-            return rows_to_applied(rows.fetchall())
-
-    def exclusively(self, work: Callable[[], int]) -> int:
-        with self._guard(), self._connection() as conn, conn.transaction():
-            conn.execute("SET LOCAL lock_timeout = '5min'")
-            conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            self._local.migrating = conn
-            try:
-                return work()
-            finally:
-                self._local.migrating = None
-
-    def apply(self, migration: Migration, handle_key: str) -> None:
-        conn: Connection = self._local.migrating
-        conn.execute(migration.text.encode(), prepare=False)
-        conn.execute(
-            "CREATE TABLE IF NOT EXISTS interlock.migrations (version integer PRIMARY KEY, name text NOT NULL,"
-            " checksum text NOT NULL, applied_us bigint NOT NULL)"
-        )
-        if migration.version == 1:
-            conn.execute("INSERT INTO interlock.meta (name, value) VALUES ('handle_key', %s)", (handle_key,))
-        conn.execute(
-            "INSERT INTO interlock.migrations VALUES (%s, %s, %s, interlock.now_us())",
-            (migration.version, migration.name, migration.checksum),
-        )
-
-    def advance_runs(self, count: int) -> int:
-        """After a restore: skip run numbers that may have been given out since the backup, and number
-        events above those of the restored history."""
-        with self._guard(), self._connection() as conn, conn.transaction():
-            conn.execute("SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + %s)", (count,))
-            conn.execute(
-                "INSERT INTO interlock.meta (name, value)"
-                " SELECT 'event_base', greatest(0, coalesce(max(seq), 0) + 65536"
-                " - (pg_current_xact_id()::text::bigint << 16)) FROM interlock.events"
-                " ON CONFLICT (name) DO UPDATE SET value = greatest(meta.value::bigint, excluded.value::bigint)"
-            )
-            row = conn.execute("SELECT last_value FROM interlock.run_numbers").fetchone()
-            self._meta = None
-            return int(only(row))
+    """A store on a PostgreSQL database."""
 
     # -- numbers ----------------------------------------------------------------------------------
 
@@ -263,7 +85,7 @@ class PostgresStore(PostgresReads):
                 raise
             try:
                 conn.execute("COMMIT")
-            except _GONE as error:
+            except GONE as error:
                 if conn.broken:
                     raise _Unsure(xid, decision) from error
                 raise
@@ -324,7 +146,9 @@ class PostgresStore(PostgresReads):
         targets = array((*load.items, *seen_keys.values()))
         if lanes:
             heads = max(Counter(stand_on).values(), default=1)
-            rows = conn.execute(sql["load_items"], {"items": targets, "lanes": names, "heads": heads}, binary=True)
+            rows = conn.execute(
+                sql["load_items"], {"items": targets, "lanes": names, "heads": heads}, binary=True
+            )
         else:
             rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
         items = {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
@@ -346,21 +170,23 @@ class PostgresStore(PostgresReads):
     def _unread(
         self, conn: Connection, items: dict[ItemId, Item]
     ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-        talked_to = [i.id for i in items.values() if i.state.run and i.state.message_count > i.state.delivered]
+        talked_to = [
+            i.id for i in items.values() if i.state.run and i.state.message_count > i.state.delivered
+        ]
         unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
         if talked_to:
             for item, n, ticket in conn.execute(self.sql["load_unread"], {"items": array(talked_to)}):
                 unread[item] = (*unread.get(item, ()), (n, ticket))
         return unread
 
-    def _ended_runs(
-        self, conn: Connection, load: Load, items: dict[ItemId, Item]
-    ) -> dict[RunId, RunRecord]:
+    def _ended_runs(self, conn: Connection, load: Load, items: dict[ItemId, Item]) -> dict[RunId, RunRecord]:
         live = {i.state.run for i in items.values()}
         late = [r for r in load.runs if r not in live]
         if not late:
             return {}
-        return {r.run: r for r in map(run_from_row, conn.execute(self.sql["load_runs"], {"runs": array(late)}))}
+        return {
+            r.run: r for r in map(run_from_row, conn.execute(self.sql["load_runs"], {"runs": array(late)}))
+        }
 
     def _apply(self, conn: Connection, decision: Decision, xid: int) -> None:
         sql = self.sql
@@ -379,7 +205,12 @@ class PostgresStore(PostgresReads):
             write("insert_payloads", decision.payloads)
             write("copy_payloads", decision.payload_copies)
             for move in decision.moves:
-                params = {"source": move.source, "target": move.target, "after": move.after, "shift": move.shift}
+                params = {
+                    "source": move.source,
+                    "target": move.target,
+                    "after": move.after,
+                    "shift": move.shift,
+                }
                 conn.execute(sql["move_messages"], params)
             write("insert_messages", messages)
             write("insert_runs", decision.runs)
@@ -410,7 +241,11 @@ class PostgresStore(PostgresReads):
                 else:
                     claimed = self._claim(conn, wish, None)
                 # Rows that somebody has locked for an instant were passed over: look whether that was all.
-                if claimed or capped or not only(conn.execute(self.sql["has_ready"], _filter(wish)).fetchone()):
+                if (
+                    claimed
+                    or capped
+                    or not only(conn.execute(self.sql["has_ready"], _filter(wish)).fetchone())
+                ):
                     return claimed
         return []
 
@@ -538,35 +373,7 @@ class PostgresStore(PostgresReads):
 
         return self._persistently(work)
 
-    @contextmanager
-    def _transaction(self, conn: Connection) -> Iterator[None]:
-        conn.isolation_level = IsolationLevel.READ_COMMITTED
-        with conn.transaction():
-            yield
-
-    # -- waiting ----------------------------------------------------------------------------------
-
-    def _notify(self) -> None:
-        """Tell waiters, at most every 10 ms: a notice takes a lock of the whole database at commit."""
-        with self._notify_lock:
-            if self._notify_timer is not None:
-                return
-            late_s = time.monotonic() - self._notified_s
-            if late_s < NOTIFY_EVERY_S:
-                self._notify_timer = threading.Timer(NOTIFY_EVERY_S - late_s, self._send_notice)
-                self._notify_timer.daemon = True
-                self._notify_timer.start()
-                return
-        self._send_notice()
-
-    def _send_notice(self) -> None:
-        with self._notify_lock:
-            self._notify_timer = None
-            self._notified_s = time.monotonic()
-        try:
-            self._all("notify", {})
-        except (*_GONE, PoolTimeout):
-            return  # waiters poll as well; a lost notice costs them a second
+    # -- waiting --------------------------------------------------------------------------------------
 
     def wait_for_work(self, wish: Claim, timeout_s: float) -> bool:
         """Wait for a notice; a pooler that hides notices leaves the caller's polling."""
@@ -575,28 +382,10 @@ class PostgresStore(PostgresReads):
             if only(listener.execute(self.sql["has_ready"], _filter(wish)).fetchone()):
                 return True
             return any(True for _ in listener.notifies(timeout=timeout_s, stop_after=1))
-        except _GONE:
+        except GONE:
             self._local.listener = None
             time.sleep(min(timeout_s, 0.5))
             return False
-
-    def _listener(self) -> Connection:
-        listener: Connection | None = getattr(self._local, "listener", None)
-        if listener is None or listener.closed:
-            listener = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
-            _configure(listener)
-            listener.execute("LISTEN interlock_ready")
-            self._local.listener = listener
-        return listener
-
-
-def _configure(conn: Connection) -> None:
-    conn.adapters.register_dumper(int, Int8Dumper)  # one parameter type, so one prepared statement
-    names = list(_SETTINGS)
-    conn.execute(
-        "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
-        (names, [_SETTINGS[n] for n in names]),
-    )
 
 
 def _filter(wish: Claim) -> dict[str, Any]:
@@ -612,14 +401,3 @@ def _refused(wish: Renewal, wanted: str, now_us: int) -> Event:
         run=wish.run,
         data={"wanted": wanted},
     )
-
-
-def _may_come_back(error: Exception) -> bool:
-    """A server that restarts comes back; a wrong password or an unknown database does not."""
-    state = getattr(error, "sqlstate", None) or ""
-    return not state.startswith(("28", "3D", "42"))
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

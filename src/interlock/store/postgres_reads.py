@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from typing import Any
-
-import psycopg
-from psycopg_pool import ConnectionPool
 
 from interlock.core.claiming import Agent
 from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
 from interlock.core.states import ItemStatus
 from interlock.store.port import EventQuery, Figures, Finding, ItemQuery, LaneRow, StoredEvent, StoredMessage
+from interlock.store.postgres_database import Connection, PostgresDatabase
 from interlock.store.rows import (
     array,
     event_from_row,
@@ -22,37 +19,11 @@ from interlock.store.rows import (
     spans,
     stored_message,
 )
-from interlock.store.statements import Statements, mending, promise
-
-Connection = psycopg.Connection[tuple[Any, ...]]
+from interlock.store.statements import mending, promise
 
 
-class PostgresReads:
-    """The reading half of `PostgresStore`."""
-
-    sql: Statements
-    pool: ConnectionPool[Connection]
-    _now: Callable[[], int] | None
-    _meta: dict[str, str] | None
-
-    def _guard(self) -> AbstractContextManager[None]:
-        raise NotImplementedError
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        with self.pool.connection() as conn:
-            yield conn
-
-    def _all(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
-        with self._connection() as conn:
-            return conn.execute(self.sql[name], params, binary=True).fetchall()
-
-    def _rows(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
-        with self._guard():
-            return self._all(name, params)
-
-    def _time(self, conn: Connection) -> int:
-        return self._now() if self._now else int(only(conn.execute(self.sql["now"]).fetchone()))
+class PostgresReads(PostgresDatabase):
+    """The reading half of the store."""
 
     def now_us(self) -> int:
         return self._now() if self._now else int(self._rows("now")[0][0])
@@ -187,12 +158,6 @@ class PostgresReads:
                 broken = tuple(str(r[0]) for r in rows)
                 found.append(Finding(name=name, promise=promise(text), mend=mending(text), broken=broken))
         return found
-
-
-def only(row: tuple[Any, ...] | None) -> Any:
-    """The single value of a row that must be there."""
-    assert row is not None
-    return row[0]
 
 
 def agent_from_row(row: Sequence[Any]) -> Agent:

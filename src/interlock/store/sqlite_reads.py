@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
-
-import apsw
 
 from interlock.core.claiming import Agent
 from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
@@ -22,28 +19,12 @@ from interlock.store.rows import (
     spans,
     stored_message,
 )
-from interlock.store.statements import Statements, mending, promise
+from interlock.store.sqlite_database import SqliteDatabase
+from interlock.store.statements import mending, promise
 
 
-class SqliteReads:
-    """The reading half of `SqliteStore`."""
-
-    sql: Statements
-    _handle_key: bytes | None
-
-    @property
-    def db(self) -> apsw.Connection:
-        raise NotImplementedError
-
-    def _guard(self) -> AbstractContextManager[None]:
-        raise NotImplementedError
-
-    def now_us(self) -> int:
-        raise NotImplementedError
-
-    def _rows(self, name: str, params: Any = ()) -> list[Any]:
-        with self._guard():
-            return list(self.db.execute(self.sql[name], params))
+class SqliteReads(SqliteDatabase):
+    """The reading half of the store."""
 
     @staticmethod
     def _item(row: Sequence[Any]) -> Item:

@@ -1,0 +1,223 @@
+"""One SQLite file: connections, transactions, schema and clock of the embedded store.
+
+Every write is one `BEGIN IMMEDIATE` transaction with `synchronous=FULL`, so a fence that was given out
+survives a power loss; readers never wait. Not promised: network file systems.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from interlock.core.errors import SchemaMismatch, StoreBusy, StoreUnavailable
+from interlock.core.timing import Timing
+from interlock.store import clock
+from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.store.statements import Statements
+
+BUSY_TIMEOUT_S = 30.0
+_APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistaken for ours
+
+
+class SqliteDatabase:
+    """A file that is safe to share between threads and processes; each thread has its own connection."""
+
+    backend = "sqlite"
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        timing: Timing | None = None,
+        now: Callable[[], int] | None = None,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        migrate: bool = True,
+    ) -> None:
+        self.path = Path(path)
+        self.timing = timing or Timing()
+        self.sql = Statements("sqlite")
+        self._busy_timeout_s = busy_timeout_s
+        self._local = threading.local()
+        self._clock = now
+        self._handle_key: bytes | None = None
+        if migrate:
+            prepare(self)
+
+    # -- connections and transactions -------------------------------------------------------------
+
+    @property
+    def db(self) -> apsw.Connection:
+        """This thread's connection; a forked child opens its own."""
+        local = self._local
+        if getattr(local, "pid", None) != os.getpid():
+            with self._guard():
+                local.db = self._open()
+            local.pid = os.getpid()
+        connection: apsw.Connection = local.db
+        return connection
+
+    def _open(self) -> apsw.Connection:
+        db = apsw.Connection(str(self.path))
+        deadline_s = self._busy_timeout_s
+
+        def wait_a_little(tries: int) -> bool:
+            # Short waits with jitter: SQLite's own steps grow to 100 ms and starve whoever waited longest.
+            pause_s = random.uniform(0.0002, 0.002)  # noqa: S311
+            if tries * 0.0011 > deadline_s:
+                return False
+            time.sleep(pause_s)
+            return True
+
+        db.set_busy_handler(wait_a_little)
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", "full")
+        db.pragma("foreign_keys", True)
+        db.pragma("temp_store", "memory")
+        db.pragma("cache_size", -16_000)
+        return db
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Say in one sentence what the database refused."""
+        try:
+            yield
+        except apsw.BusyError:
+            raise StoreBusy(
+                f"Another process kept {self.path.name} locked for more than {self._busy_timeout_s:g} s.",
+                "Look for a stopped process that uses it (`fuser`), or try again.",
+            ) from None
+        except apsw.ReadOnlyError:
+            raise StoreUnavailable(
+                f"The database {self.path} is read-only.", "Make the file and its directory writable."
+            ) from None
+        except apsw.FullError:
+            raise StoreUnavailable(
+                f"No space is left for the database {self.path}.", "Free some space; nothing was changed."
+            ) from None
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise StoreUnavailable(
+                f"{self.path} is not a sound SQLite database ({error}).",
+                "Name another file, or restore a backup.",
+            ) from None
+        except (apsw.CantOpenError, apsw.IOError) as error:
+            raise StoreUnavailable(
+                f"The database {self.path} cannot be opened ({error}).",
+                "Does the directory exist, and may you write to it?",
+            ) from None
+
+    @contextmanager
+    def _write(self) -> Iterator[apsw.Connection]:
+        """One transaction that has the write lock from its first statement."""
+        db = self.db
+        with self._guard():
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        if getattr(self._local, "pid", None) == os.getpid():
+            self._local.db.close()
+            self._local.pid = None
+
+    # -- schema -----------------------------------------------------------------------------------
+
+    def applied(self) -> list[Applied]:
+        with self._guard():
+            ours = self.db.pragma("application_id") == _APPLICATION_ID
+            empty = self.db.execute("SELECT count(*) FROM sqlite_schema").get == 0
+            if not ours and not empty:
+                raise SchemaMismatch(
+                    f"{self.path} is a database, but not one of Interlock's.", "Name another file."
+                )
+            if empty:
+                return []
+            rows = self.db.execute("SELECT version, name, checksum FROM migrations ORDER BY version")
+            return rows_to_applied(list(rows))
+
+    def exclusively(self, work: Callable[[], int]) -> int:
+        with self._write():
+            return work()
+
+    def apply(self, migration: Migration, handle_key: str) -> None:
+        db = self.db
+        db.pragma("application_id", _APPLICATION_ID)
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+            " checksum TEXT NOT NULL, applied_us INTEGER NOT NULL) STRICT"
+        )
+        db.execute(migration.text)
+        if migration.version == 1:
+            db.execute("INSERT INTO meta (name, value) VALUES ('handle_key', ?)", (handle_key,))
+        db.execute(
+            "INSERT INTO migrations (version, name, checksum, applied_us) VALUES (?, ?, ?, ?)",
+            (migration.version, migration.name, migration.checksum, clock.wall_us()),
+        )
+
+    def advance_runs(self, count: int) -> int:
+        """Skip run numbers after a restore, so that none given out since the backup comes again."""
+        with self._write() as db:
+            number: int = db.execute(self.sql["reserve"], {"name": "run", "count": count}).get
+            return number
+
+    # -- time and numbers -------------------------------------------------------------------------
+
+    def now_us(self) -> int:
+        if self._clock is None:
+            self._clock = clock.anchored(self._anchor())
+        return self._clock()
+
+    def _anchor(self) -> str:
+        with self._guard():
+            stored = self.db.execute("SELECT value FROM meta WHERE name = 'clock_anchor'").get
+        if clock.anchor(stored, 0) == stored:
+            return str(stored)
+        with self._write_or_join() as db:
+            stored = db.execute("SELECT value FROM meta WHERE name = 'clock_anchor'").get
+            last_us = db.execute(
+                "SELECT max(at_us) FROM (SELECT at_us FROM events ORDER BY seq DESC LIMIT 1)"
+            ).get
+            text = clock.anchor(stored, last_us or 0)
+            db.execute(
+                "INSERT INTO meta (name, value) VALUES ('clock_anchor', ?)"
+                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (text,),
+            )
+        return text
+
+    @contextmanager
+    def _write_or_join(self) -> Iterator[apsw.Connection]:
+        if self.db.in_transaction:
+            yield self.db
+        else:
+            with self._write() as db:
+                yield db
+
+    def tickets(self, count: int) -> list[int]:
+        """Taken before the write lock is waited for, so that order of arrival is not order of luck."""
+        with self._guard():
+            used: int = self.db.execute(self.sql["read_ticket"]).get
+        first = max(self.now_us(), used + 1)
+        return list(range(first, first + count))
+
+    def _reserve(self, db: apsw.Connection, name: str, count: int) -> list[Any]:
+        if not count:
+            return []
+        last: int = db.execute(self.sql["reserve"], {"name": name, "count": count}).get
+        return list(range(last - count + 1, last + 1))
+
+    def _rows(self, name: str, params: Any = ()) -> list[Any]:
+        with self._guard():
+            return list(self.db.execute(self.sql[name], params))
