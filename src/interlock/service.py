@@ -8,26 +8,19 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from interlock import sweeper
 from interlock.contract import (
     AddView,
-    AgentView,
     ChangeView,
     CheckView,
-    EventView,
-    ItemFilter,
-    LaneView,
     LeaseView,
     MessageView,
     Report,
     RunView,
-    ShowView,
-    StatsView,
     SweepView,
-    WhyView,
 )
 from interlock.core import names
 from interlock.core.checking import check_batch, checked
@@ -46,37 +39,29 @@ from interlock.core.commands import (
     Tell,
 )
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, NotFound, Refusal
+from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, Refusal
 from interlock.core.handles import make_handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, NewItem, RunId
-from interlock.core.states import TERMINAL, ItemStatus
-from interlock.core.why import Facts, why
+from interlock.core.model import Item, ItemId, NewItem, RunId
+from interlock.fleet import Fleet, given_reason
 from interlock.itemview import ItemView, moment
+from interlock.looking import MESSAGES_AT_ONCE, Looking
 from interlock.presenting import (
-    agent_view,
-    event_view,
     holder_view,
-    lane_view,
-    live_run_view,
     message_view,
     refusal_view,
-    run_view,
-    stats_view,
 )
-from interlock.store.port import Claimed, EventQuery, ItemQuery, Load, Renewal, Store
+from interlock.store.port import Claimed, Load, Renewal, Store
 
-MESSAGES_AT_ONCE = 1_000
 POLL_S = 1.0
-FOLLOW_POLL_S = 0.2
 SEEN_EVERY_S = 30.0
 
 
-class LocalService:
+class LocalService(Fleet, Looking):
     """Interlock on a database in reach of this process."""
 
     def __init__(self, store: Store, *, poll_s: float = POLL_S) -> None:
-        self.store = store
+        super().__init__(store)
         self._poll_s = poll_s
         self._known: dict[str, float] = {}
 
@@ -295,11 +280,11 @@ class LocalService:
 
     def take_back(self, item: int, *, why: str) -> ChangeView:
         """An operator takes an item from its run and offers it again."""
-        return self._operate(TakeBack(item=ItemId(item), why=_reason(why)))
+        return self._operate(TakeBack(item=ItemId(item), why=given_reason(why)))
 
     def cancel(self, item: int, *, why: str, force: bool = False) -> ChangeView:
         """An operator ends an item; a running one gets its grace unless `force`."""
-        return self._operate(Cancel(item=ItemId(item), why=_reason(why), force=force))
+        return self._operate(Cancel(item=ItemId(item), why=given_reason(why), force=force))
 
     def retry(self, item: int, *, why: str = "") -> ChangeView:
         """An operator brings a failed or cancelled item back, or ends a back-off."""
@@ -326,183 +311,6 @@ class LocalService:
             raise ItemEnded(moved.refusal, f"`interlock show {command.item}` tells more.")
         after = decision.after[command.item]
         return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
-
-    def _require(self, item: ItemId) -> Item:
-        found = self.store.item(item)
-        if found is None:
-            raise NotFound(f"There is no item {item} in this store.", "`interlock ls --all` lists them.")
-        return found
-
-    # -- looking ----------------------------------------------------------------------------------
-
-    def items(self, wanted: ItemFilter) -> list[ItemView]:
-        """Items, unfinished ones unless asked otherwise, in the order in which they arrived."""
-        names.check_number("limit", wanted.limit, 1, 10_000)
-        statuses = tuple(_status(s) for s in wanted.statuses)
-        if not statuses and not wanted.all:
-            statuses = tuple(s.value for s in ItemStatus if s not in TERMINAL)
-        query = ItemQuery(
-            statuses=statuses,
-            lane=names.lane_key(wanted.lane) if wanted.lane else None,
-            agent=names.agent_key(wanted.agent) if wanted.agent else None,
-            project=wanted.project,
-            type=wanted.type,
-            limit=wanted.limit,
-        )
-        return [ItemView(i) for i in reversed(self.store.items(query))]
-
-    def item_of(self, handle: str) -> int:
-        """The item that a handle is about."""
-        return read_handle(self.store.handle_key(), handle)[1]
-
-    def show(self, item: int) -> ShowView:
-        """Everything about one item."""
-        found = self._require(ItemId(item))
-        payload = self.store.payloads([found.id]).get(found.id)
-        ended = tuple(run_view(r) for r in self.store.runs(found.id))
-        live = live_run_view(found)
-        events = self.store.events(EventQuery(item=found.id, limit=200, newest=True))
-        return ShowView(
-            item=ItemView(found, payload),
-            runs=(*ended, live) if live else ended,
-            messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),
-            events=tuple(event_view(e) for e in events),
-            why=self._why(found),
-        )
-
-    def why(self, item: int) -> WhyView:
-        """What an item waits for, and what will move it."""
-        found = self._require(ItemId(item))
-        return WhyView(item=ItemView(found), why=self._why(found))
-
-    def _why(self, item: Item) -> str:
-        waits = item.status in (ItemStatus.PENDING, ItemStatus.DEFERRED)
-        owner = None
-        if item.status is ItemStatus.DEFERRED and item.spec.lane is not None:
-            lane = next((r for r in self.store.lanes(item.spec.lane, 50) if r.lane == item.spec.lane), None)
-            owner = lane.owner if lane else None
-        agents = {a.key: a for a in self.store.agents()} if item.spec.agent_key else {}
-        facts = Facts(
-            now_us=self.store.now_us(),
-            owner=owner,
-            ahead=self.store.ahead_of(item) if waits else 0,
-            agent=agents.get(item.spec.agent_key),
-            project_paused_why=self.store.paused_projects().get(item.spec.project),
-        )
-        return why(item, facts)
-
-    def events(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1_000,
-        item: int | None = None,
-        lane: str | None = None,
-        newest: bool = False,
-    ) -> list[EventView]:
-        """History after a number. A cursor that keeps the last number never misses a line."""
-        names.check_number("limit", limit, 1, 10_000)
-        query = EventQuery(
-            after=after,
-            limit=limit,
-            item=ItemId(item) if item is not None else None,
-            lane=names.lane_key(lane) if lane else None,
-            newest=newest,
-        )
-        return [event_view(e) for e in self.store.events(query)]
-
-    def follow(self, *, after: int | None = None) -> Iterator[EventView]:
-        """History as it happens, for ever."""
-        if after is None:
-            last = self.store.events(EventQuery(limit=1, newest=True))
-            after = last[0].seq if last else 0
-        while True:
-            found = self.store.events(EventQuery(after=after))
-            for stored in found:
-                after = stored.seq
-                yield event_view(stored)
-            if not found:
-                time.sleep(FOLLOW_POLL_S)
-
-    def stats(self, *, window_s: float = 3600.0) -> StatsView:
-        """Counts now, rates and spans over the window."""
-        names.check_number("window", window_s, 1, 366 * 24 * 3600)
-        return stats_view(self.store.figures(round(window_s * 1_000_000)), window_s)
-
-    # -- agents, projects, lanes ------------------------------------------------------------------
-
-    def agents(self) -> list[AgentView]:
-        """Every agent that was set or has asked for work."""
-        return [agent_view(a) for a in self.store.agents()]
-
-    def set_agent(
-        self,
-        name: str,
-        *,
-        max_concurrency: int | None = None,
-        unlimited: bool = False,
-        types: Sequence[str] | None = None,
-        labels: Sequence[str] | None = None,
-    ) -> AgentView:
-        """Say what an agent can do and how much at once; what is not named stays."""
-        key = names.agent_key(name)
-        if not key:
-            raise InvalidInput("The agent's name is empty.", "Pass a name.")
-        if max_concurrency is not None:
-            names.check_number("number of runs at once", max_concurrency, 1, 10_000)
-        agent = self.store.agent(key) or Agent(key=key, name=name.strip())
-        agent = replace(agent, name=name.strip())
-        if max_concurrency is not None or unlimited:
-            agent = replace(agent, max_concurrency=None if unlimited else max_concurrency)
-        if types is not None:
-            agent = replace(agent, types=tuple(names.check_name("type", t) for t in types))
-        if labels is not None:
-            agent = replace(agent, labels=tuple(names.check_name("label", n) for n in labels))
-        data = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
-        return self._set_agent(agent, EventKind.AGENT_SET, "", data)
-
-    def pause_agent(self, name: str, *, paused: bool, why: str) -> AgentView:
-        """Stop or resume giving an agent work. Its runs go on."""
-        key = names.agent_key(name)
-        agent = self.store.agent(key) or Agent(key=key, name=name.strip())
-        agent = replace(agent, paused_why=_reason(why) if paused else None)
-        kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
-        return self._set_agent(agent, kind, why, {})
-
-    def _set_agent(self, agent: Agent, kind: EventKind, why: str, data: Mapping[str, object]) -> AgentView:
-        event = Event(kind=kind, at_us=self.store.now_us(), reason=why, agent=agent.key, data=dict(data))
-        self.store.set_agent(agent, event)
-        return next(agent_view(a) for a in self.store.agents() if a.key == agent.key)
-
-    def pause_project(self, project: str, *, paused: bool, why: str) -> None:
-        """Stop or resume claims of a project's items. Runs go on."""
-        names.check_name("project", project)
-        reason = _reason(why) if paused else why
-        kind = EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED
-        event = Event(kind=kind, at_us=self.store.now_us(), reason=reason, project=project)
-        self.store.pause_project(project, reason if paused else None, event)
-
-    def paused_projects(self) -> Mapping[str, str]:
-        """Paused projects and why."""
-        return self.store.paused_projects()
-
-    def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
-        """Lanes that are held or have a line."""
-        names.check_number("limit", limit, 1, 10_000)
-        rules = self.store.modes()
-        return [lane_view(row, rules) for row in self.store.lanes(prefix, limit)]
-
-    def set_mode(self, *, scope: str, value: str, mode: str) -> None:
-        """Choose how strictly the lanes of a project or prefix are kept."""
-        if scope not in ("project", "lane"):
-            raise InvalidInput(f"A mode is set for a project or a lane prefix, not {scope!r}.", "")
-        names.check_name(scope, value.rstrip("/") if scope == "lane" else value)
-        if mode not in list(Mode):
-            raise InvalidInput(f"There is no mode {mode!r}.", "Use off, observe or enforce.")
-        event = Event(
-            kind=EventKind.MODE_SET, at_us=self.store.now_us(), reason=mode, data={"scope": scope, "value": value}
-        )
-        self.store.set_mode(ModeRule(scope=scope, value=value, mode=Mode(mode)), event)
 
     # -- upkeep -----------------------------------------------------------------------------------
 
@@ -539,18 +347,6 @@ def _refused(run: str, refusal: Refusal, item: Item | None) -> RunView:
         item=ItemView(item) if item else None,
         refusal=refusal_view(refusal),
     )
-
-
-def _reason(why: str) -> str:
-    if not why.strip():
-        raise InvalidInput("A reason is needed.", 'Pass --reason "…"; it stands in the history.')
-    return names.check_text("reason", why, 1_000)
-
-
-def _status(name: str) -> str:
-    if name not in list(ItemStatus):
-        raise InvalidInput(f"There is no status {name!r}.", f"Use {', '.join(ItemStatus)}.")
-    return name
 
 
 def _check_result(text: str) -> None:

@@ -1,0 +1,103 @@
+"""The fleet: what agents can do, what is paused, and how strictly lanes are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from interlock.contract import AgentView, LaneView
+from interlock.core import names
+from interlock.core.claiming import Agent
+from interlock.core.errors import InvalidInput
+from interlock.core.model import Event, EventKind, Mode, ModeRule
+from interlock.presenting import agent_view, lane_view
+from interlock.store.port import Store
+
+
+class Fleet:
+    """The use cases of whoever runs a fleet of agents."""
+
+    store: Store
+
+    def agents(self) -> list[AgentView]:
+        """Every agent that was set or has asked for work."""
+        return [agent_view(a) for a in self.store.agents()]
+
+    def set_agent(
+        self,
+        name: str,
+        *,
+        max_concurrency: int | None = None,
+        unlimited: bool = False,
+        types: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> AgentView:
+        """Say what an agent can do and how much at once; what is not named stays."""
+        key = names.agent_key(name)
+        if not key:
+            raise InvalidInput("The agent's name is empty.", "Pass a name.")
+        if max_concurrency is not None:
+            names.check_number("number of runs at once", max_concurrency, 1, 10_000)
+        agent = self.store.agent(key) or Agent(key=key, name=name.strip())
+        agent = replace(agent, name=name.strip())
+        if max_concurrency is not None or unlimited:
+            agent = replace(agent, max_concurrency=None if unlimited else max_concurrency)
+        if types is not None:
+            agent = replace(agent, types=tuple(names.check_name("type", t) for t in types))
+        if labels is not None:
+            agent = replace(agent, labels=tuple(names.check_name("label", n) for n in labels))
+        data = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
+        return self._set_agent(agent, EventKind.AGENT_SET, "", data)
+
+    def pause_agent(self, name: str, *, paused: bool, why: str) -> AgentView:
+        """Stop or resume giving an agent work. Its runs go on."""
+        key = names.agent_key(name)
+        agent = self.store.agent(key) or Agent(key=key, name=name.strip())
+        agent = replace(agent, paused_why=given_reason(why) if paused else None)
+        kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
+        return self._set_agent(agent, kind, why, {})
+
+    def _set_agent(self, agent: Agent, kind: EventKind, why: str, data: Mapping[str, object]) -> AgentView:
+        event = Event(kind=kind, at_us=self.store.now_us(), reason=why, agent=agent.key, data=dict(data))
+        self.store.set_agent(agent, event)
+        return next(agent_view(a) for a in self.store.agents() if a.key == agent.key)
+
+    def pause_project(self, project: str, *, paused: bool, why: str) -> None:
+        """Stop or resume claims of a project's items. Runs go on."""
+        names.check_name("project", project)
+        reason = given_reason(why) if paused else why
+        kind = EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED
+        event = Event(kind=kind, at_us=self.store.now_us(), reason=reason, project=project)
+        self.store.pause_project(project, reason if paused else None, event)
+
+    def paused_projects(self) -> Mapping[str, str]:
+        """Paused projects and why."""
+        return self.store.paused_projects()
+
+    def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
+        """Lanes that are held or have a line."""
+        names.check_number("limit", limit, 1, 10_000)
+        rules = self.store.modes()
+        return [lane_view(row, rules) for row in self.store.lanes(prefix, limit)]
+
+    def set_mode(self, *, scope: str, value: str, mode: str) -> None:
+        """Choose how strictly the lanes of a project or prefix are kept."""
+        if scope not in ("project", "lane"):
+            raise InvalidInput(f"A mode is set for a project or a lane prefix, not {scope!r}.", "")
+        names.check_name(scope, value.rstrip("/") if scope == "lane" else value)
+        if mode not in list(Mode):
+            raise InvalidInput(f"There is no mode {mode!r}.", "Use off, observe or enforce.")
+        event = Event(
+            kind=EventKind.MODE_SET,
+            at_us=self.store.now_us(),
+            reason=mode,
+            data={"scope": scope, "value": value},
+        )
+        self.store.set_mode(ModeRule(scope=scope, value=value, mode=Mode(mode)), event)
+
+
+def given_reason(why: str) -> str:
+    """An operator's reason, which stands in the history."""
+    if not why.strip():
+        raise InvalidInput("A reason is needed.", 'Pass --reason "…"; it stands in the history.')
+    return names.check_text("reason", why, 1_000)
