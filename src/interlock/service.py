@@ -54,6 +54,7 @@ from interlock.presenting import (
 from interlock.store.port import Claimed, Load, Renewal, Store
 
 POLL_S = 1.0
+IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
 
 
@@ -114,17 +115,18 @@ class LocalService(Fleet, Looking):
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
         self._make_known(wish.agent, agent.strip())
         deadline_s = time.monotonic() + wait_s
+        in_vain_s = 0.0
         while True:
             agent_now, claimed = self._claim(wish)
             left_s = deadline_s - time.monotonic()
             if claimed or left_s <= 0:
                 return [self._lease(c) for c in claimed]
             allowed = narrowed(wish, agent_now)
-            nap_s = min(left_s, self._poll_s)
-            if allowed is None:
-                time.sleep(nap_s)
-            else:
-                self.store.wait_for_work(allowed, nap_s)
+            # Ready items that this agent cannot take now (it is full, say) wake it in vain: look less often.
+            time.sleep(min(left_s, self._poll_s if allowed is None else in_vain_s))
+            if allowed is not None:
+                woken = self.store.wait_for_work(allowed, min(max(0.0, left_s - in_vain_s), self._poll_s))
+                in_vain_s = min(max(2 * in_vain_s, IN_VAIN_FIRST_S), IN_VAIN_MAX_S) if woken else 0.0
 
     def _wish(
         self,
