@@ -98,7 +98,7 @@ SETTINGS = (
     Setting(
         name="busy_timeout_s",
         kind=float,
-        default=10.0,
+        default=30.0,
         description="How long to wait for another writer of the same SQLite file.",
         low=0.0,
         high=600.0,
@@ -106,8 +106,8 @@ SETTINGS = (
     Setting(
         name="poll_s",
         kind=float,
-        default=0.2,
-        description="How often a waiting claim or a follower looks again where no notification comes.",
+        default=1.0,
+        description="How often a waiting claim looks again where no notification comes.",
         low=0.01,
         high=60.0,
     ),

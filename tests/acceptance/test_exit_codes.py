@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import apsw
+
 from tests.acceptance.command import PROGRAM, Command, interrupt
 
 
@@ -106,6 +108,23 @@ def test_sweeping_goes_on_until_interrupted_and_frees_what_was_lost(il: Command)
         pass
     assert interrupt(process).code == 130
     assert [i["status"] for i in il.ok("ls")["items"]] == ["pending"]
+
+
+def test_sweeping_outlives_a_database_that_is_locked_for_a_while(il: Command):
+    il.ok("add", "a")
+    il.claim("coder", "--lease", "1s")
+    other = apsw.Connection(str(il.directory / ".interlock" / "interlock.db"))
+    other.execute("BEGIN IMMEDIATE")
+    il.env["INTERLOCK_BUSY_TIMEOUT_S"] = "0.1"
+    process = il.start("--json", "sweep", "--every", "0.1")
+    assert process.stdout is not None
+    while "error" not in json.loads(process.stdout.readline()):
+        pass
+    other.execute("ROLLBACK")
+    other.close()
+    while not json.loads(process.stdout.readline()).get("expired"):
+        pass
+    assert interrupt(process).code == 130
 
 
 def test_a_reader_that_goes_away_is_no_error(il: Command):

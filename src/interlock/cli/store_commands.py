@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.session import session_of
-from interlock.core.errors import Exit, InvalidInput
+from interlock.cli.session import Session, session_of
+from interlock.contract import CheckView, SweepView
+from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
 from interlock.intake import choice, span_s
 
@@ -30,17 +31,26 @@ def sweep(
     check_number("every", every_s, 0.05, 3600)
     with session.service() as service:
         while True:
-            answer = service.sweep()
-            if session.out.json:
-                session.out.print_json(answer)
-            elif once or answer.expired or answer.reentered or answer.promoted:
-                session.out.console.print(
-                    f"{answer.expired} expired, {answer.reentered} came back, {answer.promoted} promoted,"
-                    f" {answer.forgotten_keys} dedupe keys forgotten."
-                )
+            try:
+                _print_sweep(session, service.sweep(), quiet=not once)
+            except (StoreUnavailable, StoreBusy) as error:
+                if once:
+                    raise
+                # A restart of the database must not end what frees its locks.
+                session.out.error(error.code, error.sentence, error.hint)
             if once:
                 return Exit.OK
             time.sleep(every_s)
+
+
+def _print_sweep(session: Session, swept: SweepView, *, quiet: bool) -> None:
+    if session.out.json:
+        session.out.print_json(swept)
+    elif not quiet or swept.expired or swept.reentered or swept.promoted:
+        session.out.console.print(
+            f"{swept.expired} expired, {swept.reentered} came back, {swept.promoted} promoted,"
+            f" {swept.forgotten_keys} dedupe keys forgotten."
+        )
 
 
 def migrate(
@@ -74,8 +84,6 @@ def migrate(
 
 def doctor(ctx: typer.Context) -> int:
     """Check every invariant and the environment; exit 1 if one fails."""
-    from interlock.contract import CheckView
-
     session = session_of(ctx)
     unread = session.settings.unread(os.environ)
     with session.service() as service:

@@ -104,9 +104,8 @@ def messages(console: Console, found: Sequence[MessageView]) -> None:
 def change(console: Console, verb: str, answer: ChangeView) -> None:
     """What became of an item, and who moves on because of it."""
     item = answer.item
-    if item.cancel_requested and item.expires_at is not None:
-        until = words.relative(item.expires_at)
-        said = f"Item {item.id} is asked to stop; its lease ends {until} at the latest."
+    if item.cancel_requested and item.run is not None:
+        said = f"Item {item.id} is asked to stop; {item.run_agent} loses it when the grace is over."
     else:
         said = f"Item {item.id} {verb}." if item.status in verb else f"Item {item.id} {verb}: {item.status}."
     console.print(said + promoted(answer.promoted))
