@@ -103,7 +103,7 @@ def _deferred(item: Item, facts: Facts) -> str:
         stop = ", which was asked to stop" if owner.state.cancel_into else ""
         return (
             f"is {place} on lane {item.spec.lane}, held by run {owner.state.run} of {owner.state.run_agent}"
-            f" (item {owner.id}){stop}, lease until {until}; it is promoted when that run ends."
+            f" (item {owner.id}){stop}, whose lease ends {until}; it is promoted when that run ends."
         )
     who = owner.spec.agent_key or "any agent"
     stuck = (

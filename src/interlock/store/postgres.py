@@ -28,6 +28,7 @@ from interlock.store.postgres_reads import PostgresReads, agent_from_row
 from interlock.store.rows import array, columns, event_row, item_from_row, item_row, run_from_row, state_row
 
 EVENT_BITS = 16
+CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a transaction
 
 
 class _Unsure(Exception):
@@ -193,6 +194,7 @@ class PostgresStore(PostgresReads):
         first_seq = self._event_base() + (xid << EVENT_BITS)
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
         events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
+        assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
         with conn.pipeline():
 
             def write(name: str, rows: Sequence[Sequence[Any]]) -> None:

@@ -66,15 +66,15 @@ class SqliteDatabase:
 
     def _open(self) -> apsw.Connection:
         db = apsw.Connection(str(self.path))
-        deadline_s = self._busy_timeout_s
+        begun_s = 0.0
 
         def wait_a_little(tries: int) -> bool:
             # Short waits with jitter: SQLite's own steps grow to 100 ms and starve whoever waited longest.
-            pause_s = random.uniform(0.0002, 0.002)  # noqa: S311
-            if tries * 0.0011 > deadline_s:
-                return False
-            time.sleep(pause_s)
-            return True
+            nonlocal begun_s
+            if tries == 0:
+                begun_s = time.monotonic()
+            time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311
+            return time.monotonic() - begun_s < self._busy_timeout_s
 
         db.set_busy_handler(wait_a_little)
         db.pragma("journal_mode", "wal")
