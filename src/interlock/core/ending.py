@@ -82,8 +82,7 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     if state.due_us is None or state.due_us > ledger.now_us:
         return ()
     if item.status is not ItemStatus.IN_PROGRESS:
-        reenter(ledger, item, Reason.DUE)
-        return ()
+        return reenter(ledger, item, Reason.DUE)
     assert state.run_started_us is not None and state.lease_until_us is not None
     timeout_s = item.spec.timeout_s
     if state.revoke_us is not None and state.revoke_us <= ledger.now_us:

@@ -78,28 +78,28 @@ def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
     return newer[-1] if newer else None
 
 
-def reenter(ledger: Ledger, item: Item, reason: Reason) -> Item:
-    """Bring an item that waited (back-off, schedule, retry) back: always queued, with its old ticket."""
+def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
+    """Bring an item that waited (back-off, schedule, retry) back: always queued, with its old ticket.
+
+    Gives who was promoted, if the item had kept its lane and a newer one takes its place.
+    """
     lane = item.spec.lane
     newer = newest_replacement(ledger, item)
     if newer is not None:
         supersede(ledger, item, newer)
-        if lane is not None:  # it may have kept its lane through the back-off
-            promote(ledger, lane, None)
-        return ledger.items[item.id]
+        return promote(ledger, lane, None) if lane is not None else ()
     owner = ledger.owner(lane) if lane is not None else None
     free = owner is None or owner.id == item.id
     item = ledger.change(
         item, status=ItemStatus.PENDING if free else ItemStatus.DEFERRED, due_us=None, reason=reason
     )
     ledger.event(EventKind.ITEM_REENTERED, item, reason, status=item.status)
-    return item
+    return ()
 
 
-def wake(ledger: Ledger, item: Item) -> None:
+def wake(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     """End a back-off early because a person wrote."""
-    if item.parked:
-        reenter(ledger, item, Reason.WOKEN)
+    return reenter(ledger, item, Reason.WOKEN) if item.parked else ()
 
 
 def ask_to_stop(ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None) -> None:

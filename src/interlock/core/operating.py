@@ -62,17 +62,17 @@ def retry(ledger: Ledger, command: Retry) -> Moved:
     attempt = item.state.attempt + 1
     if item.parked:
         ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=attempt)
-        reenter(ledger, item, Reason.OPERATOR)
-        return Moved(item=item.id, changed=True)
+        promoted = reenter(ledger, item, Reason.OPERATOR)
+        return Moved(item=item.id, changed=True, promoted=promoted)
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
         return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
     item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
     ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=attempt)
-    reenter(ledger, item, Reason.OPERATOR)
+    promoted = reenter(ledger, item, Reason.OPERATOR)
     item = ledger.items[item.id]
     if not item.terminal:
         ledger.change(item, ended_us=None, releases=0, delivered=0, seen=0, cancel_why=None)
-    return Moved(item=item.id, changed=True)
+    return Moved(item=item.id, changed=True, promoted=promoted)
 
 
 def tell(ledger: Ledger, command: Tell) -> Moved:
@@ -96,9 +96,8 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
         )
     )
     ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author)
-    if not command.from_bot:
-        wake(ledger, item)
-    return Moved(item=item.id, changed=True, n=n)
+    promoted = wake(ledger, item) if not command.from_bot else ()
+    return Moved(item=item.id, changed=True, n=n, promoted=promoted)
 
 
 def repair(ledger: Ledger, command: Repair) -> Moved:
