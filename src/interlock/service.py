@@ -155,11 +155,11 @@ class LocalService(Fleet, Looking):
         )
 
     def _claim(self, wish: Claim) -> tuple[Agent | None, list[Claimed]]:
-        agent, due = self.store.look(wish.agent)
+        agent, due, maybe_shut = self.store.look(wish.agent)
         if due:
             sweeper.bring_due(self.store, sweeper.Swept())
         claimed = self.store.claim(wish, agent)
-        if len(claimed) < wish.limit:
+        if maybe_shut and len(claimed) < wish.limit:
             claimed += self.store.overtake(replace(wish, limit=wish.limit - len(claimed)), agent)
         return agent, claimed
 

@@ -45,10 +45,13 @@ class Claimed(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a claim must know beforehand: the agent, and whether any item's time has come."""
+    """What a claim must know beforehand."""
 
     agent: Agent | None
+    #: Some item's time has come.
     due: bool
+    #: An owner that cannot start may be keeping a lane shut.
+    maybe_shut: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

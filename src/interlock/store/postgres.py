@@ -95,9 +95,10 @@ class PostgresStore(PostgresReads):
     def _decide(
         self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]
     ) -> tuple[int, Decision]:
-        xid = int(only(conn.execute(self.sql["begin_writing"]).fetchone()))
+        params = {"items": array(load.items)}
+        xid, stand_on = conn.execute(self.sql["begin_deciding"], params).fetchall()[0]
         seen_keys = self._take_keys(conn, load, ids)
-        snapshot, now_us = self._load(conn, load, seen_keys)
+        snapshot, now_us = self._load(conn, load, stand_on, seen_keys)
         talkers = sum(1 for i in load.items if i in snapshot.unread)
         spare: tuple[ItemId, ...] = ()
         if talkers:
@@ -132,12 +133,13 @@ class PostgresStore(PostgresReads):
         return {(p, k): item for p, k, item in conn.execute(self.sql["find_keys"], params)}
 
     def _load(
-        self, conn: Connection, load: Load, seen_keys: dict[tuple[str, str], ItemId]
+        self,
+        conn: Connection,
+        load: Load,
+        stand_on: list[str],
+        seen_keys: dict[tuple[str, str], ItemId],
     ) -> tuple[Snapshot, int]:
         sql = self.sql
-        stand_on: list[str] = []
-        if load.items:
-            stand_on = [r[0] for r in conn.execute(sql["lanes_of_items"], {"items": array(load.items)})]
         lanes = sorted({*load.lanes, *stand_on})
         names = array(lanes)
         if load.lanes:
@@ -223,8 +225,8 @@ class PostgresStore(PostgresReads):
 
     def look(self, agent: str) -> Look:
         params = {"agent": agent, "now_us": self._now() if self._now else None}
-        due, *row = self._persistently(lambda: self._all("look", params))[0]
-        return Look(agent_from_row(row) if row[0] is not None else None, due)
+        due, shut, *row = self._persistently(lambda: self._all("look", params))[0]
+        return Look(agent_from_row(row) if row[0] is not None else None, due, shut)
 
     def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
         allowed = narrowed(wish, agent)

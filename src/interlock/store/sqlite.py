@@ -133,7 +133,8 @@ class SqliteStore(SqliteReads):
     # -- claiming ---------------------------------------------------------------------------------
 
     def look(self, agent: str) -> Look:
-        return Look(self.agent(agent), bool(self.due(1)))
+        shut = bool(self._rows("maybe_shut", (agent,))[0][0])
+        return Look(self.agent(agent), bool(self.due(1)), shut)
 
     def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
         allowed = narrowed(wish, agent)

@@ -1,10 +1,10 @@
 -- Owners that cannot start — their agent is full, paused or unknown, or their project is paused — with the
 -- deferred item of this agent, or of anyone, that could start in their place. Read only; decided again under lock.
 WITH RECURSIVE owed(agent_key) AS (
-    SELECT min(agent_key) FROM items WHERE status = 'pending' AND lane IS NOT NULL AND agent_key > ''
+    SELECT min(agent_key) FROM items WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> ''
     UNION ALL
     SELECT (SELECT min(i.agent_key) FROM items i
-        WHERE i.status = 'pending' AND i.lane IS NOT NULL AND i.agent_key > owed.agent_key)
+        WHERE i.status = 'pending' AND i.lane IS NOT NULL AND i.agent_key <> '' AND i.agent_key > owed.agent_key)
     FROM owed WHERE owed.agent_key IS NOT NULL
 ),
 blocked_agent AS (
@@ -17,7 +17,7 @@ blocked_agent AS (
 ),
 blocked(id, lane) AS (
     SELECT i.id, i.lane FROM blocked_agent b JOIN items i ON i.agent_key = b.agent_key
-        AND i.status = 'pending' AND i.lane IS NOT NULL AND i.due_us IS NULL
+        AND i.status = 'pending' AND i.lane IS NOT NULL AND i.agent_key <> '' AND i.due_us IS NULL
     UNION
     SELECT i.id, i.lane FROM paused_projects p JOIN items i ON i.project = p.project
         AND i.status = 'pending' AND i.lane IS NOT NULL AND i.due_us IS NULL

@@ -77,7 +77,8 @@ CREATE INDEX items_absorbable ON items (lane)
     WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
 CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
-CREATE INDEX items_owed ON items (agent_key) WHERE status = 'pending' AND lane IS NOT NULL;
+CREATE INDEX items_owed ON items (agent_key)
+    WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '';
 CREATE INDEX items_failed ON items (id) WHERE status = 'failed';
 
 CREATE TABLE payloads (
