@@ -16,8 +16,8 @@ from interlock.contract import (
     RunView,
     Service,
 )
-from interlock.itemview import ItemView
 from interlock.core.model import NewItem, Policy, RetryLane
+from interlock.itemview import ItemView
 from interlock.testing.clock import Clock
 
 LANE = "issue:acme/app#42"

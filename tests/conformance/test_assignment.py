@@ -70,10 +70,10 @@ class TestMatching:
     def test_a_claim_may_name_types(self, scene: Scene) -> None:
         scene.put("triage", type="issue_triage", priority=10)
         review, build = scene.put("review", type="pr_review"), scene.put("build", type="build_failure")
-        wanted = {"types": ["pr_review", "build_failure"]}
-        assert scene.claim(**wanted).item.id == review
-        assert scene.claim(**wanted).item.id == build
-        assert scene.idle(**wanted)
+        wanted = ["pr_review", "build_failure"]
+        assert scene.claim(types=wanted).item.id == review
+        assert scene.claim(types=wanted).item.id == build
+        assert scene.idle(types=wanted)
 
     def test_an_agents_own_types_hold_for_each_of_its_claims(self, scene: Scene) -> None:
         scene.service.set_agent("coder", types=["pr_review"])
