@@ -251,7 +251,7 @@ def _settle_messages(ledger: Ledger, item: Item, before: State, report: Finish |
 
 
 def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
-    unread = [(n, ticket) for n, ticket in ledger.snapshot.unread.get(item.id, ()) if n > mark]
+    unread = [(n, ticket) for n, ticket in ledger.unread.get(item.id, ()) if n > mark]
     unread += [(m.n, m.ticket) for m in ledger.out.messages if m.item == item.id and m.n > mark]
     ticket = min(ticket for _, ticket in unread)
     count = item.state.message_count - mark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.core.ledger import Ledger
-from interlock.core.model import EventKind, Item, ItemId, NewMessage, Policy, Reason, RunId
+from interlock.core.model import REPLACEABLE, EventKind, Item, ItemId, NewMessage, Reason, RunId
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
 
@@ -72,7 +72,7 @@ def supersede(ledger: Ledger, old: Item, newer: Item) -> None:
 def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
     """The newest unfinished item that replaces this one, if its policy lets itself be replaced."""
     spec = item.spec
-    if spec.lane is None or spec.policy not in (Policy.SUPERSEDE, Policy.LATEST):
+    if spec.lane is None or spec.policy not in REPLACEABLE:
         return None
     newer = [k for k in ledger.kin(spec.lane, *item.kin) if k.spec.ticket > spec.ticket]
     return newer[-1] if newer else None

@@ -8,7 +8,7 @@ arrival on a lane sees the first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,13 +45,25 @@ class Snapshot:
     #: For each lane, how many items are deferred and the explicit positions among them; filled only
     #: for arrivals, to tell a newcomer its place.
     lines: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    #: Number and ticket of messages that a run about to end may not have read.
+    #: Number and ticket of messages that a run about to end may not have read, and of those of an item
+    #: that comes back: a newer one that is running may be handed them.
     unread: Mapping[ItemId, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     #: Dedupe keys seen before, with the first item.
     seen_keys: Mapping[tuple[str, str], ItemId] = field(default_factory=dict)
     #: Ended runs, for saying why a late write is refused.
     ended_runs: Mapping[RunId, RunRecord] = field(default_factory=dict)
     modes: tuple[ModeRule, ...] = ()
+
+    def follow_ups(self, named: Container[ItemId], now_us: int) -> int:
+        """How many follow-ups there can be at most, so that the store sets enough ids aside: one for each run
+        that may end, because it is named or past its deadline, and leaves messages unread, its own or those
+        of an item that comes back and finds it running."""
+        ending = (i for i in self.items.values() if i.id in named or i.overdue(now_us))
+        runs = [i for i in ending if i.state.run is not None]
+        if not runs:
+            return 0
+        back = {(i.spec.lane, i.kin) for i in self.items.values() if i.comes_back and i.id in named}
+        return sum(1 for i in runs if i.id in self.unread or (i.spec.lane, i.kin) in back)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +108,7 @@ class Ledger:
         "out",
         "snapshot",
         "timing",
+        "unread",
     )
 
     def __init__(
@@ -106,6 +119,7 @@ class Ledger:
         self.timing = timing
         self.items: dict[ItemId, Item] = dict(snapshot.items)
         self.out = Decision()
+        self.unread = dict(snapshot.unread)
         self._original = snapshot.items
         self._born: dict[ItemId, None] = {}
         self._ids = list(reversed(spare_ids))
@@ -209,6 +223,9 @@ class Ledger:
         for i, message in enumerate(self.out.messages):
             if message.item == source and message.n > after:
                 self.out.messages[i] = message._replace(item=target, n=message.n + shift)
+        moved = tuple((n + shift, ticket) for n, ticket in self.unread.get(source, ()) if n > after)
+        if moved:
+            self.unread[target] = (*self.unread.get(target, ()), *moved)
         if source not in self._born:
             self.out.moves.append(MoveMessages(source=source, target=target, after=after, shift=shift))
             return

@@ -39,6 +39,10 @@ class Policy(StrEnum):
 ABSORBING = frozenset({Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST})
 
 
+#: Policies under which a newer item takes the place of an older one.
+REPLACEABLE = frozenset({Policy.SUPERSEDE, Policy.LATEST})
+
+
 class Mode(StrEnum):
     """How strictly lanes are kept, per project or lane prefix."""
 
@@ -229,6 +233,17 @@ class Item(NamedTuple):
     def has_unread(self) -> bool:
         """Whether its run may leave messages behind that it was not given when it started."""
         return self.state.run is not None and self.state.message_count > self.state.delivered
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether it will enter its lane again and may find something newer there that takes its place."""
+        spec, state = self.spec, self.state
+        timed = state.due_us is not None and state.run is None
+        return timed and spec.lane is not None and spec.policy in REPLACEABLE
+
+    def overdue(self, now_us: int) -> bool:
+        """Whether time alone moves it now."""
+        return self.state.due_us is not None and self.state.due_us <= now_us
 
     @property
     def scheduled(self) -> bool:

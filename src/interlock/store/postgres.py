@@ -99,7 +99,7 @@ class PostgresStore(PostgresReads):
         xid, stand_on = conn.execute(self.sql["begin_deciding"], params).fetchall()[0]
         seen_keys = self._take_keys(conn, load, ids)
         snapshot, now_us = self._load(conn, load, stand_on, seen_keys)
-        talkers = sum(1 for i in load.items if i in snapshot.unread)
+        talkers = snapshot.follow_ups(frozenset(load.items), now_us)
         spare: tuple[ItemId, ...] = ()
         if talkers:
             spare = tuple(r[0] for r in conn.execute(self.sql["allocate"], {"count": talkers}))
@@ -173,9 +173,7 @@ class PostgresStore(PostgresReads):
     def _unread(
         self, conn: Connection, items: dict[ItemId, Item]
     ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-        talked_to = [
-            i.id for i in items.values() if i.state.run and i.state.message_count > i.state.delivered
-        ]
+        talked_to = [i.id for i in items.values() if i.has_unread or (i.comes_back and i.state.message_count)]
         unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
         if talked_to:
             for item, n, ticket in conn.execute(self.sql["load_unread"], {"items": array(talked_to)}):

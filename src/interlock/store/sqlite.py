@@ -40,7 +40,7 @@ class SqliteStore(SqliteReads):
         ids = self._reserve(db, "item", load.arrivals)
         seen_keys = self._take_keys(db, load, ids, now_us)
         snapshot = self._load(db, load, seen_keys)
-        talkers = sum(1 for i in load.items if i in snapshot.unread)
+        talkers = snapshot.follow_ups(frozenset(load.items), now_us)
         commands = build(ids)
         spare = tuple(self._reserve(db, "item", talkers))
         decision = decide(snapshot, commands, now_us, self.timing, spare)
@@ -93,9 +93,7 @@ class SqliteStore(SqliteReads):
     def _unread(
         self, db: apsw.Connection, items: dict[ItemId, Item]
     ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-        talked_to = [
-            i.id for i in items.values() if i.state.run and i.state.message_count > i.state.delivered
-        ]
+        talked_to = [i.id for i in items.values() if i.has_unread or (i.comes_back and i.state.message_count)]
         unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
         if talked_to:
             for item, n, ticket in db.execute(self.sql["load_unread"], {"items": json.dumps(talked_to)}):
