@@ -12,15 +12,16 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import machine, report
-from bench.figures import plain
+from bench.figure import Figure
+from bench.figures import drains
 from bench.plan import Plan
-from bench.rounds import Figure, Say
+from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
 
 FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
-    "plain": plain.plain,
-    "lanes": plain.lanes,
-    "sqlite": plain.sqlite,
+    "plain": drains.plain,
+    "lanes": drains.lanes,
+    "sqlite": drains.sqlite,
 }
 
 
@@ -31,13 +32,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=None)
     parser.add_argument("--postgres", type=int, default=18, choices=(16, 18), help="major version")
     parser.add_argument("--json", type=Path, help="write the figures there")
-    parser.add_argument("--markdown", type=Path, help="write the tables there")
+    parser.add_argument(
+        "--markdown", type=Path, help="write the tables there; between the markers, if the page has them"
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in FIGURES]
     if unknown:
         parser.error(f"no such figure: {', '.join(unknown)}; there are {', '.join(FIGURES)}")
 
-    console = Console()
     progress = Console(stderr=True, highlight=False)
     begun_s = time.monotonic()
 
@@ -48,30 +50,37 @@ def main() -> int:
         PostgresServer(version=arguments.postgres, fsync=True) as server,
         tempfile.TemporaryDirectory(prefix="interlock-bench-") as directory,
     ):
-        url = server.create_database("bench")
-        plan = make_plan(url, Path(directory), quick=arguments.quick, rounds=arguments.rounds, say=say)
-        description = machine.describe(url)
-        figures = [figure for name in arguments.names or FIGURES for figure in FIGURES[name](plan)]
-    report.show(console, description, figures)
-    if arguments.json:
-        report.write_json(arguments.json, description, figures)
-    if arguments.markdown:
-        arguments.markdown.write_text(report.markdown(description, figures), encoding="utf-8")
+        plan = make_plan(server, Path(directory), quick=arguments.quick, rounds=arguments.rounds, say=say)
+        description = machine.describe(plan.postgres_url)
+        figures: list[Figure] = []
+        try:
+            for name in arguments.names or FIGURES:
+                figures += FIGURES[name](plan)
+        finally:  # what was measured before a failure is not lost
+            report.show(Console(), description, figures)
+            if arguments.json:
+                report.write_json(arguments.json, description, figures)
+            if arguments.markdown:
+                report.write_markdown(arguments.markdown, description, figures)
     return 0
 
 
-def make_plan(url: str, directory: Path, *, quick: bool, rounds: int | None, say: Say) -> Plan:
+def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: int | None, say: Say) -> Plan:
+    postmaster = int((server.datadir / "postmaster.pid").read_text().splitlines()[0])
     return Plan(
-        postgres_url=url,
+        new_database=server.create_database,
+        postgres_url=server.create_database("bench"),
+        server_cpu_s=lambda: machine.cpu_s_of_tree(postmaster),
         directory=directory,
-        rounds=rounds or (1 if quick else 3),
-        warm_up=not quick,
+        rounds=Rounds(count=rounds or (1 if quick else 3), warm_up=not quick, say=say),
         drain_n=2_000 if quick else 20_000,
-        lanes_n=600 if quick else 3_000,
-        sqlite_n=500 if quick else 3_000,
-        limit_s=2 if quick else 8,
+        lanes_n=600 if quick else 6_000,
+        sqlite_n=500 if quick else 5_000,
+        limit_s=2 if quick else 5,
         backlog_n=10_000 if quick else 1_000_000,
-        say=say,
+        claims_n=10 if quick else 100,
+        wakes_n=20 if quick else 250,
+        commands_n=3 if quick else 25,
     )
 
 

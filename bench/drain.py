@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.sharedctypes import Synchronized
@@ -27,6 +28,9 @@ class Drained:
     items: int
     elapsed_s: float
     complete: bool
+    #: Processor time of all workers while they drained, and of the server all the while they lived.
+    worker_cpu_s: float
+    server_cpu_s: float
 
     @property
     def items_per_s(self) -> float:
@@ -34,7 +38,14 @@ class Drained:
 
 
 def drain(
-    subject: Subject, url: str, *, n: int, batch: int, lanes: int | None = None, limit_s: float = 60
+    subject: Subject,
+    url: str,
+    *,
+    n: int,
+    batch: int,
+    lanes: int | None = None,
+    limit_s: float = 60,
+    server_cpu_s: Callable[[], float] = lambda: 0.0,
 ) -> Drained:
     """Set up, fill, drain with `WORKERS` processes and verify."""
     subject.setup(url)
@@ -43,11 +54,19 @@ def drain(
         Order(url=url, worker=worker, batch=batch, total=n, lanes=lanes, limit_s=limit_s)
         for worker in range(WORKERS)
     ]
+    cpu_before_s = server_cpu_s()
     tallies = _run_workers(subject, orders)
+    cpu_s = server_cpu_s() - cpu_before_s
     _verify(subject, url, n, tallies)
     items = sum(len(tally.finished) for tally in tallies)
     elapsed_s = max(tally.ended_s for tally in tallies) - min(tally.started_s for tally in tallies)
-    return Drained(items=items, elapsed_s=elapsed_s, complete=items == n)
+    return Drained(
+        items=items,
+        elapsed_s=elapsed_s,
+        complete=items == n,
+        worker_cpu_s=sum(tally.cpu_s for tally in tallies),
+        server_cpu_s=cpu_s,
+    )
 
 
 def _run_workers(subject: Subject, orders: list[Order]) -> list[Tally]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import apsw
+import psutil
 import psycopg
 
 PACKAGES = ("pgqueuer", "procrastinate", "litequeue", "huey", "psycopg", "asyncpg", "apsw")
@@ -43,3 +45,15 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def cpu_s_of_tree(pid: int) -> float:
+    """Processor time of a process, of its living children and of those it has waited for."""
+    root = psutil.Process(pid)
+    own = root.cpu_times()
+    total = own.user + own.system + own.children_user + own.children_system
+    for child in root.children():
+        with suppress(psutil.NoSuchProcess):
+            times = child.cpu_times()
+            total += times.user + times.system
+    return float(total)

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.rounds import Say
+from bench.rounds import Rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One run of the benchmark."""
 
+    #: Makes an empty database and answers its url.
+    new_database: Callable[[str], str]
+    #: The database that drains use in turn.
     postgres_url: str
+    #: Processor time that the PostgreSQL server has used up to now.
+    server_cpu_s: Callable[[], float]
     directory: Path
-    rounds: int
-    warm_up: bool
+    rounds: Rounds
     #: Items in a plain drain on PostgreSQL, on lanes, and on SQLite.
     drain_n: int
     lanes_n: int
     sqlite_n: int
     #: A drain stops after this time; a slow subject's rate then counts what it finished.
     limit_s: float
-    #: The greatest backlog when the cost of a claim is measured.
+    #: The greatest backlog when the cost of a claim is measured, and how often a claim is timed.
     backlog_n: int
-    say: Say
+    claims_n: int
+    #: How often a waiting claim is woken, and how often a command is started.
+    wakes_n: int
+    commands_n: int

@@ -39,12 +39,22 @@ class Tally:
 
     started_s: float = 0.0
     ended_s: float = 0.0
+    #: Processor time of this process from start to end.
+    cpu_s: float = 0.0
     #: The number of each item whose finish the store has acknowledged, in order.
     finished: list[int] = field(default_factory=list)
 
+    _cpu_before_s: float = 0.0
+
+    def start(self) -> None:
+        self.started_s = self.ended_s = time.monotonic()
+        self._cpu_before_s = time.process_time()
+
     def acknowledge(self, numbers: list[int]) -> None:
-        self.finished += numbers
-        self.ended_s = time.monotonic()
+        if numbers:
+            self.finished += numbers
+            self.ended_s = time.monotonic()
+            self.cpu_s = time.process_time() - self._cpu_before_s
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,7 +70,7 @@ class Shift:
 
     def start(self) -> None:
         self.begin()
-        self.tally.started_s = self.tally.ended_s = time.monotonic()
+        self.tally.start()
 
     def acknowledge(self, numbers: list[int]) -> None:
         self.tally.acknowledge(numbers)

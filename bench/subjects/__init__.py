@@ -11,18 +11,12 @@ from bench.subjects.litequeue_subject import LiteQueue
 from bench.subjects.pgqueuer_subject import PgQueuer
 from bench.subjects.procrastinate_subject import Procrastinate
 
-POSTGRES: tuple[Subject, ...] = (
-    BarePostgres(),
-    Interlock(store="postgres"),
-    PgQueuer(driver="asyncpg"),
-    PgQueuer(driver="asyncpg pool"),
-    Procrastinate(),
-)
-LANES: tuple[Subject, ...] = (Interlock(store="postgres"), Procrastinate(), PgQueuer(driver="asyncpg"))
-SQLITE: tuple[Subject, ...] = (
-    BareSqlite(),
-    Interlock(store="sqlite"),
-    LiteQueue(full_sync=True),
-    LiteQueue(full_sync=False),
-    Huey(),
-)
+INTERLOCK_POSTGRES = Interlock(store="postgres")
+INTERLOCK_SQLITE = Interlock(store="sqlite")
+PGQUEUERS = (PgQueuer(driver="asyncpg"), PgQueuer(driver="asyncpg pool"))
+LITEQUEUES = (LiteQueue(full_sync=True), LiteQueue(full_sync=False))
+HUEY = Huey()
+
+POSTGRES: tuple[Subject, ...] = (INTERLOCK_POSTGRES, BarePostgres(), *PGQUEUERS, Procrastinate())
+LANES: tuple[Subject, ...] = (INTERLOCK_POSTGRES, Procrastinate(), PGQUEUERS[0])
+SQLITE: tuple[Subject, ...] = (INTERLOCK_SQLITE, BareSqlite(), *LITEQUEUES, HUEY)

@@ -1,57 +1,52 @@
-"""The limit on PostgreSQL: the rows that have to be written, in two statements and two commits a batch."""
+"""The limit on PostgreSQL: Interlock's own rows, in two statements and two commits a batch, without a rule."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import psycopg
 
 from bench.statements import statement
-from bench.subject import Shift, Store
+from bench.subject import Shift
+from bench.subjects.interlock_subject import Interlock
 
 #: A cached generic plan does not know the LIMIT, assumes a tenth of the queue and sorts it.
 OPTIONS = "-c plan_cache_mode=force_custom_plan -c jit=off"
 
 
-class BarePostgres:
+class BarePostgres(Interlock):
+    """Set up and filled by Interlock; only claim and finish are its own."""
+
     name = "bare SQL"
-    store: Store = "postgres"
 
-    def setup(self, url: str) -> None:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(statement("postgres", "schema"))
-
-    def fill(
-        self, url: str, n: int, lanes: int | None = None, *, first: int = 0, agent_key: str = ""
-    ) -> None:
-        if lanes is not None:
-            raise NotImplementedError("the bare loop has no lanes")
-        with psycopg.connect(url, autocommit=True) as connection:
-            bounds = {"first": first, "last": first + n - 1, "agent_key": agent_key}
-            connection.execute(statement("postgres", "fill"), bounds)
-            connection.execute("VACUUM ANALYZE items")
+    def __init__(self) -> None:
+        super().__init__(store="postgres")
 
     def drain(self, shift: Shift) -> None:
-        claim, finish = statement("postgres", "claim"), statement("postgres", "finish")
         order = shift.order
+        agent = f"worker-{order.worker}"
         with psycopg.connect(order.url, autocommit=True, options=OPTIONS) as connection:
             connection.prepare_threshold = 0
-            connection.execute(claim, {"agent": f"worker-{order.worker}", "batch": 0})
-            connection.execute(finish, {"ids": [], "runs": []})
+            finish(connection, agent, claim(connection, agent, 0))
             shift.start()
             while not shift.over:
-                claimed = connection.execute(
-                    claim, {"agent": f"worker-{order.worker}", "batch": order.batch}
-                ).fetchall()
+                claimed = claim(connection, agent, order.batch)
                 if not claimed:
                     break
-                ended = connection.execute(
-                    finish, {"ids": [row[0] for row in claimed], "runs": [row[1] for row in claimed]}
-                ).fetchall()
-                shift.acknowledge([row[0] for row in ended])
+                shift.acknowledge([int(title) for title in finish(connection, agent, claimed)])
 
-    def left(self, url: str) -> int:
-        with psycopg.connect(url) as connection:
-            row = connection.execute(
-                "SELECT count(*) FROM items LEFT JOIN runs ON runs.item_id = items.id WHERE runs.run IS NULL"
-            ).fetchone()
-        assert row is not None
-        return int(row[0])
+
+def claim(connection: psycopg.Connection[Any], agent: str, batch: int) -> list[Any]:
+    """Start up to `batch` items; answers rows of item, run, title and start."""
+    return connection.execute(statement("postgres", "claim"), {"agent": agent, "batch": batch}).fetchall()
+
+
+def finish(connection: psycopg.Connection[Any], agent: str, claimed: list[Any]) -> list[str]:
+    """Complete what is still ours; answers the titles."""
+    parameters = {
+        "ids": [row[0] for row in claimed],
+        "runs": [row[1] for row in claimed],
+        "started_us": claimed[0][3] if claimed else 0,
+        "agent": agent,
+    }
+    return [row[0] for row in connection.execute(statement("postgres", "finish"), parameters)]

@@ -6,9 +6,9 @@ A dequeued task is deleted, so a task whose worker dies is gone: it writes less 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
+from bench.databases import clear
 from bench.subject import NotAvailable, Shift, Store
 
 BUSY_TIMEOUT_S = 60
@@ -19,8 +19,7 @@ class Huey:
     store: Store = "sqlite"
 
     def setup(self, url: str) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            Path(url + suffix).unlink(missing_ok=True)
+        clear(self.store, url)
         make_huey(url)
 
     def fill(self, url: str, n: int, lanes: int | None = None) -> None:

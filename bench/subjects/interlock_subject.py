@@ -1,8 +1,18 @@
-"""Interlock itself, through its service: `next` and `done` in batches, as a worker uses them."""
+"""Interlock itself, through its service: `next` and `done` in batches, as a Python worker uses them."""
 
 from __future__ import annotations
 
-from bench.subject import NotAvailable, Shift, Store
+import psycopg
+
+from bench.databases import clear, interlock_at, sqlite_at
+from bench.subject import Shift, Store
+from interlock.contract import Report
+from interlock.core.model import NewItem
+
+FILL_BATCH = 1000
+#: How long a worker waits for the next item: with lanes, others may hold all that there are.
+WAIT_S = 0.5
+LEFT = "SELECT count(*) FROM items WHERE status <> 'completed'"
 
 
 class Interlock:
@@ -11,14 +21,42 @@ class Interlock:
     def __init__(self, *, store: Store) -> None:
         self.store = store
 
-    def setup(self, url: str) -> None:  # noqa: ARG002
-        raise NotAvailable("the adapter is not written yet")
+    def setup(self, url: str) -> None:
+        clear(self.store, url)
+        with interlock_at(self.store, url):
+            pass
 
     def fill(self, url: str, n: int, lanes: int | None = None) -> None:
-        raise NotImplementedError
+        with interlock_at(self.store, url) as service:
+            for first in range(0, n, FILL_BATCH):
+                numbers = range(first, min(first + FILL_BATCH, n))
+                service.add([new_item(number, lanes) for number in numbers])
+        if self.store == "postgres":
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("VACUUM ANALYZE interlock.items")
 
     def drain(self, shift: Shift) -> None:
-        raise NotImplementedError
+        order = shift.order
+        agent = f"worker-{order.worker}"
+        with interlock_at(self.store, order.url) as service:
+            service.agents()  # connects
+            shift.start()
+            while not shift.over:
+                leases = service.next(agent, limit=order.batch, wait_s=WAIT_S)
+                ended = service.done([Report(run=lease.run) for lease in leases])
+                shift.acknowledge(
+                    [int(view.item.title) for view in ended if view.item and view.status == "succeeded"]
+                )
 
     def left(self, url: str) -> int:
-        raise NotImplementedError
+        if self.store == "sqlite":
+            with sqlite_at(url) as connection:
+                return int(connection.execute(LEFT).get)
+        with psycopg.connect(url, options="-c search_path=interlock") as connection:
+            row = connection.execute(LEFT).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def new_item(number: int, lanes: int | None) -> NewItem:
+    return NewItem(title=str(number), lane=None if lanes is None else f"lane:{number % lanes}")

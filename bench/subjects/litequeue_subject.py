@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.databases import clear
 from bench.subject import NotAvailable, Shift, Store
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ class LiteQueue:
         self._full_sync = full_sync
 
     def setup(self, url: str) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            Path(url + suffix).unlink(missing_ok=True)
+        clear(self.store, url)
         self._open(url).conn.close()
 
     def fill(self, url: str, n: int, lanes: int | None = None) -> None:

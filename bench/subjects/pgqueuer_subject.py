@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 
+from bench.databases import clear
 from bench.subject import NotAvailable, Shift, Store
 
 if TYPE_CHECKING:
@@ -36,8 +37,7 @@ class PgQueuer:
             import pgqueuer  # noqa: F401
         except ImportError as missing:
             raise NotAvailable(str(missing)) from missing
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        clear(self.store, url)
         asyncio.run(self._install(url))
 
     def fill(self, url: str, n: int, lanes: int | None = None) -> None:

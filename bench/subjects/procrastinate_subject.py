@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from bench.databases import clear
 from bench.subject import NotAvailable, Shift, Store
 
 if TYPE_CHECKING:
     from procrastinate import App
-    from procrastinate.types import JSONDict
+    from procrastinate.jobs import Job
 
 FILL_BATCH = 1000
 WATCH_S = 0.02
@@ -29,20 +30,16 @@ class Procrastinate:
             app = make_app(url)
         except ImportError as missing:
             raise NotAvailable(str(missing)) from missing
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        clear(self.store, url)
         with app.open():
             app.schema_manager.apply_schema()
 
     def fill(self, url: str, n: int, lanes: int | None = None) -> None:
         app = make_app(url)
         with app.open():
-            if lanes is None:
-                defer(app, range(n), lock=None)
-            else:
-                # One lock a call is what its interface offers; the order is that of the numbers.
-                for number in range(n):
-                    defer(app, [number], lock=f"lane-{number % lanes}")
+            for first in range(0, n, FILL_BATCH):
+                numbers = range(first, min(first + FILL_BATCH, n))
+                app.job_manager.batch_defer_jobs([new_job(app, number, lanes) for number in numbers])
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE procrastinate_jobs")
 
@@ -72,11 +69,9 @@ def make_app(url: str) -> App:
     return app
 
 
-def defer(app: App, numbers: range | list[int], *, lock: str | None) -> None:
-    deferrer = app.configure_task("item", lock=lock)
-    for first in range(0, len(numbers), FILL_BATCH):
-        arguments: list[JSONDict] = [{"number": number} for number in numbers[first : first + FILL_BATCH]]
-        deferrer.batch_defer(*arguments)
+def new_job(app: App, number: int, lanes: int | None) -> Job:
+    lock = None if lanes is None else f"lane-{number % lanes}"
+    return app.configure_task("item", lock=lock).job.evolve(task_kwargs={"number": number})
 
 
 async def work(shift: Shift) -> None:

@@ -1,49 +1,32 @@
--- Claims the first ready items for this agent or for anyone, in order, never waiting; one event for each.
-WITH moment AS MATERIALIZED (
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now_us
+-- Starts the first ready items for anyone, in order, never waiting; leaves the rows that Interlock's claim leaves.
+WITH clock AS MATERIALIZED (
+    SELECT interlock.now_us() AS now_us, pg_current_xact_id()::text::bigint << 16 AS first_seq
+),
+picked AS MATERIALIZED (
+    SELECT id FROM interlock.items
+    WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+    ORDER BY sort_key LIMIT %(batch)s FOR NO KEY UPDATE SKIP LOCKED
 ),
 claimed AS (
-    UPDATE items AS item
-    SET status = 'in_progress',
-        attempt = attempt + 1,
-        current_run = nextval('run_numbers'),
+    UPDATE interlock.items AS i SET
+        status = 'in_progress',
+        attempt = i.attempt + 1,
+        run = nextval('interlock.run_numbers'),
         run_agent = %(agent)s,
-        run_started_us = now_us,
-        due_us = now_us + 60000000
-    FROM moment
-    WHERE item.id = ANY (ARRAY(
-        SELECT locked.id
-        FROM (
-            (SELECT id, sort_key, agent_key FROM items
-             WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
-             ORDER BY sort_key)
-            UNION ALL
-            (SELECT id, sort_key, agent_key FROM items
-             WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
-             ORDER BY sort_key)
-            ORDER BY sort_key
-        ) AS candidate
-        -- Locked one by one inside the lateral query. A plain join would do, but when another worker commits
-        -- between snapshot and lock, PostgreSQL tests the whole join again and reads the queue for each such row.
-        -- There is no ORDER BY outside: a sort above the lock would lock every candidate.
-        CROSS JOIN LATERAL (
-            SELECT ready.id FROM items AS ready
-            WHERE ready.id = candidate.id
-              -- A CASE, so that the planner cannot prove that items_ready would serve here too:
-              -- with stale statistics it then reads that whole index for each row.
-              AND CASE ready.status
-                  WHEN 'pending' THEN ready.due_us IS NULL AND ready.agent_key = candidate.agent_key
-                  ELSE false
-                  END
-            FOR UPDATE SKIP LOCKED
-        ) AS locked
-        LIMIT %(batch)s
-    ))
-    RETURNING item.id, item.current_run, item.ticket, item.title, item.lane, item.run_started_us
+        run_started_us = clock.now_us,
+        run_lease_s = 60,
+        lease_until_us = clock.now_us + 60000000,
+        due_us = clock.now_us + 60000000,
+        delivered = i.message_count,
+        first_claimed_us = clock.now_us
+    FROM clock
+    WHERE i.id = ANY (ARRAY(SELECT id FROM picked))
+    RETURNING i.id, i.run, i.title, i.project, i.run_started_us, i.created_us, clock.first_seq
 ),
-recorded AS (
-    INSERT INTO events (at_us, kind, item_id, run, lane, agent, reason)
-    SELECT run_started_us, 'run.started', id, current_run, lane, %(agent)s, 'claimed'
+logged AS (
+    INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, agent, span_us)
+    SELECT first_seq + 32768 + row_number() OVER (), run_started_us, 'run.started', '', project, id, run, %(agent)s,
+        run_started_us - created_us
     FROM claimed
 )
-SELECT id, current_run, ticket, title, lane FROM claimed;
+SELECT id, run, title, run_started_us FROM claimed;

@@ -1,2 +1,2 @@
--- Appends one event.
-INSERT INTO events (at_us, kind, item_id, run, agent, reason) VALUES (:now_us, :kind, :id, :run, :agent, :reason);
+-- Appends one line of history.
+INSERT INTO events (at_us, kind, reason, project, item, run, agent, span_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?);

@@ -1,5 +1,12 @@
--- Completes one item if its run still is the current one.
-UPDATE items
-SET status = 'completed', current_run = NULL, due_us = NULL
-WHERE id = :id AND current_run = :run
-RETURNING ticket, run_started_us, run_agent;
+-- Completes one item if its run still is the current one; leaves the row that Interlock's finish leaves.
+UPDATE items SET
+    status = 'completed',
+    due_us = NULL,
+    run = NULL,
+    run_agent = NULL,
+    run_started_us = NULL,
+    run_lease_s = NULL,
+    lease_until_us = NULL,
+    ended_us = ?1,
+    reason = 'reported'
+WHERE id = ?2 AND run = ?3;

@@ -1,0 +1,108 @@
+"""What is reported: figures of rows, and the targets they are held against."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measurement of one subject."""
+
+    value: float
+    note: str = ""
+    #: Processor time for each item, of the workers and of the database server, where there is one.
+    worker_us: float | None = None
+    server_us: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """The samples of one subject in one figure."""
+
+    subject: str
+    samples: list[Sample] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def values(self) -> list[float]:
+        return [sample.value for sample in self.samples]
+
+    @property
+    def median(self) -> float | None:
+        return statistics.median(self.values) if self.samples else None
+
+    @property
+    def spread(self) -> float:
+        """How far the samples lie apart, relative to their median."""
+        median = self.median
+        return 0.0 if not median else (max(self.values) - min(self.values)) / median
+
+    @property
+    def worker_us(self) -> float | None:
+        return _median_known([sample.worker_us for sample in self.samples])
+
+    @property
+    def server_us(self) -> float | None:
+        return _median_known([sample.server_us for sample in self.samples])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a figure was meant to show, and whether it does; a measure that is missing meets nothing."""
+
+    text: str
+    measured: float | None
+    met: bool
+    unit: str = "×"
+
+    @classmethod
+    def at_least(cls, text: str, measured: float | None, bound: float) -> Self:
+        return cls(
+            text=f"{text}: at least {bound:g} ×",
+            measured=measured,
+            met=measured is not None and measured >= bound,
+        )
+
+    @classmethod
+    def at_most(cls, text: str, measured: float | None, bound: float, unit: str = "×") -> Self:
+        return cls(
+            text=f"{text}: at most {bound:g} {unit}",
+            measured=measured,
+            met=measured is not None and measured <= bound,
+            unit=unit,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Figure:
+    """One table of the report. `base` is the row that ratios are relative to."""
+
+    name: str
+    title: str
+    unit: str
+    rows: list[Row]
+    base: str | None = None
+    targets: list[Target] = field(default_factory=list)
+
+    def median(self, subject: str) -> float | None:
+        return next((row.median for row in self.rows if row.subject == subject), None)
+
+    def best(self, *subjects: str) -> float | None:
+        """The greatest median among some subjects."""
+        known = [median for subject in subjects if (median := self.median(subject)) is not None]
+        return max(known, default=None)
+
+    def ratio(self, row: Row) -> float | None:
+        return divided(row.median, self.median(self.base)) if self.base else None
+
+
+def divided(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _median_known(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
