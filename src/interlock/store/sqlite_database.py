@@ -136,8 +136,9 @@ class SqliteDatabase:
 
     def applied(self) -> list[Applied]:
         with self._guard():
-            ours = self.db.pragma("application_id") == _APPLICATION_ID
+            # In this order: another process may commit its migration between the two reads.
             empty = self.db.execute("SELECT count(*) FROM sqlite_schema").get == 0
+            ours = self.db.pragma("application_id") == _APPLICATION_ID
             if not ours and not empty:
                 raise SchemaMismatch(
                     f"{self.path} is a database, but not one of Interlock's.", "Name another file."
