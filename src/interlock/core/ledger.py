@@ -84,6 +84,8 @@ class Decision:
     runs: list[RunRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     forgotten_keys: list[tuple[str, str]] = field(default_factory=list)
+    #: Keys that a refused arrival took and a later one of the same batch brought again, with that item.
+    passed_keys: list[tuple[str, str, ItemId]] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
     #: Every item that was loaded or made, as it stands after the transaction.
     after: Mapping[ItemId, Item] = field(default_factory=dict)
@@ -179,11 +181,17 @@ class Ledger:
     def remember_key(self, project: str, key: str, item: ItemId) -> ItemId | None:
         """Note a dedupe key of this batch; gives the item that used it earlier in the batch, if any."""
         first = self._keys.setdefault((project, key), item)
-        return first if first != item else None
+        if first != item:
+            return first
+        if (project, key) in self.out.forgotten_keys:  # refused with an earlier item of the batch
+            self.out.forgotten_keys.remove((project, key))
+            self.out.passed_keys.append((project, key, item))
+        return None
 
     def forget_key(self, project: str, key: str) -> None:
         """A refused arrival leaves no row, so its key may come again."""
         self._keys.pop((project, key), None)
+        self.out.passed_keys = [k for k in self.out.passed_keys if k[:2] != (project, key)]
         self.out.forgotten_keys.append((project, key))
 
     # -- writing ---------------------------------------------------------------------------------

@@ -218,6 +218,7 @@ class PostgresStore(PostgresReads):
             write("insert_runs", decision.runs)
             write("insert_events", events)
             write("drop_keys", decision.forgotten_keys)
+            write("pass_keys", decision.passed_keys)
 
     # -- claiming ---------------------------------------------------------------------------------
 

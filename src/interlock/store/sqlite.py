@@ -127,6 +127,7 @@ class SqliteStore(SqliteReads):
         write("insert_run", decision.runs)
         write("insert_event", [event_row(e) for e in decision.events])
         write("drop_key", decision.forgotten_keys)
+        write("pass_key", decision.passed_keys)
 
     # -- claiming ---------------------------------------------------------------------------------
 
