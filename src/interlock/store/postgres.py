@@ -58,10 +58,7 @@ class PostgresStore(PostgresReads):
 
         def attempt() -> Decision:
             if unsure:
-                fate = only(self._all("fate", {"xid": unsure[-1].xid})[0])
-                if fate == "in progress":
-                    raise psycopg.OperationalError("the fate of a commit is not known yet")
-                if fate == "committed":
+                if self._was_committed(unsure[-1]):
                     return unsure[-1].decision
                 unsure.clear()
             try:
@@ -74,6 +71,26 @@ class PostgresStore(PostgresReads):
         if decision.wakes:
             self._notify()
         return decision
+
+    def _was_committed(self, lost: _Unsure) -> bool:
+        """Whether a commit whose answer was lost took place.
+
+        The server's word on the transaction's number is not enough: numbers are not durable before a
+        commit is, so after a crash the same number may belong to somebody else's transaction. The first
+        line that ours wrote, with its time, tells them apart.
+        """
+        try:
+            fate = only(self._all("fate", {"xid": lost.xid})[0])
+        except psycopg.errors.InvalidParameterValue:
+            return False  # "in the future": the server crashed and has not given the number out again
+        if fate == "in progress":
+            raise psycopg.OperationalError("the fate of a commit is not known yet")
+        if fate != "committed" or not lost.decision.events:
+            return bool(fate == "committed")
+        # A later statement than the one above, so that it sees what had just been committed.
+        seq = self._event_base() + (lost.xid << EVENT_BITS)
+        line = {"seq": seq, "at_us": lost.decision.events[0].at_us}
+        return bool(only(self._all("wrote_line", line)[0]))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
         with self._connection() as conn:
