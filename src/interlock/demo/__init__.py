@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(options)
         except KeyboardInterrupt:
-            sys.stderr.write("Stopped. The agents' processes have been ended.\n")
+            sys.stderr.write("Stopped. No agent of the demo is left running.\n")
             return _INTERRUPTED
 
 

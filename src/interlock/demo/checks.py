@@ -60,6 +60,7 @@ def check(evidence: Evidence) -> Iterator[CheckView]:
         "the store's own invariants",
         [f"{c.name}: {c.detail}" for c in evidence.doctor if not c.ok],
         f"doctor looked at {len(evidence.doctor)}, all hold",
+        " ".join(c.mend for c in evidence.doctor if not c.ok),
     )
 
 
@@ -152,5 +153,10 @@ def capacity(evidence: Evidence) -> CheckView:
     return _view("capacity is kept", broken, f"{LIMITED}: {most} at once, {LIMITED_MAX} allowed")
 
 
-def _view(name: str, broken: list[str], well: str) -> CheckView:
-    return CheckView(name=name, ok=not broken, detail="; ".join(broken[:3]) if broken else well)
+def _view(name: str, broken: list[str], well: str, mend: str = "") -> CheckView:
+    return CheckView(
+        name=name,
+        ok=not broken,
+        detail="; ".join(broken[:3]) if broken else well,
+        mend=mend if broken else "",
+    )

@@ -47,7 +47,14 @@ class AgentProcess:
         self.state = "killed"
 
     def stop(self) -> None:
+        """SIGSTOP; returns when the last thread stands still.
+
+        Until then a thread may still finish the system call it is in, and that may be the one that locks
+        the database.
+        """
         self.process.send_signal(signal.SIGSTOP)
+        _, status = os.waitpid(self.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"{self.name} ended when it was stopped"
         self.state = "stopped"
 
     def resume(self) -> None:

@@ -219,8 +219,9 @@ class Stage:
         item, run = agent.item, agent.run
         assert item is not None and run is not None
         agent.kill()
+        blow = self._blow(self.service, agent, item, run, f"{agent.name} was killed while it worked on this.")
         self._act(agent, "kill -9", "is dead, and nobody tells Interlock.")
-        return self._blow(self.service, agent, item, run, f"{agent.name} was killed while it worked on this.")
+        return blow
 
     def stop(self, agent: AgentProcess) -> Blow:
         """SIGSTOP in mid-run.

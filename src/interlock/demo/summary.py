@@ -229,6 +229,7 @@ def write(console: Console, found: Outcome) -> None:
     for check in found.checks:
         mark = ("✓ ", "bold green") if check.ok else ("✗ ", "bold red")
         lines.append(Text.assemble(mark, (f"{check.name:<33}", "bold"), check.detail))
+        lines += [Text(f"  {check.mend}", style="cyan")] if check.mend else []
     lines += [Text(), _verdict(found), *_next_steps(found)]
     for line in lines:
         console.print(line, soft_wrap=True)
