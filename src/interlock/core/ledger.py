@@ -176,7 +176,10 @@ class Ledger:
             return 1
         if position == UNPOSITIONED:
             return count + shifts.total()
-        return sum(p <= position for p in positions) + sum(n for p, n in shifts.items() if p <= position)
+        # Whoever waits for a run that was asked to stop goes first, whatever its position.
+        first = sum(i.state.front and i.spec.position > position for i in self.line(lane))
+        ahead = sum(p <= position for p in positions) + sum(n for p, n in shifts.items() if p <= position)
+        return first + ahead
 
     def remember_key(self, project: str, key: str, item: ItemId) -> ItemId | None:
         """Note a dedupe key of this batch; gives the item that used it earlier in the batch, if any."""
