@@ -1,4 +1,4 @@
-"""Lanes: at most one run owns an issue at a time, the others wait, and the next is promoted by whoever ends."""
+"""Lanes: at most one run owns an issue at a time, and whoever ends promotes the next."""
 
 from __future__ import annotations
 
@@ -206,33 +206,29 @@ class TestPromotion:
         item = lease.item.id
         if ending.startswith("cancelled and"):
             scene.cancel(item)
-        match ending:
-            case "done" | "cancelled and done":
-                scene.done(lease)
-            case "fail for good":
-                scene.fail(lease, retry=False)
-            case "fail on the last attempt" | "parked" | "cancelled and failed":
-                scene.fail(lease)
-            case "cancelled and released" | "superseded":
+        if ending == "parked after releases":
+            for _ in range(2):
                 scene.release(lease)
-            case "cancelled and revoked":
-                scene.pass_s(GRACE_S)
-            case "cancelled before the start":
-                scene.release(lease)
-                scene.cancel(item)
-            case "cancelled by force":
-                scene.cancel(item, force=True)
-            case "lost on the last attempt":
-                scene.pass_s(LEASE_S)
-            case "timed out on the last attempt":
-                scene.pass_s(30)
-            case "parked after releases":
-                for _ in range(2):
-                    scene.release(lease)
-                    lease = scene.claim("coder")
-                scene.release(lease)
-            case _:
-                raise AssertionError(ending)
+                lease = scene.claim("coder")
+        if ending == "cancelled before the start":
+            scene.release(lease)
+        ends = {
+            "done": lambda: scene.done(lease),
+            "fail for good": lambda: scene.fail(lease, retry=False),
+            "fail on the last attempt": lambda: scene.fail(lease),
+            "cancelled and done": lambda: scene.done(lease),
+            "cancelled and released": lambda: scene.release(lease),
+            "cancelled and failed": lambda: scene.fail(lease),
+            "cancelled and revoked": lambda: scene.pass_s(GRACE_S),
+            "cancelled before the start": lambda: scene.cancel(item),
+            "cancelled by force": lambda: scene.cancel(item, force=True),
+            "lost on the last attempt": lambda: scene.pass_s(LEASE_S),
+            "timed out on the last attempt": lambda: scene.pass_s(30),
+            "parked": lambda: scene.fail(lease),
+            "parked after releases": lambda: scene.release(lease),
+            "superseded": lambda: scene.release(lease),
+        }
+        ends[ending]()
 
     @pytest.mark.parametrize("ending", ENDINGS)
     def test_the_first_of_the_line_is_promoted(self, scene: Scene, ending: str) -> None:

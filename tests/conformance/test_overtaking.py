@@ -1,0 +1,158 @@
+"""Overtaking: an owner that cannot start does not block its lane for those that can."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, Scene
+
+
+def block(scene: Scene, how: str) -> int:
+    """An owner of the lane that has not started and cannot: its agent or project keeps it."""
+    project = "frozen" if how == "project paused" else "default"
+    if how == "agent full":
+        scene.service.set_agent("busy", max_concurrency=1)
+        scene.put_running("keeps busy busy", agent="busy")
+    elif how == "agent paused":
+        scene.service.pause_agent("busy", paused=True, why="holiday")
+    owner = scene.put("owner", lane=LANE, agent="busy", project=project)
+    if how == "project paused":
+        scene.service.pause_project("frozen", paused=True, why="release day")
+    return owner
+
+
+REASONS = ("agent full", "agent paused", "agent unknown", "project paused")
+
+
+@pytest.mark.parametrize("how", REASONS)
+def test_another_agent_with_a_deferred_item_takes_the_lane_and_starts_in_one_step(
+    scene: Scene, how: str
+) -> None:
+    owner = block(scene, how)
+    item = scene.put("item", lane=LANE, agent="free")
+    lease = scene.claim("free")
+    assert lease.item.id == item
+    assert scene.statuses(owner, item) == ["deferred", "in_progress"]
+    event = scene.last("lane.overtaken")
+    assert (event.item, event.lane, event.reason) == (owner, LANE, "agent_cannot_start")
+    assert (event.data["by_item"], event.data["by_agent"]) == (item, "free")
+    assert scene.service.stats().overtaken == 1
+
+
+@pytest.mark.parametrize("how", REASONS)
+def test_the_overtaken_owner_keeps_its_ticket_and_is_next(scene: Scene, how: str) -> None:
+    owner = block(scene, how)
+    scene.put("item", lane=LANE, agent="free")
+    later = scene.put("later", lane=LANE, agent="free")
+    lease = scene.claim("free")
+    assert scene.line() == [owner, later]
+    assert scene.done(lease).promoted == (owner,)
+
+
+def test_an_item_for_anyone_may_overtake_too(scene: Scene) -> None:
+    block(scene, "agent unknown")
+    item = scene.put("for anyone", lane=LANE)
+    assert scene.claim("free").item.id == item
+
+
+def test_an_owner_whose_agent_can_start_is_not_overtaken(scene: Scene) -> None:
+    scene.idle("ready")  # asked once, so it is known
+    owner = scene.put("owner", lane=LANE, agent="ready")
+    scene.put("item", lane=LANE, agent="free")
+    assert scene.idle("free")
+    assert scene.claim("ready").item.id == owner
+
+
+def test_an_owner_for_anyone_is_not_overtaken(scene: Scene) -> None:
+    owner = scene.put("owner", lane=LANE, labels=("gpu",))
+    scene.put("item", lane=LANE, agent="free")
+    assert scene.idle("free")
+    assert scene.owner() == owner
+
+
+def test_an_owner_that_runs_is_not_overtaken(scene: Scene) -> None:
+    scene.service.set_agent("busy", max_concurrency=1)
+    scene.put_running("owner", lane=LANE, agent="busy")
+    scene.put("item", lane=LANE, agent="free")
+    assert scene.idle("free")
+
+
+@pytest.mark.parametrize(("of_owner", "of_item"), [(1, 2), (1, None), (None, 2)])
+def test_a_lane_that_positions_order_is_never_overtaken(
+    scene: Scene, of_owner: int | None, of_item: int | None
+) -> None:
+    owner = scene.put("owner", lane=LANE, agent="unknown", position=of_owner)
+    scene.put("item", lane=LANE, agent="free", position=of_item)
+    assert scene.idle("free")
+    assert scene.owner() == owner
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["in its back-off", "after its back-off"])
+def test_a_kept_retry_is_never_overtaken(scene: Scene, waits: bool) -> None:
+    lease = scene.put_running("owner", lane=LANE, agent="busy", retry_lane="keep")
+    scene.fail(lease)
+    scene.put("item", lane=LANE, agent="free")
+    scene.service.pause_agent("busy", paused=True, why="holiday")
+    if not waits:
+        scene.pass_s(FIRST_BACK_OFF_S)
+    assert scene.idle("free")
+    assert scene.owner() == lease.item.id
+
+
+def test_a_kept_lane_that_was_never_tried_may_be_overtaken(scene: Scene) -> None:
+    scene.put("owner", lane=LANE, agent="unknown", retry_lane="keep")
+    item = scene.put("item", lane=LANE, agent="free")
+    assert scene.claim("free").item.id == item
+
+
+def test_who_overtakes_must_be_able_to_start_itself(scene: Scene) -> None:
+    owner = block(scene, "agent unknown")
+    scene.put("of another type", lane=LANE, agent="free", type="review")
+    scene.put("of a paused project", lane=LANE, agent="free", project="frozen")
+    scene.put("with a label", lane=LANE, agent="free", labels=("gpu",))
+    scene.service.pause_project("frozen", paused=True, why="release day")
+    assert scene.idle("free", types=["task"])
+    assert scene.owner() == owner
+
+
+def test_a_full_agent_overtakes_nobody(scene: Scene) -> None:
+    block(scene, "agent unknown")
+    scene.put("item", lane=LANE, agent="free")
+    scene.service.set_agent("free", max_concurrency=1)
+    scene.put_running("keeps it busy", agent="free", priority=100)
+    assert scene.idle("free")
+
+
+def test_a_paused_agent_overtakes_nobody(scene: Scene) -> None:
+    block(scene, "agent unknown")
+    scene.put("item", lane=LANE, agent="free")
+    scene.service.pause_agent("free", paused=True, why="holiday")
+    assert scene.idle("free")
+
+
+def test_one_claim_may_overtake_on_many_lanes_but_takes_one_item_of_each(scene: Scene) -> None:
+    lanes = [f"issue:acme/app#{n}" for n in range(4)]
+    for lane in lanes:
+        scene.put("owner", lane=lane, agent="unknown")
+        scene.put("one", lane=lane, agent="free")
+        scene.put("two", lane=lane, agent="free")
+    leases = scene.service.next("free", limit=10)
+    assert sorted(x.item.lane or "" for x in leases) == lanes
+    assert {x.item.title for x in leases} == {"one"}
+
+
+def test_what_can_be_claimed_plainly_goes_before_what_must_be_overtaken(scene: Scene) -> None:
+    block(scene, "agent unknown")
+    scene.put("behind", lane=LANE, agent="free", priority=100)
+    plain = scene.put("plain", agent="free")
+    assert scene.claim("free").item.id == plain
+
+
+def test_the_overtaken_owner_starts_when_its_agent_comes_back(scene: Scene) -> None:
+    owner = block(scene, "agent paused")
+    scene.put("item", lane=LANE, agent="free")
+    lease = scene.claim("free")
+    scene.service.pause_agent("busy", paused=False, why="")
+    assert scene.idle("busy")
+    scene.done(lease)
+    assert scene.claim("busy").item.id == owner
