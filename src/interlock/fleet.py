@@ -13,6 +13,8 @@ from interlock.core.model import Event, EventKind, Mode, ModeRule
 from interlock.presenting import agent_view, lane_view
 from interlock.store.port import Store
 
+REASON_MAX_BYTES = 1_000
+
 
 class Fleet:
     """The use cases of whoever runs a fleet of agents."""
@@ -31,6 +33,7 @@ class Fleet:
         unlimited: bool = False,
         types: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
+        by: str = "",
     ) -> AgentView:
         """Say what an agent can do and how much at once; what is not named stays."""
         key = names.agent_key(name)
@@ -47,27 +50,34 @@ class Fleet:
         if labels is not None:
             agent = replace(agent, labels=tuple(names.check_name("label", n) for n in labels))
         data = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
-        return self._set_agent(agent, EventKind.AGENT_SET, "", data)
+        return self._set_agent(agent, EventKind.AGENT_SET, "", {"by": signed(by), **data})
 
-    def pause_agent(self, name: str, *, paused: bool, why: str) -> AgentView:
+    def pause_agent(self, name: str, *, paused: bool, why: str, by: str = "") -> AgentView:
         """Stop or resume giving an agent work. Its runs go on."""
         key = names.agent_key(name)
         agent = self.store.agent(key) or Agent(key=key, name=name.strip())
-        agent = replace(agent, paused_why=given_reason(why) if paused else None)
+        reason = given_reason(why) if paused else checked_reason(why)
+        agent = replace(agent, paused_why=reason if paused else None)
         kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
-        return self._set_agent(agent, kind, why, {})
+        return self._set_agent(agent, kind, reason, {"by": signed(by)})
 
     def _set_agent(self, agent: Agent, kind: EventKind, why: str, data: Mapping[str, object]) -> AgentView:
         event = Event(kind=kind, at_us=self.store.now_us(), reason=why, agent=agent.key, data=dict(data))
         self.store.set_agent(agent, event)
         return next(agent_view(a) for a in self.store.agents() if a.key == agent.key)
 
-    def pause_project(self, project: str, *, paused: bool, why: str) -> None:
+    def pause_project(self, project: str, *, paused: bool, why: str, by: str = "") -> None:
         """Stop or resume claims of a project's items. Runs go on."""
         names.check_name("project", project)
-        reason = given_reason(why) if paused else why
+        reason = given_reason(why) if paused else checked_reason(why)
         kind = EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED
-        event = Event(kind=kind, at_us=self.store.now_us(), reason=reason, project=project)
+        event = Event(
+            kind=kind,
+            at_us=self.store.now_us(),
+            reason=reason,
+            project=project,
+            data={"by": signed(by)},
+        )
         self.store.pause_project(project, reason if paused else None, event)
 
     def paused_projects(self) -> Mapping[str, str]:
@@ -80,7 +90,7 @@ class Fleet:
         rules = self.store.modes()
         return [lane_view(row, rules) for row in self.store.lanes(prefix, limit)]
 
-    def set_mode(self, *, scope: str, value: str, mode: str) -> None:
+    def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
         """Choose how strictly the lanes of a project or prefix are kept."""
         if scope not in ("project", "lane"):
             raise InvalidInput(f"A mode is set for a project or a lane prefix, not {scope!r}.", "")
@@ -91,7 +101,7 @@ class Fleet:
             kind=EventKind.MODE_SET,
             at_us=self.store.now_us(),
             reason=mode,
-            data={"scope": scope, "value": value},
+            data={"by": signed(by), "scope": scope, "value": value},
         )
         self.store.set_mode(ModeRule(scope=scope, value=value, mode=Mode(mode)), event)
 
@@ -100,4 +110,14 @@ def given_reason(why: str) -> str:
     """An operator's reason, which stands in the history."""
     if not why.strip():
         raise InvalidInput("A reason is needed.", 'Pass --reason "…"; it stands in the history.')
-    return names.check_text("reason", why, 1_000)
+    return checked_reason(why)
+
+
+def checked_reason(why: str) -> str:
+    """A reason that may be left out."""
+    return names.check_text("reason", why, REASON_MAX_BYTES)
+
+
+def signed(by: str) -> str | None:
+    """Who does it, if anybody says."""
+    return names.check_text("name of who does it", by.strip(), names.NAME_MAX_CHARS) or None

@@ -43,7 +43,7 @@ from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, Refusal
 from interlock.core.handles import make_handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Item, ItemId, NewItem, RunId
-from interlock.fleet import Fleet, given_reason
+from interlock.fleet import Fleet, checked_reason, given_reason, signed
 from interlock.itemview import ItemView, moment
 from interlock.looking import MESSAGES_AT_ONCE, Looking
 from interlock.presenting import (
@@ -280,17 +280,17 @@ class LocalService(Fleet, Looking):
 
     # -- operators and messages -------------------------------------------------------------------
 
-    def take_back(self, item: int, *, why: str) -> ChangeView:
+    def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView:
         """An operator takes an item from its run and offers it again."""
-        return self._operate(TakeBack(item=ItemId(item), why=given_reason(why)))
+        return self._operate(TakeBack(item=ItemId(item), why=given_reason(why), by=signed(by)))
 
-    def cancel(self, item: int, *, why: str, force: bool = False) -> ChangeView:
+    def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView:
         """An operator ends an item; a running one gets its grace unless `force`."""
-        return self._operate(Cancel(item=ItemId(item), why=given_reason(why), force=force))
+        return self._operate(Cancel(item=ItemId(item), why=given_reason(why), by=signed(by), force=force))
 
-    def retry(self, item: int, *, why: str = "") -> ChangeView:
+    def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView:
         """An operator brings a failed or cancelled item back, or ends a back-off."""
-        return self._operate(Retry(item=ItemId(item), why=why))
+        return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by)))
 
     def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView:
         """Tell an item something; if it was absorbed, its absorber is told."""

@@ -142,6 +142,33 @@ def test_fail_release_and_retry(any_il: Command):
     assert [run["error"] for run in any_il.ok("show", item)["runs"]] == [None, "boom", "boom"]
 
 
+def test_the_history_says_who_did_it(any_il: Command):
+    item = any_il.ok("add", "a")["item"]["id"]
+    any_il.claim()
+    any_il.ok("release", "--item", item, "--reason", "stuck")
+    any_il.ok("cancel", item, "--reason", "wrong")
+    any_il.ok("retry", item)
+    any_il.env["INTERLOCK_ACTOR"] = "bob the builder"
+    any_il.ok("agents", "set", "coder", "--max", 2)
+    any_il.ok("agents", "pause", "coder", "--reason", "holiday")
+    any_il.ok("resume", "agent", "coder")
+    any_il.ok("pause", "project", "default", "--reason", "release")
+    any_il.ok("resume", "project", "default")
+    any_il.ok("lanes", "mode", "observe", "--prefix", "branch:")
+    events = any_il.ok("events", "--limit", 100)["events"]
+    assert [(e["kind"], e["data"]["by"]) for e in events if "by" in e["data"]] == [
+        ("run.released", "alice"),
+        ("item.cancelled", "alice"),
+        ("item.retried", "alice"),
+        ("agent.set", "bob the builder"),
+        ("agent.paused", "bob the builder"),
+        ("agent.resumed", "bob the builder"),
+        ("project.paused", "bob the builder"),
+        ("project.resumed", "bob the builder"),
+        ("mode.set", "bob the builder"),
+    ]
+
+
 def test_an_operator_cancels_takes_back_and_forces(any_il: Command):
     items = [any_il.ok("add", title)["item"]["id"] for title in ("a", "b", "c")]
     lease = any_il.claim()

@@ -247,6 +247,51 @@ class TestRetry:
         assert world.status(item) == status
 
 
+class TestWhoDidIt:
+    """Every operator's action stands in the history with a name, if one was given."""
+
+    def signed(self, world: World) -> list[tuple[str, str]]:
+        return [(e.kind.value, e.data["by"]) for e in world.events if e.data.get("by") is not None]
+
+    def test_a_cancelled_item_says_who_cancelled_it(self) -> None:
+        world = World()
+        world.cancel(world.put("work"), by="alice")
+        assert self.signed(world) == [("item.cancelled", "alice")]
+
+    def test_a_request_and_the_one_who_repeats_it_are_told_apart(self) -> None:
+        world = World()
+        item = world.put_running("work")
+        world.cancel(item, by="alice")
+        world.cancel(item, by="bob", force=True)
+        assert self.signed(world) == [
+            ("cancel.requested", "alice"),
+            ("cancel.requested", "bob"),
+            ("run.cancelled", "bob"),
+        ]
+
+    def test_taking_back_and_retrying_are_signed(self) -> None:
+        world = World()
+        item = world.put_running("work")
+        world.take_back(item, by="alice")
+        world.start(item)
+        world.fail(item)
+        world.retry(item, by="bob")
+        world.start(item)
+        world.fail(item, retry=False)
+        world.retry(item, by="carol")
+        assert self.signed(world) == [
+            ("run.released", "alice"),
+            ("item.retried", "bob"),
+            ("item.retried", "carol"),
+        ]
+
+    def test_a_newer_arrival_signs_nothing(self) -> None:
+        world = World()
+        world.put_running("work", agent="coder", policy=Policy.SUPERSEDE)
+        world.put("newer", agent="coder", policy=Policy.SUPERSEDE)
+        assert self.signed(world) == []
+
+
 class TestRepair:
     def test_a_line_that_nobody_leads_gets_its_first_as_the_owner(self) -> None:
         """No rule leaves such a line; a database restored by hand might."""

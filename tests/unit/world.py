@@ -136,14 +136,14 @@ class World:
     def expire(self, item: ItemId) -> Moved:
         return self._moved(Expire(item=item))
 
-    def cancel(self, item: ItemId, why: str = "not needed", *, force: bool = False) -> Moved:
-        return self._moved(Cancel(item=item, why=why, force=force))
+    def cancel(self, item: ItemId, why: str = "not needed", **fields: Any) -> Moved:
+        return self._moved(Cancel(item=item, why=why, **fields))
 
-    def take_back(self, item: ItemId, why: str = "stuck") -> Moved:
-        return self._moved(TakeBack(item=item, why=why))
+    def take_back(self, item: ItemId, why: str = "stuck", *, by: str | None = None) -> Moved:
+        return self._moved(TakeBack(item=item, why=why, by=by))
 
-    def retry(self, item: ItemId, why: str = "") -> Moved:
-        return self._moved(Retry(item=item, why=why))
+    def retry(self, item: ItemId, why: str = "", *, by: str | None = None) -> Moved:
+        return self._moved(Retry(item=item, why=why, by=by))
 
     def tell(self, item: ItemId, text: str, *, from_bot: bool = False) -> Moved:
         return self._moved(self.telling(item, text, from_bot=from_bot))

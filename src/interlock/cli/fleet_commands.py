@@ -57,9 +57,15 @@ def set_agent(
     """Say what an agent can do and how many runs it may have at once."""
     unlimited = max_ is not None and max_.strip().lower() == "none"
     limit = None if max_ is None or unlimited else whole("max", max_)
-    with session_of(ctx).service() as service:
+    session = session_of(ctx)
+    with session.service() as service:
         answer = service.set_agent(
-            name, max_concurrency=limit, unlimited=unlimited, types=type_, labels=label
+            name,
+            max_concurrency=limit,
+            unlimited=unlimited,
+            types=type_,
+            labels=label,
+            by=session.settings.actor,
         )
     return _print_agent(ctx, answer)
 
@@ -71,8 +77,7 @@ def pause_agent(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")],
 ) -> int:
     """Let an agent start nothing new; what runs goes on."""
-    with session_of(ctx).service() as service:
-        return _print_agent(ctx, service.pause_agent(name, paused=True, why=reason))
+    return _pause(ctx, name, reason, paused=True)
 
 
 @agents.command("resume", cls=Command)
@@ -82,8 +87,14 @@ def resume_agent(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")] = "",
 ) -> int:
     """Let a paused agent start again."""
-    with session_of(ctx).service() as service:
-        return _print_agent(ctx, service.pause_agent(name, paused=False, why=reason))
+    return _pause(ctx, name, reason, paused=False)
+
+
+def _pause(ctx: typer.Context, name: str, reason: str, *, paused: bool) -> int:
+    session = session_of(ctx)
+    with session.service() as service:
+        answer = service.pause_agent(name, paused=paused, why=reason, by=session.settings.actor)
+    return _print_agent(ctx, answer)
 
 
 @lanes.callback()
@@ -126,7 +137,7 @@ def set_mode(
     assert value is not None
     session = session_of(ctx)
     with session.service() as service:
-        service.set_mode(scope=scope, value=value, mode=chosen)
+        service.set_mode(scope=scope, value=value, mode=chosen, by=session.settings.actor)
     if session.out.json:
         session.out.print_json({"scope": scope, "value": value, "mode": chosen})
     else:

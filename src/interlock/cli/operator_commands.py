@@ -28,9 +28,10 @@ def cancel(
 ) -> int:
     """Cancel items; one that runs is asked to stop, with a grace."""
     session = session_of(ctx)
+    by = session.settings.actor
     with session.service() as service:
         return _each(
-            session, items, lambda item: service.cancel(item, why=reason, force=force), "is cancelled"
+            session, items, lambda item: service.cancel(item, why=reason, by=by, force=force), "is cancelled"
         )
 
 
@@ -41,8 +42,9 @@ def retry(
 ) -> int:
     """Give ended items one more attempt, or cut a back-off short."""
     session = session_of(ctx)
+    by = session.settings.actor
     with session.service() as service:
-        return _each(session, items, lambda item: service.retry(item, why=reason), "is tried again")
+        return _each(session, items, lambda item: service.retry(item, why=reason, by=by), "is tried again")
 
 
 def pause(
@@ -68,11 +70,12 @@ def resume(
 def _pause(ctx: typer.Context, what: str, name: str, reason: str, *, paused: bool) -> int:
     scope = choice("scope", what, _SCOPES)
     session = session_of(ctx)
+    by = session.settings.actor
     with session.service() as service:
         if scope == "agent":
-            answer: object = service.pause_agent(name, paused=paused, why=reason)
+            answer: object = service.pause_agent(name, paused=paused, why=reason, by=by)
         else:
-            service.pause_project(name, paused=paused, why=reason)
+            service.pause_project(name, paused=paused, why=reason, by=by)
             answer = {"project": name, "paused": paused, "reason": reason}
     if session.out.json:
         session.out.print_json(answer)

@@ -137,7 +137,7 @@ def release(
         raise InvalidInput("There is no reason.", "Say why with --reason TEXT; it is kept in the history.")
     number = whole("item", item)
     with session.service() as service:
-        change = service.take_back(number, why=reason)
+        change = service.take_back(number, why=reason, by=session.settings.actor)
     if session.out.json:
         session.out.print_json({"changes": [change]})
     else:

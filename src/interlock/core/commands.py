@@ -54,6 +54,8 @@ class Cancel:
 
     item: ItemId
     why: str
+    #: Who the operator is, for the history.
+    by: str | None = None
     force: bool = False
 
 
@@ -63,6 +65,7 @@ class TakeBack:
 
     item: ItemId
     why: str
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,7 @@ class Retry:
 
     item: ItemId
     why: str = ""
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,8 +100,12 @@ def end_run(
     report: Finish | None = None,
     *,
     why: str | None = None,
+    by: str | None = None,
 ) -> tuple[ItemId, ...]:
-    """End the item's run, settle the item, and hand its lane on in the same transaction."""
+    """End the item's run, settle the item, and hand its lane on in the same transaction.
+
+    Where an operator ends it, the history learns `why` and by whom.
+    """
     state = item.state
     assert state.run is not None and state.run_agent is not None and state.run_started_us is not None
     check_run_move(state.run, RunStatus.RUNNING, status)
@@ -133,6 +137,7 @@ def end_run(
         item_status=None if succeeded else item.status,
         attempt=None if succeeded else state.attempt,
         why=why,
+        by=by,
     )
     _log_settling(ledger, item)
     if item.terminal:

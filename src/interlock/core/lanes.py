@@ -102,7 +102,9 @@ def wake(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     return reenter(ledger, item, Reason.WOKEN) if item.parked else ()
 
 
-def ask_to_stop(ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None) -> None:
+def ask_to_stop(
+    ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None = None, by: str | None = None
+) -> None:
     """Request cancellation of a running item; it has the grace to end, then its lease is revoked.
 
     A second request does not shorten or extend the grace of the first.
@@ -122,6 +124,7 @@ def ask_to_stop(ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: I
             item,
             why,
             run=item.state.run,
+            by=by,
             by_item=newer.id if newer else None,
             revoke_us=revoke_us,
         )

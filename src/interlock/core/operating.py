@@ -16,11 +16,11 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status}.")
     if item.status is ItemStatus.IN_PROGRESS:
-        _ask(ledger, item, command.why)
+        _ask(ledger, item, command)
         if not command.force:
             return Moved(item=item.id, changed=True)
         item = ledger.items[item.id]
-        promoted = end_run(ledger, item, RunStatus.CANCELLED, Reason.OPERATOR)
+        promoted = end_run(ledger, item, RunStatus.CANCELLED, Reason.OPERATOR, why=command.why, by=command.by)
         return Moved(item=item.id, changed=True, promoted=promoted)
     was_owner = item.active
     item = ledger.change(
@@ -32,19 +32,26 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
         reason=Reason.OPERATOR,
         cancel_why=command.why,
     )
-    ledger.event(EventKind.ITEM_CANCELLED, item, Reason.OPERATOR, why=command.why)
+    ledger.event(EventKind.ITEM_CANCELLED, item, Reason.OPERATOR, why=command.why, by=command.by)
     lane = item.spec.lock_lane
     promoted = promote(ledger, lane, None) if was_owner and lane else ()
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 
-def _ask(ledger: Ledger, item: Item, why: str) -> None:
+def _ask(ledger: Ledger, item: Item, command: Cancel) -> None:
     """Ask a run to stop; if it was asked before, only the history learns of this reason too."""
     state = item.state
     if state.cancel_into is None:
-        ask_to_stop(ledger, item, ItemStatus.CANCELLED, why, None)
+        ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, by=command.by)
     else:
-        ledger.event(EventKind.CANCEL_REQUESTED, item, why, run=state.run, revoke_us=state.revoke_us)
+        ledger.event(
+            EventKind.CANCEL_REQUESTED,
+            item,
+            command.why,
+            run=state.run,
+            by=command.by,
+            revoke_us=state.revoke_us,
+        )
 
 
 def take_back(ledger: Ledger, command: TakeBack) -> Moved:
@@ -52,27 +59,37 @@ def take_back(ledger: Ledger, command: TakeBack) -> Moved:
     item = ledger.items[command.item]
     if item.status is not ItemStatus.IN_PROGRESS:
         return _refused(item, f"Item {item.id} is {item.status}: no run holds it.")
-    promoted = end_run(ledger, item, RunStatus.RELEASED, Reason.OPERATOR, why=command.why)
+    promoted = end_run(ledger, item, RunStatus.RELEASED, Reason.OPERATOR, why=command.why, by=command.by)
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 
 def retry(ledger: Ledger, command: Retry) -> Moved:
     """Give a failed or cancelled item one more attempt; end the back-off of a parked one."""
     item = ledger.items[command.item]
-    attempt = item.state.attempt + 1
     if item.parked:
-        ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=attempt)
+        _log_retry(ledger, item, command)
         promoted = reenter(ledger, item, Reason.OPERATOR)
         return Moved(item=item.id, changed=True, promoted=promoted)
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
         return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
     item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
-    ledger.event(EventKind.ITEM_RETRIED, item, Reason.OPERATOR, why=command.why, attempt=attempt)
+    _log_retry(ledger, item, command)
     promoted = reenter(ledger, item, Reason.OPERATOR)
     item = ledger.items[item.id]
     if not item.terminal:
         ledger.change(item, ended_us=None, releases=0, delivered=0, seen=0, cancel_why=None)
     return Moved(item=item.id, changed=True, promoted=promoted)
+
+
+def _log_retry(ledger: Ledger, item: Item, command: Retry) -> None:
+    ledger.event(
+        EventKind.ITEM_RETRIED,
+        item,
+        Reason.OPERATOR,
+        why=command.why,
+        by=command.by,
+        attempt=item.state.attempt + 1,
+    )
 
 
 def tell(ledger: Ledger, command: Tell) -> Moved:
