@@ -27,13 +27,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def new_item(
     fields: Mapping[str, object],
     *,
-    now: datetime,
     author: str = "",
     types: Mapping[str, TypeDefaults] | None = None,
 ) -> NewItem:
     """An arrival from named fields; one that is null counts as not given.
 
-    Numbers, spans and times may be text. `payload` is JSON text or an object.
+    Numbers, spans and times may be text. `payload` is JSON text or an object. `run_at` is a time, or a delay
+    that the store's clock counts.
     """
     given: dict[str, Any] = {}
     for key, value in fields.items():
@@ -44,12 +44,13 @@ def new_item(
             given[name] = _READERS[name](name.replace("_", " "), value)
     if "title" not in given:
         raise InvalidInput("The item has no title.", "Say in a few words what is to be done.")
-    run_at = given.pop("run_at", None)
+    if "run_at" in given:
+        name, value = _schedule("run at", given.pop("run_at"))
+        if name in given:
+            raise InvalidInput("A delay was given twice.", "Use either run_at or run_after_s.")
+        given[name] = value
     defaults = _type_defaults(types or {}, given.get("type", "task"))
-    return NewItem(
-        **{"author": author, **defaults, **given},
-        run_at_us=None if run_at is None else moment_us("run at", run_at, now),
-    )
+    return NewItem(**{"author": author, **defaults, **given})
 
 
 def whole(what: str, value: object) -> int:
@@ -70,14 +71,13 @@ def span_s(what: str, value: object) -> float:
     raise InvalidInput(f"The {what} {value!r} is not a span of time.", "Use seconds, or 90s, 5m, 2h, 1d.")
 
 
-def moment_us(what: str, text: str, now: datetime) -> int:
-    """A point in time: `+5m` from now, or ISO 8601. Without an offset it is local time."""
+def _schedule(what: str, text: str) -> tuple[str, Any]:
+    """When to run: `+5m` from now, or ISO 8601. Without an offset it is local time."""
     try:
         if text.startswith("+"):
-            at = now + timedelta(seconds=span_s(what, text[1:]))
-        else:
-            at = datetime.fromisoformat(text).astimezone(UTC)
-        return round((at - _EPOCH) / timedelta(microseconds=1))
+            return "run_after_s", span_s(what, text[1:])
+        at = datetime.fromisoformat(text).astimezone(UTC)
+        return "run_at_us", (at - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError, OSError, InvalidInput):
         raise InvalidInput(
             f"The {what} {text!r} is not a time.",
@@ -142,7 +142,7 @@ def _type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, An
 
 
 #: Shorter names that options have.
-_ALIASES = {"lease": "lease_s", "timeout": "timeout_s", "label": "labels"}
+_ALIASES = {"lease": "lease_s", "timeout": "timeout_s", "run_after": "run_after_s", "label": "labels"}
 
 _READERS: dict[str, Callable[[str, object], Any]] = {
     "title": _text,
@@ -160,6 +160,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "dedupe_key": _text,
     "labels": _words,
     "run_at": _text,
+    "run_after_s": span_s,
     "lease_s": span_s,
     "timeout_s": span_s,
     "max_attempts": whole,

@@ -296,6 +296,15 @@ class TestSweeper:
         scene.clock.advance(10)
         assert {scene.claim().item.id, scene.claim().item.id} == {one, two}
 
+    def test_a_delay_is_counted_by_the_store_and_not_by_the_callers_clock(self, scene: Scene) -> None:
+        """The test's clock is years away from this process's: a delay counted here would be far off."""
+        item = scene.put("later", run_after_s=300)
+        assert scene.item(item).run_at == scene.clock.in_s(300)
+        scene.pass_s(299.9)
+        assert scene.idle()
+        scene.pass_s(0.1)
+        assert scene.claim().item.id == item
+
     def test_run_at_is_told_while_it_waits(self, scene: Scene) -> None:
         item = scene.put("later", in_s=3600)
         assert scene.item(item).run_at == scene.clock.in_s(3600)

@@ -172,6 +172,12 @@ class TestSchedule:
         assert arrival.verdict == "admitted"
         assert item_of(world, arrival.item).state.due_us is None
 
+    def test_a_delay_counts_from_the_arrival_on_the_stores_clock(self) -> None:
+        world = World()
+        arrival = world.add("later", run_after_s=1.5)
+        assert item_of(world, arrival.item).state.due_us == world.now_us + 1_500_000
+        assert world.add("now", run_after_s=0).verdict == "admitted"
+
     def test_an_observed_item_for_later_waits_too(self) -> None:
         world = World()
         world.set_mode(Mode.OBSERVE)

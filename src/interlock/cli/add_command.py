@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -147,7 +146,7 @@ def add(
 
 def _new_item(session: Session, fields: Mapping[str, Any]) -> NewItem:
     settings = session.settings
-    return new_item(fields, now=datetime.now(UTC), author=settings.actor, types=settings.types)
+    return new_item(fields, author=settings.actor, types=settings.types)
 
 
 def _batch(session: Session, name: str, shared: Mapping[str, Any]) -> list[NewItem]:

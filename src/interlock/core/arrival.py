@@ -42,7 +42,7 @@ from interlock.core.model import (
 )
 from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
-from interlock.core.timing import sort_key
+from interlock.core.timing import sort_key, to_us
 
 
 def arrive(ledger: Ledger, command: Arrive) -> Arrival:
@@ -83,8 +83,9 @@ def _seen_before(ledger: Ledger, command: Arrive) -> ItemId | None:
 
 def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
     new = command.item
-    if new.run_at_us is not None and new.run_at_us > ledger.now_us:
-        state = State(status=ItemStatus.WAITING, due_us=new.run_at_us, reason=Reason.SCHEDULED)
+    due_us = _due_us(ledger, new)
+    if due_us is not None:
+        state = State(status=ItemStatus.WAITING, due_us=due_us, reason=Reason.SCHEDULED)
         return _added(ledger, command, lane, state, Verdict.QUEUED)
     if lane is None:
         state = State(status=ItemStatus.PENDING, reason=Reason.NO_LANE)
@@ -109,6 +110,14 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
             return _queue(ledger, command, lane, owner, Reason.LANE_FREE)
         case other:
             assert_never(other)
+
+
+def _due_us(ledger: Ledger, new: NewItem) -> int | None:
+    """When an arrival is due, if that is yet to come. A delay counts from now on the store's clock."""
+    due_us = new.run_at_us
+    if due_us is None and new.run_after_s is not None:
+        due_us = ledger.now_us + to_us(new.run_after_s)
+    return due_us if due_us is not None and due_us > ledger.now_us else None
 
 
 def _repair(ledger: Ledger, lane: str) -> None:
@@ -217,11 +226,9 @@ def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
         would = Reason.WOULD_SUPERSEDE
     else:
         would = Reason.WOULD_QUEUE
-    scheduled = new.run_at_us is not None and new.run_at_us > ledger.now_us
+    due_us = _due_us(ledger, new)
     state = State(
-        status=ItemStatus.WAITING if scheduled else ItemStatus.PENDING,
-        due_us=new.run_at_us if scheduled else None,
-        reason=would,
+        status=ItemStatus.PENDING if due_us is None else ItemStatus.WAITING, due_us=due_us, reason=would
     )
     item = ledger.bear(_spec(ledger, command, None, observed=lane), state, new.payload)
     return _announce(ledger, command, item, Verdict.OBSERVED, owner, EventKind.ITEM_OBSERVED)

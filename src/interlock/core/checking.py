@@ -24,6 +24,10 @@ def checked(new: NewItem) -> NewItem:
         names.check_number("timeout", new.timeout_s, names.LEASE_MIN_S, names.TIMEOUT_MAX_S)
     if new.run_at_us is not None and not 0 <= new.run_at_us <= names.RUN_AT_MAX_US:
         raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a time that can come.")
+    if new.run_after_s is not None:
+        names.check_number("delay", new.run_after_s, 0, names.RUN_AFTER_MAX_S)
+        if new.run_at_us is not None:
+            raise InvalidInput("A time to run at and a delay were given at once.", "Use one or the other.")
     if new.message is not None:
         names.check_text("message", new.message)
     if new.dedupe_key is not None:

@@ -281,6 +281,8 @@ class NewItem:
     dedupe_key: str | None = None
     labels: tuple[str, ...] = ()
     run_at_us: int | None = None
+    #: A delay instead of a time: the store's clock counts it, whatever the caller's clock says.
+    run_after_s: float | None = None
     lease_s: float | None = None
     timeout_s: float | None = None
     max_attempts: int = 3

@@ -20,6 +20,7 @@ TIMEOUT_MAX_S = 30 * 24 * 3600.0
 ATTEMPTS_MAX = 100
 PRIORITY_MIN, PRIORITY_MAX = -1000, 1000
 POSITION_MAX = 2**31 - 2
+RUN_AFTER_MAX_S = 10 * 366 * 24 * 3600.0
 RUN_AT_MAX_US = 253_402_300_799 * 1_000_000  # the last second of 9999
 
 # Letters, digits and a few joiners; no space, no backslash, no control characters. A name may not
