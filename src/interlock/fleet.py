@@ -36,9 +36,7 @@ class Fleet:
         by: str = "",
     ) -> AgentView:
         """Say what an agent can do and how much at once; what is not named stays."""
-        key = names.agent_key(name)
-        if not key:
-            raise InvalidInput("The agent's name is empty.", "Pass a name.")
+        key = _key(name)
         if max_concurrency is not None:
             names.check_number("number of runs at once", max_concurrency, 1, 10_000)
         agent = self.store.agent(key) or Agent(key=key, name=name.strip())
@@ -54,7 +52,7 @@ class Fleet:
 
     def pause_agent(self, name: str, *, paused: bool, why: str, by: str = "") -> AgentView:
         """Stop or resume giving an agent work. Its runs go on."""
-        key = names.agent_key(name)
+        key = _key(name)
         agent = self.store.agent(key) or Agent(key=key, name=name.strip())
         reason = given_reason(why) if paused else checked_reason(why)
         agent = replace(agent, paused_why=reason if paused else None)
@@ -104,6 +102,14 @@ class Fleet:
             data={"by": signed(by), "scope": scope, "value": value},
         )
         self.store.set_mode(ModeRule(scope=scope, value=value, mode=Mode(mode)), event)
+
+
+def _key(name: str) -> str:
+    """The key of an agent that must be named: elsewhere an empty name means any agent."""
+    key = names.agent_key(name)
+    if not key:
+        raise InvalidInput("The agent's name is empty.", "Pass a name.")
+    return key
 
 
 def given_reason(why: str) -> str:

@@ -332,5 +332,6 @@ def _check(setting: Setting, label: str, value: Any) -> Any:
 def _refuse(setting: Setting, label: str, value: object) -> NoReturn:
     kind = "a whole number" if setting.kind is int else "a number"
     raise InvalidInput(
-        f"{label} cannot be {value!r}.", f"Use {kind} from {setting.low:g} to {setting.high:g}."
+        f"{label} cannot be {value!r}.",
+        f"Use {kind} from {names.number(setting.low)} to {names.number(setting.high)}.",
     )

@@ -239,3 +239,20 @@ class TestNumbers:
     def test_what_is_beyond_or_not_a_number_is_refused(self, value: float) -> None:
         with pytest.raises(InvalidInput, match=r"priority .* is out of range"):
             names.check_number("priority", value, 0, 1)
+
+    @pytest.mark.parametrize(
+        ("value", "low", "high", "said"),
+        [
+            (0.5, 1, 366 * 24 * 3600, "The window 0.5 is out of range. Use 1 to 31,622,400."),
+            (40_000_000.0, 1.0, 2_592_000.0, "The window 40,000,000 is out of range. Use 1 to 2,592,000."),
+            (1_234_567.5, 0.1, 3_600, "The window 1,234,567.5 is out of range. Use 0.1 to 3,600."),
+            (-1001, -1000, 1000, "The window -1,001 is out of range. Use -1,000 to 1,000."),
+            (10**400, 1, 2**31 - 1, "The window 1e+300 is out of range. Use 1 to 2,147,483,647."),
+        ],
+    )
+    def test_numbers_are_written_as_people_write_them(
+        self, value: float, low: float, high: float, said: str
+    ) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            names.check_number("window", value, low, high)
+        assert str(refused.value) == said

@@ -108,7 +108,14 @@ def check_payload(text: str) -> Mapping[str, Any]:
 def check_number(what: str, value: float, low: float, high: float) -> None:
     """Raise unless `low` <= `value` <= `high`."""
     if not low <= value <= high:
-        raise InvalidInput(f"The {what} {value:g} is out of range.", f"Use {low:g} to {high:g}.")
+        raise InvalidInput(
+            f"The {what} {number(value)} is out of range.", f"Use {number(low)} to {number(high)}."
+        )
+
+
+def number(value: float) -> str:
+    """A number for people: 0.5, 31,622,400; only what is beyond every limit is rounded."""
+    return f"{max(-1e300, min(value, 1e300)) if isinstance(value, int) else value:,.15g}"
 
 
 def lane_of_payload(payload: Mapping[str, Any]) -> str | None:
