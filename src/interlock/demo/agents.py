@@ -4,11 +4,12 @@ The work is pretended (it waits where a coding agent would think), the coordinat
 claims, renews, reads its inbox, finishes and fails through `interlock.connect()` like any other program.
 How long an attempt takes and whether it fails stands in the item's payload.
 
-It never asks whether it still holds its lease. That is the point: a process that was paused does not know,
-and it is the store that must refuse.
+It looks between its steps whether its lease is lost, as a good agent does. One that was told to end "blindly"
+does not look: a process that was paused cannot know, and it is the store that must refuse.
 
-What it does is told to the demo as one JSON object a line on standard output. A line on standard input means
-"finish at once"; the end of standard input means that the demo is gone, and so is this process.
+What it does is told to the demo as one JSON object a line on standard output. A line on standard input tells
+it to come to an end, `finish` or `blindly`; the end of standard input means that the demo is gone, and so is
+this process.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import uuid
 from typing import Any
 
@@ -28,7 +30,10 @@ from interlock.core.errors import LeaseLost, StoreBusy, StoreUnavailable
 
 STEPS = ("reading", "writing code", "testing", "pushing")
 READING_MAX_S = 0.6
+BRISK_S = 0.2
 NAP_S = 0.1
+#: Whoever wakes up from a pause first hears what was said meanwhile.
+AWAKE_S = 0.5
 
 
 class TestsFailed(Exception):
@@ -43,10 +48,12 @@ class Agent:
         self._kind = kind
         self._label = label
         self._hurry = threading.Event()
+        self._blindly = False
 
     def listen(self) -> None:
         """Watch standard input until it ends, and this process with it."""
-        for _ in sys.stdin:
+        for line in sys.stdin:
+            self._blindly = line.strip() == "blindly"
             self._hurry.set()
         os._exit(0)
 
@@ -56,7 +63,7 @@ class Agent:
         while True:
             try:
                 if not self._take_one(il):
-                    self._hurry.wait(NAP_S)
+                    time.sleep(NAP_S)
                     continue
             except LeaseLost as lost:
                 tell(state="refused", sentence=lost.sentence)
@@ -64,8 +71,9 @@ class Agent:
                 pass  # the client has reported the failure
             except (StoreBusy, StoreUnavailable) as error:
                 sys.stderr.write(f"{error}\n")
-                self._hurry.wait(NAP_S)
+                time.sleep(NAP_S)
             self._hurry.clear()
+            self._blindly = False
             tell(state="idle")
 
     def _take_one(self, il: Interlock) -> bool:
@@ -80,12 +88,12 @@ class Agent:
         read = {message.n: message.text for message in lease.messages}
         for step in STEPS:
             tell(state="working", doing=step, item=lease.item.id, run=lease.fence)
-            self._hurry.wait(_step_s(lease, step))
+            self._spend(lease, _step_s(lease, step))
             if lease.cancel_requested:
                 lease.release()
                 tell(state="released", item=lease.item.id, run=lease.fence)
                 return
-            if not self._hurry.is_set():
+            if not self._blindly:
                 read |= {message.n: message.text for message in lease.inbox()}
         if lease.item.attempt <= lease.payload.get("failures", 0):
             raise TestsFailed("3 of 212 tests fail")
@@ -93,6 +101,17 @@ class Agent:
         tell(state="finishing", item=lease.item.id, run=lease.fence, nonce=result["nonce"])
         lease.done(result)
         tell(state="acknowledged", item=lease.item.id, run=lease.fence, nonce=result["nonce"])
+
+    def _spend(self, lease: Lease, span_s: float) -> None:
+        """Pretend to work for a while, or until told to come to an end."""
+        end_s = time.monotonic() + span_s
+        while not self._hurry.wait(min(NAP_S, max(end_s - time.monotonic(), 0))):
+            if lease.lost and not self._hurry.wait(AWAKE_S):
+                raise LeaseLost("The lease was lost.")
+            if lease.cancel_requested or time.monotonic() >= end_s:
+                return
+        if not self._blindly:
+            time.sleep(min(BRISK_S, span_s))
 
 
 def _step_s(lease: Lease, step: str) -> float:

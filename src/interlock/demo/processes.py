@@ -61,10 +61,10 @@ class AgentProcess:
         self.process.send_signal(signal.SIGCONT)
         self.state = "working"
 
-    def hurry(self) -> None:
-        """Let it finish at once, without the waiting that stands for work."""
+    def finish(self, *, blindly: bool = False) -> None:
+        """Let it come to the end of its run; `blindly`: without looking left or right."""
         assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
+        self.process.stdin.write(b"blindly\n" if blindly else b"finish\n")
 
     def heard(self) -> Iterator[dict[str, Any]]:
         """What it said since the last look. Must only be called when there is something to read."""

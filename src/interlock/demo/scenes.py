@@ -1,7 +1,7 @@
 """The scenes of the demo, in order. Each asks for work, strikes where it must, and waits for the events.
 
-Spans are in seconds at the usual pace. A first attempt that is to be struck would take far longer than the
-demo waits before it strikes, so that no slow machine lets it finish first.
+Spans are in seconds at the usual pace. Where a scene needs a run to last until something has happened, the
+run is endless and the scene lets it finish, so that no slow machine lets it end too early.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIMITED = "emil"
 LIMITED_MAX = 1
 LIMITED_PROCESSES = 2
 CHORE = "demo.chore"
-_NEVER = 300.0
+_ENDLESS = 900.0
 
 COMMENTS = (
     "Dark mode please.",
@@ -84,7 +84,12 @@ def two_agents(stage: Stage, cast: Cast) -> None:
     _background(stage, "dora", "60", "Translate the settings page", "Into Dutch.", span=3.0)
     _background(stage, LIMITED, "61", "Move to Python 3.13", "CI first.", span=4.5)
     cast.first = stage.add(
-        title, lane=lane, agent="ada", policy=Policy.COALESCE, work=(3.6,), message="Sign-in says 'invalid'."
+        title,
+        lane=lane,
+        agent="ada",
+        policy=Policy.COALESCE,
+        work=(_ENDLESS,),
+        message="Sign-in says 'invalid'.",
     )
     _started(stage, cast.first)
     cast.second = stage.add(
@@ -95,7 +100,8 @@ def two_agents(stage: Stage, cast: Cast) -> None:
     for text in ("It happens with a dot as well.", "Only on the mobile site, it seems."):
         stage.add("Comment on #41", lane=lane, agent="ada", policy=Policy.COALESCE, message=text)
         stage.rest(0.4)
-    stage.until(lambda: stage.history.succeeded(cast.first) is not None, "ada to finish")
+    stage.rest(0.5)
+    _let_finish(stage, cast.first)
     stage.narrate("ada is done, and in the same transaction the issue is bert's.")
     _completed(stage, cast.second)
 
@@ -107,7 +113,7 @@ def five_comments(stage: Stage, cast: Cast) -> None:
         "Cut the 2.4 release candidate",
         lane=stage.lane("branch", "release-2.4"),
         agent="cleo",
-        work=(2.2,),
+        work=(_ENDLESS,),
         message="Tag it when the build is green.",
     )
     _started(stage, busy)
@@ -124,6 +130,8 @@ def five_comments(stage: Stage, cast: Cast) -> None:
         )
         stage.rest(0.25)
     stage.narrate("Each replaces the one before and carries its message along.")
+    stage.rest(0.4)
+    _let_finish(stage, busy)
     _completed(stage, cast.comments[-1])
 
 
@@ -133,7 +141,7 @@ def kill(stage: Stage, cast: Cast) -> None:
     item = stage.add(
         "Upload stalls at 99 %",
         lane=stage.lane("issue", "42"),
-        work=(_NEVER, 1.4),
+        work=(_ENDLESS,),
         message="Every file above 2 GB.",
     )
     run = _in_mid_run(stage, item)
@@ -146,7 +154,8 @@ def kill(stage: Stage, cast: Cast) -> None:
         f"The lock outlived {victim.name} by {outlived_s:.1f} s; now {_holder(stage, item)} has the issue."
     )
     stage.crew.replace(victim, stage.agent(victim.name))
-    _completed(stage, item)
+    stage.rest(1.2)
+    _let_finish(stage, item)
 
 
 def zombie(stage: Stage, cast: Cast) -> None:
@@ -155,7 +164,7 @@ def zombie(stage: Stage, cast: Cast) -> None:
     item = stage.add(
         "Back-port the login fix to 2.4",
         lane=stage.lane("branch", "release-2.4"),
-        work=(_NEVER, 2.4),
+        work=(_ENDLESS,),
         message="Cherry-pick, then push.",
     )
     run = _in_mid_run(stage, item)
@@ -171,7 +180,8 @@ def zombie(stage: Stage, cast: Cast) -> None:
         f"REFUSED: {sleeper.name}'s lease is gone, its report changes nothing. {holder} goes on.", alarm=True
     )
     stage.until(lambda: sleeper.state == "idle", "the sleeper to hear of it")
-    _completed(stage, item)
+    stage.rest(1.0)
+    _let_finish(stage, item)
 
 
 def priority(stage: Stage, cast: Cast) -> None:
@@ -180,19 +190,21 @@ def priority(stage: Stage, cast: Cast) -> None:
         f"{LIMITED} has {LIMITED_PROCESSES} processes but may do {LIMITED_MAX} thing at a time.",
     )
 
-    def chore(number: str, title: str, message: str, rank: int = 0) -> int:
+    def chore(number: str, title: str, message: str, *, rank: int = 0, span: float = 0.9) -> int:
         lane = stage.lane("issue", number)
         return stage.add(
-            title, lane=lane, agent=LIMITED, kind=CHORE, work=(0.9,), message=message, priority=rank
+            title, lane=lane, agent=LIMITED, kind=CHORE, work=(span,), message=message, priority=rank
         )
 
     everyone_idle(stage)
-    cast.chores = [chore("60", "Regenerate the API reference", "The examples are stale.")]
+    cast.chores = [chore("60", "Regenerate the API reference", "The examples are stale.", span=_ENDLESS)]
     _started(stage, cast.chores[0])
     cast.chores.append(chore("61", "Bump the dependencies", "Minor versions only."))
     cast.urgent = chore("62", "Security: patch the YAML parser", "CVE, fix is upstream.", rank=9)
     cast.chores.append(cast.urgent)
     stage.narrate("The security fix came last and goes first.")
+    stage.rest(0.8)
+    _let_finish(stage, cast.chores[0])
     _completed(stage, *cast.chores)
 
 
@@ -235,6 +247,21 @@ def _started(stage: Stage, item: int) -> None:
 def _completed(stage: Stage, *items: int) -> None:
     done = stage.history.succeeded
     stage.until(lambda: all(done(item) for item in items), f"items {items} to be completed")
+
+
+def _let_finish(stage: Stage, item: int) -> None:
+    """Let whoever works on an item come to its end; should its lease be lost on the way, the next one too."""
+    told: set[int] = set()
+
+    def done() -> bool:
+        run = stage.history.running(item)
+        for agent in stage.crew.agents:
+            if run is not None and agent.run == run.run and agent.state == "working" and run.run not in told:
+                told.add(run.run)
+                agent.finish()
+        return stage.history.succeeded(item) is not None
+
+    stage.until(done, f"item {item} to be completed")
 
 
 def _in_mid_run(stage: Stage, item: int) -> Run:

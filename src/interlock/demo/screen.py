@@ -107,7 +107,7 @@ class Picture(Silent):
         ahead_s = event.at.timestamp() - time.time()
         self._ahead_s = ahead_s if self._ahead_s is None else max(self._ahead_s, ahead_s)
         style, text = words.line(stage, event)
-        self._append(stage, Text(text, style=style))
+        self._append(stage, Text(f" {text} " if style == words.LOUD else text, style=style))
 
     def said(self, stage: Stage, text: str, kind: Saying) -> None:
         if kind is not Saying.REMARK:  # that stands in the headline

@@ -256,7 +256,7 @@ class Stage:
 
     def resume(self, agent: AgentProcess) -> None:
         """SIGCONT. What it waited for has come meanwhile, so its next act is to report success."""
-        agent.hurry()
+        agent.finish(blindly=True)
         self._act(agent, "SIGCONT", "wakes up and reports success …")
         agent.resume()
 

@@ -244,7 +244,10 @@ def _story(found: Outcome) -> Iterator[tuple[str, str]]:
     waited = f"{two.second} waited {two.waited_s:.1f} s behind {two.first}"
     yield "two agents", f"{waited}; {two.coalesced} comments joined {two.first}'s run"
     hands = f"{len(five.messages)} of {five.sent} messages in its hands"
-    yield "five comments", f"{five.runs} run, {five.superseded} superseded, {hands}"
+    yield (
+        "five comments",
+        f"{five.runs} run{'' if five.runs == 1 else 's'}, {five.superseded} superseded, {hands}",
+    )
     outlived = f"lock outlived {crash.agent} by {crash.lock_outlived_s:.1f} s (lease {crash.lease_s:g} s)"
     yield "kill -9", f"{outlived}; {crash.recovered_by} finished at {crash.recovered_after_s:.1f} s"
     late, rest = found.zombie, found.others

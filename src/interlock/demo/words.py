@@ -94,7 +94,7 @@ def _of_run(stage: Stage, event: EventView) -> Line:
             return QUIET, f"{where}: a renewal of {who} (run {run}) crossed its own end"
         case "run.refused":
             wanted = event.data.get("wanted")
-            return LOUD, f" {where}: late `{wanted}` of {who} (run {run}) REFUSED, nothing changed "
+            return LOUD, f"{where}: late `{wanted}` of {who} (run {run}) REFUSED, nothing changed"
         case kind:
             return "magenta", f"{where}: run {run} of {who} ended, {kind.removeprefix('run.')}"
 
