@@ -160,6 +160,17 @@ class TestFollowUp:
         follow_ups = scene.service.next("coder", limit=10)
         assert sorted(said([m for x in follow_ups for m in x.messages])) == [f"for {lane}" for lane in lanes]
 
+    def test_what_did_not_fit_into_the_claims_answer_was_not_delivered_by_it(self, scene: Scene) -> None:
+        """A claim brings a thousand messages at most; the others are not read because the run is done."""
+        item = scene.put("work", lane=LANE, agent="coder", policy="coalesce")
+        for size in (1_000, 7):
+            new = scene.new("more", lane=LANE, agent="coder", policy="coalesce", message="hello")
+            scene.service.add([new] * size)
+        lease = scene.claim()
+        assert (lease.item.id, lease.item.messages, len(lease.messages)) == (item, 1_007, 1_000)
+        scene.done(lease)
+        assert len(scene.claim().messages) == 7
+
 
 class TestWaking:
     def test_a_persons_message_ends_a_back_off(self, scene: Scene) -> None:
