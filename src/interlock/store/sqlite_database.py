@@ -10,6 +10,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +28,19 @@ BUSY_TIMEOUT_S = 30.0
 _APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistaken for ours
 
 
+#: Every open connection of this process with its file, and every database.
+_OPEN: weakref.WeakKeyDictionary[apsw.Connection, str] = weakref.WeakKeyDictionary()
+_DATABASES: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
+#: In a forked child: connections of threads that did not come along. Kept, since closing one here would
+#: undo what its thread is writing.
+_INHERITED: dict[apsw.Connection, str] = {}
+
+
 class SqliteDatabase:
-    """A file that is safe to share between threads and processes; each thread has its own connection."""
+    """A file that is safe to share between threads and processes; each thread has its own connection.
+
+    A forked child opens its own; it is refused if another thread of its parent had the file open.
+    """
 
     backend = "sqlite"
 
@@ -48,6 +60,7 @@ class SqliteDatabase:
         self._local = threading.local()
         self._clock = now
         self._handle_key: bytes | None = None
+        _DATABASES.add(self)
         if migrate:
             prepare(self)
 
@@ -65,7 +78,14 @@ class SqliteDatabase:
         return connection
 
     def _open(self) -> apsw.Connection:
-        db = apsw.Connection(str(self.path))
+        file = str(self.path.resolve())
+        if file in _INHERITED.values():
+            raise StoreUnavailable(
+                f"This process was forked while another thread had {self.path} open, so it cannot lock it.",
+                "Fork before threads use the store, or start the process afresh (spawn).",
+            )
+        db = apsw.Connection(file)
+        _OPEN[db] = file
         begun_s = 0.0
 
         def wait_a_little(tries: int) -> bool:
@@ -130,6 +150,7 @@ class SqliteDatabase:
     def close(self) -> None:
         if getattr(self._local, "pid", None) == os.getpid():
             self._local.db.close()
+            _OPEN.pop(self._local.db, None)
             self._local.pid = None
 
     # -- schema -----------------------------------------------------------------------------------
@@ -222,3 +243,22 @@ class SqliteDatabase:
     def _rows(self, name: str, params: Any = ()) -> list[Any]:
         with self._guard():
             return list(self.db.execute(self.sql[name], params))
+
+
+def _before_fork() -> None:
+    """Close the forking thread's connections; it opens new ones when it needs them.
+
+    SQLite's locks do not follow a fork, but its belief in them does: a child that uses a file which its
+    parent has open takes no lock on it, and loses its commits when the parent closes the file.
+    """
+    for database in list(_DATABASES):
+        database.close()
+    _INHERITED.update(_OPEN)
+
+
+def _after_fork_in_parent() -> None:
+    for connection in list(_OPEN):
+        _INHERITED.pop(connection, None)
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)
