@@ -5,6 +5,7 @@ Work that may be repeated is repeated: after a deadlock, and until a restarted s
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -35,6 +36,7 @@ _SETTINGS = {
 }
 GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+_FORK_LOCK = threading.Lock()
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -65,22 +67,27 @@ class PostgresDatabase:
         self._notify_timer: threading.Timer | None = None
         self._local = threading.local()
         self._url = url
-        self.pool: ConnectionPool[Connection] = ConnectionPool(
-            url,
+        self._max_connections = max_connections
+        self._pid = os.getpid()
+        self._inherited: list[object] = []
+        with self._guard():
+            self._probe()
+        self.pool = self._open_pool()
+        if migrate:
+            prepare(self)
+
+    def _open_pool(self) -> ConnectionPool[Connection]:
+        return ConnectionPool(
+            self._url,
             kwargs={"autocommit": True, "connect_timeout": 5},
             min_size=0,
-            max_size=max_connections,
+            max_size=self._max_connections,
             max_idle=60.0,
             configure=_configure,
-            open=False,
+            open=True,
             timeout=15.0,
             reconnect_timeout=5.0,
         )
-        with self._guard():
-            self._probe()
-        self.pool.open()
-        if migrate:
-            prepare(self)
 
     def _probe(self) -> None:
         """Fail at once, and with the server's own words, where the pool would wait and try again."""
@@ -138,7 +145,21 @@ class PostgresDatabase:
                 time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
                 pause_s = min(2 * pause_s, 1.0)
 
+    def _leave_parent(self) -> None:
+        """In a forked child: the parent's connections are its own. They are kept untouched, for closing one
+        would end the parent's session, and new ones are opened."""
+        with _FORK_LOCK:
+            if self._pid != os.getpid():
+                self._inherited += [self.pool, self._local, self._notify_timer]
+                self._local = threading.local()
+                self._notify_lock = threading.Lock()
+                self._notify_timer = None
+                self.pool = self._open_pool()
+                self._pid = os.getpid()
+
     def close(self) -> None:
+        if self._pid != os.getpid():
+            return
         timer = self._notify_timer
         if timer is not None:
             timer.cancel()
@@ -205,6 +226,8 @@ class PostgresDatabase:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
+        if self._pid != os.getpid():
+            self._leave_parent()
         with self.pool.connection() as conn:
             yield conn
 
@@ -250,6 +273,8 @@ class PostgresDatabase:
             return  # waiters poll as well; a lost notice costs them a second
 
     def _listener(self) -> Connection:
+        if self._pid != os.getpid():
+            self._leave_parent()
         listener: Connection | None = getattr(self._local, "listener", None)
         if listener is None or listener.closed:
             listener = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
