@@ -85,8 +85,23 @@ def test_a_database_that_cannot_grow_says_so_and_adds_nothing(used: Command):
     lines = "".join(f'{{"title": "item {n}", "message": "{"x" * 300}"}}\n' for n in range(900))
     answer = used("--json", "add", "--batch", "-", stdin=lines)
     assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert "cannot grow: File too large" in answer.error["message"]
+    assert "nothing was changed" in answer.error["hint"]
     used.under = ()
     assert [item["title"] for item in used.ok("ls")["items"]] == ["Here first"]
+
+
+@pytest.mark.skipif(not shutil.which("prlimit"), reason="prlimit is missing")
+@pytest.mark.parametrize("limit", [0, 5_000, 60_000])
+def test_a_database_for_which_there_is_no_room_says_so(il: Command, limit: int):
+    (il.directory / ".interlock").mkdir()
+    (il.directory / ".interlock" / ".gitignore").write_text("*\n")
+    il.under = ("prlimit", f"--fsize={limit}")
+    answer = il("--json", "add", "x")
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert "cannot grow" in answer.error["message"]
+    il.under = ()
+    il.ok("add", "x")
 
 
 def test_a_directory_where_the_file_should_be_says_so(il: Command):

@@ -10,7 +10,6 @@ import os
 import random
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,29 +17,19 @@ from typing import Any
 
 import apsw
 
-from interlock.core.errors import SchemaMismatch, StoreBusy, StoreUnavailable
+from interlock.core.errors import SchemaMismatch
 from interlock.core.timing import Timing
 from interlock.store import clock
 from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.store.sqlite_trouble import in_words
 from interlock.store.statements import Statements
 
 BUSY_TIMEOUT_S = 30.0
 _APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistaken for ours
 
 
-#: Every open connection of this process with its file, and every database.
-_OPEN: weakref.WeakKeyDictionary[apsw.Connection, str] = weakref.WeakKeyDictionary()
-_DATABASES: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
-#: In a forked child: connections of threads that did not come along. Kept, since closing one here would
-#: undo what its thread is writing.
-_INHERITED: dict[apsw.Connection, str] = {}
-
-
 class SqliteDatabase:
-    """A file that is safe to share between threads and processes; each thread has its own connection.
-
-    A forked child opens its own; it is refused if another thread of its parent had the file open.
-    """
+    """A file that is safe to share between threads and processes; each thread has its own connection."""
 
     backend = "sqlite"
 
@@ -60,7 +49,6 @@ class SqliteDatabase:
         self._local = threading.local()
         self._clock = now
         self._handle_key: bytes | None = None
-        _DATABASES.add(self)
         if migrate:
             prepare(self)
 
@@ -72,20 +60,13 @@ class SqliteDatabase:
         local = self._local
         if getattr(local, "pid", None) != os.getpid():
             with self._guard():
-                local.db = self._open()
+                local.db = apsw.Connection(str(self.path))
+                self._prepare(local.db)
             local.pid = os.getpid()
         connection: apsw.Connection = local.db
         return connection
 
-    def _open(self) -> apsw.Connection:
-        file = str(self.path.resolve())
-        if file in _INHERITED.values():
-            raise StoreUnavailable(
-                f"This process was forked while another thread had {self.path} open, so it cannot lock it.",
-                "Fork before threads use the store, or start the process afresh (spawn).",
-            )
-        db = apsw.Connection(file)
-        _OPEN[db] = file
+    def _prepare(self, db: apsw.Connection) -> None:
         begun_s = 0.0
 
         def wait_a_little(tries: int) -> bool:
@@ -102,36 +83,23 @@ class SqliteDatabase:
         db.pragma("foreign_keys", True)
         db.pragma("temp_store", "memory")
         db.pragma("cache_size", -16_000)
-        return db
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
         """Say in one sentence what the database refused."""
         try:
             yield
-        except apsw.BusyError:
-            raise StoreBusy(
-                f"Another process kept {self.path.name} locked for more than {self._busy_timeout_s:g} s.",
-                "Look for a stopped process that uses it (`fuser`), or try again.",
-            ) from None
-        except apsw.ReadOnlyError:
-            raise StoreUnavailable(
-                f"The database {self.path} is read-only.", "Make the file and its directory writable."
-            ) from None
-        except apsw.FullError:
-            raise StoreUnavailable(
-                f"No space is left for the database {self.path}.", "Free some space; nothing was changed."
-            ) from None
-        except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise StoreUnavailable(
-                f"{self.path} is not a sound SQLite database ({error}).",
-                "Name another file, or restore a backup.",
-            ) from None
-        except (apsw.CantOpenError, apsw.IOError) as error:
-            raise StoreUnavailable(
-                f"The database {self.path} cannot be opened ({error}).",
-                "Does the directory exist, and may you write to it?",
-            ) from None
+        except apsw.Error as error:
+            db: apsw.Connection | None = getattr(self._local, "db", None)
+            said = in_words(
+                error,
+                self.path,
+                busy_timeout_s=self._busy_timeout_s,
+                system_errno=db.system_errno if db else 0,
+            )
+            if said is None:
+                raise
+            raise said from None
 
     @contextmanager
     def _write(self) -> Iterator[apsw.Connection]:
@@ -150,7 +118,6 @@ class SqliteDatabase:
     def close(self) -> None:
         if getattr(self._local, "pid", None) == os.getpid():
             self._local.db.close()
-            _OPEN.pop(self._local.db, None)
             self._local.pid = None
 
     # -- schema -----------------------------------------------------------------------------------
@@ -243,22 +210,3 @@ class SqliteDatabase:
     def _rows(self, name: str, params: Any = ()) -> list[Any]:
         with self._guard():
             return list(self.db.execute(self.sql[name], params))
-
-
-def _before_fork() -> None:
-    """Close the forking thread's connections; it opens new ones when it needs them.
-
-    SQLite's locks do not follow a fork, but its belief in them does: a child that uses a file which its
-    parent has open takes no lock on it, and loses its commits when the parent closes the file.
-    """
-    for database in list(_DATABASES):
-        database.close()
-    _INHERITED.update(_OPEN)
-
-
-def _after_fork_in_parent() -> None:
-    for connection in list(_OPEN):
-        _INHERITED.pop(connection, None)
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)

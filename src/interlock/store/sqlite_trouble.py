@@ -1,0 +1,79 @@
+"""What SQLite refuses, in one sentence: its own words rarely say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import apsw
+
+from interlock.core.errors import InterlockError, StoreBusy, StoreUnavailable
+
+_READING = frozenset(
+    {
+        apsw.SQLITE_IOERR_READ,
+        apsw.SQLITE_IOERR_SHORT_READ,
+        apsw.SQLITE_IOERR_FSTAT,
+        apsw.SQLITE_IOERR_IN_PAGE,
+        apsw.SQLITE_IOERR_CORRUPTFS,
+        apsw.SQLITE_IOERR_DATA,
+    }
+)
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+
+
+def in_words(
+    error: apsw.Error, path: Path, *, busy_timeout_s: float, system_errno: int
+) -> InterlockError | None:
+    """What to tell about an error, or nothing if it is a defect rather than a state of the file.
+
+    `system_errno` is what the operating system said last on the connection, 0 if that is not known.
+    """
+    match error:
+        case apsw.BusyError():
+            return StoreBusy(
+                f"Another process kept {path.name} locked for more than {busy_timeout_s:g} s.",
+                "Look for a stopped process that uses it (`fuser`), or try again.",
+            )
+        case apsw.ReadOnlyError():
+            return StoreUnavailable(
+                f"The database {path} is read-only.", "Make the file and its directory writable."
+            )
+        case apsw.FullError():
+            return _no_room(path, "the disk is full, or a limit on its size is reached")
+        case apsw.NotADBError() | apsw.CorruptError():
+            return StoreUnavailable(
+                f"{path} is not a sound SQLite database ({error}).", "Name another file, or restore a backup."
+            )
+        case apsw.CantOpenError():
+            return StoreUnavailable(
+                f"The database {path} cannot be opened ({error}).",
+                "Does the directory exist, and may you write to it?",
+            )
+        case apsw.IOError():
+            return _io(error, path, system_errno)
+        case _:
+            return None
+
+
+def _io(error: apsw.Error, path: Path, system_errno: int) -> StoreUnavailable:
+    why = os.strerror(system_errno) if system_errno else str(error)
+    if getattr(error, "extendedresult", 0) in _READING:
+        return StoreUnavailable(
+            f"The database {path} cannot be read: {why}.", "Look at the disk and the system's log."
+        )
+    if system_errno in _NO_ROOM:
+        return _no_room(path, why)
+    # A commit whose last sync failed is undone here, but a crash right after it may bring it back.
+    return StoreUnavailable(
+        f"The database {path} cannot be written: {why}.",
+        "Look at the disk and the system's log, and then whether it was done, before you try again.",
+    )
+
+
+def _no_room(path: Path, why: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"The database {path} cannot grow: {why}.",
+        "Free some space or raise the limit; nothing was changed.",
+    )
