@@ -17,10 +17,11 @@ from typing import Any
 
 import apsw
 
-from interlock.core.errors import SchemaMismatch, StoreBusy, StoreUnavailable
+from interlock.core.errors import SchemaMismatch
 from interlock.core.timing import Timing
 from interlock.store import clock, sqlite_forks
 from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.store.sqlite_trouble import in_words
 from interlock.store.statements import Statements
 
 BUSY_TIMEOUT_S = 30.0
@@ -60,13 +61,13 @@ class SqliteDatabase:
         local = self._local
         if getattr(local, "pid", None) != os.getpid():
             with self._guard():
-                local.db = self._open()
+                local.db = sqlite_forks.connect(self.path)
+                self._prepare(local.db)
             local.pid = os.getpid()
         connection: apsw.Connection = local.db
         return connection
 
-    def _open(self) -> apsw.Connection:
-        db = sqlite_forks.connect(self.path)
+    def _prepare(self, db: apsw.Connection) -> None:
         begun_s = 0.0
 
         def wait_a_little(tries: int) -> bool:
@@ -83,36 +84,23 @@ class SqliteDatabase:
         db.pragma("foreign_keys", True)
         db.pragma("temp_store", "memory")
         db.pragma("cache_size", -16_000)
-        return db
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
         """Say in one sentence what the database refused."""
         try:
             yield
-        except apsw.BusyError:
-            raise StoreBusy(
-                f"Another process kept {self.path.name} locked for more than {self._busy_timeout_s:g} s.",
-                "Look for a stopped process that uses it (`fuser`), or try again.",
-            ) from None
-        except apsw.ReadOnlyError:
-            raise StoreUnavailable(
-                f"The database {self.path} is read-only.", "Make the file and its directory writable."
-            ) from None
-        except apsw.FullError:
-            raise StoreUnavailable(
-                f"No space is left for the database {self.path}.", "Free some space; nothing was changed."
-            ) from None
-        except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise StoreUnavailable(
-                f"{self.path} is not a sound SQLite database ({error}).",
-                "Name another file, or restore a backup.",
-            ) from None
-        except (apsw.CantOpenError, apsw.IOError) as error:
-            raise StoreUnavailable(
-                f"The database {self.path} cannot be opened ({error}).",
-                "Does the directory exist, and may you write to it?",
-            ) from None
+        except apsw.Error as error:
+            db: apsw.Connection | None = getattr(self._local, "db", None)
+            said = in_words(
+                error,
+                self.path,
+                busy_timeout_s=self._busy_timeout_s,
+                system_errno=db.system_errno if db else 0,
+            )
+            if said is None:
+                raise
+            raise said from None
 
     @contextmanager
     def _write(self) -> Iterator[apsw.Connection]:
