@@ -23,7 +23,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 import interlock
-from interlock.contract import EventView
+from interlock.contract import EventView, ItemFilter
 from interlock.demo import checks, scenes
 from interlock.demo.history import Run, most_at_once
 from tests.postgres_fixtures import StartPostgres
@@ -76,10 +76,10 @@ def wait_until_nothing_is_left(tmp_path: Path, *, but: str = "\0") -> None:
 
 
 @contextmanager
-def started_demo(tmp_path: Path, sign: str) -> Iterator[subprocess.Popen[str]]:
+def started_demo(tmp_path: Path, sign: str, *options: str) -> Iterator[subprocess.Popen[str]]:
     """A demo that has printed `sign`."""
     process = subprocess.Popen(
-        [*DEMO, *SHORT],
+        [*DEMO, *SHORT, *options],
         env=environ(tmp_path),
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -167,6 +167,24 @@ def test_a_signal_ends_agents_even_paused_ones_and_removes_files(
 
     assert demo.returncode == 130
     assert errors == "Stopped. No agent of the demo is left running.\n"
+    assert left_over(tmp_path) == []
+
+
+def test_in_a_store_of_others_an_interrupted_demo_leaves_no_item_unfinished(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shared.db"
+    with interlock.connect(url) as il:
+        theirs = il.add("Not the demo's business", lane="issue:acme/app#41", agent="ada").item
+
+    with started_demo(tmp_path, "waits behind", "--url", url) as demo:
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=30)
+
+    assert demo.returncode == 130
+    with interlock.connect(url) as il:
+        unfinished = il.service.items(ItemFilter())
+        assert theirs is not None
+        assert [item.id for item in unfinished] == [theirs.id]
+        assert len(il.service.items(ItemFilter(all=True))) > 1
     assert left_over(tmp_path) == []
 
 

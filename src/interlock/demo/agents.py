@@ -28,7 +28,7 @@ import interlock
 from interlock.client import Interlock, Lease
 from interlock.core.errors import LeaseLost, StoreBusy, StoreUnavailable
 
-STEPS = ("reading", "writing code", "testing", "pushing")
+STEPS = ("reading", "coding", "testing", "pushing")
 READING_MAX_S = 0.6
 BRISK_S = 0.2
 NAP_S = 0.1

@@ -129,7 +129,7 @@ class Picture(Silent):
         width, height = self._console.width, self._console.height
         stage.history.look()
         rows = max(len(LANES), len(stage.crew.agents)) + 3
-        agents_width = 40 if width >= WIDE else 31
+        agents_width = 40 if width >= WIDE else 32
         layout = Layout()
         layout.split_column(
             Layout(self._head(stage), size=4),
@@ -161,7 +161,7 @@ class Picture(Silent):
         table = _columns()
         table.add_column("lane", no_wrap=True, width=27 if wide else 11)
         table.add_column("held by", no_wrap=True, width=7)
-        table.add_column("lease", no_wrap=True, width=16 if wide else 12)
+        table.add_column("lease", no_wrap=True, width=16 if wide else 11)
         table.add_column("line", no_wrap=True, overflow="ellipsis", ratio=1)
         for kind, name in LANES:
             lane = stage.lane(kind, name)
@@ -187,7 +187,7 @@ class Picture(Silent):
         """How much of the lease is left, as the store's clock has it."""
         if item.expires_at is None:
             return Text()
-        bar = 10 if wide else 6
+        bar = 10 if wide else 5
         now_s = datetime.now(UTC).timestamp() + (self._ahead_s or 0.0)
         left_s = max(item.expires_at.timestamp() - now_s, 0.0)
         share = min(left_s / stage.lease_s, 1.0)

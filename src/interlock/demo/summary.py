@@ -255,7 +255,7 @@ def _story(found: Outcome) -> Iterator[tuple[str, str]]:
         "zombie",
         f"{len(late.refused)} late writes of {late.agent} refused: {', '.join(late.refused)}",
     )
-    kept = f"{LIMITED} had {rest.most_at_once} of {rest.limit} run at once"
+    kept = f"{LIMITED} kept to {rest.most_at_once} run at once"
     yield "priority", f"the urgent item went before {rest.overtook} older; {kept}"
     if rest.back_off_s is not None:
         yield "retry", f"attempt {rest.attempts} succeeded, {rest.back_off_s:.1f} s after the failed one"
@@ -264,7 +264,7 @@ def _story(found: Outcome) -> Iterator[tuple[str, str]]:
 def _verdict(found: Outcome) -> Text:
     held = sum(check.ok for check in found.checks)
     if found.ok:
-        return Text.assemble((" PASS ", "bold white on green"), f"  all {held} checks hold")
+        return Text.assemble((" PASS ", "bold black on green"), f"  all {held} checks hold")
     broken = ", ".join(check.name for check in found.checks if not check.ok)
     return Text.assemble((" FAIL ", "bold white on red"), f"  broken: {broken}")
 
