@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.figure import Figure
-from bench.figures import drains
+from bench.figures import claims, command, drains, wakes
 from bench.plan import Plan
 from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
@@ -22,6 +22,9 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "plain": drains.plain,
     "lanes": drains.lanes,
     "sqlite": drains.sqlite,
+    "claims": claims.claims,
+    "wakes": wakes.wakes,
+    "command": command.command,
 }
 
 

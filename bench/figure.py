@@ -36,9 +36,10 @@ class Row:
 
     @property
     def spread(self) -> float:
-        """How far the samples lie apart, relative to their median."""
-        median = self.median
-        return 0.0 if not median else (max(self.values) - min(self.values)) / median
+        """How far nine tenths of the samples lie apart, relative to their median; of a few samples all."""
+        median, ordered = self.median, sorted(self.values)
+        tail = len(ordered) // 20
+        return 0.0 if not median else (ordered[-1 - tail] - ordered[tail]) / median
 
     @property
     def worker_us(self) -> float | None:

@@ -42,8 +42,12 @@ def read(store: Store, url: str, table: str, column: str, item: int) -> list[dic
     if store == "sqlite":
         with sqlite_at(url) as connection:
             cursor = connection.execute(f"SELECT * FROM {table} WHERE {column} = ? ORDER BY {order}", (item,))
-            return [dict(zip([name for name, _ in cursor.get_description()], row, strict=True)) for row in cursor]
-    with psycopg.connect(url, options="-c search_path=interlock", row_factory=psycopg.rows.dict_row) as server:
+            return [
+                dict(zip([name for name, _ in cursor.get_description()], row, strict=True)) for row in cursor
+            ]
+    with psycopg.connect(
+        url, options="-c search_path=interlock", row_factory=psycopg.rows.dict_row
+    ) as server:
         statement = f"SELECT * FROM {table} WHERE {column} = %s ORDER BY {order}"
         return server.execute(statement.encode(), (item,)).fetchall()
 
@@ -52,6 +56,9 @@ def comparable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows without what differs between any two items: of numbers and times only whether they are there."""
     own = ("id", "item", "run", "seq", "ticket", "sort_key", "title")
     return [
-        {name: value is not None if name in own or name.endswith("_us") else value for name, value in row.items()}
+        {
+            name: value is not None if name in own or name.endswith("_us") else value
+            for name, value in row.items()
+        }
         for row in rows
     ]

@@ -9,7 +9,16 @@ from bench.drain import drain
 from bench.figure import Figure, Sample, Target, divided
 from bench.plan import Plan
 from bench.subject import Subject
-from bench.subjects import HUEY, INTERLOCK_POSTGRES, INTERLOCK_SQLITE, LANES, LITEQUEUES, PGQUEUERS, POSTGRES, SQLITE
+from bench.subjects import (
+    HUEY,
+    INTERLOCK_POSTGRES,
+    INTERLOCK_SQLITE,
+    LANES,
+    LITEQUEUES,
+    PGQUEUERS,
+    POSTGRES,
+    SQLITE,
+)
 
 BATCHES = (100, 500)
 LANE_COUNTS = (300, 30, 3)
@@ -28,10 +37,7 @@ def plain(plan: Plan) -> list[Figure]:
     for batch in BATCHES:
         plan.rounds.say(f"plain drain on PostgreSQL, batches of {batch}")
         rows = plan.rounds.interleave(
-            {
-                subject.name: on_postgres(plan, subject, n=plan.drain_n, batch=batch)
-                for subject in POSTGRES
-            }
+            {subject.name: on_postgres(plan, subject, n=plan.drain_n, batch=batch) for subject in POSTGRES}
         )
         title = f"A. Plain drain on PostgreSQL, batches of {batch}, {plan.drain_n:,} items"
         figure = Figure(name=f"plain-{batch}", title=title, unit="items/s", rows=rows, base=BARE)
@@ -78,9 +84,7 @@ def sqlite(plan: Plan) -> list[Figure]:
     url = str(plan.directory / "drain.db")
     parity.check("sqlite", url)
     plan.rounds.say(f"plain drain on SQLite, batches of {BATCH}")
-    rows = plan.rounds.interleave(
-        {subject.name: on_sqlite(plan, subject, url) for subject in SQLITE}
-    )
+    rows = plan.rounds.interleave({subject.name: on_sqlite(plan, subject, url) for subject in SQLITE})
     title = f"C. Plain drain on SQLite, batches of {BATCH} where there are batches, {plan.sqlite_n:,} items"
     figure = Figure(name="sqlite", title=title, unit="items/s", rows=rows, base=BARE_SQLITE)
     ours = figure.median(INTERLOCK_SQLITE.name)
