@@ -39,9 +39,7 @@ class Backlog:
                 file.execute("PRAGMA synchronous = OFF")
                 for name, parameters in steps:
                     file.execute(statement(store, name), parameters)
-                file.execute(
-                    "UPDATE counters SET value = (SELECT ifnull(max(run), 0) FROM runs) WHERE name = 'run'"
-                )
+                file.execute(statement(store, "count_on"))
                 file.execute("PRAGMA synchronous = FULL; PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _steps(self) -> list[tuple[str, dict[str, int | str]]]:

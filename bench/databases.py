@@ -19,7 +19,7 @@ BUSY_TIMEOUT_MS = 60_000
 
 
 def clear(store: Store, url: str) -> None:
-    """Leave nothing of whatever subject was here before, so that no vacuum of its tables disturbs the next."""
+    """Leave nothing of the subject that was here before, so that no vacuum of it disturbs the next."""
     if store == "postgres":
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("DROP SCHEMA IF EXISTS interlock CASCADE")

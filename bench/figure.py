@@ -57,20 +57,20 @@ class Target:
     text: str
     measured: float | None
     met: bool
-    unit: str = "×"
+    unit: str = ""
 
     @classmethod
     def at_least(cls, text: str, measured: float | None, bound: float) -> Self:
         return cls(
-            text=f"{text}: at least {bound:g} ×",
+            text=f"{text}: at least {bound:g}",
             measured=measured,
             met=measured is not None and measured >= bound,
         )
 
     @classmethod
-    def at_most(cls, text: str, measured: float | None, bound: float, unit: str = "×") -> Self:
+    def at_most(cls, text: str, measured: float | None, bound: float, unit: str = "") -> Self:
         return cls(
-            text=f"{text}: at most {bound:g} {unit}",
+            text=f"{text}: at most {bound:g} {unit}".rstrip(),
             measured=measured,
             met=measured is not None and measured <= bound,
             unit=unit,

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import apsw
-import psutil
+import psutil  # type: ignore[import-untyped]
 import psycopg
 
 PACKAGES = ("pgqueuer", "procrastinate", "litequeue", "huey", "psycopg", "asyncpg", "apsw")

@@ -79,8 +79,8 @@ def cells(figure: Figure, row: Row) -> tuple[str, ...]:
 
 
 def target_cells(target: Target) -> tuple[str, ...]:
-    measured = "-" if target.measured is None else f"{shown(target.measured, places=2)} {target.unit}"
-    return (target.text, measured, "yes" if target.met else "**no**")
+    measured = f"{shown(target.measured, places=2)} {target.unit}".rstrip()
+    return (target.text, measured, "yes" if target.met else "NO")
 
 
 def shown(value: float | None, *, places: int | None = None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -47,7 +46,3 @@ def quantile(values: list[float], share: float) -> float:
     """The nearest-rank quantile."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def median(values: list[float]) -> float:
-    return statistics.median(values)

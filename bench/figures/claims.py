@@ -13,7 +13,7 @@ from bench.subject import Store
 from interlock.contract import Service
 
 LIMITS = (1, 100)
-#: Claims of each limit in one round, after which the items are given back: at most a third of the small backlog.
+#: Claims of each limit in one round, after which the items are given back: a third of the small backlog.
 A_ROUND = {1: 10, 100: 3}
 #: Longer than the measurement, so that no claim has to sweep.
 LEASE_S = 3_600

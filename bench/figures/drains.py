@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from bench import parity
 from bench.drain import drain
@@ -59,13 +60,14 @@ def plain(plan: Plan) -> list[Figure]:
 
 def lanes(plan: Plan) -> list[Figure]:
     """B. Drain of items that share lanes, on PostgreSQL."""
+    rounds = replace(plan.rounds, warm_up=False)  # the plain drains before have warmed up all there is
     figures = []
     for count in LANE_COUNTS:
         plan.rounds.say(f"{count} lanes on PostgreSQL, batches of {BATCH}")
         measures = {NO_LANES: on_postgres(plan, INTERLOCK_POSTGRES, n=plan.lanes_n, batch=BATCH)}
         for subject in LANES:
             measures[subject.name] = on_postgres(plan, subject, n=plan.lanes_n, batch=BATCH, lanes=count)
-        rows = plan.rounds.interleave(measures)
+        rows = rounds.interleave(measures)
         title = f"B. {count} lanes on PostgreSQL, batches of {BATCH}, {plan.lanes_n:,} items"
         figure = Figure(name=f"lanes-{count}", title=title, unit="items/s", rows=rows, base=PROCRASTINATE)
         ours = figure.median(INTERLOCK)

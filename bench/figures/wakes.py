@@ -12,7 +12,7 @@ from bench.figure import Figure, Row, Sample, Target
 from bench.plan import Plan
 from bench.rounds import quantile
 from bench.subject import Store
-from interlock.contract import Report
+from interlock.contract import LeaseView, Report
 from interlock.core.model import NewItem
 
 TITLES: dict[Store, str] = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
@@ -93,7 +93,7 @@ def wait(store: Store, url: str, n: int, there: Connection) -> None:
         service.next("sleeper")
         there.send(time.monotonic())
         for _ in range(n):
-            leases = []
+            leases: list[LeaseView] = []
             while not leases:
                 leases = service.next("sleeper", wait_s=WAIT_S)
             woken_s = time.monotonic()

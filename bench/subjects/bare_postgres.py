@@ -1,4 +1,4 @@
-"""The limit on PostgreSQL: Interlock's own rows, in two statements and two commits a batch, without a rule."""
+"""The limit on PostgreSQL: Interlock's own rows, in two statements and two commits a batch, no rules."""
 
 from __future__ import annotations
 

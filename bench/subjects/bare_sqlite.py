@@ -1,4 +1,4 @@
-"""The limit on SQLite: Interlock's own rows through apsw, in two commits a batch, without a rule."""
+"""The limit on SQLite: Interlock's own rows through apsw, in two commits a batch, no rules."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def claim(connection: apsw.Connection, agent: str, batch: int) -> list[Any]:
     """Start up to `batch` items in one transaction; answers rows of item, run, title, project and start."""
     connection.execute("BEGIN IMMEDIATE")
     now_us = time.time_ns() // 1000
-    first_run = int(connection.execute(statement("sqlite", "reserve"), {"n": batch}).get) - batch + 1
-    rows = connection.execute(
+    last_run: Any = connection.execute(statement("sqlite", "reserve"), {"n": batch}).get
+    first_run = last_run - batch + 1
+    rows: list[Any] = connection.execute(
         statement("sqlite", "claim"),
         {"agent": agent, "batch": batch, "now_us": now_us, "first_run": first_run},
     ).fetchall()
