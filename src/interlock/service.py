@@ -120,7 +120,8 @@ class LocalService(Fleet, Looking):
             agent_now, claimed = self._claim(wish)
             left_s = deadline_s - time.monotonic()
             if claimed or left_s <= 0:
-                return [self._lease(c) for c in claimed]
+                key = self.store.handle_key()
+                return [self._lease(key, c) for c in claimed]
             allowed = narrowed(wish, agent_now)
             # Ready items that this agent cannot take now (it is full, say) wake it in vain: look less often.
             time.sleep(min(left_s, self._poll_s if allowed is None else in_vain_s))
@@ -169,15 +170,15 @@ class LocalService(Fleet, Looking):
             self.store.see_agent(key, name)
             self._known[key] = now_s
 
-    def _lease(self, claimed: Claimed) -> LeaseView:
+    def _lease(self, key: bytes, claimed: Claimed) -> LeaseView:
         item = claimed.item
         state = item.state
-        assert state.run is not None and state.lease_until_us is not None and state.run_lease_s is not None
+        assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
         messages = self.store.messages(item.id, 0, MESSAGES_AT_ONCE) if state.message_count else []
         return LeaseView(
-            run=make_handle(self.store.handle_key(), state.run, item.id),
+            run=make_handle(key, state.run, item.id),
             fence=state.run,
-            expires_at=moment(state.lease_until_us),
+            expires_at=moment(state.due_us),
             renew_within_s=round(state.run_lease_s / 3, 3),
             item=ItemView(item, claimed.payload),
             messages=tuple(message_view(m) for m in messages),
@@ -255,13 +256,13 @@ class LocalService(Fleet, Looking):
                 refusal = explain_loss(wish.run, ended.get(wish.run), now)
                 views.append(_refused(report.run, refusal, now))
                 continue
-            assert item.state.lease_until_us is not None and item.state.due_us is not None
+            assert item.state.due_us is not None
             views.append(
                 RunView(
                     run=report.run,
                     status="running",
                     item=ItemView(item),
-                    expires_at=moment(min(item.state.lease_until_us, item.state.due_us)),
+                    expires_at=moment(item.state.due_us),
                     cancel_requested=item.state.cancel_into is not None,
                     unread=item.state.message_count - item.state.seen,
                 )

@@ -17,7 +17,7 @@ cancelled      superseded / cancelled      (cannot be)
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from interlock.core.commands import Ended, Finish, Outcome
 from interlock.core.errors import LeaseLost, Refusal
@@ -111,22 +111,24 @@ def end_run(
     check_run_move(state.run, RunStatus.RUNNING, status)
     ledger.out.runs.append(
         RunRecord(
-            run=state.run,
-            item=item.id,
-            attempt=state.attempt,
-            agent=state.run_agent,
-            worker=state.run_worker,
-            started_us=state.run_started_us,
-            ended_us=ledger.now_us,
-            status=status,
-            reason=str(reason),
-            result=report.result if report else None,
-            error=report.error if report else None,
+            state.run,
+            item.spec.id,
+            state.attempt,
+            state.run_agent,
+            state.run_worker,
+            state.run_started_us,
+            ledger.now_us,
+            status,
+            reason,
+            report.result if report else None,
+            report.error if report else None,
         )
     )
     after = _next_state(ledger, item, status, reason, report)
     item = ledger.settle(item, after)
-    succeeded = status is RunStatus.SUCCEEDED
+    details: dict[str, Any] = {}
+    if status is not RunStatus.SUCCEEDED:
+        details = {"item_status": item.state.status, "attempt": state.attempt, "why": why, "by": by}
     ledger.event(
         _EVENT_OF[status],
         item,
@@ -134,10 +136,7 @@ def end_run(
         run=state.run,
         agent=state.run_agent,
         span_us=ledger.now_us - state.run_started_us,
-        item_status=None if succeeded else item.status,
-        attempt=None if succeeded else state.attempt,
-        why=why,
-        by=by,
+        **details,
     )
     _log_settling(ledger, item)
     if item.terminal:
@@ -194,7 +193,7 @@ def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | st
         first_claimed_us=before.first_claimed_us,
         absorbed_by=before.absorbed_by if status is ItemStatus.SUPERSEDED else None,
         ended_us=ledger.now_us,
-        reason=str(reason),
+        reason=reason,
     )
 
 
@@ -206,7 +205,7 @@ def _again(before: State, reason: Reason | str, releases: int = 0) -> State:
         releases=releases,
         message_count=before.message_count,
         first_claimed_us=before.first_claimed_us,
-        reason=str(reason),
+        reason=reason,
     )
 
 

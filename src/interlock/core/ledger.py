@@ -264,7 +264,7 @@ class Ledger:
             lane = lane or spec.lane or spec.observed_lane
             agent = spec.agent_key if agent is None else agent
         self.out.events.append(
-            Event(self.now_us, kind, str(reason), project, item_id, run, lane, agent, span_us, data)
+            Event(self.now_us, kind, reason, project, item_id, run, lane, agent, span_us, data)
         )
 
     def decision(self) -> Decision:
@@ -283,13 +283,15 @@ class Ledger:
         return out
 
     def _put(self, item: Item) -> Item:
-        before = self.items.get(item.id)
-        stood = before is not None and before.status is ItemStatus.DEFERRED
-        stands = item.status is ItemStatus.DEFERRED
-        if stood is not stands and item.spec.lane is not None:
-            shifts = self._shifts.setdefault(item.spec.lane, Counter())
-            shifts[item.spec.position] += 1 if stands else -1
-        self.items[item.id] = item
+        item_id, lane = item.spec.id, item.spec.lane
+        if lane is not None:
+            before = self.items.get(item_id)
+            stood = before is not None and before.state.status is ItemStatus.DEFERRED
+            stands = item.state.status is ItemStatus.DEFERRED
+            if stood is not stands:
+                shifts = self._shifts.setdefault(lane, Counter())
+                shifts[item.spec.position] += 1 if stands else -1
+        self.items[item_id] = item
         self._index(item)
         return item
 

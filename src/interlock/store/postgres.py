@@ -282,14 +282,15 @@ class PostgresStore(PostgresReads):
         params = {
             **_filter(wish),
             "only": one,
-            "limit": wish.limit,
             "worker": wish.worker,
             "lease_s": wish.lease_s,
             "default_lease_s": self.timing.lease_s,
             "now_us": self._now() if self._now else None,
             "event_base": self._event_base(),
         }
-        rows = conn.execute(self.sql["claim"], params, binary=True).fetchall()
+        asked = frozenset(name for name in ("only", "types") if params[name] is not None)
+        statement = self.sql.variant("claim", wish.limit, asked)
+        rows = conn.execute(statement, params, binary=True).fetchall()
         claimed = [Claimed(item_from_row(row[:-1]), row[-1]) for row in rows]
         return sorted(claimed, key=lambda c: (c.item.spec.sort_key, c.item.id))
 

@@ -32,6 +32,14 @@ _SETTINGS = {
     # A client that was stopped inside a transaction must not hold its rows for ever.
     "idle_in_transaction_session_timeout": "15s",
     "lock_timeout": "20s",
+    # Every statement here is written for an index and an order of look-ups. Plans that follow statistics
+    # turn over when a queue is filled or drained faster than they are gathered, so: made once, never
+    # a scan, a sort or a join by hash where an index will do.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
     "jit": "off",
 }
 GONE = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -62,6 +70,7 @@ class PostgresDatabase:
         self._now = now
         self._retry_s = retry_s
         self._meta: dict[str, str] | None = None
+        self._handle_key: bytes | None = None
         self._notified_s = 0.0
         self._notify_lock = threading.Lock()
         self._notify_timer: threading.Timer | None = None

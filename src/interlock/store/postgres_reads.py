@@ -34,7 +34,9 @@ class PostgresReads(PostgresDatabase):
         return self._meta
 
     def handle_key(self) -> bytes:
-        return bytes.fromhex(self._meta_values()["handle_key"])
+        if self._handle_key is None:
+            self._handle_key = bytes.fromhex(self._meta_values()["handle_key"])
+        return self._handle_key
 
     def _event_base(self) -> int:
         return int(self._meta_values().get("event_base", 0))

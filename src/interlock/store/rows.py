@@ -65,6 +65,8 @@ def run_from_row(row: Sequence[Any]) -> RunRecord:
 
 def event_row(event: Event) -> tuple[Any, ...]:
     """The columns of an event but for its number. Absent details are left out of `data`."""
+    if not event.data:
+        return (*event[:-1], None)
     data = {k: v for k, v in event.data.items() if v is not None}
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False) if data else None
     return (*event[:-1], text)

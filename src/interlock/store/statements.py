@@ -21,6 +21,20 @@ class Statements:
             text = self._texts[name] = (self._folder / f"{name}.sql").read_text("utf-8")
         return text
 
+    def variant(self, name: str, limit: int, features: frozenset[str]) -> str:
+        """A statement with a literal limit, and of its lines marked `--? feature` only those asked for.
+
+        Plans are made once and kept, and a plan made for an unknown limit or for a condition that may be
+        absent is a bad one. The few combinations in use are planned one by one.
+        """
+        key = f"{name} {limit} {sorted(features)}"
+        text = self._texts.get(key)
+        if text is None:
+            lines = (line.partition(" --? ") for line in self[name].splitlines())
+            kept = "\n".join(line for line, _, feature in lines if not feature or feature in features)
+            text = self._texts[key] = kept.replace("%(limit)s", str(int(limit)))
+        return text
+
     @cached_property
     def checks(self) -> dict[str, str]:
         """The doctor's questions by name: each gives the rows that break one invariant."""

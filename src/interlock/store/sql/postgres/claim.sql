@@ -1,7 +1,7 @@
 -- Up to a limit of ready items become runs of one agent, each once, the best sort key first. It looks at no lane
 -- and never waits: rows that another transaction has locked are passed over.
 -- Items for this agent and items for anyone are probed apart, so items for others cost nothing; of the latter
--- only those are locked that come before the last of the former.
+-- only those are locked that come before the last of the former. Lines marked --? are there when asked for.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us,
         %(event_base)s + (pg_current_xact_id()::text::bigint << 16) AS first_seq
@@ -9,8 +9,8 @@ WITH clock AS MATERIALIZED (
 mine AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.items
     WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
-        AND (%(only)s::bigint IS NULL OR id = %(only)s)
-        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+        AND id = %(only)s --? only
+        AND type = ANY(%(types)s::text[]) --? types
         AND (labels IS NULL OR labels <@ %(labels)s::text[])
         AND project NOT IN (SELECT project FROM interlock.paused_projects)
     ORDER BY sort_key LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
@@ -19,8 +19,8 @@ anyones AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.items
     WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
         AND sort_key <= coalesce((SELECT max(sort_key) FROM mine HAVING count(*) >= %(limit)s), 9223372036854775807)
-        AND (%(only)s::bigint IS NULL OR id = %(only)s)
-        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
+        AND id = %(only)s --? only
+        AND type = ANY(%(types)s::text[]) --? types
         AND (labels IS NULL OR labels <@ %(labels)s::text[])
         AND project NOT IN (SELECT project FROM interlock.paused_projects)
     ORDER BY sort_key LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
@@ -57,4 +57,4 @@ logged AS (
         CASE WHEN c.promoted_from IS NOT NULL THEN '{"promoted_from":' || c.promoted_from || '}' END
     FROM claimed c, clock
 )
-SELECT c.*, p.payload FROM claimed c LEFT JOIN interlock.payloads p ON p.item = c.id
+SELECT c.*, (SELECT p.payload FROM interlock.payloads p WHERE p.item = c.id) FROM claimed c
