@@ -174,7 +174,8 @@ class ItemView:
 
     @property
     def expires_at(self) -> datetime | None:
-        return maybe_moment(self._item.state.lease_until_us)
+        """When its run loses it: the earliest of lease, run timeout and cancel grace."""
+        return maybe_moment(self._item.expires_us)
 
     @property
     def run_at(self) -> datetime | None:

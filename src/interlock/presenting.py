@@ -33,7 +33,7 @@ def holder_view(owner: Item | None) -> HolderView | None:
         run=state.run,
         agent=(state.run_agent or owner.spec.agent_key) or None,
         since=moment(state.run_started_us or owner.spec.created_us),
-        expires_at=maybe_moment(state.lease_until_us),
+        expires_at=maybe_moment(owner.expires_us),
     )
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from interlock.contract import Report, Service
 from interlock.core.errors import LeaseLost
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, LEASE_S, Scene
+
+
+def ends(scene: Scene, item: int) -> list[datetime | None]:
+    """When a run loses its item, as the item and its lane tell it."""
+    lane = scene.lane()
+    assert lane is not None
+    assert lane.holder is not None
+    return [scene.item(item).expires_at, lane.holder.expires_at]
 
 
 class TestRenewal:
@@ -171,7 +181,9 @@ class TestTimeout:
         assert scene.done(lease).status == "refused"
 
     def test_a_timeout_shorter_than_the_lease_comes_first(self, scene: Scene) -> None:
-        lease = scene.put_running("work", timeout_s=5)
+        lease = scene.put_running("work", lane=LANE, timeout_s=5)
+        assert lease.expires_at == scene.clock.in_s(5)
+        assert ends(scene, lease.item.id) == [lease.expires_at] * 2
         scene.pass_s(5)
         (run,) = scene.service.show(lease.item.id).runs
         assert (run.status, run.reason) == ("timed_out", "run_timeout")
@@ -184,12 +196,13 @@ class TestTimeout:
 
 class TestCancelGrace:
     def test_a_cancelled_run_has_its_grace_and_learns_of_it_by_renewing(self, scene: Scene) -> None:
-        lease = scene.put_running("work")
+        lease = scene.put_running("work", lane=LANE)
         assert not scene.renew(lease).cancel_requested
         scene.cancel(lease.item.id, "wrong branch")
         view = scene.renew(lease)
         assert view.cancel_requested
         assert view.expires_at == scene.clock.in_s(GRACE_S)
+        assert ends(scene, lease.item.id) == [view.expires_at] * 2
         assert view.item is not None
         assert view.item.cancel_reason == "wrong branch"
         assert scene.status(lease.item.id) == "in_progress"

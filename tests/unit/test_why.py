@@ -90,7 +90,12 @@ class TestInProgress:
         world.pass_s(20)
         text = sentence(world, item)
         assert "worked on by coder (run 1) since 20 s ago" in text
-        assert "lease ends in 40 s, and then it is offered again" in text
+        assert "its lease ends in 40 s unless renewed, and then it is offered again" in text
+
+    def test_a_timeout_that_comes_before_the_end_of_the_lease_is_told(self) -> None:
+        world = World()
+        item = world.put_running("work", timeout_s=30)
+        assert "its time is up in 30 s, and then it is offered again" in sentence(world, item)
 
     def test_it_says_that_it_was_asked_to_stop_and_what_becomes_of_it(self) -> None:
         world = World()
@@ -98,7 +103,7 @@ class TestInProgress:
         world.cancel(item, "wrong branch")
         text = sentence(world, item)
         assert "was asked to stop (wrong branch)" in text
-        assert "ended as cancelled" in text
+        assert "its grace ends in 15 s, and then it is ended as cancelled" in text
 
 
 class TestDeferred:
@@ -115,7 +120,8 @@ class TestDeferred:
         world = World()
         world.put_running("owner", agent="coder", policy=Policy.SUPERSEDE)
         newer = world.put("newer", agent="coder", policy=Policy.SUPERSEDE)
-        assert "which was asked to stop" in sentence(world, newer, owner=holder(world))
+        text = sentence(world, newer, owner=holder(world))
+        assert "which was asked to stop, whose grace ends in 15 s" in text
 
     def test_it_names_an_owner_that_has_not_started_and_whom_that_waits_for(self) -> None:
         world = World()

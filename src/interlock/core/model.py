@@ -241,6 +241,11 @@ class Item(NamedTuple):
         timed = state.due_us is not None and state.run is None
         return timed and spec.lane is not None and spec.policy in REPLACEABLE
 
+    @property
+    def expires_us(self) -> int | None:
+        """When its run loses it: the earliest of lease, run timeout and cancel grace."""
+        return self.state.due_us if self.state.status is ItemStatus.IN_PROGRESS else None
+
     def overdue(self, now_us: int) -> bool:
         """Whether time alone moves it now."""
         return self.state.due_us is not None and self.state.due_us <= now_us

@@ -28,12 +28,11 @@ def why(item: Item, facts: Facts) -> str:
         case ItemStatus.PENDING:
             return f"Item {item.id} {_pending(item, facts)}"
         case ItemStatus.IN_PROGRESS:
-            lease = _in(state.lease_until_us, now_us)
             asked = f", was asked to stop ({state.cancel_why})" if state.cancel_into else ""
             since = _ago(state.run_started_us, now_us)
             return (
                 f"Item {item.id} is being worked on by {state.run_agent} (run {state.run}) since {since}"
-                f"{asked}; unless renewed its lease ends {lease}, and then it is "
+                f"{asked}; its {_end_of_run(item, now_us)}, and then it is "
                 f"{'ended as ' + state.cancel_into if state.cancel_into else 'offered again'}."
             )
         case ItemStatus.DEFERRED:
@@ -99,11 +98,11 @@ def _deferred(item: Item, facts: Facts) -> str:
     if owner is None:
         return f"waits on lane {item.spec.lane}, which has lost its owner; the next sweep promotes it."
     if owner.state.run is not None:
-        until = _in(owner.state.lease_until_us, facts.now_us)
         stop = ", which was asked to stop" if owner.state.cancel_into else ""
         return (
             f"is {place} on lane {item.spec.lane}, held by run {owner.state.run} of {owner.state.run_agent}"
-            f" (item {owner.id}){stop}, whose lease ends {until}; it is promoted when that run ends."
+            f" (item {owner.id}){stop}, whose {_end_of_run(owner, facts.now_us)};"
+            f" it is promoted when that run ends."
         )
     who = owner.spec.agent_key or "any agent"
     stuck = (
@@ -115,6 +114,16 @@ def _deferred(item: Item, facts: Facts) -> str:
         f"is {place} on lane {item.spec.lane} behind item {owner.id}, which waits for {who} to start{stuck}; "
         f"it is promoted when that one ends."
     )
+
+
+def _end_of_run(item: Item, now_us: int) -> str:
+    """What takes the item from its run, and when: only a lease can be renewed."""
+    state, when = item.state, _in(item.expires_us, now_us)
+    if state.revoke_us is not None and state.revoke_us == state.due_us:
+        return f"grace ends {when}"
+    if state.due_us != state.lease_until_us:
+        return f"time is up {when}"
+    return f"lease ends {when} unless renewed"
 
 
 def _attempts(item: Item) -> str:
