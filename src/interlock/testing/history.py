@@ -1,0 +1,308 @@
+"""The history checker: could this event log have come from a store that keeps its promises?
+
+Traffic and faults make a history (`tests/faults`); this module is the model and the validation. The model
+is written from the promises and shares no code with the rules it checks.
+
+Order: event numbers are not the order in which things happened to a lane, for PostgreSQL numbers lines by
+transactions as they *begin*. The store's time is: it is read after the last lock. So lines are replayed
+by time, lines of one transaction by number, and run numbers must then grow by themselves.
+
+It cannot see what leaves no line: a renewal, a read, a payload. And it believes the clock: a history whose
+clock was set back is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ACTIVE = ("pending", "in_progress")
+UNFINISHED = ("waiting", "deferred", *ACTIVE)
+RETRIED = ("failed", "cancelled")
+ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of the log, with what a check needs of it."""
+
+    seq: int
+    at_us: int
+    kind: str
+    reason: str = ""
+    item: int | None = None
+    run: int | None = None
+    lane: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        about = [f"{name} {value}" for name, value in (("item", self.item), ("run", self.run)) if value]
+        return f"#{self.seq} {self.kind}({', '.join([*about, self.lane or 'no lane'])})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A promise that the history breaks. `rule` is stable, `text` is for people."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+@dataclass(slots=True)
+class Run:
+    """One run as the log tells it."""
+
+    number: int
+    item: int
+    lane: str | None
+    started: Line
+    ended: Line | None = None
+
+
+@dataclass(slots=True)
+class Item:
+    """One item as the log tells it."""
+
+    id: int
+    lane: str | None
+    status: str
+    #: Held nothing back: its lane may have other runs.
+    observed: bool = False
+    run: int | None = None
+    absorbed_by: int | None = None
+
+
+class History:
+    """A log, replayed. `violations` is empty if every promise held."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.lines = sorted(lines, key=lambda line: (line.at_us, line.seq))
+        self.violations: list[Violation] = []
+        self.items: dict[int, Item] = {}
+        self.runs: dict[int, Run] = {}
+        self.refused: list[Line] = []
+        self.kinds: Counter[str] = Counter(line.kind for line in self.lines)
+        self._owners: dict[str, set[int]] = defaultdict(set)
+        self._last_run: dict[str, int] = {}
+        seqs = Counter(line.seq for line in self.lines)
+        for seq in (seq for seq, count in seqs.items() if count > 1):
+            self._break("numbered_once", f"the number {seq} was given to {seqs[seq]} lines")
+        for line in self.lines:
+            self._replay(line)
+        self._check_refusals()
+        self._check_absorbed()
+
+    # -- what came of it --------------------------------------------------------------------------
+
+    def movers(self) -> dict[int, str]:
+        """Every unfinished item with what moves it next; nothing is promised to move the others."""
+        held = {i.lane for i in self.items.values() if i.status in ACTIVE}
+        found = {}
+        for item in self.items.values():
+            match item.status:
+                case "pending":
+                    found[item.id] = "a claim"
+                case "in_progress":
+                    found[item.id] = "the end of its run, or of its lease"
+                case "waiting":
+                    found[item.id] = "the sweeper, when it is due"
+                case "deferred" if item.lane in held:
+                    found[item.id] = "the end of its lane's owner"
+        return found
+
+    def check_inputs(self, added: Iterable[int] = ()) -> None:
+        """No input is lost: whatever was added has ended with a line, or something moves it."""
+        movers = self.movers()
+        for item in self.items.values():
+            if item.status in UNFINISHED and item.id not in movers:
+                self._break("nothing_lost", f"item {item.id} is {item.status} and nothing moves it")
+        for item_id in sorted(set(added) - set(self.items)):
+            self._break("nothing_lost", f"item {item_id} was acknowledged and left no line")
+
+    def check_acknowledged(self, done: Iterable[tuple[int, int]]) -> None:
+        """Work that was acknowledged as done, given as (run, item), was recorded: that run's, and once."""
+        done = list(done)
+        for (run, item), count in Counter(done).items():
+            if count > 1:
+                self._break("acknowledged_once", f"run {run} was acknowledged {count} times")
+            known = self.runs.get(run)
+            if known is None or known.item != item or known.ended is None:
+                self._break(
+                    "acknowledged_is_kept", f"run {run} of item {item} was acknowledged, not recorded"
+                )
+            elif known.ended.kind != "run.succeeded":
+                self._break(
+                    "acknowledged_is_kept", f"run {run} was acknowledged as done, recorded as {known.ended}"
+                )
+        twice = Counter(item for _, item in set(done))
+        for item in (item for item, count in twice.items() if count > 1):
+            self._break("acknowledged_once", f"item {item} was acknowledged as done by {twice[item]} runs")
+
+    def check_store(self, statuses: Mapping[int, str]) -> None:
+        """The rows agree with the log: no item changed without a line, no line without a change."""
+        for item_id in sorted(set(statuses) | set(self.items)):
+            told = self.items[item_id].status if item_id in self.items else "unknown"
+            kept = statuses.get(item_id, "missing")
+            if told != kept:
+                self._break("rows_match_lines", f"item {item_id} is {kept}, its lines say {told}")
+
+    # -- the model --------------------------------------------------------------------------------
+
+    def _replay(self, line: Line) -> None:
+        match line.kind.partition("."):
+            case ("run", _, "started"):
+                self._start(line)
+            case ("run", _, "refused"):
+                self.refused.append(line)
+            case ("run", _, ending) if ending in ENDINGS:
+                self._end(line, ending)
+            case ("item", _, what):
+                self._move_item(line, what)
+            case ("lane", _, "promoted"):
+                self._move(line, line.item, ("deferred",), "pending")
+            case ("lane", _, "overtaken"):
+                self._move(line, line.item, ("pending",), "deferred")
+                self._move(line, line.data.get("by_item"), ("deferred",), "pending")
+            case ("cancel" | "message" | "agent" | "project" | "mode", _, _):
+                pass
+            case _:
+                self._break("known_kind", f"{line} is of no kind that a history has")
+
+    def _move_item(self, line: Line, what: str) -> None:
+        match what:
+            case "added" | "observed":
+                status = line.data.get("status", "")
+                if status not in ("waiting", "deferred", "pending"):
+                    self._break("lawful_birth", f"{line} begins as {status!r}")
+                self._bear(line, status, observed=what == "observed")
+            case "coalesced":
+                self._bear(line, "coalesced", absorbed_by=line.data.get("into_item"))
+            case "superseded":
+                # The run's own line may have said it already.
+                self._move(line, line.item, (*UNFINISHED, *RETRIED, "superseded"), "superseded")
+                if line.item in self.items:
+                    self.items[line.item].absorbed_by = line.data.get("by_item")
+            case "cancelled":
+                self._move(line, line.item, (*UNFINISHED, "cancelled"), "cancelled")
+            case "reentered":
+                self._move(line, line.item, ("waiting", "pending", *RETRIED), line.data.get("status", ""))
+            case "parked" | "retried" | "duplicate" | "rejected":
+                pass  # the item stands where the line before left it
+            case _:
+                self._break("known_kind", f"{line} is of no kind that a history has")
+
+    def _bear(
+        self, line: Line, status: str, *, observed: bool = False, absorbed_by: int | None = None
+    ) -> None:
+        if line.item is None or line.item in self.items:
+            self._break("added_once", f"{line} adds an item that is there already, or none")
+            return
+        self.items[line.item] = Item(line.item, line.lane, "", observed, absorbed_by=absorbed_by)
+        self._put(line, self.items[line.item], status)
+
+    def _start(self, line: Line) -> None:
+        if line.run is None or line.item is None or line.run in self.runs:
+            self._break("numbered_once", f"{line} starts a run whose number was used before, or none")
+            return
+        self.runs[line.run] = Run(line.run, line.item, line.lane, line)
+        self._move(line, line.item, ("pending",), "in_progress")
+        item = self.items.get(line.item)
+        if item is None:
+            return
+        item.run = line.run
+        if line.lane is not None and not item.observed:
+            before = self._last_run.get(line.lane, 0)
+            if line.run <= before:
+                self._break("run_numbers_grow", f"{line} came after run {before} of the same lane")
+            self._last_run[line.lane] = max(before, line.run)
+
+    def _end(self, line: Line, ending: str) -> None:
+        run = self.runs.get(line.run) if line.run is not None else None
+        if run is None:
+            self._break("started_before_ended", f"{line} ends a run that never started")
+            return
+        if run.ended is not None:
+            self._break("ends_once", f"{line} ends a run that {run.ended} had ended")
+            return
+        run.ended = line
+        item = self.items.get(run.item)
+        if item is not None and item.run != run.number:
+            self._break("fenced", f"{line} ends a run that is not its item's current one, {item.run}")
+            return
+        after = "completed" if ending == "succeeded" else line.data.get("item_status", "")
+        self._move(line, run.item, ("in_progress",), after)
+        if item is not None:
+            item.run = None
+
+    def _move(self, line: Line, item_id: int | None, before: Sequence[str], after: str) -> None:
+        item = self.items.get(item_id) if item_id is not None else None
+        if item is None:
+            self._break("added_once", f"{line} is about item {item_id}, which was never added")
+            return
+        if item.status not in before:
+            rule = "promoted_before_started" if line.kind == "run.started" else "lawful_move"
+            self._break(rule, f"{line} found its item {item.status}, not {' or '.join(before)}")
+        self._put(line, item, after)
+
+    def _put(self, line: Line, item: Item, status: str) -> None:
+        item.status = status
+        if item.lane is None or item.observed:
+            return
+        owners = self._owners[item.lane]
+        if status in ACTIVE:
+            owners.add(item.id)
+        else:
+            owners.discard(item.id)
+        if len(owners) > 1:
+            running = [i for i in owners if self.items[i].status == "in_progress"]
+            rule = "one_run_a_lane" if len(running) > 1 else "one_owner_a_lane"
+            self._break(rule, f"after {line} lane {item.lane} is held by items {sorted(owners)}")
+
+    # -- what can only be told at the end ---------------------------------------------------------
+
+    def _check_refusals(self) -> None:
+        """A refused write changes nothing, and only what has lost its lease is refused."""
+        for line in self.refused:
+            run = self.runs.get(line.run) if line.run is not None else None
+            if run is None:
+                self._break("refused_with_reason", f"{line} refused a run that never started")
+            elif run.ended is None:
+                self._break("refused_with_reason", f"{line} refused a run that had not ended")
+            elif (run.ended.at_us, run.ended.seq) > (line.at_us, line.seq):
+                self._break(
+                    "refused_changes_nothing", f"{line} was refused, and then {run.ended} was accepted"
+                )
+
+    def _check_absorbed(self) -> None:
+        """What was absorbed travels with an item that is there, and not in a circle."""
+        for item in self.items.values():
+            seen, at = {item.id}, item
+            while at.absorbed_by is not None and at.status in ("superseded", "coalesced"):
+                if at.absorbed_by not in self.items or at.absorbed_by in seen:
+                    self._break("absorbed_travels", f"item {at.id} went into item {at.absorbed_by}")
+                    break
+                seen.add(at.absorbed_by)
+                at = self.items[at.absorbed_by]
+
+    def _break(self, rule: str, text: str) -> None:
+        self.violations.append(Violation(rule=rule, text=text))
+
+
+def line_from_row(row: Sequence[Any]) -> Line:
+    """A line from a row of the events table: seq, at_us, kind, reason, project, item, run, lane, …, data."""
+    return Line(
+        seq=row[0],
+        at_us=row[1],
+        kind=row[2],
+        reason=row[3],
+        item=row[5],
+        run=row[6],
+        lane=row[7],
+        data=json.loads(row[10]) if row[10] else {},
+    )
