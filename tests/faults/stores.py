@@ -1,0 +1,88 @@
+"""Stores for fault tests: named by a plain url, so that another process can open the same one.
+
+What a test concludes is read past Interlock, with plain SQL: a store must not be its own witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import psycopg
+
+from interlock.contract import CheckView
+from interlock.core.timing import Timing
+from interlock.service import LocalService
+from interlock.store.postgres import PostgresStore
+from interlock.store.sqlite import SqliteStore
+from interlock.testing.history import History, Line, line_from_row
+
+#: The shortest lawful lease, so that a holder is lost within a second.
+QUICK = Timing(lease_s=1.0, cancel_grace_s=1.0, back_off_first_s=0.05, back_off_max_s=0.2)
+
+
+def is_sqlite(url: str) -> bool:
+    return url.startswith("sqlite:")
+
+
+def file_of(url: str) -> str:
+    return url.removeprefix("sqlite://")
+
+
+def open_store(
+    url: str, *, timing: Timing = QUICK, now: Callable[[], int] | None = None, **options: Any
+) -> SqliteStore | PostgresStore:
+    if is_sqlite(url):
+        return SqliteStore(file_of(url), timing=timing, now=now, **options)
+    return PostgresStore(url, timing=timing, now=now, **options)
+
+
+def open_service(
+    url: str, *, timing: Timing = QUICK, now: Callable[[], int] | None = None, **options: Any
+) -> LocalService:
+    return LocalService(open_store(url, timing=timing, now=now, **options), poll_s=0.1)
+
+
+def query(url: str, statement: str) -> list[tuple[Any, ...]]:
+    """Rows of a plain statement. Tables are named without schema."""
+    if is_sqlite(url):
+        db = apsw.Connection(file_of(url))
+        db.set_busy_timeout(30_000)
+        try:
+            return list(db.execute(statement))
+        finally:
+            db.close()
+    with psycopg.connect(url, autocommit=True, options="-c search_path=interlock") as conn:
+        cursor = conn.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def read_log(url: str) -> list[Line]:
+    """Every committed line of the history."""
+    return [line_from_row(row) for row in query(url, "SELECT * FROM events ORDER BY seq")]
+
+
+def statuses(url: str) -> dict[int, str]:
+    return dict(query(url, "SELECT id, status FROM items"))
+
+
+def broken(checks: list[CheckView]) -> list[str]:
+    """What the doctor found, but for what a test server is set to."""
+    return [f"{c.name}: {c.detail}" for c in checks if not c.ok and c.name != "writes_are_durable"]
+
+
+def assert_kept(url: str, *, added: tuple[int, ...] = (), done: tuple[tuple[int, int], ...] = ()) -> History:
+    """Every promise that a history can show was kept, and the doctor finds nothing."""
+    history = History(read_log(url))
+    history.check_inputs(added)
+    history.check_acknowledged(done)
+    history.check_store(statuses(url))
+    assert not history.violations, "\n".join(map(str, history.violations[:20]))
+    service = open_service(url)
+    try:
+        found = broken(service.doctor())
+    finally:
+        service.close()
+    assert not found, found
+    return history

@@ -1,0 +1,163 @@
+"""The answer to a commit is lost. Whether the commit was lost too, nothing is doubled and nothing missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from interlock.contract import Report
+from interlock.core.model import NewItem
+from interlock.service import LocalService
+from interlock.testing.postgres import PostgresServer, short_tempdir
+from tests.faults.failpoints import COMMIT, Moment, Proxy
+from tests.faults.processes import wait_until
+from tests.faults.stores import assert_kept, open_service, query, read_log
+from tests.postgres_fixtures import StartPostgres
+
+MOMENTS: list[Moment] = ["never forwarded", "answer lost"]
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory whose path is short enough for a socket."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def proxy(pg_url: str, directory: Path) -> Iterator[Proxy]:
+    open_service(pg_url).close()
+    proxy = Proxy(pg_url, directory)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def service(proxy: Proxy) -> Iterator[LocalService]:
+    service = open_service(proxy.url)
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_arrival_is_added_once(service: LocalService, proxy: Proxy, pg_url: str, moment: Moment) -> None:
+    """Taken out: `_was_committed`, always false: two items. Always true: none."""
+    proxy.lose(COMMIT, moment)
+    view = service.add([NewItem(title="once", lane="issue:acme/app#1", message="hello")])[0]
+    assert proxy.sprung.is_set()
+    assert view.decision == "admitted"
+    assert view.item is not None
+    assert query(pg_url, "SELECT id, status FROM items") == [(view.item.id, "pending")]
+    assert query(pg_url, "SELECT count(*) FROM messages") == [(1,)]
+    assert_kept(pg_url, added=(view.item.id,))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("word", ["done", "fail", "release"])
+def test_a_run_ends_once_and_hands_its_lane_on_once(
+    service: LocalService, proxy: Proxy, pg_url: str, moment: Moment, word: str
+) -> None:
+    service.add([NewItem(title=f"item {n}", lane="issue:acme/app#1") for n in range(3)])
+    lease = service.next("coder", lease_s=60)[0]
+    proxy.lose(COMMIT, moment)
+    view = getattr(service, word)([Report(run=lease.run)])[0]
+    assert proxy.sprung.is_set()
+    assert view.refusal is None, "the end of a run is not refused for having been accepted already"
+    ends = [line for line in read_log(pg_url) if line.run == lease.fence and line.kind != "run.started"]
+    assert len([line for line in ends if line.kind.startswith("run.")]) == 1
+    promoted = [line for line in ends if line.kind == "lane.promoted"]
+    assert len(promoted) == (0 if word == "release" else 1)
+    attempts = {"done": 1, "fail": 1, "release": 0}
+    assert query(pg_url, f"SELECT attempt FROM items WHERE id = {lease.item.id}") == [(attempts[word],)]
+    done = ((lease.fence, lease.item.id),) if word == "done" else ()
+    assert_kept(pg_url, done=done)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_claim_whose_answer_was_lost_is_offered_again_and_never_runs_twice_at_once(
+    service: LocalService, proxy: Proxy, pg_url: str, moment: Moment
+) -> None:
+    """Nobody was told of the lost run, so nobody works on it: its lease runs out."""
+    service.add([NewItem(title="the only one", lane="issue:acme/app#1")])
+    proxy.lose(b"nextval('interlock.run_numbers')", moment)
+    leases = service.next("coder")
+    assert proxy.sprung.is_set()
+    if moment == "never forwarded":
+        assert len(leases) == 1
+    else:
+        assert not leases, "the first claim holds the item until its lease is over"
+        leases = wait_until(lambda: service.next("coder"), "the item is offered again")
+        assert [line.kind for line in read_log(pg_url) if line.run == leases[0].fence - 1] == [
+            "run.started",
+            "run.lost",
+        ]
+    assert service.done([Report(run=leases[0].run)])[0].refusal is None
+    assert_kept(pg_url, done=((leases[0].fence, leases[0].item.id),))
+
+
+@pytest.mark.parametrize("version", [16, 18])
+@pytest.mark.parametrize("reused", [True, False], ids=["number reused", "number forgotten"])
+def test_an_arrival_lost_in_a_crash_is_added_again_although_its_number_was_given_to_another(
+    start_postgres: StartPostgres, directory: Path, version: int, reused: bool
+) -> None:
+    """Transaction numbers are not durable: after a crash another transaction can commit under the number of
+    the lost one, and the server then says "committed" of both.
+
+    Taken out: the look for the transaction's own first line (`wrote_line.sql`); the arrival is then
+    acknowledged and gone.
+    """
+    # Nothing may write the log ahead of a commit, or the number becomes durable by chance.
+    quiet = {"wal_writer_delay": "10s", "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0"}
+    server = start_postgres(version, settings=quiet)
+    url = server.create_database("crashing")
+    open_service(url).close()
+    proxy = Proxy(url, directory)
+    service = open_service(proxy.url)
+    lost: list[int] = []
+
+    def crash() -> None:
+        lost.extend(_open_transactions(url))
+        _crash(server)
+        if reused:
+            while max(_take_number(url)) < lost[0]:
+                pass
+
+    proxy.lose(COMMIT, "never forwarded", crash)
+    view = service.add([NewItem(title="once")])[0]
+    assert proxy.sprung.is_set()
+    assert len(lost) == 1
+    fate = query(url, f"SELECT pg_xact_status('{lost[0]}')")
+    assert fate == [("committed",)], "the server no longer reuses numbers: this test proves nothing"
+    assert view.item is not None
+    assert query(url, "SELECT id, status FROM items") == [(view.item.id, "pending")]
+    assert_kept(url, added=(view.item.id,))
+    service.close()
+    proxy.close()
+
+
+def _crash(server: PostgresServer) -> None:
+    server.stop("immediate")
+    server.start()
+
+
+def _open_transactions(url: str) -> list[int]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        rows = conn.execute(
+            "SELECT backend_xid::text::bigint FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
+        ).fetchall()
+    return [xid for (xid,) in rows]
+
+
+def _take_number(url: str) -> list[int]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        row = conn.execute(
+            "INSERT INTO interlock.meta VALUES (gen_random_uuid(), '')"
+            " RETURNING pg_current_xact_id()::text::bigint"
+        ).fetchone()
+    assert row is not None
+    return [row[0]]

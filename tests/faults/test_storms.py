@@ -1,0 +1,148 @@
+"""Storms: many processes, and faults at random, for as long as `INTERLOCK_STORM_S` says.
+
+Whatever happened, in the end: nothing acknowledged is lost or doubled, every item has ended, the history
+keeps every promise and the doctor finds nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.contract import Report
+from interlock.testing.history import History
+from tests.faults import traffic
+from tests.faults.processes import Actor, Crew, wait_until
+from tests.faults.stores import assert_kept, open_service, query
+from tests.postgres_fixtures import StartPostgres
+
+STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "8"))
+WORKERS = 6
+
+
+class Fleet:
+    """Producers, workers and sweepers on one store, and their journals."""
+
+    def __init__(self, crew: Crew, url: str, folder: Path, seed: int) -> None:
+        self.crew, self.url, self.folder = crew, url, folder
+        self.dice = random.Random(seed)
+        service = open_service(url)
+        service.set_agent("ada", max_concurrency=4)
+        service.close()
+        self.producer = crew.start(traffic.produce, url, folder, seed)
+        self.sweepers = [crew.start(traffic.sweep, url) for _ in range(2)]
+        self.workers = [self._worker(n) for n in range(WORKERS)]
+
+    def _worker(self, n: int) -> Actor:
+        agent = traffic.AGENTS[n % len(traffic.AGENTS)]
+        return self.crew.start(traffic.work, self.url, self.folder, agent, self.dice.randrange(2**32))
+
+    def kill_one(self) -> None:
+        """`kill -9` a worker, now and then a sweeper, and start another in its place."""
+        if self.dice.random() < 0.1:
+            self.sweepers.pop().kill()
+            self.sweepers.append(self.crew.start(traffic.sweep, self.url))
+            return
+        n = self.dice.randrange(WORKERS)
+        self.workers[n].kill()
+        self.workers[n] = self._worker(n)
+
+    def stop_one(self) -> None:
+        """Stop a worker for longer than its lease, then let it go on where it was."""
+        victim = self.dice.choice(self.workers)
+        victim.stop()
+        threading.Timer(self.dice.uniform(1.1, 1.6), victim.go_on).start()
+
+    def calm_down(self) -> tuple[int, ...]:
+        """Add no more, and wait until all that was added has ended; the ids that were acknowledged."""
+        for actor in self.workers:
+            actor.go_on()
+        self.producer.tell("stop")
+        assert self.producer.join() > 0
+        unfinished = (
+            "SELECT count(*) FROM items WHERE status IN ('waiting', 'deferred', 'pending', 'in_progress')"
+        )
+        wait_until(lambda: query(self.url, unfinished) == [(0,)], "every item has ended")
+        for actor in self.workers:
+            actor.tell("stop")
+        for actor in self.workers:
+            assert actor.join() is None
+        for actor in self.sweepers:
+            actor.tell("stop")
+            actor.join()
+        return tuple(item for (item,) in traffic.journals(self.folder, "added"))
+
+    def haunt(self) -> int:
+        """Finish again whatever was never acknowledged, as a packet on a slow network would."""
+        service = open_service(self.url)
+        late = list(traffic.unacknowledged(self.folder))
+        accepted = [run for handle, run, _ in late if service.done([Report(run=handle)])[0].refusal is None]
+        service.close()
+        assert not accepted, f"runs {accepted} had ended and finished once more"
+        return len(late)
+
+
+def storm(fleet: Fleet, fault: Callable[[], None], every_s: float) -> History:
+    over_s = time.monotonic() + STORM_S
+    while time.monotonic() < over_s:
+        fault()
+        time.sleep(fleet.dice.uniform(0, 2 * every_s))
+    added = fleet.calm_down()
+    fleet.haunt()
+    history = assert_kept(fleet.url, added=added, done=traffic.acknowledged(fleet.folder))
+    assert {i.status for i in history.items.values()} <= {"completed", "superseded", "coalesced"}
+    assert len(history.runs) > 20
+    return history
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_or_doubled_while_workers_are_killed(crew: Crew, url: str, tmp_path: Path) -> None:
+    """Guard taken out to see it fail: `item.state.run != command.run` in `core.ending.finish`.
+
+    Then the haunting finds late finishes accepted.
+    """
+    fleet = Fleet(crew, url, tmp_path, seed=9)
+    history = storm(fleet, fleet.kill_one, every_s=0.1)
+    assert history.kinds["run.lost"] > 0, "no killed worker had held a lease: the storm proves nothing"
+    assert history.kinds["run.refused"] > 0, "no zombie tried to write: the storm proves nothing"
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_or_doubled_while_workers_are_stopped_past_their_leases(
+    crew: Crew, url: str, tmp_path: Path
+) -> None:
+    """Guard taken out to see it fail: `item.state.run != command.run` in `core.ending.finish`.
+
+    Then two runs are acknowledged as done for one item, and the run in the store is not the one told.
+    """
+    fleet = Fleet(crew, url, tmp_path, seed=10)
+    history = storm(fleet, fleet.stop_one, every_s=0.2)
+    assert traffic.journals(tmp_path, "refused"), "no zombie tried to write: the storm proves nothing"
+    assert history.kinds["run.refused"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [16, 18])
+def test_work_resumes_by_itself_after_the_database_crashed(
+    crew: Crew, start_postgres: StartPostgres, tmp_path: Path, version: int
+) -> None:
+    """Nobody restarts a worker or a sweeper; only the server goes down, in the middle of everything."""
+    server = start_postgres(version)
+    fleet = Fleet(crew, server.create_database("crashing"), tmp_path, seed=version)
+
+    def crash() -> None:
+        time.sleep(1.0)  # some work between two crashes
+        before = len(traffic.journals(tmp_path, "claimed"))
+        server.stop("immediate")
+        server.start()
+        wait_until(
+            lambda: len(traffic.journals(tmp_path, "claimed")) > before, "work goes on after the restart"
+        )
+
+    storm(fleet, crash, every_s=0.1)
