@@ -26,6 +26,8 @@ class HolderView:
     agent: str | None
     since: datetime
     expires_at: datetime | None
+    #: It was asked to stop; `expires_at` is at the latest the end of its grace.
+    cancel_requested: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ def holder_view(owner: Item | None) -> HolderView | None:
         agent=(state.run_agent or owner.spec.agent_key) or None,
         since=moment(state.run_started_us or owner.spec.created_us),
         expires_at=maybe_moment(owner.expires_us),
+        cancel_requested=state.cancel_into is not None,
     )
 
 

@@ -126,6 +126,22 @@ def test_answers_say_who_holds_and_what_to_type(busy: Command):
         assert word in shown
 
 
+def test_superseding_says_who_was_asked_to_stop_and_until_when(il: Command):
+    new = ("--lane", "branch:main", "--agent", "coder", "--policy", "supersede")
+    il.ok("add", "First", *new)
+    il.claim()
+    said = il("add", "Second", *new).out
+    assert re.search(
+        r"superseding +Item 2 waits for branch:main, place 1 in the line;"
+        r" coder \(run 1\) was asked to stop and has until \d\d:\d\d:\d\d \(in 1\d s\)\.",
+        said,
+    ), said
+    assert re.search(r"held by .* asked to stop, has until", said)
+    assert "it moves up when run 1 ends, or when its grace is over" in said
+    third = il("add", "Third", *new).out
+    assert "Item 3 waits for branch:main, place 1 in the line; coder (run 1) was asked to stop" in third
+
+
 def test_top_prints_one_frame_where_nobody_watches_and_ends_on_q(busy: Command):
     frame = busy("top").out
     for word in ("Lanes held: 1", "Running: 1", "Pending: 1", "run.started"):

@@ -22,9 +22,23 @@ def test_add_answers_decision_reason_item_holder_and_position(any_il: Command):
     lease = any_il.claim()
     second = any_il.ok("add", "Fix it too", "--lane", "issue:acme/app#1")
     assert (second["decision"], second["item"]["status"], second["position"]) == ("queued", "deferred", 1)
+    assert set(second["holder"]) == keys(contract.HolderView)
     assert {"run", "agent", "since", "expires_at"} <= set(second["holder"])
+    assert not second["holder"]["cancel_requested"]
     assert (second["holder"]["run"], second["holder"]["agent"]) == (lease["fence"], "coder")
     assert second["holder"]["expires_at"].endswith("Z")
+
+
+def test_superseding_a_running_owner_says_until_when_that_may_take(any_il: Command):
+    new = ("--lane", "issue:acme/app#1", "--agent", "coder", "--policy", "supersede")
+    any_il.ok("add", "First", *new)
+    lease = any_il.claim()
+    second = any_il.ok("add", "Second", *new)
+    assert (second["decision"], second["holder"]["run"]) == ("superseding", lease["fence"])
+    assert second["holder"]["cancel_requested"]
+    assert second["holder"]["expires_at"] < lease["expires_at"]  # the grace is shorter than the lease
+    (lane,) = any_il.ok("lanes")["lanes"]
+    assert lane["holder"] == second["holder"]
 
 
 def test_every_field_of_an_item_can_be_given(any_il: Command):

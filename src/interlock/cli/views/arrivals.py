@@ -45,20 +45,29 @@ def _sentence(verdict: Verdict, answer: AddView) -> str:
             on_lane = f" on {lane}" if lane else ""
             return f"Item {item.id}{on_lane} may be claimed by {item.agent or 'any agent'}."
         case Verdict.QUEUED:
-            place = f", place {answer.position} in the line" if answer.position is not None else ""
-            return f"Item {item.id} waits for {lane}{place}."
+            return f"Item {item.id} waits for {lane}{_place(answer)}."
         case Verdict.COALESCED:
             return f"Item {item.id} takes it in: the input is its message {item.messages}."
         case Verdict.SUPERSEDING:
             if item.status == "pending":
                 return f"Item {item.id} takes {lane} over from one that had not started."
-            return f"Item {item.id} is next for {lane}, in place of the earlier one."
+            held = answer.holder
+            if held is not None and held.cancel_requested and held.expires_at is not None:
+                return (
+                    f"Item {item.id} waits for {lane}{_place(answer)}; {held.agent} (run {held.run}) was"
+                    f" asked to stop and has until {words.at(held.expires_at)}."
+                )
+            return f"Item {item.id} waits for {lane}{_place(answer)}, instead of the earlier one."
         case Verdict.DUPLICATE:
             return f"This key was seen before: it is item {item.id}, now {item.status}."
         case Verdict.OBSERVED:
             return f"Item {item.id} may be claimed; {lane} is only observed ({answer.reason})."
         case Verdict.REJECTED:
             return "The lane is taken; nothing was added."
+
+
+def _place(answer: AddView) -> str:
+    return f", place {answer.position} in the line" if answer.position is not None else ""
 
 
 def _next(verdict: Verdict, answer: AddView) -> str | None:
@@ -69,11 +78,11 @@ def _next(verdict: Verdict, answer: AddView) -> str | None:
         case Verdict.QUEUED | Verdict.SUPERSEDING if (
             held is not None and item is not None and item.status != "pending"
         ):
-            first = verdict is Verdict.SUPERSEDING or answer.position == 1
-            which = "it moves up" if first else "the line moves up"
+            which = "it moves up" if answer.position == 1 else "the line moves up"
             if held.run is None:
                 return f"{which} when item {held.item} has run"
-            return f"{which} when run {held.run} ends, or when its lease is over"
+            last = "grace" if held.cancel_requested else "lease"
+            return f"{which} when run {held.run} ends, or when its {last} is over"
         case Verdict.COALESCED:
             return _reader(item)
         case _:

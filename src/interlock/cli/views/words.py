@@ -93,7 +93,8 @@ def holder(held: HolderView) -> str:
     since = at(held.since)
     if held.run is None:
         return f"item {held.item} for {held.agent or 'any agent'}, not started yet, since {since}"
-    until = f", lease until {at(held.expires_at)}" if held.expires_at else ""
+    right = "asked to stop, has" if held.cancel_requested else "lease"
+    until = f", {right} until {at(held.expires_at)}" if held.expires_at else ""
     return f"{held.agent or 'someone'}, run {held.run} of item {held.item}, since {since}{until}"
 
 
