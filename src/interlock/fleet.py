@@ -86,13 +86,14 @@ class Fleet:
         """Lanes that are held or have a line."""
         names.check_number("limit", limit, 1, 10_000)
         rules = self.store.modes()
-        return [lane_view(row, rules) for row in self.store.lanes(prefix, limit)]
+        beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
+        return [lane_view(row, rules) for row in self.store.lanes(beginning, limit)]
 
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
         """Choose how strictly the lanes of a project or prefix are kept."""
         if scope not in ("project", "lane"):
             raise InvalidInput(f"A mode is set for a project or a lane prefix, not {scope!r}.", "")
-        names.check_name(scope, value.rstrip("/") if scope == "lane" else value)
+        value = _lane_prefix(value) if scope == "lane" else names.check_name("project", value)
         if mode not in list(Mode):
             raise InvalidInput(f"There is no mode {mode!r}.", "Use off, observe or enforce.")
         event = Event(
@@ -102,6 +103,14 @@ class Fleet:
             data={"by": signed(by), "scope": scope, "value": value},
         )
         self.store.set_mode(ModeRule(scope=scope, value=value, mode=Mode(mode)), event)
+
+
+def _lane_prefix(prefix: str) -> str:
+    """The beginning of lane names in their normal form; it may end where a whole name may not."""
+    whole = prefix.rstrip("/.")
+    if not whole:
+        raise InvalidInput("The lane prefix is empty.", "Name how the lanes begin: issue:acme/.")
+    return names.lane_key(whole) + prefix[len(whole) :]
 
 
 def _key(name: str) -> str:

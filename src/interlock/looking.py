@@ -18,6 +18,7 @@ from interlock.store.port import EventQuery, ItemQuery, Store
 
 MESSAGES_AT_ONCE = 1_000
 FOLLOW_POLL_S = 0.2
+ID_LIMIT = 1 << 63
 
 
 class Looking:
@@ -27,7 +28,7 @@ class Looking:
         self.store = store
 
     def _require(self, item: ItemId) -> Item:
-        found = self.store.item(item)
+        found = self.store.item(item) if 0 < item < ID_LIMIT else None
         if found is None:
             raise NotFound(f"There is no item {item} in this store.", "`interlock ls --all` lists them.")
         return found
@@ -42,8 +43,8 @@ class Looking:
             statuses=statuses,
             lane=names.lane_key(wanted.lane) if wanted.lane else None,
             agent=names.agent_key(wanted.agent) if wanted.agent else None,
-            project=wanted.project,
-            type=wanted.type,
+            project=names.check_name("project", wanted.project) if wanted.project else None,
+            type=names.check_name("type", wanted.type) if wanted.type else None,
             limit=wanted.limit,
         )
         return [ItemView(i) for i in reversed(self.store.items(query))]

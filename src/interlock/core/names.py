@@ -58,8 +58,12 @@ def agent_key(name: str) -> str:
 
 
 def lane_key(name: str) -> str:
-    """A lane's key. GitHub compares repositories without case, so issue lanes do as well."""
-    check_name("lane", name)
+    """A lane's key, or a clear refusal."""
+    return folded_lane(check_name("lane", name))
+
+
+def folded_lane(name: str) -> str:
+    """GitHub compares repositories without case, so issue lanes do as well."""
     return name.lower() if name.lower().startswith("issue:") else name
 
 

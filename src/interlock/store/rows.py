@@ -102,7 +102,7 @@ def first_since(low: int, high: int, since_us: int, probe: Callable[[int], Seque
             high = middle
         else:
             low = seq + 1
-    return low
+    return low if probe(high)[1] >= since_us else high + 1
 
 
 def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
