@@ -1,4 +1,5 @@
--- Items whose time has come: deadlines of runs, ends of back-offs, schedules.
+-- Items whose time has come: deadlines of runs, ends of back-offs, schedules. The earliest first, of one moment the
+-- oldest first, so that tickets decide who enters a lane before whom, not the plan of a query.
 SELECT id FROM (
     SELECT id, due_us FROM items WHERE status = 'in_progress' AND due_us IS NOT NULL AND due_us <= :now_us
     UNION ALL
@@ -6,4 +7,4 @@ SELECT id FROM (
     UNION ALL
     SELECT id, due_us FROM items WHERE status = 'pending' AND due_us IS NOT NULL AND due_us <= :now_us
 )
-ORDER BY due_us LIMIT :limit
+ORDER BY due_us, id LIMIT :limit
