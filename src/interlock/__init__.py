@@ -13,7 +13,8 @@ __all__ = ["__version__", "connect"]
 
 def connect(url: str | None = None) -> Interlock:
     """Open the store that `url`, INTERLOCK_URL or the repository's configuration names."""
-    from interlock.app import open_service  # noqa: PLC0415  (importing interlock stays free of drivers)
+    from interlock import app, settings  # noqa: PLC0415  (importing interlock stays free of drivers)
     from interlock.client import Interlock  # noqa: PLC0415
 
-    return Interlock(open_service(url))
+    chosen = settings.load(url=url)
+    return Interlock(app.open_service(settings=chosen), types=chosen.types, actor=chosen.actor)

@@ -10,13 +10,45 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
-from interlock.contract import AddView, LeaseView, MessageView, Report, RunView, Service
+from interlock.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
 from interlock.core.errors import InterlockError, LeaseLost
-from interlock.core.model import NewItem, Policy, RetryLane
+from interlock.intake import new_item
 from interlock.itemview import ItemView
+from interlock.settings import TypeDefaults
+
+
+class ItemFields(TypedDict, total=False):
+    """What `Interlock.add` takes besides a title. One that is None counts as not given."""
+
+    project: str | None
+    type: str | None
+    agent: str | None
+    lane: str | None
+    no_lane: bool | None
+    #: A `Policy`, or its name.
+    policy: str | None
+    priority: int | None
+    position: int | None
+    #: An object, or its JSON text.
+    payload: Mapping[str, Any] | str | None
+    message: str | None
+    author: str | None
+    dedupe_key: str | None
+    labels: Sequence[str] | None
+    #: A time (local, if it has no zone), its ISO 8601 text, or a delay such as `+5m`.
+    run_at: datetime | str | None
+    #: Spans are seconds, or texts such as `90s` and `2h`.
+    run_after_s: float | str | None
+    lease_s: float | str | None
+    timeout_s: float | str | None
+    max_attempts: int | None
+    #: A `RetryLane`, or its name.
+    retry_lane: str | None
+    from_bot: bool | None
 
 
 class Lease:
@@ -146,10 +178,17 @@ class Claimed:
 
 
 class Interlock:
-    """A connection to a store, for adding and taking work."""
+    """A connection to a store, for adding and taking work.
 
-    def __init__(self, service: Service) -> None:
+    `types` are the defaults of items by their type, `actor` signs messages and cancellations.
+    """
+
+    def __init__(
+        self, service: Service, *, types: Mapping[str, TypeDefaults] | None = None, actor: str = ""
+    ) -> None:
         self.service = service
+        self._types = types
+        self._actor = actor
 
     def __enter__(self) -> Self:
         return self
@@ -163,23 +202,9 @@ class Interlock:
         """Give the database connections back."""
         self.service.close()
 
-    def add(
-        self,
-        title: str,
-        *,
-        payload: Mapping[str, Any] | None = None,
-        policy: Policy | str = Policy.QUEUE,
-        retry_lane: RetryLane | str = RetryLane.YIELD,
-        **fields: Any,
-    ) -> AddView:
-        """Add one item. `fields` are those of `NewItem`: lane, agent, type, priority, message, …"""
-        new = NewItem(
-            title=title,
-            payload=None if payload is None else json.dumps(payload),
-            policy=Policy(policy),
-            retry_lane=RetryLane(retry_lane),
-            **fields,
-        )
+    def add(self, title: str, **fields: Unpack[ItemFields]) -> AddView:
+        """Add one item: lane, agent, type, priority, message, … as the command's options name them."""
+        new = new_item({**fields, "title": title}, author=self._actor, types=self._types)
         return self.service.add([new])[0]
 
     def next(
@@ -199,10 +224,10 @@ class Interlock:
         )
         return Claimed(self.service, views[0] if views else None, renew=renew)
 
-    def msg(self, item: int, text: str, *, author: str = "") -> None:
+    def msg(self, item: int, text: str, *, author: str | None = None) -> ChangeView:
         """Tell an item something."""
-        self.service.msg(item, text, author=author)
+        return self.service.msg(item, text, author=self._actor if author is None else author)
 
-    def cancel(self, item: int, *, why: str, force: bool = False) -> None:
+    def cancel(self, item: int, *, why: str, force: bool = False) -> ChangeView:
         """End an item; a running one gets its grace unless `force`."""
-        self.service.cancel(item, why=why, force=force)
+        return self.service.cancel(item, why=why, by=self._actor, force=force)

@@ -1,6 +1,6 @@
 """From plain fields to an arrival: the one place where a type's defaults are filled in.
 
-Every shell that lets people name fields (options, lines of a batch, a request's body) comes through here,
+Every shell that lets people name fields (options, lines of a batch, keyword arguments) comes through here,
 so that the same words mean the same item everywhere. Names, limits and the lane of a payload are left to
 the core.
 """
@@ -71,16 +71,16 @@ def span_s(what: str, value: object) -> float:
     raise InvalidInput(f"The {what} {value!r} is not a span of time.", "Use seconds, or 90s, 5m, 2h, 1d.")
 
 
-def _schedule(what: str, text: str) -> tuple[str, Any]:
-    """When to run: `+5m` from now, or ISO 8601. Without an offset it is local time."""
+def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
+    """When to run: `+5m` from now, or a time. Without an offset it is local time."""
     try:
-        if text.startswith("+"):
-            return "run_after_s", span_s(what, text[1:])
-        at = datetime.fromisoformat(text).astimezone(UTC)
+        if isinstance(time, str) and time.startswith("+"):
+            return "run_after_s", span_s(what, time[1:])
+        at = (datetime.fromisoformat(time) if isinstance(time, str) else time).astimezone(UTC)
         return "run_at_us", (at - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError, OSError, InvalidInput):
         raise InvalidInput(
-            f"The {what} {text!r} is not a time.",
+            f"The {what} {str(time)!r} is not a time.",
             "Use ISO 8601, as in 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d.",
         ) from None
 
@@ -93,6 +93,10 @@ def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
             f"The {what} {value!r} does not exist.", f"Use {', '.join(lawful[:-1])} or {lawful[-1]}."
         )
     return word
+
+
+def _time(what: str, value: object) -> str | datetime:
+    return value if isinstance(value, datetime) else _text(what, value)
 
 
 def _text(what: str, value: object) -> str:
@@ -120,7 +124,10 @@ def _payload(what: str, value: object) -> str:
         return value
     if not isinstance(value, Mapping):
         raise InvalidInput(f"The {what} is not a JSON object.", 'Wrap it, as in {"value": …}.')
-    return json.dumps(value, ensure_ascii=False)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"The {what} cannot be written as JSON: {error}.", "Use plain values.") from None
 
 
 def _policy(what: str, value: object) -> Policy:
@@ -159,7 +166,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "author": _text,
     "dedupe_key": _text,
     "labels": _words,
-    "run_at": _text,
+    "run_at": _time,
     "run_after_s": span_s,
     "lease_s": span_s,
     "timeout_s": span_s,

@@ -115,7 +115,10 @@ SETTINGS = (
         name="actor",
         kind=str,
         default=None,
-        description="Who signs what is typed at the command line. Without it: the name of the user.",
+        description=(
+            "Who signs messages, and what an operator does, where the caller names nobody."
+            " Without it: the name of the user."
+        ),
     ),
 )
 

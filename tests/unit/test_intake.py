@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 from interlock.core.errors import InvalidInput
@@ -21,6 +23,12 @@ class TestSchedules:
     def test_a_time_is_taken_as_it_is(self) -> None:
         new = new_item({"title": "later", "run_at": "2027-01-31T09:00:00.000001+01:00"})
         assert (new.run_after_s, new.run_at_us) == (None, 1_801_382_400_000_001)
+
+    def test_a_datetime_is_a_time_too(self) -> None:
+        at = datetime(2027, 1, 31, 9, tzinfo=timezone(timedelta(hours=1)))
+        assert new_item({"title": "later", "run_at": at}).run_at_us == 1_801_382_400_000_000
+        local = datetime(2027, 1, 31, 9)  # noqa: DTZ001  (as people write it)
+        assert new_item({"title": "later", "run_at": local}).run_at_us == round(local.timestamp() * 1_000_000)
 
     @pytest.mark.parametrize("name", ["run_after_s", "run-after", "run_after"])
     def test_a_delay_may_be_named_as_such(self, name: str) -> None:
