@@ -149,6 +149,19 @@ class TestDedupe:
         assert world.add("new", policy=Policy.REJECT, dedupe_key="once").verdict == "admitted"
         assert world.add("new", policy=Policy.REJECT, dedupe_key="once").verdict == "duplicate"
 
+    def test_a_key_refused_and_then_taken_within_one_batch_belongs_to_the_item_that_was_taken_in(
+        self,
+    ) -> None:
+        world = World()
+        world.put_running("owner")
+        refused = world.arrival("refused", policy=Policy.REJECT, dedupe_key="once")
+        taken = world.arrival("taken", lane=None, dedupe_key="once")
+        again = world.arrival("again", lane=None, dedupe_key="once")
+        answers = world.decide(refused, taken, again)
+        assert [a.verdict for a in answers] == ["rejected", "admitted", "duplicate"]
+        assert world.keys == {("default", "once"): taken.id}
+        assert world.add("later", lane=None, dedupe_key="once").item == taken.id
+
     def test_a_duplicate_wakes_nobody_and_tells_nobody(self) -> None:
         world = World()
         item = world.put("first", agent="coder", policy=Policy.COALESCE, dedupe_key="same")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ ARRIVALS = st.fixed_dictionaries(
         "message": st.sampled_from([None, "hello"]),
         "from_bot": st.booleans(),
         "delay_s": st.sampled_from([None, None, None, 5]),
+        "dedupe_key": st.sampled_from([None, None, "one", "two"]),
     }
 )
 #: Kind of command, and which of the items it is about.
@@ -54,7 +56,7 @@ def command(world: World, step: Any) -> Command | None:
     run = world.items[item].state.run or RunId(1)
     match kind:
         case "done" | "fail" | "release":
-            return Finish(run=run, item=item, outcome=Outcome(kind))
+            return Finish(run=run, item=item, outcome=Outcome(kind), seen=pick % 3, retry=pick % 4 > 0)
         case "cancel" | "force":
             return Cancel(item=item, why="why", force=kind == "force")
         case "take back":
@@ -108,6 +110,7 @@ def test_deciding_a_batch_is_deciding_its_commands_one_by_one(
     assert batch.runs == sequence.runs
     assert batch.events == sequence.events
     assert batch.payloads == sequence.payloads
+    assert batch.keys == sequence.keys
     for one, other in zip(at_once, one_by_one, strict=True):
         # Only the sentence of a refusal may differ: within a batch the end of a run is not recorded yet.
         assert getattr(one, "refusal", None) is None or one.refusal == "" or getattr(other, "refusal", None)
@@ -117,7 +120,5 @@ def test_deciding_a_batch_is_deciding_its_commands_one_by_one(
 
 def test_an_item_that_a_batch_has_never_loaded_is_a_mistake_and_not_a_guess() -> None:
     """A store loads what its commands name; a rule that met a stranger would decide on nothing."""
-    import pytest
-
     with pytest.raises(KeyError):
         World().cancel(ItemId(404))

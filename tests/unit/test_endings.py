@@ -365,6 +365,14 @@ class TestDeadlines:
         world.expire(item)
         assert (world.runs[run].status, world.runs[run].reason) == ("timed_out", "run_timeout")
 
+    def test_a_lease_that_ran_out_before_a_longer_timeout_is_called_a_loss(self) -> None:
+        world = World()
+        item = world.put_running("work", timeout_s=600)
+        run = world.run_of(item)
+        world.pass_s(world.timing.lease_s)
+        world.expire(item)
+        assert (world.runs[run].status, world.runs[run].reason) == ("lost", "lease_expired")
+
     def test_the_end_of_a_grace_goes_before_lease_and_timeout(self) -> None:
         world = World()
         item = world.put_running("work", timeout_s=30)

@@ -113,6 +113,15 @@ class TestFollowUp:
         assert follow_up.status == "deferred"
         assert world.line() == [follow_up.id, late]
 
+    def test_its_place_is_that_of_its_first_unread_message_and_not_of_one_that_was_seen(self) -> None:
+        world = World()
+        item = world.put_running("work", agent="coder")
+        world.tell(item, "seen")
+        waiting = world.put("between the two messages", agent="planner")
+        world.tell(item, "unread")
+        assert world.done(item, seen=1).promoted == (waiting,)
+        assert world.texts(world.newest().id) == ["unread"]
+
     def test_it_is_promoted_itself_when_its_message_was_first(self) -> None:
         world = World()
         item = world.put_running("work", agent="coder")

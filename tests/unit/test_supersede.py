@@ -132,6 +132,7 @@ def test_an_arrival_replaces_the_parked_retry_of_its_kin_and_takes_its_messages(
     world.fail(parked)
     newer = comment(world, "two")
     assert world.statuses(parked, newer) == ["superseded", "pending"]
+    assert world.items[parked].state.due_us is None, "nothing is left for the sweeper"
     assert world.texts(newer) == ["one", "two"]
 
 

@@ -267,6 +267,8 @@ class World:
         self.events += decision.events
         for forgotten in decision.forgotten_keys:
             self.keys.pop(forgotten, None)
+        for project, passed, item_id in decision.passed_keys:
+            self.keys[project, passed] = item_id
 
     def _keep(self, message: NewMessage) -> None:
         key = (message.item, message.n)
