@@ -88,9 +88,10 @@ class PostgresStore(PostgresReads):
         if fate != "committed" or not lost.decision.events:
             return bool(fate == "committed")
         # A later statement than the one above, so that it sees what had just been committed.
-        seq = self._event_base() + (lost.xid << EVENT_BITS)
-        line = {"seq": seq, "at_us": lost.decision.events[0].at_us}
-        return bool(only(self._all("wrote_line", line)[0]))
+        with self._connection() as conn:
+            seq = self._event_base(conn) + (lost.xid << EVENT_BITS)
+            line = {"seq": seq, "at_us": lost.decision.events[0].at_us}
+            return bool(only(conn.execute(self.sql["wrote_line"], line).fetchone()))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
         with self._connection() as conn:
@@ -208,7 +209,7 @@ class PostgresStore(PostgresReads):
 
     def _apply(self, conn: Connection, decision: Decision, xid: int) -> None:
         sql = self.sql
-        first_seq = self._event_base() + (xid << EVENT_BITS)
+        first_seq = self._event_base(conn) + (xid << EVENT_BITS)
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
         events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
         assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
@@ -286,7 +287,7 @@ class PostgresStore(PostgresReads):
             "lease_s": wish.lease_s,
             "default_lease_s": self.timing.lease_s,
             "now_us": self._now() if self._now else None,
-            "event_base": self._event_base(),
+            "event_base": self._event_base(conn),
         }
         asked = frozenset(name for name in ("only", "types") if params[name] is not None)
         statement = self.sql.variant("claim", wish.limit, asked)
@@ -382,7 +383,7 @@ class PostgresStore(PostgresReads):
 
     def _log(self, conn: Connection, events: Sequence[Event]) -> None:
         xid = int(only(conn.execute(self.sql["begin_writing"]).fetchone()))
-        first_seq = self._event_base() + (xid << EVENT_BITS)
+        first_seq = self._event_base(conn) + (xid << EVENT_BITS)
         rows = [(first_seq + n, *event_row(e)) for n, e in enumerate(events)]
         conn.execute(self.sql["insert_events"], columns(rows))
 

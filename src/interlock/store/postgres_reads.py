@@ -28,18 +28,21 @@ class PostgresReads(PostgresDatabase):
     def now_us(self) -> int:
         return self._now() if self._now else int(self._rows("now")[0][0])
 
-    def _meta_values(self) -> dict[str, str]:
-        if self._meta is None:
-            self._meta = {str(k): str(v) for k, v in self._rows("meta")}
-        return self._meta
-
     def handle_key(self) -> bytes:
         if self._handle_key is None:
-            self._handle_key = bytes.fromhex(self._meta_values()["handle_key"])
+            with self._guard(), self._connection() as conn:
+                self._handle_key = bytes.fromhex(self._meta_values(conn)["handle_key"])
         return self._handle_key
 
-    def _event_base(self) -> int:
-        return int(self._meta_values().get("event_base", 0))
+    def _event_base(self, conn: Connection) -> int:
+        return int(self._meta_values(conn).get("event_base", 0))
+
+    def _meta_values(self, conn: Connection) -> dict[str, str]:
+        """Read once, on the caller's connection: to wait for a second one while holding locks would be a
+        deadlock that the database cannot see."""
+        if self._meta is None:
+            self._meta = {str(k): str(v) for k, v in conn.execute(self.sql["meta"]).fetchall()}
+        return self._meta
 
     def due(self, limit: int) -> list[ItemId]:
         now_us = self._now() if self._now else None
@@ -73,14 +76,16 @@ class PostgresReads(PostgresDatabase):
         return [run_from_row(r) for r in self._rows("runs_of_item", item=item)]
 
     def events(self, query: EventQuery) -> list[StoredEvent]:
-        rows = self._rows(
-            "newest_events" if query.newest else "events",
-            after=query.after,
-            item=query.item,
-            lane=query.lane,
-            limit=query.limit,
-            event_base=self._event_base(),
-        )
+        with self._guard(), self._connection() as conn:
+            params = {
+                "after": query.after,
+                "item": query.item,
+                "lane": query.lane,
+                "limit": query.limit,
+                "event_base": self._event_base(conn),
+            }
+            name = "newest_events" if query.newest else "events"
+            rows = conn.execute(self.sql[name], params, binary=True).fetchall()
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
 
