@@ -58,6 +58,7 @@ class Lease:
         self._service = service
         self._view = view
         self._seen = 0
+        self._one_write = threading.Lock()
         self.ended = False
         self.lost = False
         self.cancel_requested = False
@@ -115,12 +116,20 @@ class Lease:
         self.unread = view.unread
         return view
 
+    def beat(self) -> bool:
+        """Renew unless the run is over; whether there is a lease left to renew."""
+        with self._one_write:  # a renewal that follows its own run's end would count as a refused write
+            if not (self.ended or self.lost):
+                self.renew()
+            return not (self.ended or self.lost)
+
     def _end(self, how: Callable[[Sequence[Report]], list[RunView]], report: Report) -> RunView:
-        view = how([report])[0]
+        with self._one_write:
+            view = how([report])[0]
+            self.lost = self.lost or view.refusal is not None
+            self.ended = not self.lost
         if view.refusal is not None:
-            self.lost = True
             raise LeaseLost(view.refusal.message, view.refusal.hint)
-        self.ended = True
         return view
 
 
@@ -153,7 +162,7 @@ class Claimed:
         if self._heart is not None:
             self._heart.join()
         lease = self.lease
-        if lease is None or lease.ended:
+        if lease is None or lease.ended or (lease.lost and error is not None):
             return
         if error is None:
             lease.done()
@@ -170,11 +179,10 @@ class Claimed:
         assert self.lease is not None and self._every_s is not None
         while not self._stopped.wait(self._every_s):
             try:
-                self.lease.renew()
+                if not self.lease.beat():
+                    return
             except InterlockError:
                 continue  # the store may come back before the lease runs out
-            if self.lease.lost:
-                return
 
 
 class Interlock:
