@@ -224,6 +224,15 @@ class TestLine:
         assert world.add("first of all", position=1).position == 1
         assert world.add("second", position=2).position == 2
 
+    def test_a_positioned_arrival_stands_behind_whoever_waits_for_a_run_to_stop(self) -> None:
+        world = World()
+        world.put_running("owner", agent="coder", policy=Policy.SUPERSEDE)
+        first = world.put("first", agent="coder", policy=Policy.SUPERSEDE, position=2)
+        for position, place in ((1, 2), (2, 3), (3, 4)):
+            arrival = world.add("other", position=position)
+            assert world.line().index(arrival.arrived or ItemId(0)) + 1 == arrival.position == place
+        assert world.line()[0] == first
+
     def test_the_arrivals_of_a_batch_are_told_their_places_too(self) -> None:
         world = World()
         world.put_running("owner")

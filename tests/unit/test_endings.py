@@ -154,6 +154,16 @@ class TestRecord:
         assert (record.error, record.result) == ("tests are red", '{"log": 1}')
         assert world.last(EventKind.RUN_FAILED).span_us == 12_500_000
 
+    def test_the_history_names_the_agent_that_ran_and_the_agent_the_item_was_for(self) -> None:
+        world = World()
+        item = world.put("for anyone")
+        world.start(item, "coder")
+        world.fail(item)
+        named = {e.kind: e.agent for e in world.events}
+        assert named[EventKind.ITEM_ADDED] == ""
+        assert named[EventKind.RUN_FAILED] == "coder"
+        assert named[EventKind.ITEM_PARKED] == ""
+
     def test_the_first_claim_is_kept_over_all_attempts(self) -> None:
         world = World()
         item = world.put("work")

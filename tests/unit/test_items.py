@@ -73,6 +73,13 @@ def test_only_a_run_expires_and_it_does_at_its_earliest_deadline() -> None:
     assert world.items[running].expires_us is None
 
 
+def test_time_moves_an_item_from_the_very_microsecond_on_that_it_is_due() -> None:
+    world = World()
+    item = world.items[world.put("later", run_at_us=world.now_us + 5)]
+    assert [item.overdue(world.now_us + n) for n in (4, 5, 6)] == [False, True, True]
+    assert not world.items[world.put("now")].overdue(world.now_us + 10**12)
+
+
 def test_a_run_may_leave_unread_only_what_came_after_its_claim() -> None:
     world = World()
     item = world.put("work", message="before")
