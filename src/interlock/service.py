@@ -304,8 +304,7 @@ class LocalService(Fleet, Looking):
     def _operate(self, command: Cancel | TakeBack | Retry | Tell) -> ChangeView:
         while True:
             self._require(command.item)
-            load = Load(items=(command.item,))
-            decision = self.store.transact(load, lambda _, c=command: [c])  # type: ignore[misc]
+            decision = self._decide(command)
             moved: Moved = decision.answers[0]
             if moved.forward_to is None:
                 break
@@ -314,6 +313,9 @@ class LocalService(Fleet, Looking):
             raise ItemEnded(moved.refusal, f"`interlock show {command.item}` tells more.")
         after = decision.after[command.item]
         return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
+
+    def _decide(self, command: Cancel | TakeBack | Retry | Tell) -> Decision:
+        return self.store.transact(Load(items=(command.item,)), lambda _: [command])
 
     # -- upkeep -----------------------------------------------------------------------------------
 

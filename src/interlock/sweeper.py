@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from interlock.core.commands import Expire, Repair
 from interlock.core.errors import InterlockError
+from interlock.core.ledger import Decision
+from interlock.core.model import ItemId
 from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
@@ -39,7 +41,7 @@ def bring_due(store: Store, swept: Swept) -> None:
         due = store.due(BATCH)
         if not due:
             return
-        decision = store.transact(Load(items=tuple(due)), lambda _: [Expire(item=i) for i in due])  # noqa: B023
+        decision = _expire(store, due)
         moved = 0
         for answer in decision.answers:
             if not answer.changed:
@@ -51,6 +53,10 @@ def bring_due(store: Store, swept: Swept) -> None:
         swept.reentered += moved - runs
         if len(due) < BATCH or moved == 0:
             return
+
+
+def _expire(store: Store, due: list[ItemId]) -> Decision:
+    return store.transact(Load(items=tuple(due)), lambda _: [Expire(item=i) for i in due])
 
 
 def lead_stranded(store: Store, swept: Swept) -> None:

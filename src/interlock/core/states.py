@@ -40,24 +40,24 @@ class RunStatus(StrEnum):
     RELEASED = "released"
 
 
-I, R = ItemStatus, RunStatus  # noqa: E741  (the tables read better short)
+S, R = ItemStatus, RunStatus  # the tables read better short
 
-ACTIVE = frozenset({I.PENDING, I.IN_PROGRESS})
-TERMINAL = frozenset({I.COMPLETED, I.FAILED, I.CANCELLED, I.SUPERSEDED, I.COALESCED})
-UNSTARTED = frozenset({I.WAITING, I.DEFERRED, I.PENDING})
+ACTIVE = frozenset({S.PENDING, S.IN_PROGRESS})
+TERMINAL = frozenset({S.COMPLETED, S.FAILED, S.CANCELLED, S.SUPERSEDED, S.COALESCED})
+UNSTARTED = frozenset({S.WAITING, S.DEFERRED, S.PENDING})
 
-BIRTHS = frozenset({I.WAITING, I.DEFERRED, I.PENDING, I.COALESCED})
+BIRTHS = frozenset({S.WAITING, S.DEFERRED, S.PENDING, S.COALESCED})
 
 ITEM_MOVES: dict[ItemStatus, frozenset[ItemStatus]] = {
-    I.WAITING: frozenset({I.DEFERRED, I.PENDING, I.CANCELLED, I.SUPERSEDED}),
-    I.DEFERRED: frozenset({I.PENDING, I.CANCELLED, I.SUPERSEDED}),
-    I.PENDING: frozenset({I.IN_PROGRESS, I.DEFERRED, I.CANCELLED, I.SUPERSEDED}),
-    I.IN_PROGRESS: frozenset({I.PENDING, I.WAITING, I.COMPLETED, I.FAILED, I.CANCELLED, I.SUPERSEDED}),
-    I.FAILED: frozenset({I.PENDING, I.DEFERRED, I.SUPERSEDED}),
-    I.CANCELLED: frozenset({I.PENDING, I.DEFERRED, I.SUPERSEDED}),
-    I.COMPLETED: frozenset(),
-    I.SUPERSEDED: frozenset(),
-    I.COALESCED: frozenset(),
+    S.WAITING: frozenset({S.DEFERRED, S.PENDING, S.CANCELLED, S.SUPERSEDED}),
+    S.DEFERRED: frozenset({S.PENDING, S.CANCELLED, S.SUPERSEDED}),
+    S.PENDING: frozenset({S.IN_PROGRESS, S.DEFERRED, S.CANCELLED, S.SUPERSEDED}),
+    S.IN_PROGRESS: frozenset({S.PENDING, S.WAITING, S.COMPLETED, S.FAILED, S.CANCELLED, S.SUPERSEDED}),
+    S.FAILED: frozenset({S.PENDING, S.DEFERRED, S.SUPERSEDED}),
+    S.CANCELLED: frozenset({S.PENDING, S.DEFERRED, S.SUPERSEDED}),
+    S.COMPLETED: frozenset(),
+    S.SUPERSEDED: frozenset(),
+    S.COALESCED: frozenset(),
 }
 
 RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {

@@ -178,18 +178,20 @@ class SqliteStore(SqliteReads):
             for item, owner in self._overtakable(allowed):
                 if not self._room(db, wish, len(started)):
                     break
-                command = Overtake(item=item, owner=owner)
-                decision = self._decide(db, Load(items=(item, owner)), lambda _, c=command: [c])  # type: ignore[misc]
-                if decision.answers[0].changed:
-                    started += self._claim(db, wish, item)
+                started += self._overtake(db, wish, item, owner)
         return started
+
+    def _overtake(self, db: apsw.Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Claimed]:
+        command = Overtake(item=item, owner=owner)
+        decision = self._decide(db, Load(items=(item, owner)), lambda _: [command])
+        return self._claim(db, wish, item) if decision.answers[0].changed else []
 
     def _room(self, db: apsw.Connection, wish: Claim, started: int) -> bool:
         running: int = db.execute(self.sql["count_running"], (wish.agent,)).get
         return started < wish.limit and with_room(wish, self.agent(wish.agent), running) is not None
 
     def _overtakable(self, wish: Claim) -> list[tuple[ItemId, ItemId]]:
-        return list(self.db.execute(self.sql["overtakable"], {**_filter(wish), "limit": wish.limit}))
+        return self._rows("overtakable", {**_filter(wish), "limit": wish.limit})
 
     def _has_ready(self, wish: Claim) -> bool:
         params = {k: v for k, v in _filter(wish).items() if k != "labels"}
