@@ -19,7 +19,7 @@ PIP_COMPILE = CUSTOM_COMPILE_COMMAND="make pins" $(PINS_VENV)/bin/pip-compile --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test check format demo bench pins clean
+.PHONY: help install up test check format demo docs bench pins clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -44,6 +44,10 @@ format: $(STAMPS)/check ## rewrite the sources as `check` wants them
 
 demo: install ## show Interlock at work
 	$(BIN)/interlock demo $(ARGS)
+
+docs: $(STAMPS)/test ## write anew what the code knows better in docs/: the reference, what examples print
+	$(BIN)/python -m docs.generate
+	$(BIN)/python -m docs.examples
 
 bench: $(STAMPS)/bench ## measure Interlock beside other queues
 	$(BIN)/python -m bench $(ARGS)

@@ -1,0 +1,1 @@
+"""The documentation, and what keeps it true: generated reference pages and examples that are run."""

@@ -1,0 +1,110 @@
+"""The Python interface, read from signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+from enum import Enum
+from typing import Any
+
+import interlock
+from docs.generation.markdown import code, fence, table
+from docs.generation.meanings import meanings
+from docs.generation.shapes import field_types
+from interlock.client import Claimed, Interlock, Lease
+from interlock.contract import ItemFilter, Report, Service
+from interlock.core.model import NewItem
+from interlock.service import LocalService
+
+
+def connect() -> str:
+    return _function("connect", interlock.connect)
+
+
+def client() -> str:
+    return _class(Interlock)
+
+
+def claimed() -> str:
+    return _class(Claimed)
+
+
+def lease() -> str:
+    return _class(Lease)
+
+
+def new_item() -> str:
+    return _fields("NewItem", NewItem)
+
+
+def service() -> str:
+    return "\n\n".join(_function(name, getattr(LocalService, name)) for name in members(Service))
+
+
+def report() -> str:
+    return _fields("Report", Report)
+
+
+def item_filter() -> str:
+    return _fields("ItemFilter", ItemFilter)
+
+
+def members(kind: type) -> dict[str, Any]:
+    """What a class offers: its own methods and properties."""
+    return {
+        name: value
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
+    }
+
+
+def _class(kind: type) -> str:
+    parts = [_sentences(kind)]
+    for name, value in members(kind).items():
+        if isinstance(value, property):
+            parts += [f"**`{name}`** {_sentences(value)}"] if value.__doc__ else []
+        else:
+            parts.append(_function(name, value))
+    return "\n\n".join(parts)
+
+
+def _function(name: str, function: Any) -> str:
+    signature = inspect.signature(function)
+    given = [p for p in signature.parameters.values() if p.name != "self"]
+    words = [_parameter(p) for p in given]
+    keywords = [n for n, p in enumerate(given) if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if keywords:
+        words.insert(keywords[0], "*")
+    text = f"{name}({', '.join(words)}) -> {signature.return_annotation}"
+    if len(text) > 100:
+        lines = "".join(f"    {word},\n" for word in words)
+        text = f"{name}(\n{lines}) -> {signature.return_annotation}"
+    return "\n\n".join([fence("python", text), _sentences(function)])
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = "**" if parameter.kind is inspect.Parameter.VAR_KEYWORD else ""
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        return f"{stars}{parameter.name}: {parameter.annotation}"
+    return f"{parameter.name}: {parameter.annotation} = {_plain(default)}"
+
+
+def _sentences(thing: Any) -> str:
+    doc = inspect.getdoc(thing)
+    assert doc, f"{thing!r} has no docstring"
+    return "\n\n".join(" ".join(part.split()) for part in doc.split("\n\n"))
+
+
+def _fields(name: str, kind: Any) -> str:
+    types, defaults = field_types(kind), inspect.signature(kind).parameters
+    words = meanings(f"fields.{name}", types)
+    rows = ((code(f), code(types[f]), _default(defaults[f].default), words[f]) for f in types)
+    return table(("field", "type", "default", "meaning"), rows)
+
+
+def _default(value: object) -> str:
+    return "needed" if value is inspect.Parameter.empty else code(_plain(value))
+
+
+def _plain(value: object) -> str:
+    return repr(value.value if isinstance(value, Enum) else value)

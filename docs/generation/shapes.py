@@ -1,0 +1,75 @@
+"""The shapes of JSON answers, read from the values the service answers with."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from docs.generation.commands import commands
+from docs.generation.markdown import code, link_shapes, table
+from docs.generation.meanings import meanings
+from interlock import contract
+from interlock.itemview import ItemView
+
+_WORDS = {
+    "int": "number",
+    "float": "number",
+    "str": "text",
+    "bool": "true or false",
+    "datetime": "time",
+    "Any": "any JSON",
+    "None": "null",
+}
+
+
+def shapes() -> dict[str, dict[str, str]]:
+    """Every answer by name, with its fields and their types."""
+    found = {
+        name: field_types(value)
+        for name, value in vars(contract).items()
+        if inspect.isclass(value) and name.endswith("View") and value.__module__ == contract.__name__
+    }
+    return {"ItemView": _item_fields(), **found}
+
+
+def field_types(kind: type) -> dict[str, str]:
+    """The fields of a value and their types, as they are written in the code."""
+    return {name: str(getattr(t, "__forward_arg__", t)) for name, t in kind.__annotations__.items()}
+
+
+def _item_fields() -> dict[str, str]:
+    properties: dict[str, Any] = {name: getattr(ItemView, name) for name in ItemView.FIELDS}
+    return {name: str(p.fget.__annotations__["return"]) for name, p in properties.items()}
+
+
+def json_type(annotation: str) -> str:
+    """A Python type in the words of JSON."""
+    if match := re.fullmatch(r"(?:tuple|list)\[(\w+)(?:, \.\.\.)?\]", annotation):
+        return f"list of {_linked(match[1])}"
+    if annotation.startswith("Mapping["):
+        return "object"
+    if annotation.endswith(" | None"):
+        inner = annotation.removesuffix(" | None")
+        return f"{json_type(inner)} or null"
+    return _linked(annotation)
+
+
+def _linked(word: str) -> str:
+    return _WORDS.get(word) or f"[{word}](#{word.lower()})"
+
+
+def answers() -> str:
+    """Which command answers with which shape."""
+    words = meanings("answers", dict(commands()))
+    rows = ((code(f"interlock {name}"), link_shapes(text[0])) for name, text in words.items())
+    return table(("command", "answer"), rows)
+
+
+def all_shapes() -> str:
+    parts = []
+    for name, columns in shapes().items():
+        words = meanings(f"fields.{name}", columns)
+        rows = ((code(field), json_type(kind), words[field]) for field, kind in columns.items())
+        parts += [f"### {name}", table(("field", "type", "meaning"), rows)]
+    return "\n\n".join(parts)

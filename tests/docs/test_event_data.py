@@ -1,0 +1,96 @@
+"""Events carry what the reference says, tried with a history that has every kind of event."""
+
+from pathlib import Path
+
+import pytest
+
+from docs.generation.codes import event_data
+from interlock.contract import LeaseView, Report
+from interlock.core.model import EventKind, NewItem, Policy
+from interlock.service import LocalService
+from interlock.store.sqlite import SqliteStore
+
+
+class Story:
+    """A service whose time the test moves."""
+
+    def __init__(self, path: Path) -> None:
+        self.now_us = 1_800_000_000_000_000
+        self.service = LocalService(SqliteStore(path / "story.db", now=lambda: self.now_us))
+
+    def add(self, lane: str | None, agent: str = "", policy: Policy = Policy.QUEUE, **more: object) -> None:
+        self.service.add([NewItem(title="Fix", lane=lane, agent=agent, policy=policy, **more)])  # type: ignore[arg-type]
+
+    def next(self, agent: str) -> LeaseView:
+        return self.service.next(agent)[0]
+
+    def later(self, seconds: float) -> None:
+        self.now_us += round(seconds * 1_000_000)
+        self.service.sweep()
+
+
+def tell(story: Story) -> None:
+    """Do everything that leaves an event."""
+    service = story.service
+    story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k", message="first")
+    story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k")
+    story.add("lane:1", "ada", Policy.COALESCE)
+    story.add("lane:1", "bert", Policy.REJECT)
+    story.add("lane:1", "bert")
+    run = story.next("ada")
+    service.msg(run.item.id, "read me", author="sam")
+    service.done([Report(run=run.run)])  # unread: a follow-up; bert is promoted
+    service.done([Report(run=run.run)])  # refused
+    service.renew([Report(run=run.run)])  # refused
+    for _ in range(2):
+        story.later(1)
+        service.fail([Report(run=lease.run) for lease in service.next("bert") + service.next("ada")])
+        story.later(100)
+    story.add("lane:2", "cleo", Policy.SUPERSEDE)
+    story.add("lane:2", "cleo", Policy.SUPERSEDE)
+    story.next("cleo")
+    story.add("lane:2", "cleo", Policy.SUPERSEDE)  # asks to stop
+    story.later(100)  # revoked
+    story.next("cleo")
+    story.later(100)  # lost
+    run = story.next("cleo")
+    service.release([Report(run=run.run)])
+    service.cancel(run.item.id, why="not needed", by="sam")
+    service.retry(run.item.id, why="needed", by="sam")
+    run = story.next("cleo")
+    service.take_back(run.item.id, why="gone", by="sam")
+    run = story.next("cleo")
+    service.cancel(run.item.id, why="stop", by="sam")
+    service.cancel(run.item.id, why="now", force=True, by="sam")
+    story.add(None, "dora", timeout_s=5.0)
+    story.next("dora")
+    story.later(30)  # timed out
+    service.set_agent("emil", max_concurrency=1, types=["task"], labels=["gpu"], by="sam")
+    service.pause_agent("emil", paused=True, why="holiday", by="sam")
+    story.add("lane:3", "emil")
+    story.add("lane:3", "fred")
+    story.next("fred")  # overtakes
+    service.pause_agent("emil", paused=False, why="", by="sam")
+    service.pause_project("default", paused=True, why="freeze", by="sam")
+    service.pause_project("default", paused=False, why="", by="sam")
+    service.set_mode(scope="lane", value="lane:4", mode="observe", by="sam")
+    story.add("lane:4")
+    story.next("fred")
+    story.add("lane:4")
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    made = Story(tmp_path)
+    tell(made)
+    return made
+
+
+def test_every_kind_of_event_carries_what_the_reference_says(story: Story):
+    told = event_data()
+    seen: dict[str, set[str]] = {}
+    for event in story.service.events(limit=1_000):
+        seen.setdefault(event.kind, set()).update(event.data)
+    assert set(seen) == set(EventKind), "the story leaves a kind of event out"
+    for kind, keys in seen.items():
+        assert keys == set(told[kind]), kind
