@@ -159,6 +159,7 @@ class LocalService(Fleet, Looking):
         agent, due, maybe_shut = self.store.look(wish.agent)
         if due:
             sweeper.bring_due(self.store, sweeper.Swept())
+            agent, _, maybe_shut = self.store.look(wish.agent)  # whoever was promoted may be unable to start
         claimed = self.store.claim(wish, agent)
         if maybe_shut and len(claimed) < wish.limit:
             claimed += self.store.overtake(replace(wish, limit=wish.limit - len(claimed)), agent)
