@@ -229,6 +229,14 @@ class TestRetry:
         assert world.status(item) == "pending"
         assert world.last(EventKind.ITEM_RETRIED).data["why"] == "network is back"
 
+    def test_it_forgets_the_run_that_once_promoted_it(self) -> None:
+        world = World()
+        owner, item = world.put_running("owner"), world.put("item")
+        world.done(owner)
+        world.cancel(item)
+        world.retry(item)
+        assert world.items[item].state.promoted_from is None
+
     def test_a_cancelled_item_forgets_why_it_was_cancelled(self) -> None:
         world = World()
         item = put(world, "cancelled")

@@ -90,9 +90,8 @@ def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
         return promote(ledger, lane, None) if lane is not None else ()
     owner = ledger.owner(lane) if lane is not None else None
     free = owner is None or owner.id == item.id
-    item = ledger.change(
-        item, status=ItemStatus.PENDING if free else ItemStatus.DEFERRED, due_us=None, reason=reason
-    )
+    status = ItemStatus.PENDING if free else ItemStatus.DEFERRED
+    item = ledger.change(item, status=status, due_us=None, promoted_from=None, reason=reason)
     ledger.event(EventKind.ITEM_REENTERED, item, reason, status=item.status)
     return ()
 
