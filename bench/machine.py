@@ -12,7 +12,8 @@ import apsw
 import psutil  # type: ignore[import-untyped]
 import psycopg
 
-PACKAGES = ("pgqueuer", "procrastinate", "litequeue", "huey", "psycopg", "asyncpg", "apsw")
+PACKAGES = ("interlock", "pgqueuer", "procrastinate", "litequeue", "huey", "psycopg", "asyncpg", "apsw")
+QUIET_LOAD = 0.5
 SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
 
 
@@ -28,7 +29,15 @@ def describe(postgres_url: str) -> dict[str, str]:
         "PostgreSQL": settings,
         "SQLite": f"{apsw.sqlite_lib_version()}, WAL, synchronous=FULL unless said otherwise",
         "packages": ", ".join(f"{name} {installed(name)}" for name in PACKAGES),
+        "load before the run": load(),
     }
+
+
+def load() -> str:
+    """The load average of the last minute: a busy machine makes figures that nobody should quote."""
+    average = os.getloadavg()[0]
+    remark = "" if average < QUIET_LOAD else "; too busy, so all below is provisional"
+    return f"{average:.1f}{remark}"
 
 
 def installed(package: str) -> str:
