@@ -45,6 +45,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "Interlock": api.client,
     "Claimed": api.claimed,
     "Lease": api.lease,
+    "ItemFields": api.item_fields,
     "NewItem": api.new_item,
     "Service": api.service,
     "Report": api.report,

@@ -10,7 +10,7 @@ import interlock
 from docs.generation.markdown import code, fence, table
 from docs.generation.meanings import meanings
 from docs.generation.shapes import field_types
-from interlock.client import Claimed, Interlock, Lease
+from interlock.client import Claimed, Interlock, ItemFields, Lease
 from interlock.contract import ItemFilter, Report, Service
 from interlock.core.model import NewItem
 from interlock.service import LocalService
@@ -30,6 +30,12 @@ def claimed() -> str:
 
 def lease() -> str:
     return _class(Lease)
+
+
+def item_fields() -> str:
+    types = field_types(ItemFields)
+    words = meanings("fields.ItemFields", types)
+    return table(("field", "type", "meaning"), ((code(f), code(types[f]), words[f]) for f in types))
 
 
 def new_item() -> str:

@@ -11,6 +11,7 @@ from docs.generate import ROOT
 
 def plain(line: str) -> str:
     line = re.sub(r"\b(ada|bert|cleo|dora|emil)\b", "NAME", line)
+    line = re.sub(r"refused: .*", "refused: …", line)  # how often it was tried again is chance
     line = re.sub(r"\d+(\.\d+)?", "N", line).replace("promotions", "promotion")
     return " ".join(line.split())
 
