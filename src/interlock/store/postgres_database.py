@@ -255,6 +255,7 @@ class PostgresDatabase:
     def _transaction(self, conn: Connection) -> Iterator[None]:
         conn.isolation_level = IsolationLevel.READ_COMMITTED
         with conn.transaction():
+            conn.execute(self.sql["announce"])
             yield
 
     # -- notices --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from interlock.core.claiming import Agent
 from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
 from interlock.core.states import ItemStatus
 from interlock.store.port import EventQuery, Figures, Finding, ItemQuery, LaneRow, StoredEvent, StoredMessage
-from interlock.store.postgres_database import Connection, PostgresDatabase
+from interlock.store.postgres_database import Connection, PostgresDatabase, only
 from interlock.store.rows import (
     array,
     event_from_row,
@@ -82,12 +82,16 @@ class PostgresReads(PostgresDatabase):
                 "item": query.item,
                 "lane": query.lane,
                 "limit": query.limit,
-                "event_base": self._event_base(conn),
+                "horizon": self._horizon(conn),
             }
             name = "newest_events" if query.newest else "events"
             rows = conn.execute(self.sql[name], params, binary=True).fetchall()
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
+
+    def _horizon(self, conn: Connection) -> int:
+        """Asked in a statement of its own: what it promises holds for statements that begin later."""
+        return int(only(conn.execute(self.sql["horizon"], {"event_base": self._event_base(conn)}).fetchone()))
 
     def agent(self, key: str) -> Agent | None:
         with self._guard(), self._connection() as conn:

@@ -1,5 +1,9 @@
 -- The transaction's own number, which orders its events and tells later whether it was committed; and the lane
 -- that each of the named items stands on. An item never changes its lane.
+-- The insert that inserts nothing locks the history first, as `announce` does.
+WITH announced AS (
+    INSERT INTO interlock.events (seq, at_us, kind, reason) SELECT 0, 0, '', '' WHERE false
+)
 SELECT pg_current_xact_id()::text::bigint, ARRAY(
     SELECT coalesce(lane, observed_lane) FROM interlock.items
     WHERE id = ANY(%(items)s::bigint[]) AND coalesce(lane, observed_lane) IS NOT NULL)
