@@ -45,7 +45,7 @@ format: $(STAMPS)/check ## rewrite the sources as `check` wants them
 demo: install ## show Interlock at work
 	$(BIN)/interlock demo $(ARGS)
 
-docs: $(STAMPS)/test ## write anew what the code knows better in docs/: the reference, what examples print
+docs: $(STAMPS)/test ## bring the reference and the output of examples up to date
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m docs.examples
 
@@ -70,7 +70,7 @@ pins: $(PINS_VENV)/bin/pip-compile ## compile requirements/*.txt anew
 
 clean: ## remove what make and the tools made
 	rm -rf $(VENV) $(PINS_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Stamps: each is newer than what it was made from, so that a second `make` does nothing.
 

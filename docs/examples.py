@@ -5,8 +5,8 @@ page run one after the other in an empty directory with a store of its own; the 
 variables carry over. Any other block that follows a line ending in a file's name in backquotes and a colon is
 written to that file. A line `…` stands for any number of lines.
 
-Handles, times and spans differ from run to run: they are compared by their form, and a handle in a command is
-replaced by the one that this run was given for the same run and item.
+Handles, times and spans differ from run to run: they are compared by their form and unit, and a handle in a
+command is replaced by the one that was given out for the same run and item this time.
 
 `python -m docs.examples` (part of `make docs`) runs every page and writes down what is printed now where that
 differs in more than these.
@@ -43,9 +43,9 @@ _VOLATILE = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?Z?"), "<time>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)?/(s|min|h)\b"), "<rate>"),
-    (re.compile(r"\bin \d+(\.\d+)? (s|min|h|d)\b|\b\d+(\.\d+)? (s|min|h|d) ago\b"), "<when>"),
-    (re.compile(r"\bjust now\b|\bnow\b"), "<when>"),
-    (re.compile(r"\b\d+(\.\d+)? (s|min|h|d)\b"), "<span>"),
+    (re.compile(r"\b\d+(\.\d+)? (s|min|h|d)\b"), r"<number> \2"),
+    (re.compile(r"\bjust now\b"), "<number> s ago"),
+    (re.compile(r"\bnow\b"), "in <number> s"),
     (re.compile(r'"ticket": \d+'), '"ticket": <number>'),
     (re.compile(r'("\w+_s": )\d+\.\d+(e-\d+)?'), r"\1<span>"),
     (re.compile(r"^\s*\d{6,}(?=  )"), "<seq>"),

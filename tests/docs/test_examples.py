@@ -53,6 +53,7 @@ def test_what_differs_from_run_to_run_is_the_same(said: str, printed: str):
         ("handle   1.1.0123456789abcdef\n", "handle   2.1.0123456789abcdef\n"),
         ("Item 1 is completed\n", "Item 1 is pending\n"),
         ("first\n…\nlast\n", "first\nlast\nand more\n"),
+        ("lease until 14:02:11 (in 60 s)\n", "lease until 14:02:11 (in 10 min)\n"),
         ("one line\n", "one line\nand another\n"),
         ("one line\n", ""),
         ("", "an error\n"),
