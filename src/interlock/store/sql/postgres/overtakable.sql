@@ -1,5 +1,6 @@
 -- Owners that cannot start — their agent is full, paused or unknown, or their project is paused — with the
 -- deferred item of this agent, or of anyone, that could start in their place. Read only; decided again under lock.
+-- Owners that no claim may overtake are left out here already, else within the limit they would hide others.
 WITH RECURSIVE owed(agent_key) AS (
     SELECT min(agent_key) FROM interlock.items WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> ''
     UNION ALL
@@ -18,9 +19,11 @@ blocked_agent AS (
 stuck(id, lane, position, retry_lane, attempt) AS (
     SELECT i.id, i.lane, i.position, i.retry_lane, i.attempt FROM blocked_agent b JOIN interlock.items i ON i.agent_key = b.agent_key
         AND i.status = 'pending' AND i.lane IS NOT NULL AND i.agent_key <> '' AND i.due_us IS NULL
+        AND i.position = 2147483647 AND NOT (i.retry_lane = 'keep' AND i.attempt > 0)
     UNION
     SELECT i.id, i.lane, i.position, i.retry_lane, i.attempt FROM interlock.paused_projects p JOIN interlock.items i ON i.project = p.project
         AND i.status = 'pending' AND i.lane IS NOT NULL AND i.due_us IS NULL
+        AND i.position = 2147483647 AND NOT (i.retry_lane = 'keep' AND i.attempt > 0)
 ),
 -- Left out before the limit is counted, else owners that no claim may overtake would hide those that one may.
 blocked(id, lane) AS (
