@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from interlock.contract import (
@@ -27,6 +28,8 @@ GRACE_S = 15.0
 FIRST_BACK_OFF_S = 13.0
 #: A lane prefix that no test uses: choosing its mode only leaves a line in the history.
 _MARK = "end-of-history"
+#: How long a test waits for what must come, before it fails instead of hanging.
+PATIENCE_S = 30.0
 
 
 class Scene:
@@ -132,18 +135,24 @@ class Scene:
     def history(self, *, after: int = 0) -> list[EventView]:
         """Everything that happened so far.
 
-        A reader of history stops below the oldest transaction still open anywhere on the server, which may
-        be another test's. So a last line is written, and the history followed until it comes.
+        A reader of history stops below the oldest transaction still open. So a last line is written, and
+        the history read on until it comes.
         """
         self.service.set_mode(scope="lane", value=_MARK, mode="enforce")
         found: list[EventView] = []
-        for event in self.service.follow(after=after):
-            if event.data.get("value") != _MARK:
-                found.append(event)
-            elif event.seq > self._marked:
-                self._marked = event.seq
-                return found
-        raise AssertionError("history is followed for ever")
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            page = self.service.events(after=after)
+            for event in page:
+                after = event.seq
+                if event.data.get("value") != _MARK:
+                    found.append(event)
+                elif event.seq > self._marked:
+                    self._marked = event.seq
+                    return found
+            assert time.monotonic() < deadline_s, "the last line of the history does not come"
+            if not page:
+                time.sleep(0.01)
 
     def events(self, kind: str) -> list[EventView]:
         return [e for e in self.history() if e.kind == kind]

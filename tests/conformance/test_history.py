@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import queue
 import threading
 
 import pytest
 
 from interlock.contract import EventView
 from tests.conformance.conftest import OpenService
-from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, LEASE_S, Scene
+from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, LEASE_S, PATIENCE_S, Scene
 
 
 class TestEvents:
@@ -80,16 +81,19 @@ class TestEvents:
 
     def test_following_gives_each_line_once_as_it_happens(self, scene: Scene) -> None:
         scene.put("before")
-        scene.history()
-        seen: list[EventView] = []
-        following = scene.service.follow()
-        adder = threading.Thread(target=lambda: [scene.put(f"item {n}") for n in range(5)])
-        adder.start()
-        for event in itertools.islice(following, 5):
-            seen.append(event)
-        adder.join()
-        assert [e.kind for e in seen] == ["item.added"] * 5
-        assert len({e.item for e in seen}) == 5
+        after = scene.history()[-1].seq
+        seen: queue.Queue[EventView] = queue.Queue()
+        lines = itertools.islice((e for e in scene.service.follow(after=after) if e.item), 5)
+
+        def read() -> None:
+            for event in lines:
+                seen.put(event)
+
+        follower = threading.Thread(target=read, daemon=True)
+        follower.start()
+        items = [scene.put(f"item {n}") for n in range(5)]
+        assert [seen.get(timeout=PATIENCE_S).item for _ in items] == items
+        follower.join(PATIENCE_S)
 
     def test_a_cursor_never_skips_a_line_while_others_write(
         self, open_service: OpenService, scene: Scene
