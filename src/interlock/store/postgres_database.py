@@ -42,7 +42,11 @@ _SETTINGS = {
     "enable_mergejoin": "off",
     "jit": "off",
 }
-GONE = (psycopg.OperationalError, psycopg.InterfaceError)
+GONE = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.IdleInTransactionSessionTimeout,  # what a process learns that was stopped and goes on
+)
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _FORK_LOCK = threading.Lock()
 
