@@ -241,6 +241,10 @@ class PostgresDatabase:
     def _connection(self) -> Iterator[Connection]:
         if self._pid != os.getpid():
             self._leave_parent()
+        migrating: Connection | None = getattr(self._local, "migrating", None)
+        if migrating is not None:  # a second one might never come: the pool may have no more
+            yield migrating
+            return
         with self.pool.connection() as conn:
             yield conn
 
