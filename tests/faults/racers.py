@@ -9,8 +9,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
+import psycopg
+
 from interlock.contract import Report
 from interlock.core.model import NewItem, Policy
+from interlock.store import postgres_database
 from tests.faults.processes import say
 from tests.faults.stores import open_service
 
@@ -76,21 +79,38 @@ def hand_over(talk: Connection, barrier: Barrier, url: str, role: str, rounds: i
     service.close()
 
 
-def hold_open(talk: Connection, url: str, rounds: int) -> None:
-    """Begin a transaction, say so, and commit it only when told: its lines have old numbers then."""
+def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
+    """Begin a transaction, say when it has come to a stage, and go on only when told: then its lines have old
+    numbers. At the stage `lane` it is the test that holds it up, by a lock."""
     service = open_service(url)
     store: Any = service.store
-    for n in range(rounds):
-        whole_apply = store._apply
+    apply, claim = store._apply, store._claim
 
-        def slow(*args: Any, apply: Any = whole_apply) -> None:
+    def wait() -> None:
+        say(talk, "open")
+        talk.recv()
+
+    def slow_apply(*args: Any) -> None:
+        if stage == "written":
             apply(*args)
-            say(talk, "open")
-            talk.recv()
+        wait()
+        if stage == "deciding":
+            apply(*args)
 
-        store._apply = slow
-        service.add([NewItem(title=f"slow {n}")])
-        store._apply = whole_apply
+    def slow_claim(*args: Any) -> Any:
+        wait()  # its agent is locked already
+        return claim(*args)
+
+    for n in range(rounds):
+        if stage == "claiming":
+            store._claim = slow_claim
+            service.next("slow")
+        else:
+            if stage == "lane":
+                wait()
+            else:
+                store._apply = slow_apply
+            service.add([NewItem(title=f"slow {n}", lane="issue:acme/app#1", agent="slow")])
         say(talk, "committed")
     service.close()
 
@@ -103,3 +123,35 @@ def write_lines(talk: Connection, url: str) -> int:
         count += 1
     service.close()
     return count
+
+
+def execute(talk: Connection, url: str, statement: str) -> None:
+    """A naive client: one statement, committed by itself, in a session of default settings."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(statement.encode())
+
+
+def renew(talk: Connection, url: str, handle: str) -> None:
+    service = open_service(url)
+    service.renew([Report(run=handle)])
+    service.close()
+
+
+def add_slowly(talk: Connection, url: str, lane: str, idle_timeout: str) -> str:
+    """Arrive at a lane, and say so when it is locked; go on when told. The server's patience with sessions
+    that are idle in a transaction is cut short, so that the test need not wait as long as production."""
+    postgres_database._SETTINGS["idle_in_transaction_session_timeout"] = idle_timeout
+    service = open_service(url)
+    store: Any = service.store
+    whole_apply = store._apply
+
+    def slow(*args: Any) -> None:
+        store._apply = whole_apply
+        say(talk, "inside")
+        talk.recv()
+        whole_apply(*args)
+
+    store._apply = slow
+    decision = service.add([NewItem(title="stopped", lane=lane)])[0].decision
+    service.close()
+    return decision
