@@ -16,18 +16,14 @@ blocked_agent AS (
                 SELECT count(*) FROM interlock.items r
                 WHERE r.status = 'in_progress' AND r.due_us IS NOT NULL AND r.run_agent = a.key)))
 ),
-stuck(id, lane, position, retry_lane, attempt) AS (
-    SELECT i.id, i.lane, i.position, i.retry_lane, i.attempt FROM blocked_agent b JOIN interlock.items i ON i.agent_key = b.agent_key
+blocked(id, lane) AS (
+    SELECT i.id, i.lane FROM blocked_agent b JOIN interlock.items i ON i.agent_key = b.agent_key
         AND i.status = 'pending' AND i.lane IS NOT NULL AND i.agent_key <> '' AND i.due_us IS NULL
         AND i.position = 2147483647 AND NOT (i.retry_lane = 'keep' AND i.attempt > 0)
     UNION
-    SELECT i.id, i.lane, i.position, i.retry_lane, i.attempt FROM interlock.paused_projects p JOIN interlock.items i ON i.project = p.project
+    SELECT i.id, i.lane FROM interlock.paused_projects p JOIN interlock.items i ON i.project = p.project
         AND i.status = 'pending' AND i.lane IS NOT NULL AND i.due_us IS NULL
         AND i.position = 2147483647 AND NOT (i.retry_lane = 'keep' AND i.attempt > 0)
-),
--- Left out before the limit is counted, else owners that no claim may overtake would hide those that one may.
-blocked(id, lane) AS (
-    SELECT id, lane FROM stuck WHERE position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0)
 ),
 rival AS (
     SELECT blocked.id AS owner, (
