@@ -75,7 +75,7 @@ def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
     if spec.lane is None or spec.policy not in REPLACEABLE:
         return None
     newer = [k for k in ledger.kin(spec.lane, *item.kin) if k.spec.ticket > spec.ticket]
-    return newer[-1] if newer else None
+    return max(newer, key=lambda k: k.spec.ticket, default=None)  # a position may put it first in line
 
 
 def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
