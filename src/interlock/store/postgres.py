@@ -324,10 +324,12 @@ class PostgresStore(PostgresReads):
     # -- keeping ----------------------------------------------------------------------------------
 
     def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]:
+        # An update takes one row for each item: of a run that is named twice the last one, by its mark.
+        once = {(w.item, w.run): w.seen for w in sorted(wishes, key=lambda w: w.seen)}
         params = {
-            "items": array([w.item for w in wishes]),
-            "runs": array([w.run for w in wishes]),
-            "seens": array([w.seen for w in wishes]),
+            "items": array([item for item, _ in once]),
+            "runs": array([run for _, run in once]),
+            "seens": array(list(once.values())),
             "now_us": self._now() if self._now else None,
         }
         items = self._persistently(lambda: [item_from_row(r) for r in self._all("renew", params)])
