@@ -5,13 +5,16 @@ A module without pytest: every process imports it.
 
 from __future__ import annotations
 
+import time
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import psycopg
 
+from interlock.client import Interlock
 from interlock.contract import Report
+from interlock.core.errors import LeaseLost
 from interlock.core.model import NewItem, Policy
 from interlock.store import postgres_database
 from tests.faults.processes import say
@@ -155,3 +158,91 @@ def add_slowly(talk: Connection, url: str, lane: str, idle_timeout: str) -> str:
     decision = service.add([NewItem(title="stopped", lane=lane)])[0].decision
     service.close()
     return decision
+
+
+def add_many(talk: Connection, barrier: Barrier, url: str, count: int) -> int:
+    service = open_service(url)
+    barrier.wait()
+    for n in range(count):
+        service.add([NewItem(title=f"item {n}", lane=f"issue:acme/app#{n % 5}")])
+    service.close()
+    return count
+
+
+def add_with_ticket(talk: Connection, url: str, title: str) -> None:
+    """Arrive, and say so as soon as the place in the order of arrivals is taken."""
+    service = open_service(url)
+    store: Any = service.store
+    tickets = store.tickets
+
+    def take(count: int) -> Any:
+        taken = tickets(count)
+        say(talk, "has its ticket")
+        return taken
+
+    store.tickets = take
+    service.add([NewItem(title=title, lane="issue:acme/app#1")])
+    service.close()
+
+
+def add_halfway(talk: Connection, url: str) -> None:
+    """Arrive, and wait for ever with everything written and nothing committed."""
+    service = open_service(url)
+    store: Any = service.store
+    apply = store._apply
+
+    def halfway(*args: Any) -> None:
+        apply(*args)
+        say(talk, "inside")
+        talk.recv()
+
+    store._apply = halfway
+    service.add([NewItem(title="half")])
+
+
+def sweep_with_wall_clock_off(talk: Connection, url: str, hours: float) -> tuple[int, int]:
+    """Sweep in a process whose wall clock is off; runs expired, and the store's time there."""
+    right_ns = time.time_ns
+    time.time_ns = lambda: right_ns() + int(hours * 3600e9)
+    time.time = lambda: time.time_ns() / 1e9
+    service = open_service(url)
+    swept = service.sweep().expired
+    now_us = service.store.now_us()
+    service.close()
+    return swept, now_us
+
+
+def work_in_silence(talk: Connection, url: str) -> bool:
+    """Take a lease of a second through the Python client and wait in silence; whether it was done."""
+    with Interlock(open_service(url)) as il, il.next("coder", wait_s=10) as lease:
+        assert lease is not None
+        say(talk, (lease.fence, il.service.store.now_us()))  # type: ignore[attr-defined]
+        talk.recv()
+        lease.done()
+        return lease.ended
+
+
+def finish_in_block(talk: Connection, url: str) -> str:
+    """Take a lease through the Python client and leave the block when told; what it says."""
+    try:
+        with Interlock(open_service(url)) as il, il.next("coder", wait_s=10) as lease:
+            assert lease is not None
+            say(talk, "inside")
+            talk.recv()
+    except LeaseLost as lost:
+        return lost.code
+    return "done"
+
+
+def play(talk: Connection, barrier: Barrier, role: tuple[str, str], url: str) -> None:
+    """Finish a run, or claim whatever there is for an agent, at the same moment as others."""
+    service = open_service(url)
+    service.agents()
+    what, name = role
+    barrier.wait()
+    for _ in range(6):
+        if what == "finish":
+            service.done([Report(run=name)])
+        else:
+            service.next(name, limit=2, lease_s=60)
+    service.close()

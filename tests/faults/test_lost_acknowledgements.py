@@ -100,6 +100,27 @@ def test_a_claim_whose_answer_was_lost_is_offered_again_and_never_runs_twice_at_
     assert_kept(pg_url, done=((leases[0].fence, leases[0].item.id),))
 
 
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_database_that_crashes_in_the_middle_of_a_claim_gives_the_item_once(
+    start_postgres: StartPostgres, directory: Path, moment: Moment
+) -> None:
+    """Whether the claim was committed before the crash or not, nobody has to come and help."""
+    server = start_postgres(18)
+    url = server.create_database("crashing")
+    proxy = Proxy(url, directory)
+    service = open_service(proxy.url)
+    item = service.add([NewItem(title="the only one", lane="issue:acme/app#1")])[0].item
+    proxy.lose(b"nextval('interlock.run_numbers')", moment, lambda: _crash(server))
+    leases = service.next("coder") or wait_until(lambda: service.next("coder"), "the item is offered again")
+    assert proxy.sprung.is_set()
+    assert len(leases) == 1
+    assert service.done([Report(run=leases[0].run)])[0].refusal is None
+    assert item is not None
+    assert_kept(url, added=(item.id,), done=((leases[0].fence, item.id),))
+    service.close()
+    proxy.close()
+
+
 @pytest.mark.parametrize("version", [16, 18])
 @pytest.mark.parametrize("reused", [True, False], ids=["number reused", "number forgotten"])
 def test_an_arrival_lost_in_a_crash_is_added_again_although_its_number_was_given_to_another(

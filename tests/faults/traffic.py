@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.contract import LeaseView, Report, RunView
-from interlock.core.errors import StoreBusy, StoreUnavailable
+from interlock.core.errors import LeaseLost, StoreBusy, StoreUnavailable
 from interlock.core.model import NewItem, Policy
 from interlock.service import LocalService
 from tests.faults.processes import say
@@ -136,18 +136,23 @@ def sweep(talk: Connection, url: str) -> int:
     return expired
 
 
-def claim_and_wait(talk: Connection, url: str, agent: str, words: list[str]) -> list[str]:
-    """Claim one item and say so; then do what each word told asks for, and give the outcomes."""
+def claim_and_wait(talk: Connection, url: str, agent: str, words: list[str]) -> None:
+    """Claim one item and say so; then, each time it is told to, try the next word and say what came of it."""
     service = open_service(url)
     lease = service.next(agent, wait_s=10)[0]
     say(talk, (lease.run, lease.fence, lease.item.id))
-    outcomes = []
     for word in words:
         talk.recv()
-        view = getattr(service, word)([Report(run=lease.run)])[0]
-        outcomes.append(view.refusal.code if view.refusal else view.status)
+        try:
+            if word == "inbox":
+                service.inbox(lease.run)
+                say(talk, "read")
+                continue
+            view = getattr(service, word)([Report(run=lease.run)])[0]
+            say(talk, view.refusal.code if view.refusal else view.status)
+        except LeaseLost as lost:
+            say(talk, lost.code)
     service.close()
-    return outcomes
 
 
 def unacknowledged(folder: Path) -> Iterator[tuple[str, int, int]]:
