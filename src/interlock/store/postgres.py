@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from interlock.core.claiming import Agent, Claim, narrowed, with_room
 from interlock.core.commands import Overtake
@@ -94,12 +95,14 @@ class PostgresStore(PostgresReads):
             return bool(only(conn.execute(self.sql["wrote_line"], line).fetchone()))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
+        """One try. What need not be waited for is sent along with what must be."""
         with self._connection() as conn:
-            conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             try:
-                xid, decision = self._decide(conn, load, build, ids)
+                with conn.pipeline():
+                    conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+                    xid, decision = self._decide(conn, load, build, ids)
             except BaseException:
-                if not conn.broken:
+                if not conn.broken and conn.info.transaction_status is not TransactionStatus.IDLE:
                     conn.execute("ROLLBACK")
                 raise
             try:
@@ -172,8 +175,9 @@ class PostgresStore(PostgresReads):
             )
         else:
             rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
+        clock = None if self._now else conn.execute(sql["now"])  # read after every wait for a lock
         items = {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
-        now_us = self._time(conn)  # read after every wait for a lock
+        now_us = int(only(clock.fetchone())) if clock else self._time(conn)
         lines: dict[str, tuple[int, tuple[int, ...]]] = {}
         if load.lanes:
             for lane, count, positions in conn.execute(sql["load_lines"], {"lanes": names}):
@@ -213,30 +217,29 @@ class PostgresStore(PostgresReads):
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
         events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
         assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
-        with conn.pipeline():
 
-            def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
-                if rows:
-                    conn.execute(sql[name], columns(rows))
+        def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
+            if rows:
+                conn.execute(sql[name], columns(rows))
 
-            write("update_items", [state_row(i) for i in decision.settled])
-            write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
-            write("update_items", [state_row(i) for i in decision.raised])
-            write("insert_payloads", decision.payloads)
-            write("copy_payloads", decision.payload_copies)
-            for move in decision.moves:
-                params = {
-                    "source": move.source,
-                    "target": move.target,
-                    "after": move.after,
-                    "shift": move.shift,
-                }
-                conn.execute(sql["move_messages"], params)
-            write("insert_messages", messages)
-            write("insert_runs", decision.runs)
-            write("insert_events", events)
-            write("drop_keys", decision.forgotten_keys)
-            write("pass_keys", decision.passed_keys)
+        write("update_items", [state_row(i) for i in decision.settled])
+        write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
+        write("update_items", [state_row(i) for i in decision.raised])
+        write("insert_payloads", decision.payloads)
+        write("copy_payloads", decision.payload_copies)
+        for move in decision.moves:
+            params = {
+                "source": move.source,
+                "target": move.target,
+                "after": move.after,
+                "shift": move.shift,
+            }
+            conn.execute(sql["move_messages"], params)
+        write("insert_messages", messages)
+        write("insert_runs", decision.runs)
+        write("insert_events", events)
+        write("drop_keys", decision.forgotten_keys)
+        write("pass_keys", decision.passed_keys)
 
     # -- claiming ---------------------------------------------------------------------------------
 
@@ -253,8 +256,9 @@ class PostgresStore(PostgresReads):
         return self._persistently(lambda: self._claim_once(wish if capped else allowed, capped=capped))
 
     def _claim_once(self, wish: Claim, *, capped: bool) -> list[Claimed]:
-        for pause_s in (0.0, 0.002, 0.01):
-            time.sleep(pause_s)
+        for pause_s in (None, 0.002, 0.01):
+            if pause_s is not None:
+                time.sleep(pause_s)
             with self._connection() as conn:
                 if capped:
                     with self._transaction(conn):
