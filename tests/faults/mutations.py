@@ -1,0 +1,95 @@
+"""Guards taken out: each mutation removes one thing that keeps a promise, to see who notices."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from interlock.service import LocalService
+from interlock.store.sqlite import SqliteStore
+from tests.faults.stores import is_sqlite, query
+
+
+def replace_statement(service: LocalService, name: str, old: str, new: str) -> None:
+    """Change the text of a store's statement, in this store only."""
+    store: Any = service.store
+    text = store.sql[name]
+    assert old in text, f"{name}.sql has changed: mend the mutation"
+    store.sql._texts[name] = text.replace(old, new)
+
+
+def replace_source(module: ModuleType, old: str, new: str) -> dict[str, Any]:
+    """The functions of a module with one piece of their source changed."""
+    source = inspect.getsource(module)
+    assert old in source, f"{module.__name__} has changed: mend the mutation"
+    functions: dict[str, Any] = {"__name__": module.__name__}
+    exec(compile(source.replace(old, new), module.__file__ or "", "exec"), functions)
+    return functions
+
+
+def drop_owner_index(url: str) -> None:
+    """Without it the schema allows two owners of a lane."""
+    query(url, "DROP INDEX items_lane_owner")
+
+
+def unlock_lanes(service: LocalService) -> None:
+    """Without it two transactions decide on one lane at once."""
+    if isinstance(service.store, SqliteStore):
+        write_without_transaction(service)
+    else:
+        replace_statement(service, "lock_lanes", "FOR NO KEY UPDATE", "")
+
+
+def unlock_agent(service: LocalService) -> None:
+    """Without it two claims count an agent's runs at once."""
+    if isinstance(service.store, SqliteStore):
+        write_without_transaction(service)
+    else:
+        replace_statement(service, "lock_agent", "FOR NO KEY UPDATE", "")
+
+
+def write_without_transaction(service: LocalService) -> None:
+    """Every statement commits by itself, as if `BEGIN IMMEDIATE` had been forgotten."""
+    store: Any = service.store
+
+    @contextmanager
+    def write() -> Iterator[Any]:
+        yield store.db
+
+    store._write = write
+
+
+class Meeting:
+    """A place in the code where two threads wait for each other, so that both have read before either writes.
+    If a lock keeps the second away, the first goes on alone after a moment."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, url: str, name: str) -> None:
+        import interlock.store.postgres
+        import interlock.store.sqlite
+
+        module = interlock.store.sqlite if is_sqlite(url) else interlock.store.postgres
+        function = getattr(module, name)
+        self._barrier = threading.Barrier(2)
+        self.met = False
+
+        def met(*args: Any) -> Any:
+            with suppress(threading.BrokenBarrierError):
+                self._barrier.wait(0.4)
+                self.met = True
+            return function(*args)
+
+        monkeypatch.setattr(module, name, met)
+
+
+def at_once(*works: Callable[[], Any]) -> list[Any]:
+    """What each gave, or the exception it raised, when done at the same time."""
+    with ThreadPoolExecutor(len(works)) as threads:
+        futures = [threads.submit(work) for work in works]
+        return [future.exception() or future.result() for future in futures]
