@@ -87,10 +87,6 @@ def test_of_16_arrivals_that_supersede_each_other_one_remains_and_has_every_inpu
     service.close()
 
 
-@pytest.mark.xfail(
-    reason="carry_messages gives a title only for an item without any message, so an item that had taken in"
-    " another's title gives that one on and not its own"
-)
 def test_titles_travel_too_when_an_item_that_superseded_another_is_superseded(any_url: str) -> None:
     service = open_service(any_url)
     titles = ["fix the login", "fix the logout", "fix the signup"]

@@ -213,7 +213,7 @@ class TestRetry:
         newer = world.put("newer", agent="coder", policy=Policy.LATEST)
         world.retry(item)
         assert world.status(item) == "superseded"
-        assert world.texts(newer) == ["old"]
+        assert world.texts(newer) == ["old", "newer"]
 
     def test_messages_are_read_again_from_the_start(self) -> None:
         world = World()

@@ -95,7 +95,9 @@ def test_an_item_that_was_told_nothing_gives_its_title() -> None:
     world = World()
     world.put("fix the login", agent="coder", policy=Policy.SUPERSEDE)
     newer = world.put("fix the logout", agent="coder", policy=Policy.SUPERSEDE)
-    assert world.texts(newer) == ["fix the login"]
+    assert world.texts(newer) == ["fix the login", "fix the logout"]
+    newest = world.put("fix the signup", agent="coder", policy=Policy.SUPERSEDE)
+    assert world.texts(newest) == ["fix the login", "fix the logout", "fix the signup"]
 
 
 def test_latest_lets_the_running_owner_finish_and_replaces_only_what_waits() -> None:

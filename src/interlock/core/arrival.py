@@ -187,7 +187,7 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
     spec = _spec(ledger, command, lane)
     newcomer = ledger.bear(spec, state, command.item.payload)
     for old in waiting:
-        supersede(ledger, old, ledger.items[newcomer.id])
+        supersede(ledger, old, ledger.items[newcomer.id], speaks=command.item.message is not None)
     if stops and running is not None:
         ask_to_stop(ledger, running, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL, newcomer)
     return _announce(ledger, command, ledger.items[newcomer.id], verdict, None if takes_lane else owner)

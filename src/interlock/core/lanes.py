@@ -30,31 +30,41 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
     return (item.id,)
 
 
-def carry_messages(ledger: Ledger, source: Item, target: Item) -> None:
-    """Give everything `source` was told to `target`. An item that was told nothing gives its title,
-    so that the input travels in any case."""
-    count = source.state.message_count
+def carry_messages(ledger: Ledger, source: Item, target: Item, *, speaks: bool = False) -> None:
+    """Give everything `source` was told to `target`, so that the input travels in any case.
+
+    An item that was told nothing gives its title. So does, to itself, a target that has not started and has
+    nothing of its own: else its title would be lost when it is replaced in turn. `speaks` says that its own
+    message follows.
+    """
     held = target.state.message_count
-    if count:
+    if source.state.message_count:
         ledger.move_messages(source.id, target.id, after=0, shift=held)
         ledger.change(ledger.items[source.id], message_count=0, delivered=0, seen=0)
+        ledger.change(ledger.items[target.id], message_count=held + source.state.message_count)
     else:
-        count = 1
-        ledger.out.messages.append(
-            NewMessage(
-                item=target.id,
-                n=held + 1,
-                ticket=source.spec.ticket,
-                text=source.spec.title,
-                author="",
-                origin=source.id,
-                at_us=ledger.now_us,
-            )
+        _tell_title(ledger, source, target.id)
+    if not (held or speaks) and target.status is not ItemStatus.IN_PROGRESS:
+        _tell_title(ledger, target, target.id)
+
+
+def _tell_title(ledger: Ledger, source: Item, target: ItemId) -> None:
+    n = ledger.items[target].state.message_count + 1
+    ledger.out.messages.append(
+        NewMessage(
+            item=target,
+            n=n,
+            ticket=source.spec.ticket,
+            text=source.spec.title,
+            author="",
+            origin=source.id,
+            at_us=ledger.now_us,
         )
-    ledger.change(ledger.items[target.id], message_count=held + count)
+    )
+    ledger.change(ledger.items[target], message_count=n)
 
 
-def supersede(ledger: Ledger, old: Item, newer: Item) -> None:
+def supersede(ledger: Ledger, old: Item, newer: Item, *, speaks: bool = False) -> None:
     """End an item that has no run any more in favour of a newer one; its messages go along."""
     old = ledger.change(
         old,
@@ -66,7 +76,7 @@ def supersede(ledger: Ledger, old: Item, newer: Item) -> None:
         reason=Reason.NEWER_ARRIVAL,
     )
     ledger.event(EventKind.ITEM_SUPERSEDED, old, Reason.NEWER_ARRIVAL, by_item=newer.id)
-    carry_messages(ledger, old, newer)
+    carry_messages(ledger, old, newer, speaks=speaks)
 
 
 def newest_replacement(ledger: Ledger, item: Item) -> Item | None:

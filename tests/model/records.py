@@ -1,0 +1,185 @@
+"""What the reference keeps: plain records, and the few numbers that the contract fixes.
+
+Nothing here moves anything; the rules are in `tests.model.reference`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from interlock.core.model import NewItem, Policy, Verdict
+from interlock.core.states import ItemStatus, RunStatus
+
+SECOND = 1_000_000
+LEASE_S = 60
+CANCEL_GRACE_S = 15
+BACK_OFF_FIRST_S = 10
+BACK_OFF_MAX_S = 3_600
+BACK_OFF_SPREAD = 0.25
+RELEASES_IN_A_ROW = 3
+KEY_KEPT_S = 30 * 24 * 3600
+OVERDUE_S = 60
+
+ACTIVE = (ItemStatus.PENDING, ItemStatus.IN_PROGRESS)
+ENDED = (
+    ItemStatus.COMPLETED,
+    ItemStatus.FAILED,
+    ItemStatus.CANCELLED,
+    ItemStatus.SUPERSEDED,
+    ItemStatus.COALESCED,
+)
+
+
+def micro(seconds: float) -> int:
+    return round(seconds * SECOND)
+
+
+@dataclass
+class Message:
+    ticket: int
+    text: str
+    author: str
+    origin: int
+    at_us: int
+
+
+@dataclass
+class Run:
+    number: int
+    item: int
+    agent: str
+    worker: str | None
+    attempt: int
+    started_us: int
+    lease_s: float
+    lease_until_us: int
+    delivered: int
+    seen: int = 0
+    revoke_us: int | None = None
+    cancel_into: ItemStatus | None = None
+    cancel_why: str | None = None
+    status: RunStatus = RunStatus.RUNNING
+    reason: str = ""
+    ended_us: int | None = None
+
+
+@dataclass
+class Item:
+    id: int
+    new: NewItem
+    title: str
+    agent: str
+    lane: str | None
+    observed_lane: str | None
+    ticket: int
+    created_us: int
+    max_attempts: int
+    payload: str | None
+    status: ItemStatus
+    reason: str
+    #: When a waiting item, or a pending one that keeps its lane through a back-off, comes back.
+    wakes_us: int | None = None
+    attempt: int = 0
+    releases: int = 0
+    run: Run | None = None
+    first_in_line: bool = False
+    promoted_from: int | None = None
+    absorbed_by: int | None = None
+    cancel_why: str | None = None
+    first_claimed_us: int | None = None
+    ended_us: int | None = None
+    messages: list[Message] = field(default_factory=list)
+
+    @property
+    def policy(self) -> Policy:
+        return self.new.policy
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def tried(self) -> bool:
+        return self.attempt > 0 or self.releases > 0
+
+    @property
+    def in_back_off(self) -> bool:
+        return self.wakes_us is not None and self.tried
+
+    @property
+    def scheduled(self) -> bool:
+        return self.status is ItemStatus.WAITING and not self.tried
+
+    @property
+    def deadline_us(self) -> int | None:
+        """When time alone moves this item."""
+        if self.run is None:
+            return self.wakes_us
+        ends = [self.run.lease_until_us]
+        if self.new.timeout_s is not None:
+            ends.append(self.run.started_us + micro(self.new.timeout_s))
+        if self.run.revoke_us is not None:
+            ends.append(self.run.revoke_us)
+        return min(ends)
+
+
+@dataclass
+class Agent:
+    name: str
+    max: int | None = None
+    types: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    paused: bool = False
+
+
+@dataclass
+class Added:
+    """The answer to an arrival. Holder and item are read when the whole batch is through."""
+
+    verdict: Verdict
+    reason: str
+    item: int | None
+    arrival: int | None
+    holder: int | None = None
+    place: int | None = None
+
+
+@dataclass
+class Finished:
+    status: RunStatus | None
+    promoted: list[int]
+
+
+@dataclass
+class Swept:
+    expired: int = 0
+    reentered: int = 0
+    promoted: int = 0
+    forgotten_keys: int = 0
+
+
+@dataclass(frozen=True, order=True)
+class Line:
+    """One line of the history, as far as it is compared."""
+
+    kind: str
+    reason: str
+    item: int
+    run: int
+    promoted_from: int = 0
+
+
+class Refused(Exception):
+    """The command changes nothing; `code` is the code of the error that a store answers with."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def key_of(agent: str) -> str:
+    return agent.strip().lower()
