@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.store.postgres import PostgresStore
     from interlock.store.sqlite import SqliteStore
 
+RUNS_SKIPPED_AFTER_RESTORE = 1_000_000
 _FORMS = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _NOT_YET = {
     "git+https": "The git store serves lanes, hold, push and series; it is not part of this version.",
@@ -73,6 +74,19 @@ def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
             missing=len(missing),
             sql=schema.script(store.backend, applied),
         )
+    finally:
+        store.close()
+
+
+def after_restore(*, settings: Settings | None = None) -> int:
+    """Skip run numbers that may have been given out since the backup that was restored; the last one skipped.
+
+    Run before anyone works on the restored database: else an old run and a new one could share a fence.
+    """
+    store = _open_store(settings or choices.load(), migrate=False)
+    try:
+        schema.require_current(store.backend, store.applied())
+        return store.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
     finally:
         store.close()
 

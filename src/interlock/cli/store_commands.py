@@ -59,13 +59,28 @@ def migrate(
         bool, typer.Option("--check", help="Change nothing; exit 1 if something is missing.")
     ] = False,
     sql: Annotated[bool, typer.Option("--sql", help="Change nothing; print the SQL that would run.")] = False,
+    after_restore: Annotated[
+        bool,
+        typer.Option(
+            "--after-restore", help="Skip run numbers given out since the backup that was restored."
+        ),
+    ] = False,
 ) -> int:
     """Bring the database to this version's schema."""
     from interlock import app
 
-    if check and sql:
-        raise InvalidInput("--check and --sql are given at once.", "Use one of them.")
+    if check + sql + after_restore > 1:
+        raise InvalidInput(
+            "--check, --sql and --after-restore exclude each other.", "Use one of them at a time."
+        )
     session = session_of(ctx)
+    if after_restore:
+        last = app.after_restore(settings=session.settings)
+        if session.out.json:
+            session.out.print_json({"last_run": last})
+        else:
+            session.out.console.print(f"Run numbers go on after {last}: no fence is given out twice.")
+        return Exit.OK
     answer = app.migrate(settings=session.settings, check=check or sql)
     if session.out.json:
         session.out.print_json(answer)

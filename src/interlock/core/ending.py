@@ -69,11 +69,10 @@ def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusa
     if item is not None:
         now = f" Item {item.id} is {item.status}"
         now += f" with run {item.state.run} of {item.state.run_agent}." if item.state.run else "."
-    return Refusal(
-        code=LeaseLost.code,
-        sentence=f"Run {run} {how}; the write was refused.{now}",
-        hint="Stop working on it and discard the result; `interlock next` gives you the next item.",
-    )
+    hint = "Stop working on it and discard the result; `interlock next` gives you the next item."
+    if ended is not None and ended.status is RunStatus.SUCCEEDED:
+        hint = "Its result is recorded; nothing more is needed. `interlock next` gives you the next item."
+    return Refusal(code=LeaseLost.code, sentence=f"Run {run} {how}; the write was refused.{now}", hint=hint)
 
 
 def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:

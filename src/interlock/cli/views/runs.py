@@ -86,4 +86,6 @@ def inbox(console: Console, run: str, messages: Sequence[MessageView]) -> None:
         console.print("No unread message.")
         return
     items.messages(console, messages)
-    console.print(Text(f"  Read: interlock renew {run} --seen {messages[-1].n}", style=words.QUIET))
+    console.print(
+        Text(f"  Read: interlock renew {run} --seen {max(m.n for m in messages)}", style=words.QUIET)
+    )
