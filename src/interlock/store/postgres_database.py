@@ -187,7 +187,12 @@ class PostgresDatabase:
 
     def applied(self) -> list[Applied]:
         with self._guard(), self._connection() as conn:
-            there = conn.execute("SELECT to_regclass('interlock.migrations') IS NOT NULL").fetchone()
+            # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
+            # another session has made while this transaction waited for its turn to migrate.
+            there = conn.execute(
+                "SELECT EXISTS (SELECT FROM pg_tables"
+                " WHERE schemaname = 'interlock' AND tablename = 'migrations')"
+            ).fetchone()
             if not only(there):
                 return []
             rows = conn.execute("SELECT version, name, checksum FROM interlock.migrations ORDER BY version")
