@@ -1,0 +1,49 @@
+"""Fixtures for migrations: an empty database of each kind, and a program that has one migration more."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.store import migrate
+from tests.faults.processes import Crew
+
+BACKENDS = ["sqlite", "postgres18", "postgres16"]
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path / 'interlock.db'}"
+    found: str = request.getfixturevalue(f"pg_database{request.param[-2:]}")
+    return found
+
+
+@pytest.fixture
+def backend(url: str) -> str:
+    return "sqlite" if url.startswith("sqlite:") else "postgres"
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    crew = Crew()
+    yield crew
+    crew.dismiss()
+
+
+@pytest.fixture
+def next_version(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Make this program the next version, whose one new migration has this text; gives its folder of SQL."""
+
+    def install(text: str) -> Path:
+        folder = tmp_path / "sql of the next version"
+        shutil.copytree(migrate._ROOT, folder, dirs_exist_ok=True)
+        (folder / backend / "migrations" / "0002_next.sql").write_text(text)
+        monkeypatch.setattr(migrate, "_ROOT", folder)
+        return folder
+
+    return install

@@ -1,0 +1,199 @@
+"""Moving a database on: once, all or nothing, by one process at a time, and never what is not ours."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from interlock.core.errors import SchemaMismatch, StoreUnavailable
+from interlock.core.model import NewItem
+from interlock.store import migrate
+from tests.faults.processes import Crew
+from tests.faults.stores import assert_kept, open_service, open_store, query
+from tests.migration import migrating, schemas
+
+NEXT = {
+    "sqlite": "-- 0002 next\nALTER TABLE runs ADD COLUMN cost INTEGER;\n"
+    "CREATE TABLE costs (run INTEGER) STRICT;\n",
+    "postgres": "-- 0002 next\nALTER TABLE interlock.runs ADD COLUMN cost bigint;\n"
+    "CREATE TABLE interlock.costs (run bigint);\n",
+}
+BROKEN = {
+    "sqlite": "CREATE TABLE costs (run INTEGER) STRICT;\nINSERT INTO nowhere VALUES (1);\n",
+    "postgres": "CREATE TABLE interlock.costs (run bigint);\nINSERT INTO interlock.nowhere VALUES (1);\n",
+}
+
+
+def refused(url: str) -> SchemaMismatch:
+    """Opening it is refused, and leaves it as it was."""
+    before = schemas.of(url), query(url, "SELECT * FROM migrations")
+    with pytest.raises(SchemaMismatch) as error:
+        open_store(url)
+    assert (schemas.of(url), query(url, "SELECT * FROM migrations")) == before
+    return error.value
+
+
+def test_an_empty_database_gets_its_schema_and_is_left_alone_from_then_on(url: str, backend: str) -> None:
+    store = open_store(url)
+    known = migrate.migrations(backend)
+    assert [(a.version, a.name, a.checksum) for a in store.applied()] == [
+        (m.version, m.name, m.checksum) for m in known
+    ]
+    before = schemas.of(url), query(url, "SELECT * FROM migrations")
+    assert migrate.migrate(store) == 0
+    store.close()
+    open_store(url).close()
+    assert (schemas.of(url), query(url, "SELECT * FROM migrations")) == before
+
+
+def test_without_leave_to_migrate_an_empty_database_stays_empty(url: str, backend: str) -> None:
+    store = open_store(url, migrate=False)
+    with pytest.raises(SchemaMismatch, match="has no Interlock schema") as error:
+        migrate.require_current(backend, store.applied())
+    assert error.value.hint == "Run `interlock migrate`."
+    assert store.applied() == []
+    store.close()
+
+
+def test_a_migration_whose_text_was_changed_is_refused(url: str) -> None:
+    open_store(url).close()
+    query(url, "UPDATE migrations SET checksum = 'of another text'")
+    error = refused(url)
+    assert "Migration 1" in error.sentence
+    assert "Nothing was changed" in error.hint
+
+
+def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
+    open_store(url).close()
+    query(url, "INSERT INTO migrations VALUES (2, 'of the future', 'unknown', 0)")
+    error = refused(url)
+    assert "has schema version 2, this Interlock knows 1" in error.sentence
+    assert "newer Interlock" in error.hint
+
+
+def test_an_older_database_is_refused_with_what_to_type_and_then_moved_on(
+    url: str, backend: str, next_version: Callable[[str], Path]
+) -> None:
+    service = open_service(url)
+    service.add([NewItem(title="from before", lane="issue:acme/app#1")])
+    service.close()
+    next_version(NEXT[backend])
+    error = refused(url)
+    assert "has schema version 1, this Interlock needs 2" in error.sentence
+    assert error.hint == "Run `interlock migrate`."
+
+    store = open_store(url, migrate=False)
+    assert migrate.script(backend, store.applied()).strip() == NEXT[backend].strip()
+    assert migrate.migrate(store) == 1
+    store.close()
+    assert query(url, "SELECT version FROM migrations ORDER BY version") == [(1,), (2,)]
+    service = open_service(url)
+    assert service.next("coder")[0].item.title == "from before"
+    service.close()
+    assert_kept(url)
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    url: str, backend: str, next_version: Callable[[str], Path]
+) -> None:
+    open_store(url).close()
+    before = schemas.of(url), query(url, "SELECT * FROM migrations")
+    next_version(BROKEN[backend])
+    store = open_store(url, migrate=False)
+    with pytest.raises(Exception, match="nowhere"):
+        migrate.migrate(store)
+    store.close()
+    assert (schemas.of(url), query(url, "SELECT * FROM migrations")) == before
+
+
+def test_migrations_are_numbered_without_gaps(
+    backend: str, tmp_path: Path, next_version: Callable[[str], Path]
+) -> None:
+    folder = next_version(NEXT[backend]) / backend / "migrations"
+    assert [m.version for m in migrate.migrations(backend)] == [1, 2]
+    (folder / "0002_next.sql").rename(folder / "0003_next.sql")
+    with pytest.raises(AssertionError, match="numbered"):
+        migrate.migrations(backend)
+
+
+def test_eight_processes_make_one_schema_in_an_empty_database(crew: Crew, url: str, backend: str) -> None:
+    """Taken out: the lock in `exclusively`; the second then finds tables that it wants to make."""
+    outcomes = crew.race(8, migrating.migrate_once, url, None)
+    assert sorted(ran for ran, _ in outcomes) == [0] * 7 + [len(migrate.migrations(backend))]
+    assert {version for _, version in outcomes} == {len(migrate.migrations(backend))}
+
+
+def test_eight_first_commands_on_an_empty_database_all_succeed_and_share_one_secret(
+    crew: Crew, url: str
+) -> None:
+    """Nobody takes a database that another is just making for a foreign or a broken one."""
+    for _ in range(3 if url.startswith("sqlite:") else 1):
+        outcomes = crew.race(8, migrating.start_and_add, url)
+        assert len({key for key, _ in outcomes}) == 1, "a handle of one is unknown to the others"
+        assert len({arrival for _, arrival in outcomes}) == 8
+        assert_kept(url)
+        if url.startswith("sqlite:"):
+            for file in Path(url.removeprefix("sqlite://")).parent.glob("interlock.db*"):
+                file.unlink()
+
+
+def test_eight_processes_move_a_database_on_once(
+    crew: Crew, url: str, backend: str, next_version: Callable[[str], Path]
+) -> None:
+    open_store(url).close()
+    folder = next_version(NEXT[backend])
+    outcomes = crew.race(8, migrating.migrate_once, url, folder)
+    assert sorted(ran for ran, _ in outcomes) == [0] * 7 + [1]
+    assert {version for _, version in outcomes} == {2}
+
+
+def test_a_file_of_somebody_else_is_refused_and_not_touched(tmp_path: Path) -> None:
+    file = tmp_path / "theirs.db"
+    db = apsw.Connection(str(file))
+    db.execute("CREATE TABLE customers (name); INSERT INTO customers VALUES ('Ada')")
+    db.close()
+    for migrate_it in (True, False):
+        with pytest.raises(SchemaMismatch, match="not one of Interlock's"):
+            open_store(f"sqlite://{file}", migrate=migrate_it).applied()
+    db = apsw.Connection(str(file))
+    assert list(db.execute("SELECT name FROM sqlite_schema")) == [("customers",)]
+    db.close()
+
+
+def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("Not a database, although somebody named it as one. " * 100)
+    before = hashlib.sha256(file.read_bytes()).digest()
+    with pytest.raises(StoreUnavailable):
+        open_store(f"sqlite://{file}")
+    assert hashlib.sha256(file.read_bytes()).digest() == before
+
+
+def test_a_database_shared_with_others_keeps_their_tables(pg_database18: str) -> None:
+    """In PostgreSQL the schema `interlock` is ours, and nothing else is."""
+    query(pg_database18, "CREATE TABLE public.customers AS SELECT 'Ada' AS name")
+    open_store(pg_database18).close()
+    assert query(pg_database18, "SELECT name FROM public.customers") == [("Ada",)]
+    made = query(
+        pg_database18,
+        "SELECT DISTINCT schemaname FROM pg_tables WHERE schemaname !~ '^(pg_catalog|information_schema)$'",
+    )
+    assert sorted(made) == [("interlock",), ("public",)]
+
+
+@pytest.mark.parametrize("skipped", [1, 100_000])
+def test_after_a_restore_run_numbers_go_on_above_those_given_out_since(url: str, skipped: int) -> None:
+    """The backup does not know of runs that came after it; their numbers must not come again."""
+    service = open_service(url)
+    service.add([NewItem(title=f"item {n}") for n in range(2)])
+    before = service.next("coder")[0].fence
+    store = open_store(url)
+    store.advance_runs(skipped)
+    store.close()
+    assert service.next("coder")[0].fence > before + skipped
+    service.close()
+    assert_kept(url)
