@@ -15,13 +15,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
 from interlock.core.claiming import Agent, Claim, narrowed, with_room
 from interlock.core.commands import Overtake
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
-from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, Reason, RunId, RunRecord
+from interlock.core.model import (
+    STATE_FIELDS,
+    Event,
+    EventKind,
+    Item,
+    ItemId,
+    Mode,
+    ModeRule,
+    Reason,
+    RunId,
+    RunRecord,
+)
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.port import Build, Claimed, Load, Look, Renewal
 from interlock.store.postgres_database import GONE, Connection, only
@@ -29,6 +39,7 @@ from interlock.store.postgres_reads import PostgresReads, agent_from_row
 from interlock.store.rows import array, columns, event_row, item_from_row, item_row, run_from_row, state_row
 
 EVENT_BITS = 16
+STATE_WIDTH, RUN_WIDTH, EVENT_WIDTH = len(STATE_FIELDS) + 2, len(RunRecord._fields), len(Event._fields) + 1
 CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a transaction
 
 
@@ -95,14 +106,13 @@ class PostgresStore(PostgresReads):
             return bool(only(conn.execute(self.sql["wrote_line"], line).fetchone()))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
-        """One try. What need not be waited for is sent along with what must be."""
         with self._connection() as conn:
             try:
-                with conn.pipeline():
-                    conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-                    xid, decision = self._decide(conn, load, build, ids)
+                # No pipeline: to the server, a client that is stopped inside of one is busy for ever.
+                conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+                xid, decision = self._decide(conn, load, build, ids)
             except BaseException:
-                if not conn.broken and conn.info.transaction_status is not TransactionStatus.IDLE:
+                if not conn.broken:
                     conn.execute("ROLLBACK")
                 raise
             try:
@@ -218,26 +228,25 @@ class PostgresStore(PostgresReads):
         events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
         assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
 
+        def settle(items: Sequence[Item], runs: Sequence[RunRecord], lines: Sequence[Sequence[Any]]) -> None:
+            if items or runs or lines:
+                states = columns([state_row(i) for i in items], STATE_WIDTH)
+                conn.execute(
+                    sql["settle"], [*states, *columns(runs, RUN_WIDTH), *columns(lines, EVENT_WIDTH)]
+                )
+
         def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
             if rows:
-                conn.execute(sql[name], columns(rows))
+                conn.execute(sql[name], columns(rows, len(rows[0])))
 
-        write("update_items", [state_row(i) for i in decision.settled])
+        settle(decision.settled, decision.runs, events)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
-        write("update_items", [state_row(i) for i in decision.raised])
+        settle(decision.raised, (), ())
         write("insert_payloads", decision.payloads)
         write("copy_payloads", decision.payload_copies)
         for move in decision.moves:
-            params = {
-                "source": move.source,
-                "target": move.target,
-                "after": move.after,
-                "shift": move.shift,
-            }
-            conn.execute(sql["move_messages"], params)
+            conn.execute(sql["move_messages"], move._asdict())
         write("insert_messages", messages)
-        write("insert_runs", decision.runs)
-        write("insert_events", events)
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
 
@@ -391,7 +400,7 @@ class PostgresStore(PostgresReads):
         xid = int(only(conn.execute(self.sql["begin_writing"]).fetchone()))
         first_seq = self._event_base(conn) + (xid << EVENT_BITS)
         rows = [(first_seq + n, *event_row(e)) for n, e in enumerate(events)]
-        conn.execute(self.sql["insert_events"], columns(rows))
+        conn.execute(self.sql["insert_events"], columns(rows, EVENT_WIDTH))
 
     def forget_keys(self, limit: int) -> int:
         def work() -> int:

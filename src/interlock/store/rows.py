@@ -105,13 +105,13 @@ def first_since(low: int, high: int, since_us: int, probe: Callable[[int], Seque
     return low if probe(high)[1] >= since_us else high + 1
 
 
-def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
+def columns(rows: Sequence[Sequence[Any]], width: int) -> list[str]:
     """Rows turned into one PostgreSQL array literal a column, for set-based statements.
 
     The driver's own array dumper took a third of a finish. A column without a value becomes an empty
     array, which `unnest` fills up with nulls.
     """
-    return [array(column) for column in zip(*rows, strict=True)]
+    return [array(column) for column in zip(*rows, strict=True)] if rows else ["{}"] * width
 
 
 def array(column: Sequence[Any]) -> str:
