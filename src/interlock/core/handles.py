@@ -25,12 +25,14 @@ def read_handle(key: bytes, handle: str) -> tuple[RunId, ItemId]:
     """The run and item of a handle that this store issued."""
     match = _FORM.fullmatch(handle)
     if match is None:
-        raise InvalidInput(f"{handle[:80]!r} is not a handle.", "Use the `run` value that `next` answered.")
+        raise InvalidInput(
+            f"{handle[:80]!r} is not a handle.", "Use the handle that `next` answered (`run` in JSON)."
+        )
     run, item = RunId(int(match[1])), ItemId(int(match[2]))
     if not hmac.compare_digest(match[3], _bits(key, run, item)):
         raise UnknownRun(
             f"The handle {handle} was never issued by this store.",
-            "Use the `run` value that `next` answered, and check INTERLOCK_URL.",
+            "Use the handle that `next` answered (`run` in JSON), and check INTERLOCK_URL.",
         )
     return run, item
 

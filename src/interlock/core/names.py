@@ -103,7 +103,9 @@ def check_payload(text: str) -> Mapping[str, Any]:
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"The payload is not valid JSON: {error}.", "Quote it for your shell.") from None
+        raise InvalidInput(
+            f"The payload is not valid JSON: {error}.", "Write it as in '{\"a\": 1}'."
+        ) from None
     if not isinstance(value, dict):
         raise InvalidInput("The payload is not a JSON object.", 'Wrap it, as in {"value": …}.')
     return value
