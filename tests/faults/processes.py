@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -18,7 +19,7 @@ import psutil  # type: ignore[import-untyped]
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["interlock.service", "interlock.store.sqlite", "interlock.store.postgres"])
 
-PATIENCE_S = 90.0
+PATIENCE_S = float(os.environ.get("INTERLOCK_PATIENCE_S", "90"))
 
 
 class Actor:
@@ -121,6 +122,7 @@ def say(talk: Connection, value: Any) -> None:
 
 def _act(talk: Connection, target: Callable[..., Any], args: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the test
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # servers crash here all the time
     try:
         talk.send(("word", target(talk, *args)))
     except BaseException:

@@ -135,6 +135,8 @@ def execute(talk: Connection, url: str, statement: str) -> None:
 
 
 def renew(talk: Connection, url: str, handle: str) -> None:
+    """Renew in a session that would wait for its lock for ever, so that nothing else ends the wait."""
+    postgres_database._SETTINGS["lock_timeout"] = "0"
     service = open_service(url)
     service.renew([Report(run=handle)])
     service.close()

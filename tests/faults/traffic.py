@@ -10,7 +10,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -40,9 +40,9 @@ class Journal:
         os.write(self._file, json.dumps([kind, *values]).encode() + b"\n")
 
 
-def journals(folder: Path, kind: str) -> list[list[Any]]:
-    """Everything of one kind that any process wrote down."""
-    lines = (line for file in folder.glob("*.journal") for line in file.read_text().splitlines())
+def journals(folder: Path, kind: str, pid: int | str = "*") -> list[list[Any]]:
+    """Everything of one kind that any process, or one of them, wrote down."""
+    lines = (line for file in folder.glob(f"{pid}-*.journal") for line in file.read_text().splitlines())
     return [values for found, *values in map(json.loads, lines) if found == kind]
 
 
@@ -101,10 +101,11 @@ def work(talk: Connection, url: str, folder: Path, agent: str, seed: int) -> Non
 
 
 def _work_on(service: LocalService, journal: Journal, dice: random.Random, lease: LeaseView) -> None:
-    time.sleep(dice.uniform(0, 0.05))  # the work itself
+    # The work itself. Some of it is long, so that a zombie comes back while its heir is still at work.
+    time.sleep(dice.uniform(0.3, 0.8) if dice.random() < 0.3 else dice.uniform(0, 0.05))
     report = Report(run=lease.run, seen=len(lease.messages))
     if dice.random() < 0.3 and service.renew([report])[0].refusal is not None:
-        journal.note("refused", lease.run, lease.fence)
+        journal.note("refused", lease.fence, lease.item.id)
         return
     chance = dice.random()
     if chance < 0.05:
@@ -116,7 +117,7 @@ def _work_on(service: LocalService, journal: Journal, dice: random.Random, lease
         ending = service.release
     view = ending([report])[0]
     if view.refusal is not None:
-        journal.note("refused", lease.run, lease.fence)
+        journal.note("refused", lease.fence, lease.item.id)
     elif ending == service.done:
         journal.note("done", lease.fence, lease.item.id)
     else:
@@ -155,15 +156,16 @@ def claim_and_wait(talk: Connection, url: str, agent: str, words: list[str]) -> 
     service.close()
 
 
-def unacknowledged(folder: Path) -> Iterator[tuple[str, int, int]]:
+def unacknowledged(folder: Path, pid: int | str = "*") -> list[tuple[str, int, int]]:
     """Handle, run and item of every claim whose ending was never acknowledged to its process."""
-    ended = {run for kind in ("done", "ended", "refused") for run, _ in _runs(folder, kind)}
-    for handle, run, item in journals(folder, "claimed"):
-        if run not in ended:
-            yield handle, run, item
+    ended = {run for kind in ("done", "ended", "refused") for run, _ in journals(folder, kind)}
+    return [(h, run, item) for h, run, item in journals(folder, "claimed", pid) if run not in ended]
 
 
-def _runs(folder: Path, kind: str) -> Iterator[tuple[int, int]]:
-    for values in journals(folder, kind):
-        run, item = values[-2:] if kind != "refused" else (values[-1], 0)
-        yield run, item
+def knock(url: str, journal: Journal, late: list[tuple[str, int, int]]) -> None:
+    """Finish runs in the name of a process that is dead, as a packet on a slow network would."""
+    service = open_service(url)
+    for handle, run, item in late:
+        view = service.done([Report(run=handle)])[0]
+        journal.note("done" if view.refusal is None else "refused", run, item)
+    service.close()
