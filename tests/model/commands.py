@@ -61,7 +61,6 @@ EXTRAS: dict[str, tuple[Any, ...]] = {
     "lease_s": (10.0, 2.3),
     "timeout_s": (90.0, 5.0, 1.001),
     "max_attempts": (1, 2),
-    "retry_lane": (RetryLane.KEEP,),
     "from_bot": (True,),
 }
 
@@ -74,7 +73,8 @@ def _plain_arrivals() -> list[Fields]:
         for policy in Policy
     ]
     told += [{**fields, "message": "said"} for fields in told]
-    return told + [{**fields, "max_attempts": 1} for fields in told]
+    told += [{**fields, "max_attempts": 1} for fields in told]
+    return told + [{**fields, "retry_lane": RetryLane.KEEP} for fields in told]
 
 
 def _odd_arrivals(count: int) -> list[Fields]:
@@ -107,9 +107,9 @@ def arrivals(draw: st.DrawFn) -> Fields:
 #: A place is taken modulo the length of its list, so that it always fits and shrinks well.
 places = st.integers(0, 20)
 item_places = st.builds(Place, places, st.sampled_from((True, True, True, False)))
-#: Whoever has something ready to start, or anyone.
-READY = "*"
-claimers = st.sampled_from((READY, READY, READY, *AGENTS))
+#: The agent of an item that is ready, or that waits in line, instead of one by name.
+READY, IN_LINE = "*ready", "*in line"
+claimers = st.sampled_from((READY, READY, READY, IN_LINE, IN_LINE, *AGENTS))
 marks = st.sampled_from((0, 0, 1, 2, 9))
 
 
@@ -135,7 +135,8 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             "add_kin",
             which=item_places,
             message=st.booleans(),
-            from_bot=st.sampled_from((False, False, False, True)),
+            position=st.sampled_from((None, None, None, 1, 2)),
+            from_bot=st.sampled_from((False, False, True)),
         ),
     ),
     (4, _command("next", agent=claimers, limit=st.sampled_from((1, 1, 2, 5)))),
@@ -156,9 +157,12 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
         _command(
             "work",
             agent=claimers,
+            times=st.sampled_from((1, 1, 1, 3)),
             told=st.booleans(),
+            kin=st.sampled_from((0, 0, 0, 1, 2)),
             outcome=st.sampled_from(("done", "fail", "release", "vanish", "stay")),
             seen=marks,
+            wait=st.sampled_from((False, False, True)),
         ),
     ),
     (
@@ -211,9 +215,9 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             from_bot=st.sampled_from((False, False, True)),
         ),
     ),
-    (1, _setting("agent_paused", AGENTS, (True, False))),
+    (3, _setting("agent_paused", (READY, READY, READY, *AGENTS), (True, False))),
     (1, _setting("project_paused", PROJECTS, (True, False, False))),
-    (1, _setting("max", AGENTS, (1, 2, None))),
+    (1, _setting("max", (READY, *AGENTS), (1, 2, None))),
     (1, _setting("skills", AGENTS, ((), ("task",), ("review",)), LABELS)),
     (1, _setting("mode", ("lane",), ("lane:", "lane:a", "issue:"), tuple(Mode))),
     (1, _setting("mode", ("project",), PROJECTS, tuple(Mode))),

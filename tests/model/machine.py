@@ -22,7 +22,7 @@ from interlock.core.model import Item as StoredItem
 from interlock.core.model import Mode, NewItem
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.testing.clock import Clock
-from tests.model.commands import DAY_S, LABELS, READY, Command, Fields, Place, arrivals, commands
+from tests.model.commands import DAY_S, IN_LINE, LABELS, READY, Command, Fields, Place, arrivals, commands
 from tests.model.records import SECOND, Added, Finished, Item, Message, Refused, Run
 from tests.model.reference import Reference
 from tests.model.subjects import Subject, differences, expected
@@ -112,14 +112,17 @@ class StoresKeepTheRules(RuleBasedStateMachine):
             found = [self._added(subject, view) for view in views]
             self._agree(subject, "answers", [self._wanted_add(a) for a in wanted], found)
 
-    def add_kin(self, which: Place, *, message: bool, from_bot: bool) -> None:
+    def add_kin(self, which: Place, *, message: bool, **more: Any) -> None:
         """Something more for the same agent, lane and policy: what policies are made for."""
-        new = self._item_at(which).new
+        self._add_kin(self._item_at(which), message=message, **more)
+
+    def _add_kin(self, item: Item, *, message: bool, **more: Any) -> None:
+        new = item.new
         names = ("policy", "agent", "lane", "project", "payload", "no_lane", "max_attempts", "retry_lane")
         fields = {name: getattr(new, name) for name in names}
         if message:
             fields["message"] = "said"
-        self.add([{**fields, "from_bot": from_bot}])
+        self.add([{**fields, **more}])
 
     def _new(self, fields: Fields) -> NewItem:
         """Titles and texts are new each time, and times count from now."""
@@ -164,7 +167,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     # -- claims -----------------------------------------------------------------------------------
 
     def next(self, agent: str, *, labels: tuple[str, ...] = LABELS[0], **wish: Any) -> list[Run]:
-        agent = self._ready_agent() if agent == READY else agent
+        agent = self._agent(agent)
         runs = self.model.next(agent, labels=labels, **wish)
         for subject, leases in self._ask(lambda s: s.service.next(agent, labels=labels, **wish)):
             claimed = [subject.items[lease.item.id] for lease in leases]
@@ -175,23 +178,33 @@ class StoresKeepTheRules(RuleBasedStateMachine):
                 self._run_numbers_grow(subject, lease)
         return runs
 
-    def _ready_agent(self) -> str:
-        ready = (i.agent for i in self.model.items.values() if i.status is ItemStatus.PENDING)
-        return next(ready, "") or "coder"
+    def _agent(self, name: str) -> str:
+        """An agent by name, or that of the first item that is ready or waits in line."""
+        status = {READY: ItemStatus.PENDING, IN_LINE: ItemStatus.DEFERRED}.get(name)
+        found = next((i.agent for i in self.model.items.values() if i.status is status), None)
+        return name if status is None else found or "coder"
 
-    def work(self, agent: str, *, told: bool, outcome: str, seen: int) -> None:
-        """What runs are mostly about: one starts, perhaps hears something, and ends, or not."""
-        for run in self.next(agent):
-            self.stores_agree()
-            item = self.model.items[run.item]
-            if told:
-                self._tell(item, "ann", from_bot=False)
+    def work(
+        self, agent: str, *, times: int, told: bool, kin: int, outcome: str, seen: int, wait: bool
+    ) -> None:
+        """What runs are mostly about: one starts, perhaps hears something, perhaps more of the same arrives,
+        and it ends, or not; its back-off is waited out, or not; and so again."""
+        for _ in range(times):
+            for run in self.next(agent):
+                item = self.model.items[run.item]
+                if told:
+                    self.stores_agree()
+                    self._tell(item, "ann", from_bot=False)
+                for _ in range(kin):
+                    self.stores_agree()
+                    self._add_kin(item, message=told)
                 self.stores_agree()
-            if outcome == "vanish" and item.deadline_us is not None:
-                self.forgotten.add(run.number)
-                self._set_clock(item.deadline_us)
-            elif outcome in OUTCOMES:
-                self._finish(outcome, [run], seen)
+                if outcome in OUTCOMES:
+                    self._finish(outcome, [run], seen)
+                elif outcome == "vanish":
+                    self.forgotten.add(run.number)
+                if (outcome == "vanish" or wait) and item.deadline_us is not None:
+                    self._set_clock(item.deadline_us)
 
     def _wanted_lease(self, run: Run) -> dict[str, Any]:
         item = self.model.items[run.item]
@@ -381,7 +394,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     # -- agents, projects, modes ------------------------------------------------------------------
 
     def set_agent_paused(self, to: tuple[str, bool]) -> None:
-        agent, paused = to
+        agent, paused = self._agent(to[0]), to[1]
         self.model.pause_agent(agent, "lunch", paused=paused)
         self._ask(lambda s: s.service.pause_agent(agent, paused=paused, why="lunch"))
 
@@ -391,7 +404,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         self._ask(lambda s: s.service.pause_project(project, paused=paused, why="freeze"))
 
     def set_max(self, to: tuple[str, int | None]) -> None:
-        agent, most = to
+        agent, most = self._agent(to[0]), to[1]
         self.model.set_agent(agent, max=most)
         self._ask(lambda s: s.service.set_agent(agent, max_concurrency=most, unlimited=most is None))
 
