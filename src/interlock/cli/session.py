@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,10 +37,19 @@ class Session:
         from interlock import app
 
         service = app.open_service(settings=self.settings)
+        _hush_driver()
         try:
             yield service
         finally:
             service.close()
+
+
+def _hush_driver() -> None:
+    """What the driver logs of an interrupted query is not for the terminal; our errors say what matters."""
+    if "psycopg" in sys.modules:
+        import logging
+
+        logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 def session_of(ctx: typer.Context) -> Session:
