@@ -1,4 +1,4 @@
-"""Random commands, said to a plain model of the rules and to the real stores, which must agree after each one.
+"""Random commands, said to a plain model of the rules and to the real stores: all must agree after each one.
 
 `tests.model.reference` has the rules a second time, in plain lists. `tests.model.commands` is what can be
 said, and how often. `tests.model.machine` says it and compares: answers, statuses, owners, lines, attempts,
