@@ -39,11 +39,16 @@ class TestSortKey:
         high = sort_key(5, 2, START_US + waited_s * US_PER_S, 60.0)
         assert ("high" if high < low else "low") == first
 
+    def test_with_ageing_the_items_of_one_batch_keep_their_order(self) -> None:
+        batch = [sort_key(0, n, START_US, 60.0, nth=n) for n in range(1_000)]
+        assert batch == sorted(set(batch))
+        assert batch[-1] < sort_key(0, 1_000, START_US + 1, 60.0)
+
     def test_ageing_changes_the_key_of_an_arrival_and_nothing_else(self) -> None:
         strict, ageing = World(), World(timing=Timing(ageing_step_s=60))
         one, other = strict.items[strict.put(priority=3)], ageing.items[ageing.put(priority=3)]
         assert one.spec.sort_key != other.spec.sort_key
-        assert other.spec.sort_key == START_US - 180 * US_PER_S
+        assert other.spec.sort_key == sort_key(0, 1, START_US - 180 * US_PER_S, 60.0)
         assert one.state == other.state
 
 

@@ -42,7 +42,7 @@ from interlock.core.model import (
 )
 from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
-from interlock.core.timing import sort_key, to_us
+from interlock.core.timing import to_us
 
 
 def arrive(ledger: Ledger, command: Arrive) -> Arrival:
@@ -308,7 +308,7 @@ def _spec(ledger: Ledger, command: Arrive, lane: str | None, observed: str | Non
         priority=new.priority,
         position=UNPOSITIONED if new.position is None else new.position,
         ticket=command.ticket,
-        sort_key=sort_key(new.priority, command.ticket, ledger.now_us, ledger.timing.ageing_step_s),
+        sort_key=ledger.sort_key(new.priority, command.ticket),
         lane=lane,
         observed_lane=observed,
         labels=new.labels,

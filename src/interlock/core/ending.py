@@ -26,7 +26,7 @@ from interlock.core.ledger import Ledger
 from interlock.core.model import EventKind, Item, ItemId, Reason, RetryLane, RunRecord, State
 from interlock.core.names import TITLE_MAX_CHARS
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
-from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, back_off_s, sort_key, to_us
+from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, back_off_s, to_us
 
 _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
@@ -266,7 +266,7 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
             id=ledger.spare_id(),
             title=title[:TITLE_MAX_CHARS],
             ticket=ticket,
-            sort_key=sort_key(spec.priority, ticket, ledger.now_us, ledger.timing.ageing_step_s),
+            sort_key=ledger.sort_key(spec.priority, ticket),
             created_us=ledger.now_us,
         ),
         State(

@@ -29,7 +29,7 @@ from interlock.core.model import (
     State,
 )
 from interlock.core.states import BIRTHS, ItemStatus, check_item_move
-from interlock.core.timing import Timing
+from interlock.core.timing import Timing, sort_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,7 @@ class Ledger:
 
     __slots__ = (
         "_active",
+        "_arrivals",
         "_born",
         "_ids",
         "_keys",
@@ -124,6 +125,7 @@ class Ledger:
         self.unread = dict(snapshot.unread)
         self._original = snapshot.items
         self._born: dict[ItemId, None] = {}
+        self._arrivals = 0
         self._ids = list(reversed(spare_ids))
         self._keys: dict[tuple[str, str], ItemId] = {}
         #: How many of each position joined a lane's line in this transaction, less those that left it.
@@ -198,6 +200,12 @@ class Ledger:
         self.out.forgotten_keys.append((project, key))
 
     # -- writing ---------------------------------------------------------------------------------
+
+    def sort_key(self, priority: int, ticket: int) -> int:
+        """The place in the queue of the next item that this transaction makes."""
+        self._arrivals += 1
+        step_s = self.timing.ageing_step_s
+        return sort_key(priority, ticket, self.now_us, step_s, nth=self._arrivals - 1)
 
     def spare_id(self) -> ItemId:
         """An id set aside by the store for an item that a rule has to make."""

@@ -17,6 +17,7 @@ RELEASES_BEFORE_BACK_OFF = 3
 DEDUPE_KEPT_S = 30 * 24 * 3600.0
 
 _TICKET_BITS = 52
+_NTH_BITS = 10  # more than a batch has; leaves room for times until 2255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +37,16 @@ def to_us(seconds: float) -> int:
     return round(seconds * US_PER_S)
 
 
-def sort_key(priority: int, ticket: int, created_us: int, ageing_step_s: float) -> int:
+def sort_key(priority: int, ticket: int, created_us: int, ageing_step_s: float, *, nth: int = 0) -> int:
     """One number that sorts the queue: smaller is claimed earlier.
 
     Strict: priority descending, then arrival. With ageing: a priority step is a head start in time, so
-    an old item of low priority is at last earlier than a new one of high priority.
+    an old item of low priority is at last earlier than a new one of high priority; `nth` keeps those of one
+    batch, which arrive at the same moment, in their order.
     """
     if ageing_step_s > 0:
-        return created_us - priority * to_us(ageing_step_s)
+        moment_us = created_us - priority * to_us(ageing_step_s)
+        return (moment_us << _NTH_BITS) | min(nth, (1 << _NTH_BITS) - 1)
     return ((PRIORITY_MAX - priority) << _TICKET_BITS) | (ticket & ((1 << _TICKET_BITS) - 1))
 
 
