@@ -5,6 +5,9 @@ A module without pytest: every process imports it.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
 import time
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
@@ -13,9 +16,10 @@ from typing import Any
 import psycopg
 
 from interlock.client import Interlock
-from interlock.contract import Report
-from interlock.core.errors import LeaseLost
+from interlock.contract import ItemFilter, Report
+from interlock.core.errors import ItemEnded, LeaseLost
 from interlock.core.model import NewItem, Policy
+from interlock.service import LocalService
 from interlock.store import postgres_database
 from tests.faults.processes import say
 from tests.faults.stores import open_service
@@ -248,3 +252,58 @@ def play(talk: Connection, barrier: Barrier, role: tuple[str, str], url: str) ->
         else:
             service.next(name, limit=2, lease_s=60)
     service.close()
+
+
+def do_batches(talk: Connection, barrier: Barrier, role: str, url: str, seconds: float) -> int:
+    """Batches over the same few lanes, in random order, for some time; how many."""
+    dice, service = random.Random(os.getpid()), open_service(url)
+    lanes = [f"issue:acme/app#{n}" for n in range(8)]
+    work = {"arrivals": _arrive, "holder": _hold, "operator": _operate, "sweeper": _sweep}[role]
+    barrier.wait()
+    over_s, count = time.monotonic() + seconds, 0
+    while time.monotonic() < over_s:
+        work(service, dice, lanes)
+        count += 1
+    service.close()
+    return count
+
+
+def _arrive(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
+    if service.stats().items.get("deferred", 0) > 100:
+        return
+    service.add(
+        [
+            NewItem(
+                title="work",
+                lane=dice.choice(lanes),
+                agent=dice.choice(["", "ada"]),
+                policy=dice.choice(list(Policy)),
+                dedupe_key=f"k{dice.randrange(200)}" if dice.random() < 0.3 else None,
+                max_attempts=100,
+            )
+            for _ in range(dice.randint(2, 12))
+        ]
+    )
+
+
+def _hold(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
+    leases = service.next(dice.choice(["ada", "bob"]), limit=8)
+    dice.shuffle(leases)
+    service.renew([Report(run=lease.run) for lease in leases])
+    dice.shuffle(leases)
+    half = len(leases) // 2
+    service.done([Report(run=lease.run) for lease in leases[:half]])
+    service.fail([Report(run=lease.run) for lease in leases[half:]])
+
+
+def _operate(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
+    for item in dice.sample(found := service.items(ItemFilter(limit=100)), min(4, len(found))):
+        with contextlib.suppress(ItemEnded):
+            if dice.random() < 0.2:
+                service.cancel(item.id, why="no longer wanted", force=dice.random() < 0.5)
+            else:
+                service.msg(item.id, "one more thing")
+
+
+def _sweep(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
+    service.sweep()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import apsw
 import pytest
 
 from interlock.client import Interlock
@@ -16,10 +17,12 @@ from interlock.contract import LeaseView, Report
 from interlock.core.model import NewItem, Policy
 from interlock.core.timing import Timing
 from interlock.service import LocalService
+from interlock.sweeper import Sweeper
 from interlock.testing.clock import Clock
 from tests.faults import racers, traffic
 from tests.faults.processes import Crew, wait_until
-from tests.faults.stores import assert_kept, open_service, query, read_log
+from tests.faults.stores import assert_kept, file_of, open_service, open_store, query, read_log
+from tests.postgres_fixtures import StartPostgres
 
 LANE = "issue:acme/app#42"
 CALM = Timing(lease_s=60, cancel_grace_s=15, back_off_first_s=10)
@@ -328,6 +331,41 @@ def test_15_a_clock_that_is_wrong_on_one_host_changes_nothing(crew: Crew, url: s
         assert swept == 0
         assert abs(now_us - service.store.now_us()) < 60_000_000
     assert service.done([Report(run=lease.run)])[0].refusal is None
+    service.close()
+
+
+def test_15_a_sweeper_outlives_a_crash_of_its_database(start_postgres: StartPostgres) -> None:
+    """Taken out: the `except` in `Sweeper._loop`; its thread ends silently, and no lease ever does again."""
+    server = start_postgres(18)
+    service = open_service(server.create_database("crashing"))
+    item = add(service, lane=LANE)
+    sweeper = Sweeper(service.store, every_s=0.05)
+    sweeper.start()
+    server.stop("immediate")
+    wait_until(lambda: sweeper.failed, "a sweep failed")
+    server.start()
+    wait_until(lambda: sweeper.failed is None, "a sweep came through again")
+    take(service)
+    wait_until(lambda: status(service, item) == "pending", "the sweeper freed what its holder forgot")
+    sweeper.stop()
+    service.close()
+
+
+def test_15_a_sweeper_outlives_a_locked_file(sqlite_url: str) -> None:
+    service = open_service(sqlite_url)
+    item = add(service, lane=LANE)
+    sweeper = Sweeper(open_store(sqlite_url, busy_timeout_s=0.05), every_s=0.05)
+    sweeper.start()
+    holder = apsw.Connection(file_of(sqlite_url))
+    holder.set_busy_timeout(10_000)
+    holder.execute("BEGIN IMMEDIATE")
+    wait_until(lambda: sweeper.failed, "a sweep failed")
+    holder.execute("ROLLBACK")
+    holder.close()
+    wait_until(lambda: sweeper.failed is None, "a sweep came through again")
+    take(service)
+    wait_until(lambda: status(service, item) == "pending", "the sweeper freed what its holder forgot")
+    sweeper.stop()
     service.close()
 
 

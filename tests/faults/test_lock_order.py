@@ -1,0 +1,50 @@
+"""Locks are taken in one order everywhere: agent, lanes sorted, items sorted. So nobody ever deadlocks.
+
+A deadlock would be undone and tried again, so that nothing is lost by it; but each costs a second, and tells
+that the order is broken somewhere.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from tests.faults import racers
+from tests.faults.processes import Crew
+from tests.faults.stores import assert_kept, open_service, query
+
+ROLES = ["arrivals", "holder", "holder", "holder", "operator", "sweeper"]
+
+
+def deadlocks(url: str) -> int:
+    return int(query(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")[0][0])
+
+
+def test_batches_of_everything_on_the_same_lanes_never_deadlock(crew: Crew, pg_url: str) -> None:
+    """Batches name their lanes, items, runs and keys in whatever order they like.
+
+    Taken out: `ORDER BY` in `lock_lanes.sql`, and in `renew.sql`; each shows within three seconds.
+    """
+    service = open_service(pg_url)
+    service.set_agent("ada", max_concurrency=30)
+    service.close()
+    done = crew.race_roles(ROLES, racers.do_batches, pg_url, 3.0)
+    assert min(done) > 0, dict(zip(ROLES, done, strict=True))
+    assert deadlocks(pg_url) == 0
+    assert_kept(pg_url)
+
+
+def test_a_deadlock_would_be_counted(pg_url: str) -> None:
+    """The test above has power: the server counts what it looks for."""
+    query(pg_url, "CREATE TABLE public.thing AS SELECT generate_series(1, 2) AS id")
+    one, two = psycopg.connect(pg_url), psycopg.connect(pg_url)
+    for conn, thing in ((one, 1), (two, 2)):
+        conn.execute("SET deadlock_timeout = '100ms'")
+        conn.execute(f"SELECT 1 FROM thing WHERE id = {thing} FOR UPDATE".encode())
+    two.pgconn.send_query(b"SELECT 1 FROM thing WHERE id = 1 FOR UPDATE")
+    try:
+        one.execute("SELECT 1 FROM thing WHERE id = 2 FOR UPDATE")
+    except psycopg.errors.DeadlockDetected:
+        one.rollback()
+    two.close()
+    one.close()
+    assert deadlocks(pg_url) == 1
