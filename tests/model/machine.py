@@ -21,6 +21,7 @@ from interlock.core.errors import InterlockError, UnknownRun
 from interlock.core.model import Item as StoredItem
 from interlock.core.model import Mode, NewItem
 from interlock.core.states import ItemStatus, RunStatus
+from interlock.core.timing import Timing
 from interlock.testing.clock import Clock
 from tests.model.commands import DAY_S, IN_LINE, LABELS, READY, Command, Fields, Place, arrivals, commands
 from tests.model.records import SECOND, Added, Finished, Item, Message, Refused, Run
@@ -56,8 +57,13 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         for subject in subjects:
             subject.restart()
 
-    @initialize(batch=st.lists(arrivals(), min_size=1, max_size=4))
-    def begin(self, batch: list[Fields]) -> None:
+    @initialize(
+        batch=st.lists(arrivals(), min_size=1, max_size=4), ageing_s=st.sampled_from((0.0, 0.0, 20.0))
+    )
+    def begin(self, batch: list[Fields], ageing_s: float) -> None:
+        self.model.ageing_step_s = ageing_s
+        for subject in self.subjects:
+            subject.store.timing = Timing(ageing_step_s=ageing_s)
         self.add(batch)
 
     @rule(command=commands())
@@ -103,6 +109,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     # -- arrivals ---------------------------------------------------------------------------------
 
     def add(self, batch: Sequence[Fields]) -> None:
+        self._tick()
         news = [self._new(fields) for fields in batch]
         wanted = self.model.add(news)
         for new, answer in zip(news, wanted, strict=True):
@@ -167,6 +174,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     # -- claims -----------------------------------------------------------------------------------
 
     def next(self, agent: str, *, labels: tuple[str, ...] = LABELS[0], **wish: Any) -> list[Run]:
+        self._tick()
         agent = self._agent(agent)
         runs = self.model.next(agent, labels=labels, **wish)
         for subject, leases in self._ask(lambda s: s.service.next(agent, labels=labels, **wish)):
@@ -250,6 +258,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     def _finish(
         self, outcome: str, runs: list[Run], seen: int, *, retry: bool = True, jitter: float = 0.5
     ) -> None:
+        self._tick()
         status = OUTCOMES[outcome]
         ended = [self.model.finish(r, status, seen=seen, retry=retry, jitter=jitter) for r in runs]
         wanted = [self._wanted_end(run, end) for run, end in zip(runs, ended, strict=True)]
@@ -332,7 +341,13 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     def _set_clock(self, now_us: int) -> None:
         self.clock.now_us = self.model.now_us = now_us
 
+    def _tick(self) -> None:
+        """Where the queue goes by time, nothing that makes items happens at the same moment as another."""
+        if self.model.ageing_step_s:
+            self._set_clock(self.clock.now_us + 1)
+
     def sweep(self) -> None:
+        self._tick()
         wanted = self.model.sweep()
         for subject, found in self._ask(lambda s: s.service.sweep()):
             self._agree(subject, "swept", dataclasses.asdict(wanted), dataclasses.asdict(found))
@@ -379,6 +394,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     def _operate(
         self, item: Item, reference: Callable[[], Answer], ask: Callable[[Subject, int], ChangeView]
     ) -> None:
+        self._tick()
         wanted: Any
         try:
             wanted = reference()

@@ -45,6 +45,8 @@ class Reference:
 
     def __init__(self, now_us: int) -> None:
         self.now_us = now_us
+        #: What a step of priority is worth in time; 0 lets no age pass a priority.
+        self.ageing_step_s = 0.0
         self.items: dict[int, Item] = {}
         self.runs: dict[int, Run] = {}
         self.agents: dict[str, Agent] = {}
@@ -92,6 +94,12 @@ class Reference:
         """What time must move, the earliest first, of one moment the oldest first."""
         late = [i for i in self.items.values() if i.deadline_us is not None and i.deadline_us <= self.now_us]
         return sorted(late, key=lambda i: (i.deadline_us, i.id))
+
+    def queue_order(self, item: Item) -> tuple[int, int]:
+        """Priority descending, then oldest; with ageing a step of priority is a head start in time."""
+        if self.ageing_step_s:
+            return item.created_us - item.new.priority * micro(self.ageing_step_s), item.id
+        return -item.new.priority, item.ticket
 
     # -- arrival ----------------------------------------------------------------------------------
 
@@ -300,6 +308,7 @@ class Reference:
         owner = self.owner(item.lane) if item.lane is not None else None
         item.status = ItemStatus.PENDING if owner in (None, item) else ItemStatus.DEFERRED
         item.reason, item.wakes_us = reason, None
+        item.promoted_from = None
         self._note(EventKind.ITEM_REENTERED, reason, item)
         return []
 
@@ -349,7 +358,7 @@ class Reference:
 
         claimed: list[Run] = []
         ready = [i for i in self.items.values() if i.status is ItemStatus.PENDING and i.wakes_us is None]
-        for item in sorted(filter(wanted, ready), key=_queue_order):
+        for item in sorted(filter(wanted, ready), key=self.queue_order):
             if room():
                 claimed.append(self._start(item, key, lease_s, worker))
         rivals = []
@@ -358,7 +367,7 @@ class Reference:
             mine = [i for i in self.line(owner.lane) if wanted(i) and i.new.position is None]
             if mine:
                 rivals.append((mine[0], owner))
-        for item, owner in sorted(rivals, key=lambda pair: _queue_order(pair[0])):
+        for item, owner in sorted(rivals, key=lambda pair: self.queue_order(pair[0])):
             if room():
                 self._overtake(item, owner)
                 claimed.append(self._start(item, key, lease_s, worker))
@@ -699,10 +708,6 @@ class Reference:
 def _line_order(item: Item) -> tuple[bool, float, int]:
     position = float("inf") if item.new.position is None else item.new.position
     return not item.first_in_line, position, item.ticket
-
-
-def _queue_order(item: Item) -> tuple[int, int]:
-    return -item.new.priority, item.ticket
 
 
 def _lane_of(new: NewItem) -> str | None:
