@@ -17,7 +17,7 @@ from interlock.settings import Settings
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
-    from interlock.contract import Service
+    from interlock.contract import LaneService, Service
     from interlock.store.postgres import PostgresStore
     from interlock.store.sqlite import SqliteStore
 
@@ -58,6 +58,11 @@ def open_service(
     if not migrate:
         schema.require_current(store.backend, store.applied())
     return LocalService(store, poll_s=settings.poll_s)
+
+
+def open_lanes(settings: Settings) -> LaneService:
+    """A service for holding lanes, on whatever store the settings name."""
+    return open_service(settings=settings)
 
 
 def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:

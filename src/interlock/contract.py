@@ -1,6 +1,7 @@
 """The interface every shell uses, and the values it answers with.
 
 `Service` is implemented here on a store (`interlock.service`); a remote client can implement the same.
+`LaneService` is the part of it that a store without a database can serve too.
 Answers are plain frozen values (those that come in batches are named tuples, which are made faster);
 `to_json` turns any of them into what `--json` prints.
 """
@@ -261,11 +262,11 @@ class Report(NamedTuple):
     retry: bool = True
 
 
-class Service(Protocol):
-    """One function per use case. Lists in, lists out: batches are part of the contract.
+class LaneService(Protocol):
+    """What holding a lane needs: arrive, claim, keep, end, read and be told. Lists in, lists out.
 
-    Bad input raises `InvalidInput` and changes nothing. Refusals are values. A store that is gone
-    raises `StoreUnavailable`. `by` is who does it, for the history.
+    Every store serves this, also one without a database. Bad input raises `InvalidInput` and changes
+    nothing. Refusals are values. A store that is gone raises `StoreUnavailable`.
     """
 
     def add(self, items: Sequence[NewItem]) -> list[AddView]: ...
@@ -292,13 +293,21 @@ class Service(Protocol):
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]: ...
 
+    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView: ...
+
+    def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]: ...
+
+    def close(self) -> None: ...
+
+
+class Service(LaneService, Protocol):
+    """One function per use case. `by` is who does it, for the history."""
+
     def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
 
     def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView: ...
-
-    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView: ...
 
     def items(self, wanted: ItemFilter) -> list[ItemView]: ...
 
@@ -341,15 +350,11 @@ class Service(Protocol):
 
     def paused_projects(self) -> Mapping[str, str]: ...
 
-    def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]: ...
-
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None: ...
 
     def sweep(self) -> SweepView: ...
 
     def doctor(self) -> list[CheckView]: ...
-
-    def close(self) -> None: ...
 
 
 def to_json(value: Any) -> Any:

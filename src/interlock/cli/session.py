@@ -14,7 +14,7 @@ import typer
 from interlock.cli.output import Output
 
 if TYPE_CHECKING:
-    from interlock.contract import Service
+    from interlock.contract import LaneService, Service
     from interlock.settings import Settings
 
 
@@ -42,6 +42,18 @@ class Session:
             yield service
         finally:
             service.close()
+
+    @contextmanager
+    def lanes(self) -> Iterator[LaneService]:
+        """The same for commands that only hold lanes: these work on a store without a database, too."""
+        from interlock import app
+
+        lanes = app.open_lanes(self.settings)
+        _hush_driver()
+        try:
+            yield lanes
+        finally:
+            lanes.close()
 
 
 def _hush_driver() -> None:
