@@ -11,7 +11,7 @@ from docs.generation.markdown import code, fence, table
 from docs.generation.meanings import meanings
 from docs.generation.shapes import field_types
 from interlock.client import Claimed, Interlock, ItemFields, Lease
-from interlock.contract import ItemFilter, Report, Service
+from interlock.contract import ItemFilter, LaneService, Report, Service
 from interlock.core.model import NewItem
 from interlock.service import LocalService
 
@@ -43,7 +43,8 @@ def new_item() -> str:
 
 
 def service() -> str:
-    return "\n\n".join(_function(name, getattr(LocalService, name)) for name in members(Service))
+    names = {**members(LaneService), **members(Service)}
+    return "\n\n".join(_function(name, getattr(LocalService, name)) for name in names)
 
 
 def report() -> str:

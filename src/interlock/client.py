@@ -224,11 +224,12 @@ class Interlock:
         wait_s: float = 0.0,
         lease_s: float | None = None,
         worker: str | None = None,
+        item: int | None = None,
         renew: bool = True,
     ) -> Claimed:
-        """Claim one item for the length of a `with` block."""
+        """Claim one item, or that item, for the length of a `with` block."""
         views = self.service.next(
-            agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker
+            agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker, item=item
         )
         return Claimed(self.service, views[0] if views else None, renew=renew)
 

@@ -281,6 +281,7 @@ class LaneService(Protocol):
         wait_s: float = 0.0,
         lease_s: float | None = None,
         worker: str | None = None,
+        item: int | None = None,
     ) -> list[LeaseView]: ...
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]: ...

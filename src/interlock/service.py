@@ -109,15 +109,23 @@ class LocalService(Fleet, Looking):
         wait_s: float = 0.0,
         lease_s: float | None = None,
         worker: str | None = None,
+        item: int | None = None,
     ) -> list[LeaseView]:
-        """Claim up to `limit` items, waiting up to `wait_s` for the first."""
+        """Claim up to `limit` items, waiting up to `wait_s` for the first.
+
+        With `item`, only that one: nothing while it cannot be claimed, an `ItemEnded` once it never can be.
+        """
         wish = self._wish(agent, types, labels, limit, lease_s, worker)
+        if item is not None:
+            wish = self._only(wish, ItemId(item))
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
         self._make_known(wish.agent, agent.strip())
         deadline_s = time.monotonic() + wait_s
         in_vain_s = 0.0
         while True:
             agent_now, claimed = self._claim(wish)
+            if wish.item is not None and not claimed:
+                self._require_unended(wish.item)
             left_s = deadline_s - time.monotonic()
             if claimed or left_s <= 0:
                 key = self.store.handle_key()
@@ -154,6 +162,21 @@ class LocalService(Fleet, Looking):
             lease_s=lease_s,
             worker=worker,
         )
+
+    def _only(self, wish: Claim, item: ItemId) -> Claim:
+        self._require(item)
+        if wish.limit != 1:
+            raise InvalidInput("A limit and one item are given at once.", "Use one or the other.")
+        return replace(wish, item=item)
+
+    def _require_unended(self, item: ItemId) -> None:
+        found = self._require(item)
+        if found.terminal:
+            raise ItemEnded(
+                f"Item {item} has already ended as {found.status} ({found.state.reason}).",
+                f"`interlock show {item}` tells more.",
+                reason=found.state.reason,
+            )
 
     def _claim(self, wish: Claim) -> tuple[Agent | None, list[Claimed]]:
         agent, due, maybe_shut = self.store.look(wish.agent)

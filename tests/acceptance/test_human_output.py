@@ -198,3 +198,16 @@ def test_show_is_quick_and_imports_neither_driver_nor_validation_library(il: Com
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spans_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(spans_s) < 0.4
+
+
+def test_a_claim_of_one_item_that_cannot_be_claimed_says_why(il: Command) -> None:
+    il.ok("add", "first", "--lane", "a:1")
+    second = il.ok("add", "second", "--lane", "a:1")["item"]["id"]
+    answer = il("next", "--agent", "coder", "--item", second)
+    assert answer.code == 3
+    assert "No work for coder" in answer.out
+    assert f"Item {second} is next in line on lane a:1" in answer.out
+    assert il("--json", "next", "--agent", "coder", "--item", second).json == {"leases": []}
+    il.ok("cancel", second, "--reason", "not needed")
+    refused = il("--json", "next", "--agent", "coder", "--item", second)
+    assert (refused.code, refused.error["code"]) == (1, "item_ended")

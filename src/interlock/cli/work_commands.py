@@ -41,6 +41,9 @@ def claim(
     worker: Annotated[
         str | None, typer.Option(metavar="NAME", help="The process that asks, for the history.")
     ] = None,
+    item: Annotated[
+        str | None, typer.Option(metavar="ITEM", help="Only this item, if it may be claimed.")
+    ] = None,
 ) -> int:
     """Claim the next item; its handle is the right to end it."""
     session = session_of(ctx)
@@ -48,6 +51,7 @@ def claim(
     check_number("limit", count, 1, BATCH_MAX)
     check_number("wait", wait_s, 0, WAIT_MAX_S)
     lease_s = span_or_none("lease", lease)
+    number = whole_or_none("item", item)
     with session.service() as service:
         leases = service.next(
             agent,
@@ -57,13 +61,15 @@ def claim(
             wait_s=wait_s,
             lease_s=lease_s,
             worker=worker,
+            item=number,
         )
+        why = service.why(number).why if number is not None and not leases else None
     if session.out.json:
         session.out.print_json({"leases": leases})
     else:
         from interlock.cli.views import runs
 
-        runs.leases(session.out.console, agent, leases)
+        runs.leases(session.out.console, agent, leases, why=why)
     return Exit.OK if leases else Exit.NO_WORK
 
 

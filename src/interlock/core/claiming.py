@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from interlock.core.model import ItemId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
@@ -31,6 +33,8 @@ class Claim:
     limit: int = 1
     lease_s: float | None = None
     worker: str | None = None
+    #: Only this one, if it may be claimed.
+    item: ItemId | None = None
 
 
 def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:

@@ -74,6 +74,11 @@ class ItemEnded(InterlockError):
 
     code = "item_ended"
 
+    def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
+        super().__init__(sentence, hint)
+        #: Why it ended, as on the item.
+        self.reason = reason
+
 
 class IllegalTransition(InterlockError):
     """A state move that the transition tables do not allow: a defect, never a user's mistake."""
@@ -97,6 +102,48 @@ class SchemaMismatch(InterlockError):
     """The database was made by an older or a newer Interlock, or was changed by hand."""
 
     code = "schema_mismatch"
+
+
+class GitFailed(InterlockError):
+    """git could not do what was asked of it."""
+
+    code = "git_failed"
+
+
+class GitMissing(GitFailed):
+    """There is no git on this machine."""
+
+    code = "git_missing"
+
+
+class NoRepository(GitFailed):
+    """The directory is not in a git repository."""
+
+    code = "no_repository"
+
+
+class NoRemote(GitFailed):
+    """The repository has no such remote."""
+
+    code = "no_remote"
+
+
+class RemoteUnavailable(GitFailed):
+    """The remote cannot be reached or read right now."""
+
+    code = "remote_unavailable"
+
+
+class UnreadableState(GitFailed):
+    """A ref of Interlock holds something that Interlock did not write. It counts as held, never as free."""
+
+    code = "unreadable_state"
+
+
+class PushFailed(GitFailed):
+    """The push did not arrive, for a reason that is not the lease's; the branch is as it was."""
+
+    code = "push_failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

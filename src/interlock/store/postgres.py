@@ -271,17 +271,19 @@ class PostgresStore(PostgresReads):
             with self._connection() as conn:
                 if capped:
                     with self._transaction(conn):
-                        claimed = self._claim_with_room(conn, wish, None)
+                        claimed = self._claim_with_room(conn, wish, wish.item)
                 else:
-                    claimed = self._claim(conn, wish, None)
+                    claimed = self._claim(conn, wish, wish.item)
                 # Rows that somebody has locked for an instant were passed over: look whether that was all.
-                if (
-                    claimed
-                    or capped
-                    or not only(conn.execute(self.sql["has_ready"], _filter(wish)).fetchone())
-                ):
+                if claimed or capped or not self._has_ready(conn, wish):
                     return claimed
         return []
+
+    def _has_ready(self, conn: Connection, wish: Claim) -> bool:
+        if wish.item is None:
+            return bool(only(conn.execute(self.sql["has_ready"], _filter(wish)).fetchone()))
+        params = {**_filter(wish), "item": wish.item}
+        return bool(only(conn.execute(self.sql["is_ready"], params).fetchone()))
 
     def _claim_with_room(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Claimed]:
         """Within a transaction: lock the agent's row in one statement, count in the next."""
@@ -317,7 +319,7 @@ class PostgresStore(PostgresReads):
     def _overtake_once(self, wish: Claim, allowed: Claim) -> list[Claimed]:
         started: list[Claimed] = []
         with self._connection() as conn:
-            params = {**_filter(allowed), "limit": allowed.limit}
+            params = {**_filter(allowed), "only": wish.item, "limit": allowed.limit}
             for item, owner in conn.execute(self.sql["overtakable"], params).fetchall():
                 with self._transaction(conn):
                     started += self._overtake(conn, wish, item, owner)
@@ -416,7 +418,7 @@ class PostgresStore(PostgresReads):
         """Wait for a notice; a pooler that hides notices leaves the caller's polling."""
         try:
             listener = self._listener()
-            if only(listener.execute(self.sql["has_ready"], _filter(wish)).fetchone()):
+            if self._has_ready(listener, wish):
                 return True
             return any(True for _ in listener.notifies(timeout=timeout_s, stop_after=1))
         except GONE:

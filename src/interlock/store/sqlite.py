@@ -140,7 +140,7 @@ class SqliteStore(SqliteReads):
         if allowed is None or not self._has_ready(allowed):
             return []
         with self._write() as db:
-            return self._claim(db, wish, None)
+            return self._claim(db, wish, wish.item)
 
     def _claim(self, db: apsw.Connection, wish: Claim, only: ItemId | None) -> list[Claimed]:
         agent = self.agent(wish.agent)
@@ -191,12 +191,15 @@ class SqliteStore(SqliteReads):
         return started < wish.limit and with_room(wish, self.agent(wish.agent), running) is not None
 
     def _overtakable(self, wish: Claim) -> list[tuple[ItemId, ItemId]]:
-        return self._rows("overtakable", {**_filter(wish), "limit": wish.limit})
+        return self._rows("overtakable", {**_filter(wish), "only": wish.item, "limit": wish.limit})
 
     def _has_ready(self, wish: Claim) -> bool:
         params = {k: v for k, v in _filter(wish).items() if k != "labels"}
+        name = "has_ready"
+        if wish.item is not None:
+            name, params["item"] = "is_ready", wish.item
         with self._guard():
-            return bool(self.db.execute(self.sql["has_ready"], params).get)
+            return bool(self.db.execute(self.sql[name], params).get)
 
     # -- keeping ----------------------------------------------------------------------------------
 

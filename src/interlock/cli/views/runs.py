@@ -12,10 +12,12 @@ from interlock.cli.views import items, words
 from interlock.contract import LeaseView, MessageView, RunView
 
 
-def leases(console: Console, agent: str, claimed: Sequence[LeaseView]) -> None:
-    """What was claimed, with the handle on a line of its own."""
+def leases(console: Console, agent: str, claimed: Sequence[LeaseView], *, why: str | None = None) -> None:
+    """What was claimed, with the handle on a line of its own; or why the item asked for was not."""
     if not claimed:
         console.print(f"No work for {agent} right now.")
+        if why is not None:
+            console.print(Text(why))
         return
     for n, lease in enumerate(claimed):
         if n:

@@ -36,4 +36,5 @@ rival AS (
         ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 1) AS item
     FROM blocked
 )
-SELECT rival.item, rival.owner FROM rival JOIN interlock.items i ON i.id = rival.item ORDER BY i.sort_key LIMIT %(limit)s
+SELECT rival.item, rival.owner FROM rival JOIN interlock.items i ON i.id = rival.item
+WHERE %(only)s::bigint IS NULL OR rival.item = %(only)s ORDER BY i.sort_key LIMIT %(limit)s

@@ -37,4 +37,5 @@ rival AS (
         ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 1) AS item
     FROM blocked
 )
-SELECT rival.item, rival.owner FROM rival JOIN items i ON i.id = rival.item ORDER BY i.sort_key LIMIT :limit
+SELECT rival.item, rival.owner FROM rival JOIN items i ON i.id = rival.item
+WHERE :only IS NULL OR rival.item = :only ORDER BY i.sort_key LIMIT :limit

@@ -1,0 +1,7 @@
+-- Whether a claim of one item would find it, read without taking the write lock.
+SELECT EXISTS (
+    SELECT 1 FROM items
+    WHERE id = :item AND status = 'pending' AND due_us IS NULL AND agent_key IN ('', :agent)
+        AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
+        AND project NOT IN (SELECT project FROM paused_projects)
+)
