@@ -1,0 +1,160 @@
+"""Why a git server, or git itself, refused a push: read once from what git printed.
+
+Servers say the same thing in many words, and in the window between advertisement and update they say little.
+So a kind is a strong hint, not a proof: who must know looks at the refs again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class RefusalKind(StrEnum):
+    """What to do next depends on it."""
+
+    #: A ref is not where its pin says: somebody moved it.
+    STALE = "stale"
+    #: The branch has commits that this one lacks.
+    NON_FAST_FORWARD = "non_fast_forward"
+    #: The server cannot move several refs at once.
+    ATOMIC_UNSUPPORTED = "atomic_unsupported"
+    #: Not signed in, not allowed, or the ref is protected.
+    PERMISSION = "permission"
+    #: The server was not reached, or was lost on the way: the push may have arrived.
+    NETWORK = "network"
+    #: A hook, here or on the server, said no.
+    HOOK = "hook"
+    #: None of these: `detail` is git's own sentence.
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefMove:
+    """One ref of a remote, from what it must be now to what it shall be; None is "not there"."""
+
+    ref: str
+    old_oid: str | None
+    new_oid: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushRefusal:
+    """Nothing moved (for `NETWORK`: perhaps everything did), and why."""
+
+    kind: RefusalKind
+    #: The ref that was named, where one was.
+    ref: str | None
+    #: What git said, one line, without passwords.
+    detail: str
+
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s']+@")
+_REASON = re.compile(r"^!\t[^\t]*?:(?P<ref>[^\t]+)\t\[(?P<what>[^\]]+)\] \((?P<reason>.*)\)$")
+
+_STALE = (
+    "stale info",
+    "cannot lock ref",
+    "but expected",
+    "incorrect old value",
+    "reference already exists",
+    "unable to resolve reference",
+)
+_BEHIND = ("fetch first", "non-fast-forward", "needs force", "tip of your current branch is behind")
+_HOOK = ("hook declined", "pre-push hook", "hook failed")
+_DENIED = (
+    "authentication failed",
+    "could not read username",
+    "could not read password",
+    "terminal prompts disabled",
+    "permission",
+    "returned error: 401",
+    "returned error: 403",
+    "access denied",
+    "access rights",
+    "not allowed",
+    "protected",
+    "prohibited",
+    "hidden ref",
+    "deny",
+    "denied",
+    "refusing",
+    "checked out",
+    "read-only",
+)
+_NETWORK = (
+    "could not resolve",
+    "unable to access",
+    "unable to connect",
+    "connection",
+    "timed out",
+    "early eof",
+    "hung up",
+    "rpc failed",
+    "returned error: 5",
+    "could not read from remote",
+    "unexpected disconnect",
+    "unable to unpack",
+)
+_NO_ATOMIC = ("does not support --atomic",)
+
+
+def without_secrets(text: str) -> str:
+    """The text with the user and password of every URL taken out."""
+    return _CREDENTIALS.sub("", text)
+
+
+def telling_line(err: str) -> str:
+    """The line of git's standard error that says most."""
+    lines = [line.strip() for line in without_secrets(err).splitlines() if line.strip()]
+    telling = [line for line in lines if "fatal:" in line or "error:" in line]
+    return (telling or lines or ["git gave no reason"])[0].rstrip(".")
+
+
+def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
+    """The refusal behind what `git push --porcelain` printed."""
+    if timed_out:
+        return PushRefusal(kind=RefusalKind.NETWORK, ref=None, detail="the server did not answer in time")
+    marks = [match for line in out.splitlines() if (match := _REASON.match(line))]
+    # In an atomic push the refs that were not at fault are only said to have failed with the others.
+    marks.sort(key=lambda mark: "atomic" in mark["reason"])
+    for mark in marks:
+        kind = _of_ref(mark["what"], mark["reason"], err)
+        if kind is not None:
+            ref = None if "atomic" in mark["reason"] else mark["ref"]
+            return PushRefusal(kind=kind, ref=ref, detail=without_secrets(mark["reason"]))
+    return PushRefusal(kind=_of_all(err.lower()), ref=None, detail=telling_line(err))
+
+
+def _of_ref(what: str, reason: str, err: str) -> RefusalKind | None:
+    said = reason.lower()
+    if _any(_STALE, said):
+        return RefusalKind.STALE
+    if _any(_BEHIND, said):
+        return RefusalKind.NON_FAST_FORWARD
+    if _any(_HOOK, said):
+        # A forge's own checks are hooks too; a protected branch is a matter of permission.
+        return RefusalKind.PERMISSION if "protected" in said else RefusalKind.HOOK
+    if _any(_DENIED, said):
+        return RefusalKind.PERMISSION
+    if what == "remote rejected" and _any(_STALE, err.lower()):
+        return RefusalKind.STALE
+    return None
+
+
+def _of_all(err: str) -> RefusalKind:
+    for kind, words in (
+        (RefusalKind.ATOMIC_UNSUPPORTED, _NO_ATOMIC),
+        (RefusalKind.STALE, _STALE),
+        (RefusalKind.HOOK, _HOOK),
+        (RefusalKind.PERMISSION, _DENIED),
+        (RefusalKind.NETWORK, _NETWORK),
+    ):
+        if _any(words, err):
+            return kind
+    return RefusalKind.OTHER
+
+
+def _any(words: tuple[str, ...], text: str) -> bool:
+    return any(word in text for word in words)

@@ -1,0 +1,182 @@
+"""Real git for tests: bare repositories, clones, and a server that speaks git's smart HTTP protocol.
+
+`git` runs one command and answers what it printed. Commits of a test are signed by a fixed identity, and
+nothing of the machine's own git configuration is read.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+BRANCH = "main"
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "Test",
+    "GIT_AUTHOR_EMAIL": "test@example.org",
+    "GIT_COMMITTER_NAME": "Test",
+    "GIT_COMMITTER_EMAIL": "test@example.org",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def git(directory: Path, *args: str, check: bool = True) -> str:
+    """What a git command printed on standard output."""
+    done = subprocess.run(
+        ["git", *args],
+        cwd=directory,
+        env=os.environ | IDENTITY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert not check or done.returncode == 0, f"git {' '.join(args)}: {done.stderr}"
+    return done.stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def git_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git that runs in the code under test has the same identity and no configuration of the machine."""
+    for name, value in IDENTITY.items():
+        monkeypatch.setenv(name, value)
+
+
+def make_bare(directory: Path) -> Path:
+    """An empty bare repository that can be pushed to over HTTP as well."""
+    directory.mkdir(parents=True)
+    git(directory, "init", "--quiet", "--bare", f"--initial-branch={BRANCH}")
+    git(directory, "config", "http.receivepack", "true")
+    return directory
+
+
+def seed(bare: Path, workplace: Path, files: dict[str, str]) -> None:
+    """One first commit with these files on the branch of a bare repository."""
+    first = clone(str(bare), workplace)
+    git(first, "switch", "--quiet", "-c", BRANCH)
+    commit(first, files, "first")
+    git(first, "push", "--quiet", "origin", BRANCH)
+
+
+def clone(url: str, directory: Path, *options: str) -> Path:
+    """A clone of `url` at `directory`."""
+    git(directory.parent, "clone", "--quiet", *options, url, str(directory))
+    return directory
+
+
+def commit(directory: Path, files: dict[str, str], message: str) -> str:
+    """A commit that writes these files; its id."""
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        git(directory, "add", "--", name)
+    git(directory, "commit", "--quiet", "--allow-empty", "-m", message)
+    return git(directory, "rev-parse", "HEAD")
+
+
+def write_hook(repository: Path, name: str, script: str) -> Path:
+    """An executable hook of a bare repository."""
+    path = repository / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(script)
+    path.chmod(0o755)
+    return path
+
+
+class _GitOverHttp(BaseHTTPRequestHandler):
+    """One request, handed to `git http-backend` as CGI."""
+
+    protocol_version = "HTTP/1.0"
+    root: Path
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def log_message(self, *_args: object) -> None:
+        """Tests have no use for a request log."""
+
+    def _serve(self) -> None:
+        address = urlsplit(self.path)
+        environ = os.environ | {
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": address.path,
+            "QUERY_STRING": address.query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": self.headers.get("Content-Length", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "REMOTE_ADDR": self.client_address[0],
+        }
+        answer = subprocess.run(
+            ["git", "http-backend"], input=self._body(), env=environ, stdout=subprocess.PIPE, check=False
+        ).stdout
+        head, _, content = answer.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+        self.send_response(int(headers.pop("Status", "200 OK").split()[0]))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        chunks = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(chunks)
+
+
+@contextmanager
+def serve_over_http(root: Path) -> Iterator[str]:
+    """The address below which every bare repository in `root` can be cloned, fetched and pushed to."""
+    handler = type("Handler", (_GitOverHttp,), {"root": root})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def bare_repository(tmp_path: Path) -> Path:
+    """A bare repository whose branch has one commit with a README."""
+    bare = make_bare(tmp_path / "srv" / "app.git")
+    seed(bare, tmp_path / "first", {"README": "hello\n"})
+    return bare
+
+
+@pytest.fixture
+def http_remote(bare_repository: Path) -> Iterator[str]:
+    """The same repository's address over HTTP."""
+    with serve_over_http(bare_repository.parent) as address:
+        yield f"{address}/{bare_repository.name}"
+
+
+@pytest.fixture(params=["file", "http"])
+def remote_url(request: pytest.FixtureRequest, bare_repository: Path) -> str:
+    """The same repository's address, once as `file://` and once over HTTP."""
+    if request.param == "http":
+        return str(request.getfixturevalue("http_remote"))
+    return bare_repository.as_uri()
