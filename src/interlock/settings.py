@@ -21,7 +21,8 @@ DIRECTORY = ".interlock"
 CONFIG_NAME = "config.toml"
 DATABASE_NAME = "interlock.db"
 #: SIGINT, 7.5 s, SIGTERM, 2.5 s, SIGKILL: a shorter grace would revoke a run that is still ending.
-CANCEL_LADDER_S = 7.5 + 2.5
+CANCEL_INTERRUPT_S, CANCEL_TERMINATE_S = 7.5, 2.5
+CANCEL_LADDER_S = CANCEL_INTERRUPT_S + CANCEL_TERMINATE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

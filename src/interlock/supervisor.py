@@ -1,0 +1,320 @@
+"""The small process between a worker and its agent: it starts the agent and sees to its end.
+
+Run as a program, one for each run. It is told what to do in lines on its control socket, and answers in
+lines:
+
+    in:   a JSON object, see `Agent.start`; then `trust SECONDS`, `stop`, `kill`, `signal NUMBER`
+    out:  `started PID` or `refused ERRNO`, `rung NAME`, `ended WAITSTATUS WHY`
+
+What it promises:
+- The agent does not outlive the worker: when the socket closes, everything below this process is ended.
+- The agent does not outlive its trust: without a later `trust` the cancel ladder begins by itself, also
+  while the worker is stopped or hangs in a call. After a jump of the clock (a suspended machine, a stopped
+  supervisor) the rungs that were missed are skipped.
+- `ended` is said only when nothing that the agent started is alive. On Linux that includes daemons, which
+  this process adopts (PR_SET_CHILD_SUBREAPER); elsewhere it is the agent's process group.
+
+Not promised: that a process which changed its user or hangs in the kernel can be killed. Then `ended` is
+not said. If this process itself is killed, the agent dies with it and its worker kills the agent's session;
+a daemon in a session of its own escapes.
+
+Only the standard library, and little of it: a run may wait for this to start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any, NoReturn
+
+#: Counts while the machine sleeps, where the system has such a clock: a lease goes on meanwhile.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+#: What is left of an agent that has ended may clean up for so long.
+LINGER_S = 0.5
+#: How late a suspended machine notices that its time is over, and how often a kill is repeated.
+TICK_S, KILL_AGAIN_S, KILL_AGAIN_MAX_S = 0.5, 0.02, 1.0
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+#: For the agent, not for the one who must survive it.
+_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTOU)
+_RUNGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+def now_s() -> float:
+    """Seconds on a clock that never goes back and is the same for all processes of this machine."""
+    return time.clock_gettime(CLOCK)
+
+
+def descendants(root: int) -> list[int]:
+    """Every living process below `root`."""
+    children: dict[int, list[int]] = {}
+    for pid, stat in _processes():
+        children.setdefault(int(stat[1]), []).append(pid)
+    below, queue = [], [root]
+    while queue:
+        found = children.get(queue.pop(), [])
+        below += found
+        queue += found
+    return below
+
+
+def members(leader: int) -> list[int]:
+    """The living processes of the group and of the session that `leader` began."""
+    return [pid for pid, stat in _processes() if str(leader) in stat[2:4]]
+
+
+def signal_each(pids: list[int], number: int) -> None:
+    """Send a signal to those that are still there and let us."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _processes() -> list[tuple[int, list[str]]]:
+    """All living processes; none where the system does not tell (not Linux)."""
+    try:
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  (quick start)
+    except OSError:
+        return []
+    return [(pid, stat) for pid in numbers if (stat := process_stat(pid)) is not None]
+
+
+def process_stat(pid: int) -> list[str] | None:
+    """State, parent, group, session and what follows of a living process; None once it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields if fields and fields[0] not in "ZX" else None
+
+
+class Supervisor:
+    """One agent, from its start to the death of the last process it left."""
+
+    def __init__(self, control: int) -> None:
+        self._control = control
+        self._unread = b""
+        self._orders: list[str] = []
+        self._agent = 0
+        self._foreground = False
+        #: The steps of the cancel ladder: how long after its begin, and which signal.
+        self._ladder: list[tuple[float, signal.Signals]] = []
+        self._trust_s: float | None = None
+        self._rungs: list[tuple[float, signal.Signals]] = []
+        self._stopped_by = "-"
+        self._status: int | None = None
+        #: When what is left is killed, once the agent itself or the worker is gone.
+        self._kill_s: float | None = None
+        self._kill_again_s = KILL_AGAIN_S
+        self._worker_gone = False
+        self._wake, wake_in = os.pipe()
+        for end in (self._wake, wake_in):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _ignore)
+        for number in _DEAF_TO:
+            # The ladder must reach the agent, also of a worker that a shell put into the background.
+            if signal.getsignal(number) is not signal.SIG_IGN or number in _RUNGS:
+                signal.signal(number, _ignore)
+
+    def run(self) -> None:
+        """Wait for the launch, then until nothing of it is left."""
+        while not self._orders:
+            if not self._listen(None):
+                return
+        self._start(json.loads(self._orders.pop(0)))
+        while not self._reaped():
+            self._obey()
+            self._act()
+            self._listen(self._pause_s())
+        self._say(f"ended {self._status} {self._stopped_by}")
+
+    def _start(self, launch: dict[str, Any]) -> None:
+        self._foreground = bool(launch["foreground"])
+        interrupt_s, terminate_s = launch["ladder"]
+        self._ladder = list(zip((0.0, interrupt_s, interrupt_s + terminate_s), _RUNGS, strict=True))
+        self._trust_s = launch["trust_s"]
+        if launch["lock"] is not None:
+            # Held by this process and by the agent: whoever gets it knows that both are gone.
+            lock = os.open(launch["lock"], os.O_RDWR)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.set_inheritable(lock, True)
+        prctl = _prctl()
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        failed, failed_in = os.pipe()
+        here = os.getpid()
+        self._agent = os.fork()
+        if self._agent == 0:
+            _become(launch, here, failed_in, prctl)
+        os.close(failed_in)
+        problem = os.read(failed, 16)
+        os.close(failed)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):  # only the agent keeps its output open
+            os.dup2(nowhere, standard)
+        if problem:
+            self._say(f"refused {problem.decode()}")
+            os._exit(0)
+        self._say(f"started {self._agent}")
+
+    # -- what comes from above ----------------------------------------------------------------------
+
+    def _listen(self, pause_s: float | None) -> bool:
+        """Sleep until there is something to do; false if the worker is gone."""
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        if not self._worker_gone:
+            poll.register(self._control, select.POLLIN)
+        ready = dict(poll.poll(None if pause_s is None else max(0.0, pause_s) * 1_000))
+        if self._wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+        if self._control not in ready:
+            return True
+        with contextlib.suppress(OSError):
+            if heard := os.read(self._control, 65536):
+                *lines, self._unread = (self._unread + heard).split(b"\n")
+                self._orders += [line.decode() for line in lines]
+                return True
+        self._worker_gone = True
+        return False
+
+    def _obey(self) -> None:
+        for order in self._orders:
+            match order.split():
+                case ["trust", until_s]:
+                    self._trust_s = float(until_s)
+                case ["stop"]:
+                    self._climb(now_s(), "stop")
+                case ["kill"]:
+                    self._climb(now_s() - self._ladder[-1][0], "stop")
+                case ["signal", number]:
+                    self._signal(int(number))
+                case unknown:
+                    raise AssertionError(f"no such order: {unknown}")
+        self._orders.clear()
+
+    # -- what is done below -------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        now = now_s()
+        if self._status is not None or self._worker_gone:
+            self._end_all()
+        elif self._trust_s is not None and self._trust_s <= now:
+            self._climb(self._trust_s, "trust")
+        due = [rung for rung in self._rungs if rung[0] <= now]
+        if due:
+            self._rungs = self._rungs[len(due) :]
+            number = due[-1][1]  # after a jump of the clock only the last one counts
+            self._say(f"rung {number.name}")
+            self._signal(number)
+            if number is signal.SIGKILL:
+                self._kill_s = now
+        if self._kill_s is not None and self._kill_s <= now:
+            self._kill_s = now + self._kill_again_s
+            self._kill_again_s = min(2 * self._kill_again_s, KILL_AGAIN_MAX_S)
+            self._signal(signal.SIGKILL)
+            signal_each(descendants(os.getpid()), signal.SIGKILL)
+
+    def _climb(self, begin_s: float, why: str) -> None:
+        """Begin the ladder, unless it has begun earlier than this."""
+        rungs = [(begin_s + after_s, number) for after_s, number in self._ladder]
+        if self._stopped_by == "-":
+            self._stopped_by, self._rungs = why, rungs
+        elif self._rungs and rungs[-1][0] < self._rungs[-1][0]:
+            self._rungs = rungs[-len(self._rungs) :]
+
+    def _end_all(self) -> None:
+        """Ask what is left to end, and set the time after which it is killed."""
+        if self._kill_s is None:
+            self._kill_s = now_s() + LINGER_S
+            left = descendants(os.getpid())
+            signal_each(left, signal.SIGTERM)
+            signal_each(left, signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        """To the agent's group. Once the agent is reaped its number may be another's."""
+        if self._status is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._agent, number)
+            os.killpg(self._agent, signal.SIGCONT)  # a stopped process gets no other signal
+
+    def _reaped(self) -> bool:
+        """Bury whoever has ended; true when no process is left."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+                if pid == 0:
+                    return False
+                if os.WIFSTOPPED(status):
+                    # Nobody could wake what was suspended from the keyboard: the shell waits for the holder.
+                    if self._foreground and os.WSTOPSIG(status) == signal.SIGTSTP:
+                        self._signal(signal.SIGCONT)
+                elif pid == self._agent:
+                    self._status = status
+        except ChildProcessError:
+            return True
+
+    def _pause_s(self) -> float:
+        times = [TICK_S]
+        if self._kill_s is not None:
+            times.append(self._kill_s - now_s())
+        elif self._rungs:
+            times.append(self._rungs[0][0] - now_s())
+        elif self._trust_s is not None:
+            times.append(self._trust_s - now_s())
+        return min(times)
+
+    def _say(self, line: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._control, line.encode() + b"\n")
+
+
+def _become(launch: dict[str, Any], parent: int, failed: int, prctl: Any) -> NoReturn:
+    """In the new process: a group of its own, our own signal settings undone, then the agent's program."""
+    try:
+        if launch["foreground"]:
+            os.setpgid(0, 0)
+            if launch["terminal"]:
+                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+                os.tcsetpgrp(0, os.getpid())
+        else:
+            os.setsid()
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+        for number in signal.valid_signals():
+            if signal.getsignal(number) is _ignore or number in (signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        if launch["cwd"] is not None:
+            os.chdir(launch["cwd"])
+        os.execvpe(launch["command"][0], launch["command"], launch["env"])  # noqa: S606  (no shell is meant)
+    except OSError as error:
+        os.write(failed, str(error.errno).encode())
+    finally:
+        os._exit(127)
+
+
+def _ignore(*_: object) -> None:
+    """A handler rather than SIG_IGN: a program that is started does not inherit it."""
+
+
+def _prctl() -> Any:
+    try:
+        return ctypes.CDLL(None).prctl
+    except AttributeError:  # not Linux
+        return lambda *_: -1
+
+
+if __name__ == "__main__":
+    Supervisor(int(sys.argv[1])).run()
