@@ -75,15 +75,28 @@ class SqliteDatabase:
             nonlocal begun_s
             if tries == 0:
                 begun_s = time.monotonic()
-            time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311
+            _pause()
             return time.monotonic() - begun_s < self._busy_timeout_s
 
         db.set_busy_handler(wait_a_little)
-        db.pragma("journal_mode", "wal")
+        self._use_wal(db)
         db.pragma("synchronous", "full")
         db.pragma("foreign_keys", True)
         db.pragma("temp_store", "memory")
         db.pragma("cache_size", -16_000)
+
+    def _use_wal(self, db: apsw.Connection) -> None:
+        """Of several that turn a new file over at once, SQLite tells all but one that it is busy, at once and
+        whatever the busy handler says: a lock that two want to raise would else be waited for for ever."""
+        deadline_s = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                db.pragma("journal_mode", "wal")
+                return
+            except apsw.BusyError:
+                if time.monotonic() >= deadline_s:
+                    raise
+                _pause()
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -211,3 +224,7 @@ class SqliteDatabase:
     def _rows(self, name: str, params: Any = ()) -> list[Any]:
         with self._guard():
             return list(self.db.execute(self.sql[name], params))
+
+
+def _pause() -> None:
+    time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311  (spreads those who wait; nothing secret)
