@@ -45,6 +45,7 @@ class ItemFields(TypedDict, total=False):
     run_after_s: float | str | None
     lease_s: float | str | None
     timeout_s: float | str | None
+    claim_within_s: float | str | None
     max_attempts: int | None
     #: A `RetryLane`, or its name.
     retry_lane: str | None

@@ -149,7 +149,13 @@ def _type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, An
 
 
 #: Shorter names that options have.
-_ALIASES = {"lease": "lease_s", "timeout": "timeout_s", "run_after": "run_after_s", "label": "labels"}
+_ALIASES = {
+    "lease": "lease_s",
+    "timeout": "timeout_s",
+    "claim_within": "claim_within_s",
+    "run_after": "run_after_s",
+    "label": "labels",
+}
 
 _READERS: dict[str, Callable[[str, object], Any]] = {
     "title": _text,
@@ -170,6 +176,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "run_after_s": span_s,
     "lease_s": span_s,
     "timeout_s": span_s,
+    "claim_within_s": span_s,
     "max_attempts": whole,
     "retry_lane": _retry_lane,
     "from_bot": _flag,

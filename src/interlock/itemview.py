@@ -51,12 +51,14 @@ class ItemView:
         "retry_lane",
         "lease_s",
         "timeout_s",
+        "claim_within_s",
         "run",
         "run_agent",
         "worker",
         "started_at",
         "expires_at",
         "run_at",
+        "claim_by",
         "cancel_requested",
         "cancel_reason",
         "absorbed_by",
@@ -157,6 +159,10 @@ class ItemView:
         return self._item.spec.timeout_s
 
     @property
+    def claim_within_s(self) -> float | None:
+        return self._item.spec.claim_within_s
+
+    @property
     def run(self) -> int | None:
         return self._item.state.run
 
@@ -182,6 +188,11 @@ class ItemView:
         """When a waiting or parked item is due."""
         state = self._item.state
         return None if state.status is ItemStatus.IN_PROGRESS else maybe_moment(state.due_us)
+
+    @property
+    def claim_by(self) -> datetime | None:
+        """When it ends if nobody has claimed it."""
+        return maybe_moment(self._item.state.claim_by_us)
 
     @property
     def cancel_requested(self) -> bool:

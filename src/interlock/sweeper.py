@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from interlock.core.commands import Expire, Repair
 from interlock.core.errors import InterlockError
 from interlock.core.ledger import Decision
-from interlock.core.model import ItemId
+from interlock.core.model import ItemId, Reason
 from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
@@ -36,21 +36,22 @@ class Swept:
 
 
 def bring_due(store: Store, swept: Swept) -> None:
-    """Expired leases, run timeouts, ended graces, due retries and schedules."""
+    """Expired leases, run timeouts, ended graces, items nobody claimed in time, due retries and schedules."""
     for _ in range(ROUNDS):
         due = store.due(BATCH)
         if not due:
             return
         decision = _expire(store, due)
         moved = 0
+        ended = len(decision.runs)
         for answer in decision.answers:
             if not answer.changed:
                 continue
             moved += 1
             swept.promoted += len(answer.promoted)
-        runs = len(decision.runs)
-        swept.expired += runs
-        swept.reentered += moved - runs
+            ended += decision.after[answer.item].state.reason == Reason.UNCLAIMED
+        swept.expired += ended
+        swept.reentered += moved - ended
         if len(due) < BATCH or moved == 0:
             return
 

@@ -42,7 +42,8 @@ def next_version(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def install(text: str) -> Path:
         folder = tmp_path / "sql of the next version"
         shutil.copytree(migrate._ROOT, folder, dirs_exist_ok=True)
-        (folder / backend / "migrations" / "0002_next.sql").write_text(text)
+        version = len(migrate.migrations(backend)) + 1
+        (folder / backend / "migrations" / f"{version:04}_next.sql").write_text(text)
         monkeypatch.setattr(migrate, "_ROOT", folder)
         return folder
 

@@ -17,9 +17,9 @@ from tests.faults.stores import assert_kept, open_service, open_store, query
 from tests.migration import migrating, schemas
 
 NEXT = {
-    "sqlite": "-- 0002 next\nALTER TABLE runs ADD COLUMN cost INTEGER;\n"
+    "sqlite": "-- next\nALTER TABLE runs ADD COLUMN cost INTEGER;\n"
     "CREATE TABLE costs (run INTEGER) STRICT;\n",
-    "postgres": "-- 0002 next\nALTER TABLE interlock.runs ADD COLUMN cost bigint;\n"
+    "postgres": "-- next\nALTER TABLE interlock.runs ADD COLUMN cost bigint;\n"
     "CREATE TABLE interlock.costs (run bigint);\n",
 }
 BROKEN = {
@@ -67,11 +67,12 @@ def test_a_migration_whose_text_was_changed_is_refused(url: str) -> None:
     assert "Nothing was changed" in error.hint
 
 
-def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
+def test_a_database_of_a_newer_version_is_refused(url: str, backend: str) -> None:
     open_store(url).close()
-    query(url, "INSERT INTO migrations VALUES (2, 'of the future', 'unknown', 0)")
+    known = len(migrate.migrations(backend))
+    query(url, f"INSERT INTO migrations VALUES ({known + 1}, 'of the future', 'unknown', 0)")
     error = refused(url)
-    assert "has schema version 2, this Interlock knows 1" in error.sentence
+    assert f"has schema version {known + 1}, this Interlock knows {known}" in error.sentence
     assert "newer Interlock" in error.hint
 
 
@@ -81,16 +82,19 @@ def test_an_older_database_is_refused_with_what_to_type_and_then_moved_on(
     service = open_service(url)
     service.add([NewItem(title="from before", lane="issue:acme/app#1")])
     service.close()
+    before = len(migrate.migrations(backend))
     next_version(NEXT[backend])
     error = refused(url)
-    assert "has schema version 1, this Interlock needs 2" in error.sentence
+    assert f"has schema version {before}, this Interlock needs {before + 1}" in error.sentence
     assert error.hint == "Run `interlock migrate`."
 
     store = open_store(url, migrate=False)
     assert migrate.script(backend, store.applied()).strip() == NEXT[backend].strip()
     assert migrate.migrate(store) == 1
     store.close()
-    assert query(url, "SELECT version FROM migrations ORDER BY version") == [(1,), (2,)]
+    assert query(url, "SELECT version FROM migrations ORDER BY version") == [
+        (n,) for n in range(1, before + 2)
+    ]
     service = open_service(url)
     assert service.next("coder")[0].item.title == "from before"
     service.close()
@@ -113,9 +117,10 @@ def test_a_migration_that_fails_leaves_nothing_behind(
 def test_migrations_are_numbered_without_gaps(
     backend: str, tmp_path: Path, next_version: Callable[[str], Path]
 ) -> None:
+    last = len(migrate.migrations(backend)) + 1
     folder = next_version(NEXT[backend]) / backend / "migrations"
-    assert [m.version for m in migrate.migrations(backend)] == [1, 2]
-    (folder / "0002_next.sql").rename(folder / "0003_next.sql")
+    assert [m.version for m in migrate.migrations(backend)] == list(range(1, last + 1))
+    (folder / f"{last:04}_next.sql").rename(folder / f"{last + 1:04}_next.sql")
     with pytest.raises(AssertionError, match="numbered"):
         migrate.migrations(backend)
 
@@ -148,7 +153,7 @@ def test_eight_processes_move_a_database_on_once(
     folder = next_version(NEXT[backend])
     outcomes = crew.race(8, migrating.migrate_once, url, folder)
     assert sorted(ran for ran, _ in outcomes) == [0] * 7 + [1]
-    assert {version for _, version in outcomes} == {2}
+    assert {version for _, version in outcomes} == {len(migrate.migrations(backend))}
 
 
 def test_a_file_of_somebody_else_is_refused_and_not_touched(tmp_path: Path) -> None:

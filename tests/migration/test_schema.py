@@ -8,9 +8,9 @@ import apsw
 import psycopg
 import pytest
 
-from interlock.core.model import SPEC_FIELDS, STATE_FIELDS
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store import migrate
+from interlock.store.rows import ITEM_COLUMNS
 from tests.faults.stores import open_store, query
 from tests.migration import schemas
 
@@ -81,7 +81,7 @@ def test_columns_stand_in_the_order_of_the_fields(url: str) -> None:
             " ORDER BY attnum",
         )
         columns = [name for (name,) in rows]
-    assert tuple(columns) == SPEC_FIELDS + STATE_FIELDS
+    assert tuple(columns) == ITEM_COLUMNS
 
 
 def test_the_schema_knows_every_state_of_the_core_and_no_other(url: str, backend: str) -> None:

@@ -106,6 +106,7 @@ class World:
                 run_started_us=self.now_us,
                 run_lease_s=span_s,
                 lease_until_us=until_us,
+                claim_by_us=None,
                 due_us=deadline_us(spec, until_us, self.now_us, None),
                 delivered=state.message_count,
                 seen=0,

@@ -75,6 +75,10 @@ def add(
         str | None, _Option(metavar="SPAN", help="Length of its leases, as in 90s or 5m.")
     ] = None,
     timeout: Annotated[str | None, _Option(metavar="SPAN", help="Longest a run may take, as in 2h.")] = None,
+    claim_within: Annotated[
+        str | None,
+        _Option(metavar="SPAN", help="Once ready, end it if nobody has claimed it in this time."),
+    ] = None,
     max_attempts: Annotated[
         str | None, _Option(metavar="N", help="Tries before it is a dead letter.")
     ] = None,
@@ -120,6 +124,7 @@ def add(
         "run_at": run_at,
         "lease": lease,
         "timeout": timeout,
+        "claim_within": claim_within,
         "max_attempts": max_attempts,
         "retry_lane": retry_lane,
         "labels": label or None,

@@ -317,4 +317,5 @@ def _spec(ledger: Ledger, command: Arrive, lane: str | None, observed: str | Non
         max_attempts=new.max_attempts,
         retry_lane=new.retry_lane,
         created_us=ledger.now_us,
+        claim_within_s=new.claim_within_s,
     )

@@ -22,6 +22,8 @@ def checked(new: NewItem) -> NewItem:
         names.check_number("lease", new.lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)
     if new.timeout_s is not None:
         names.check_number("timeout", new.timeout_s, names.LEASE_MIN_S, names.TIMEOUT_MAX_S)
+    if new.claim_within_s is not None:
+        names.check_number("time to claim", new.claim_within_s, names.LEASE_MIN_S, names.TIMEOUT_MAX_S)
     if new.run_at_us is not None and not 0 <= new.run_at_us <= names.RUN_AT_MAX_US:
         raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a time that can come.")
     if new.run_after_s is not None:

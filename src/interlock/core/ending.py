@@ -76,10 +76,13 @@ def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusa
 
 
 def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End a run whose deadline has passed, or bring back an item whose time has come."""
+    """End a run whose deadline has passed, bring back an item whose time has come, or end one that nobody
+    claimed in time."""
     state = item.state
-    if state.due_us is None or state.due_us > ledger.now_us:
+    if not item.overdue(ledger.now_us):
         return ()
+    if state.ready:
+        return _end_unclaimed(ledger, item)
     if item.status is not ItemStatus.IN_PROGRESS:
         return reenter(ledger, item, Reason.DUE)
     assert state.run_started_us is not None and state.lease_until_us is not None
@@ -89,6 +92,14 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     if timeout_s is not None and state.run_started_us + to_us(timeout_s) <= ledger.now_us:
         return end_run(ledger, item, RunStatus.TIMED_OUT, Reason.RUN_TIMEOUT)
     return end_run(ledger, item, RunStatus.LOST, Reason.LEASE_EXPIRED)
+
+
+def _end_unclaimed(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
+    """Whoever was to work on it is not there; its lane goes on."""
+    item = ledger.change(item, status=ItemStatus.CANCELLED, ended_us=ledger.now_us, reason=Reason.UNCLAIMED)
+    ledger.event(EventKind.ITEM_CANCELLED, item, Reason.UNCLAIMED)
+    lane = item.spec.lock_lane
+    return promote(ledger, lane, None) if lane is not None else ()
 
 
 def end_run(

@@ -29,7 +29,7 @@ from interlock.core.model import (
     State,
 )
 from interlock.core.states import BIRTHS, ItemStatus, check_item_move
-from interlock.core.timing import Timing, sort_key
+from interlock.core.timing import Timing, sort_key, to_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +214,8 @@ class Ledger:
     def bear(self, spec: Spec, state: State, payload: str | None = None) -> Item:
         """Add a new item."""
         assert state.status in BIRTHS, f"an item cannot begin {state.status}"
-        item = Item(spec, state)
-        self._born[item.id] = None
-        self._put(item)
+        self._born[spec.id] = None
+        item = self._put(Item(spec, state))
         if payload is not None:
             self.out.payloads.append((item.id, payload))
         return item
@@ -292,8 +291,10 @@ class Ledger:
 
     def _put(self, item: Item) -> Item:
         item_id, lane = item.spec.id, item.spec.lane
+        before = self.items.get(item_id)
+        if item.spec.claim_within_s is not None:
+            item = self._timed(item, before)
         if lane is not None:
-            before = self.items.get(item_id)
             stood = before is not None and before.state.status is ItemStatus.DEFERRED
             stands = item.state.status is ItemStatus.DEFERRED
             if stood is not stands:
@@ -302,6 +303,17 @@ class Ledger:
         self.items[item_id] = item
         self._index(item)
         return item
+
+    def _timed(self, item: Item, before: Item | None) -> Item:
+        """The time to claim it runs from the moment it became ready, and stops when it no longer is."""
+        state, within_s = item.state, item.spec.claim_within_s
+        assert within_s is not None
+        by_us: int | None = None
+        if state.ready:
+            by_us = self.now_us + to_us(within_s)
+            if before is not None and before.state.ready:
+                by_us = before.state.claim_by_us
+        return Item(item.spec, state._replace(claim_by_us=by_us))
 
     def _index(self, item: Item) -> None:
         spec = item.spec

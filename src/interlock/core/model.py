@@ -99,6 +99,7 @@ class Reason(StrEnum):
     NO_RETRY = "no_retry"
     BACK_OFF = "back_off"
     RELEASED_OFTEN = "released_often"
+    UNCLAIMED = "unclaimed"
     OPERATOR = "operator"
     # movements
     DUE = "due"
@@ -164,6 +165,8 @@ class Spec(NamedTuple):
     max_attempts: int
     retry_lane: RetryLane
     created_us: int
+    #: Once ready it must be claimed within this time, else it ends.
+    claim_within_s: float | None = None
 
     @property
     def lock_lane(self) -> str | None:
@@ -197,6 +200,13 @@ class State(NamedTuple):
     first_claimed_us: int | None = None
     ended_us: int | None = None
     reason: str = ""
+    #: When a ready item ends if nobody has claimed it. Set by the ledger, with the state that makes it ready.
+    claim_by_us: int | None = None
+
+    @property
+    def ready(self) -> bool:
+        """May be claimed now."""
+        return self.status is ItemStatus.PENDING and self.due_us is None
 
 
 class Item(NamedTuple):
@@ -248,7 +258,8 @@ class Item(NamedTuple):
 
     def overdue(self, now_us: int) -> bool:
         """Whether time alone moves it now."""
-        return self.state.due_us is not None and self.state.due_us <= now_us
+        at_us = self.state.due_us or self.state.claim_by_us
+        return at_us is not None and at_us <= now_us
 
     @property
     def scheduled(self) -> bool:
@@ -290,6 +301,8 @@ class NewItem:
     run_after_s: float | None = None
     lease_s: float | None = None
     timeout_s: float | None = None
+    #: How long it may wait to be claimed once it is ready; then it ends and its lane goes on.
+    claim_within_s: float | None = None
     max_attempts: int = 3
     retry_lane: RetryLane = RetryLane.YIELD
     from_bot: bool = False
@@ -365,6 +378,6 @@ def mode_for(rules: tuple[ModeRule, ...], project: str, lane: str) -> Mode:
     return next((r.mode for r in rules if r.scope == "project" and r.value == project), Mode.ENFORCE)
 
 
-# The column order of both stores follows these fields; a store reads and writes whole values.
+# The columns of both stores have these names; a store reads and writes whole values.
 SPEC_FIELDS = Spec._fields
 STATE_FIELDS = State._fields

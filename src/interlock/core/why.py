@@ -76,6 +76,8 @@ def _pending(item: Item, facts: Facts) -> str:
             f"`interlock resume project {item.spec.project}` lets it go."
         )
     queue = f"{facts.ahead} ahead of it" if facts.ahead else "first in the queue"
+    if item.state.claim_by_us is not None:
+        queue += f" (it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed)"
     if not item.spec.agent_key:
         return f"is ready and {queue}; any agent's next claim takes it."
     agent, name = facts.agent, item.spec.agent_key

@@ -1,4 +1,4 @@
-"""Rows to values and back, the same for both databases. Column order is field order."""
+"""Rows to values and back, the same for both databases. Column order is that of `ITEM_COLUMNS`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from interlock.core.model import (
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 
-ITEM_COLUMNS = SPEC_FIELDS + STATE_FIELDS
+#: A column can only be added behind the others, so the newest of the spec stands last.
+ITEM_COLUMNS = SPEC_FIELDS[:-1] + STATE_FIELDS + SPEC_FIELDS[-1:]
 _POLICY = {p.value: p for p in Policy}
 _RETRY_LANE = {r.value: r for r in RetryLane}
 _STATUS = {s.value: s for s in ItemStatus}
 _RUN_STATUS = {s.value: s for s in RunStatus}
 _KIND = {k.value: k for k in EventKind}
-_SPEC_WIDTH = len(SPEC_FIELDS)
+_STATE_AT = len(SPEC_FIELDS) - 1
 _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
     ITEM_COLUMNS.index(name) for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front")
 )
@@ -44,13 +45,13 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_STATUS_AT] = _STATUS[values[_STATUS_AT]]
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
-    return Item(Spec._make(values[:_SPEC_WIDTH]), State._make(values[_SPEC_WIDTH:]))
+    return Item(Spec._make((*values[:_STATE_AT], values[-1])), State._make(values[_STATE_AT:-1]))
 
 
 def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
     """All columns of an item, with its labels in the form the database keeps."""
     spec = item.spec
-    return (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 :], *item.state)
+    return (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 : -1], *item.state, spec[-1])
 
 
 def state_row(item: Item) -> tuple[Any, ...]:

@@ -42,6 +42,7 @@ claimed AS (
             + (coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) * 1000000)::bigint,
         due_us = clock.now_us
             + (least(coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s), i.timeout_s) * 1000000)::bigint,
+        claim_by_us = NULL,
         delivered = least(i.message_count, 1000),
         seen = 0,
         first_claimed_us = coalesce(i.first_claimed_us, clock.now_us)

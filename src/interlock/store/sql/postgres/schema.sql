@@ -63,6 +63,9 @@ CREATE TABLE interlock.items (
     first_claimed_us bigint,
     ended_us         bigint,
     reason           text NOT NULL,
+    claim_by_us      bigint CHECK (claim_by_us IS NULL OR (status = 'pending' AND due_us IS NULL)),
+    claim_within_s   double precision
+                         CHECK (claim_within_s IS NULL OR status <> 'pending' OR (claim_by_us IS NULL) = (due_us IS NOT NULL)),
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
@@ -83,6 +86,7 @@ CREATE INDEX items_observed ON interlock.items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_owed ON interlock.items (agent_key)
     WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '';
+CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;
 CREATE INDEX items_failed ON interlock.items (id) WHERE status = 'failed';
 
 CREATE TABLE interlock.payloads (

@@ -10,6 +10,7 @@ UPDATE items SET
     run_lease_s = picked.span_s,
     lease_until_us = :now_us + CAST(round(picked.span_s * 1000000) AS INTEGER),
     due_us = :now_us + CAST(round(min(picked.span_s, ifnull(items.timeout_s, picked.span_s)) * 1000000) AS INTEGER),
+    claim_by_us = NULL,
     delivered = min(items.message_count, 1000),
     seen = 0,
     first_claimed_us = ifnull(items.first_claimed_us, :now_us)

@@ -59,6 +59,9 @@ CREATE TABLE items (
     first_claimed_us INTEGER,
     ended_us         INTEGER,
     reason           TEXT NOT NULL,
+    claim_by_us      INTEGER CHECK (claim_by_us IS NULL OR (status = 'pending' AND due_us IS NULL)),
+    claim_within_s   REAL
+                         CHECK (claim_within_s IS NULL OR status <> 'pending' OR (claim_by_us IS NULL) = (due_us IS NOT NULL)),
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
@@ -79,6 +82,7 @@ CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_owed ON items (agent_key)
     WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '';
+CREATE INDEX items_unclaimed ON items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;
 CREATE INDEX items_failed ON items (id) WHERE status = 'failed';
 
 CREATE TABLE payloads (

@@ -2,3 +2,4 @@
 -- mend: interlock sweep --once, and keep a sweeper running: interlock sweep
 SELECT 'item ' || id FROM interlock.items
 WHERE status IN ('waiting', 'pending') AND due_us IS NOT NULL AND due_us < %(now_us)s - 60000000
+    OR status = 'pending' AND claim_by_us IS NOT NULL AND claim_by_us < %(now_us)s - 60000000
