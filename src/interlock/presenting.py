@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.contract import (
+    AddView,
     AgentView,
     EndedRunView,
     EventView,
@@ -14,13 +15,15 @@ from interlock.contract import (
     LaneView,
     MessageView,
     RefusalView,
+    RunView,
     StatsView,
 )
 from interlock.core.claiming import Agent
+from interlock.core.commands import Arrival, Ended
 from interlock.core.errors import Refusal
-from interlock.core.model import US_PER_S, Item, ModeRule, RunRecord, mode_for
+from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, RunRecord, mode_for
 from interlock.core.states import ItemStatus
-from interlock.itemview import maybe_moment, moment
+from interlock.itemview import ItemView, maybe_moment, moment
 from interlock.store.port import Figures, LaneRow, StoredEvent, StoredMessage
 
 
@@ -35,6 +38,51 @@ def holder_view(owner: Item | None) -> HolderView | None:
         since=moment(state.run_started_us or owner.spec.created_us),
         expires_at=maybe_moment(owner.expires_us),
         cancel_requested=state.cancel_into is not None,
+    )
+
+
+def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
+    item = after.get(arrival.item) if arrival.item is not None else None
+    holder = after.get(arrival.holder.id) if arrival.holder is not None else None
+    return AddView(
+        decision=arrival.verdict.value,
+        reason=arrival.reason,
+        item=ItemView(item) if item is not None else None,
+        holder=holder_view(holder),
+        position=arrival.position,
+        arrival=arrival.arrived,
+    )
+
+
+def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunView:
+    item = after.get(ended.item)
+    return RunView(
+        run=handle,
+        status=ended.status.value if ended.status else "refused",
+        item=ItemView(item) if item else None,
+        promoted=ended.promoted,
+        refusal=refusal_view(ended.refusal) if ended.refusal else None,
+    )
+
+
+def kept_view(handle: str, item: Item) -> RunView:
+    assert item.state.due_us is not None
+    return RunView(
+        run=handle,
+        status="running",
+        item=ItemView(item),
+        expires_at=moment(item.state.due_us),
+        cancel_requested=item.state.cancel_into is not None,
+        unread=item.state.message_count - item.state.seen,
+    )
+
+
+def refused_view(handle: str, refusal: Refusal, item: Item | None) -> RunView:
+    return RunView(
+        run=handle,
+        status="refused",
+        item=ItemView(item) if item else None,
+        refusal=refusal_view(refusal),
     )
 
 

@@ -5,7 +5,6 @@ Every shell goes through here; nothing here knows how a shell looks or which dat
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Sequence
@@ -23,14 +22,12 @@ from interlock.contract import (
     SweepView,
 )
 from interlock.core import names
-from interlock.core.checking import check_batch, checked
+from interlock.core.checking import check_batch, check_report, checked, checked_wish
 from interlock.core.claiming import Agent, Claim, narrowed
 from interlock.core.commands import (
-    Arrival,
     Arrive,
     Cancel,
     Command,
-    Ended,
     Finish,
     Moved,
     Outcome,
@@ -39,18 +36,14 @@ from interlock.core.commands import (
     Tell,
 )
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, Refusal
+from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import make_handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import Item, ItemId, NewItem, RunId
+from interlock.core.model import ItemId, NewItem, RunId
 from interlock.fleet import Fleet, checked_reason, given_reason, signed
 from interlock.itemview import ItemView, moment
 from interlock.looking import MESSAGES_AT_ONCE, Looking
-from interlock.presenting import (
-    holder_view,
-    message_view,
-    refusal_view,
-)
+from interlock.presenting import add_view, ended_view, kept_view, message_view, refused_view
 from interlock.store.port import Claimed, Load, Renewal, Store
 
 POLL_S = 1.0
@@ -83,19 +76,7 @@ class LocalService(Fleet, Looking):
             return [Arrive(item=n, id=i, ticket=t) for n, i, t in zip(new, ids, tickets, strict=True)]
 
         decision = self.store.transact(load, build)
-        return [self._add_view(a, decision) for a in decision.answers]
-
-    def _add_view(self, arrival: Arrival, decision: Decision) -> AddView:
-        item = decision.after.get(arrival.item) if arrival.item is not None else None
-        holder = decision.after.get(arrival.holder.id) if arrival.holder is not None else None
-        return AddView(
-            decision=arrival.verdict.value,
-            reason=arrival.reason,
-            item=ItemView(item) if item is not None else None,
-            holder=holder_view(holder),
-            position=arrival.position,
-            arrival=arrival.arrived,
-        )
+        return [add_view(a, decision.after) for a in decision.answers]
 
     # -- claims -----------------------------------------------------------------------------------
 
@@ -115,7 +96,7 @@ class LocalService(Fleet, Looking):
 
         With `item`, only that one: nothing while it cannot be claimed, an `ItemEnded` once it never can be.
         """
-        wish = self._wish(agent, types, labels, limit, lease_s, worker)
+        wish = checked_wish(agent, types, labels, limit, lease_s, worker)
         if item is not None:
             wish = self._only(wish, ItemId(item))
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
@@ -136,32 +117,6 @@ class LocalService(Fleet, Looking):
             if allowed is not None:
                 woken = self.store.wait_for_work(allowed, min(max(0.0, left_s - in_vain_s), self._poll_s))
                 in_vain_s = min(max(2 * in_vain_s, IN_VAIN_FIRST_S), IN_VAIN_MAX_S) if woken else 0.0
-
-    def _wish(
-        self,
-        agent: str,
-        types: Sequence[str],
-        labels: Sequence[str],
-        limit: int,
-        lease_s: float | None,
-        worker: str | None,
-    ) -> Claim:
-        key = names.agent_key(agent)
-        if not key:
-            raise InvalidInput("An agent's name is needed to claim work.", "Pass --agent NAME.")
-        names.check_number("limit", limit, 1, names.BATCH_MAX)
-        if lease_s is not None:
-            names.check_number("lease", lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)
-        if worker is not None:
-            names.check_name("worker", worker)
-        return Claim(
-            agent=key,
-            types=tuple(names.check_name("type", t) for t in types),
-            labels=tuple(names.check_name("label", name) for name in labels),
-            limit=limit,
-            lease_s=lease_s,
-            worker=worker,
-        )
 
     def _only(self, wish: Claim, item: ItemId) -> Claim:
         self._require(item)
@@ -240,7 +195,7 @@ class LocalService(Fleet, Looking):
         load = Load(items=tuple(sorted({i for _, i in runs})), runs=tuple(r for r, _ in runs))
         decision = self.store.transact(load, lambda _: commands)
         return [
-            self._ended_view(report, ended, decision)
+            ended_view(report.run, ended, decision.after)
             for report, ended in zip(reports, decision.answers, strict=True)
         ]
 
@@ -248,22 +203,8 @@ class LocalService(Fleet, Looking):
         check_batch("runs", len(reports))
         key = self.store.handle_key()
         for report in reports:
-            names.check_number("read mark", report.seen, 0, 2**31 - 1)
-            if report.error is not None:
-                names.check_text("error", report.error)
-            if report.result is not None:
-                _check_result(report.result)
+            check_report(report.seen, report.result, report.error)
         return [read_handle(key, r.run) for r in reports]
-
-    def _ended_view(self, report: Report, ended: Ended, decision: Decision) -> RunView:
-        item = decision.after.get(ended.item)
-        return RunView(
-            run=report.run,
-            status=ended.status.value if ended.status else "refused",
-            item=ItemView(item) if item else None,
-            promoted=ended.promoted,
-            refusal=refusal_view(ended.refusal) if ended.refusal else None,
-        )
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Keep the leases of these runs, and learn of cancel requests and unread messages."""
@@ -278,19 +219,9 @@ class LocalService(Fleet, Looking):
             if item is None:
                 now = self.store.item(wish.item)
                 refusal = explain_loss(wish.run, ended.get(wish.run), now)
-                views.append(_refused(report.run, refusal, now))
+                views.append(refused_view(report.run, refusal, now))
                 continue
-            assert item.state.due_us is not None
-            views.append(
-                RunView(
-                    run=report.run,
-                    status="running",
-                    item=ItemView(item),
-                    expires_at=moment(item.state.due_us),
-                    cancel_requested=item.state.cancel_into is not None,
-                    unread=item.state.message_count - item.state.seen,
-                )
-            )
+            views.append(kept_view(report.run, item))
         return views
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
@@ -367,20 +298,3 @@ class LocalService(Fleet, Looking):
     def close(self) -> None:
         """Give the database connections back."""
         self.store.close()
-
-
-def _refused(run: str, refusal: Refusal, item: Item | None) -> RunView:
-    return RunView(
-        run=run,
-        status="refused",
-        item=ItemView(item) if item else None,
-        refusal=refusal_view(refusal),
-    )
-
-
-def _check_result(text: str) -> None:
-    names.check_text("result", text)
-    try:
-        json.loads(text)
-    except ValueError as error:
-        raise InvalidInput(f"The result is not valid JSON: {error}.", "Quote it for your shell.") from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from interlock.core import names
+from interlock.core.claiming import Claim
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem
 
@@ -49,6 +52,47 @@ def _lane(new: NewItem) -> str | None:
     if new.lane is not None:
         return names.lane_key(new.lane)
     return names.lane_of_payload(payload)
+
+
+def checked_wish(
+    agent: str,
+    types: Sequence[str],
+    labels: Sequence[str],
+    limit: int,
+    lease_s: float | None,
+    worker: str | None,
+) -> Claim:
+    """A wish to start work with its names in normal form, or a clear refusal."""
+    key = names.agent_key(agent)
+    if not key:
+        raise InvalidInput("An agent's name is needed to claim work.", "Pass --agent NAME.")
+    names.check_number("limit", limit, 1, names.BATCH_MAX)
+    if lease_s is not None:
+        names.check_number("lease", lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)
+    if worker is not None:
+        names.check_name("worker", worker)
+    return Claim(
+        agent=key,
+        types=tuple(names.check_name("type", t) for t in types),
+        labels=tuple(names.check_name("label", name) for name in labels),
+        limit=limit,
+        lease_s=lease_s,
+        worker=worker,
+    )
+
+
+def check_report(seen: int, result: str | None, error: str | None) -> None:
+    """Raise unless what a run says of itself can be kept."""
+    names.check_number("read mark", seen, 0, 2**31 - 1)
+    if error is not None:
+        names.check_text("error", error)
+    if result is None:
+        return
+    names.check_text("result", result)
+    try:
+        json.loads(result)
+    except ValueError as problem:
+        raise InvalidInput(f"The result is not valid JSON: {problem}.", "Quote it for your shell.") from None
 
 
 def check_batch(what: str, count: int) -> None:
