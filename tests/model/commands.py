@@ -60,6 +60,7 @@ EXTRAS: dict[str, tuple[Any, ...]] = {
     "run_in_s": (0, -1, 5, 100),
     "lease_s": (10.0, 2.3),
     "timeout_s": (90.0, 5.0, 1.001),
+    "claim_within_s": (30.0, 2.3),
     "max_attempts": (1, 2),
     "from_bot": (True,),
 }
@@ -152,6 +153,7 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             worker=st.sampled_from((None, "host-1")),
         ),
     ),
+    (2, _command("next_item", which=item_places, agent=claimers)),
     (
         6,
         _command(

@@ -177,14 +177,33 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         self._tick()
         agent = self._agent(agent)
         runs = self.model.next(agent, labels=labels, **wish)
-        for subject, leases in self._ask(lambda s: s.service.next(agent, labels=labels, **wish)):
+        self._claimed(runs, self._ask(lambda s: s.service.next(agent, labels=labels, **wish)))
+        return runs
+
+    def next_item(self, which: Place, agent: str) -> None:
+        """One item by its number, for the agent it is for or for another."""
+        self._tick()
+        item, agent, labels = self._item_at(which), self._agent(agent), LABELS[0]
+        refused, runs = None, []
+        try:
+            runs = self.model.next(agent, labels=labels, only=item)
+        except Refused as error:
+            refused = error.code
+        answers = self._ask(lambda s: s.service.next(agent, labels=labels, item=s.item_ids[item.id]))
+        if refused is None:
+            self._claimed(runs, answers)
+            return
+        for subject, answer in answers:
+            self._agree(subject, "answer", refused, answer)
+
+    def _claimed(self, runs: list[Run], answers: list[tuple[Subject, Any]]) -> None:
+        for subject, leases in answers:
             claimed = [subject.items[lease.item.id] for lease in leases]
             self._agree(subject, "claimed", [r.item for r in runs], claimed)
             for run, lease in zip(runs, leases, strict=True):
                 subject.learn_run(run.number, lease)
                 self._agree(subject, "lease", self._wanted_lease(run), self._lease(subject, lease))
                 self._run_numbers_grow(subject, lease)
-        return runs
 
     def _agent(self, name: str) -> str:
         """An agent by name, or that of the first item that is ready or waits in line."""
@@ -334,7 +353,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
             self._set_clock(self.clock.now_us + seconds * SECOND)
 
     def a_deadline_comes(self, which: int, off_us: int) -> None:
-        ahead = sorted({i.deadline_us for i in self.model.items.values() if i.deadline_us is not None})
+        ahead = sorted({i.moves_us for i in self.model.items.values() if i.moves_us is not None})
         if ahead:
             self._set_clock(ahead[which % len(ahead)] + off_us)
 

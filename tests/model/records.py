@@ -88,6 +88,8 @@ class Item:
     cancel_why: str | None = None
     first_claimed_us: int | None = None
     ended_us: int | None = None
+    #: When it was last offered to be claimed.
+    offered_us: int = 0
     messages: list[Message] = field(default_factory=list)
 
     @property
@@ -116,7 +118,7 @@ class Item:
 
     @property
     def deadline_us(self) -> int | None:
-        """When time alone moves this item."""
+        """When its run is over, or when it comes back."""
         if self.run is None:
             return self.wakes_us
         ends = [self.run.lease_until_us]
@@ -125,6 +127,18 @@ class Item:
         if self.run.revoke_us is not None:
             ends.append(self.run.revoke_us)
         return min(ends)
+
+    @property
+    def claim_by_us(self) -> int | None:
+        """When it ends if nobody has claimed it: only while it is ready."""
+        ready = self.status is ItemStatus.PENDING and self.wakes_us is None
+        within_s = self.new.claim_within_s
+        return self.offered_us + micro(within_s) if ready and within_s is not None else None
+
+    @property
+    def moves_us(self) -> int | None:
+        """When time alone moves this item, in one way or the other."""
+        return self.claim_by_us if self.deadline_us is None else self.deadline_us
 
 
 @dataclass

@@ -92,8 +92,8 @@ class Reference:
 
     def due(self) -> list[Item]:
         """What time must move, the earliest first, of one moment the oldest first."""
-        late = [i for i in self.items.values() if i.deadline_us is not None and i.deadline_us <= self.now_us]
-        return sorted(late, key=lambda i: (i.deadline_us, i.id))
+        late = [i for i in self.items.values() if i.moves_us is not None and i.moves_us <= self.now_us]
+        return sorted(late, key=lambda i: (i.moves_us, i.id))
 
     def queue_order(self, item: Item) -> tuple[int, int]:
         """Priority descending, then oldest; with ageing a step of priority is a head start in time."""
@@ -236,6 +236,7 @@ class Reference:
             payload=new.payload,
             status=status,
             reason=reason,
+            offered_us=self.now_us,
         )
         self.items[item.id] = item
         return item
@@ -266,7 +267,7 @@ class Reference:
         if not line:
             return []
         first = line[0]
-        first.status, first.reason = ItemStatus.PENDING, Reason.PROMOTED
+        first.status, first.reason, first.offered_us = ItemStatus.PENDING, Reason.PROMOTED, self.now_us
         first.first_in_line = False
         first.promoted_from = from_run.number if from_run else None
         self._note(EventKind.LANE_PROMOTED, Reason.PROMOTED, first, from_run)
@@ -307,7 +308,7 @@ class Reference:
             return self._promote(item.lane, None)
         owner = self.owner(item.lane) if item.lane is not None else None
         item.status = ItemStatus.PENDING if owner in (None, item) else ItemStatus.DEFERRED
-        item.reason, item.wakes_us = reason, None
+        item.reason, item.wakes_us, item.offered_us = reason, None, self.now_us
         item.promoted_from = None
         self._note(EventKind.ITEM_REENTERED, reason, item)
         return []
@@ -333,10 +334,13 @@ class Reference:
         limit: int = 1,
         lease_s: float | None = None,
         worker: str | None = None,
+        only: Item | None = None,
     ) -> list[Run]:
         key = key_of(agent)
         known = self.agents.setdefault(key, Agent(agent.strip()))
         self._bring_due(Swept())
+        if only is not None and only.ended:
+            raise Refused("item_ended")
         if known.paused:
             return []
         if known.types:
@@ -358,6 +362,8 @@ class Reference:
 
         claimed: list[Run] = []
         ready = [i for i in self.items.values() if i.status is ItemStatus.PENDING and i.wakes_us is None]
+        if only is not None:
+            ready = [i for i in ready if i is only]
         for item in sorted(filter(wanted, ready), key=self.queue_order):
             if room():
                 claimed.append(self._start(item, key, lease_s, worker))
@@ -365,7 +371,7 @@ class Reference:
         for owner in filter(lambda i: self._cannot_start(i, key), self.items.values()):
             assert owner.lane is not None
             mine = [i for i in self.line(owner.lane) if wanted(i) and i.new.position is None]
-            if mine:
+            if mine and only in (None, mine[0]):
                 rivals.append((mine[0], owner))
         for item, owner in sorted(rivals, key=lambda pair: self.queue_order(pair[0])):
             if room():
@@ -391,7 +397,7 @@ class Reference:
 
     def _overtake(self, item: Item, owner: Item) -> None:
         owner.status, owner.reason = ItemStatus.DEFERRED, Reason.OVERTAKEN
-        item.status, item.reason = ItemStatus.PENDING, Reason.OVERTAKEN
+        item.status, item.reason, item.offered_us = ItemStatus.PENDING, Reason.OVERTAKEN, self.now_us
         item.first_in_line = False
         self._note(EventKind.LANE_OVERTAKEN, Reason.OVERTAKEN, owner)
 
@@ -453,6 +459,7 @@ class Reference:
         run.status, run.reason, run.ended_us = status, reason, self.now_us
         item.run = None
         item.promoted_from = None
+        item.offered_us = self.now_us
         self._settle(item, run, retry=retry, jitter=jitter)
         self._note(EventKind(f"run.{status}"), reason, item, run)
         if item.status is ItemStatus.SUPERSEDED:
@@ -548,19 +555,23 @@ class Reference:
 
     def _bring_due(self, swept: Swept) -> None:
         for item in self.due():
-            was_running = item.run is not None
-            if item.deadline_us is None or item.deadline_us > self.now_us:
+            ends = item.run is not None or item.wakes_us is None
+            if item.moves_us is None or item.moves_us > self.now_us:
                 continue  # an earlier one of this sweep took it along
             swept.promoted += len(self._expire(item))
-            if was_running:
+            if ends:
                 swept.expired += 1
             else:
                 swept.reentered += 1
 
     def _expire(self, item: Item) -> list[int]:
-        if item.deadline_us is None or item.deadline_us > self.now_us:
+        if item.moves_us is None or item.moves_us > self.now_us:
             return []
         run = item.run
+        if run is None and item.wakes_us is None:
+            item.status, item.reason, item.ended_us = ItemStatus.CANCELLED, Reason.UNCLAIMED, self.now_us
+            self._note(EventKind.ITEM_CANCELLED, Reason.UNCLAIMED, item)
+            return self._promote(item.lane or item.observed_lane, None)
         if run is None:
             return self._reenter(item, Reason.DUE)
         if run.revoke_us is not None and run.revoke_us <= self.now_us:
@@ -698,7 +709,7 @@ class Reference:
         limit that was lowered while runs went on."""
         found = set()
         for item in self.items.values():
-            if item.deadline_us is not None and item.deadline_us < self.now_us - OVERDUE_S * SECOND:
+            if item.moves_us is not None and item.moves_us < self.now_us - OVERDUE_S * SECOND:
                 found.add("no_overdue_lease" if item.run else "nothing_overdue")
         if any(a.max is not None and self.running(k) > a.max for k, a in self.agents.items()):
             found.add("agents_within_limit")

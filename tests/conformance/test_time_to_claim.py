@@ -1,0 +1,73 @@
+"""An item that nobody claims in time gives its lane away, whoever looks first: sweeper, claim or arrival."""
+
+from __future__ import annotations
+
+from tests.conformance.scene import LANE, Scene
+
+
+def test_the_sweeper_ends_it_and_promotes_the_next_in_the_same_step(scene: Scene) -> None:
+    dead, heir = scene.put("dead", lane=LANE, claim_within_s=30), scene.put("heir", lane=LANE)
+    assert scene.item(dead).claim_by == scene.clock.in_s(30 - 0.000001)
+    scene.pass_s(29)
+    assert scene.statuses(dead, heir) == ["pending", "deferred"]
+    scene.clock.advance(1)
+    swept = scene.service.sweep()
+    assert (swept.expired, swept.reentered, swept.promoted) == (1, 0, 1)
+    assert scene.statuses(dead, heir) == ["cancelled", "pending"]
+    assert (scene.item(dead).reason, scene.item(dead).claim_by) == ("unclaimed", None)
+    assert scene.kinds(dead) == ["item.added", "item.cancelled"]
+    ended, promoted = scene.last("item.cancelled"), scene.last("lane.promoted")
+    assert (ended.at, ended.reason) == (promoted.at, "unclaimed")
+
+
+def test_a_claim_finds_the_heir_where_no_sweeper_runs(scene: Scene) -> None:
+    scene.put("dead", lane=LANE, agent="gone", claim_within_s=30)
+    heir = scene.put("heir", lane=LANE)
+    scene.clock.advance(30)
+    assert scene.claim().item.id == heir
+
+
+def test_an_arrival_finds_the_lane_free_where_no_sweeper_runs(scene: Scene) -> None:
+    dead = scene.put("dead", lane=LANE, claim_within_s=30)
+    scene.clock.advance(30)
+    assert scene.add("newcomer", lane=LANE).decision == "admitted"
+    assert scene.status(dead) == "cancelled"
+
+
+def test_a_claimed_item_keeps_its_run_past_that_time_and_a_lost_one_has_it_anew(scene: Scene) -> None:
+    lease = scene.put_running("work", lane=LANE, claim_within_s=5)
+    assert scene.item(lease.item.id).claim_by is None
+    scene.pass_s(30)
+    assert scene.status(lease.item.id) == "in_progress"
+    scene.lose(lease)
+    assert scene.status(lease.item.id) == "pending"
+    scene.pass_s(4)
+    assert scene.status(lease.item.id) == "pending"
+    scene.pass_s(1)
+    assert scene.status(lease.item.id) == "cancelled"
+
+
+def test_in_line_it_waits_as_long_as_it_must(scene: Scene) -> None:
+    owner = scene.put_running("owner", lane=LANE, lease_s=3_600)
+    heir = scene.put("heir", lane=LANE, claim_within_s=5)
+    scene.pass_s(1_000)
+    assert scene.status(heir) == "deferred"
+    scene.done(owner)
+    assert scene.item(heir).claim_by == scene.clock.in_s(5)
+    assert scene.claim(item=heir).item.claim_by is None
+
+
+def test_a_line_of_the_dead_is_gone_through_one_time_after_the_other(scene: Scene) -> None:
+    dead = [scene.put("dead", lane=LANE, claim_within_s=10) for _ in range(3)]
+    alive = scene.put("alive", lane=LANE)
+    for n in range(3):
+        assert scene.owner() == dead[n]
+        scene.pass_s(10)
+    assert scene.owner() == alive
+
+
+def test_it_can_be_retried(scene: Scene) -> None:
+    item = scene.put("work", claim_within_s=10)
+    scene.pass_s(10)
+    scene.service.retry(item)
+    assert scene.claim().item.id == item
