@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from interlock.contract import EventView, ItemFilter, ShowView, StatsView, WhyView
 from interlock.core import names
+from interlock.core.claiming import MESSAGES_AT_ONCE
 from interlock.core.errors import InvalidInput, NotFound
 from interlock.core.handles import read_handle
 from interlock.core.model import Item, ItemId
@@ -16,7 +17,6 @@ from interlock.itemview import ItemView
 from interlock.presenting import event_view, live_run_view, message_view, run_view, stats_view
 from interlock.store.port import EventQuery, ItemQuery, Store
 
-MESSAGES_AT_ONCE = 1_000
 FOLLOW_POLL_S = 0.2
 ID_LIMIT = 1 << 63
 

@@ -23,7 +23,7 @@ from interlock.contract import (
 )
 from interlock.core import names
 from interlock.core.checking import check_batch, check_report, checked, checked_wish
-from interlock.core.claiming import Agent, Claim, narrowed
+from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Claim, narrowed
 from interlock.core.commands import (
     Arrive,
     Cancel,
@@ -42,7 +42,7 @@ from interlock.core.ledger import Decision
 from interlock.core.model import ItemId, NewItem, RunId
 from interlock.fleet import Fleet, checked_reason, given_reason, signed
 from interlock.itemview import ItemView, moment
-from interlock.looking import MESSAGES_AT_ONCE, Looking
+from interlock.looking import Looking
 from interlock.presenting import add_view, ended_view, kept_view, message_view, refused_view
 from interlock.store.port import Claimed, Load, Renewal, Store
 

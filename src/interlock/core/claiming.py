@@ -1,10 +1,19 @@
-"""Who may start what: the little that a claim has to decide. Lanes play no part in it."""
+"""Who may start what: the little that a claim has to decide. Lanes play no part in it.
+
+A database picks, starts and renews in one statement of its own, by the same rules; a store without one uses
+`wanted`, `started` and `renewed`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from interlock.core.model import ItemId
+from interlock.core.model import NO_AGENT, Item, ItemId, RunId
+from interlock.core.states import ItemStatus
+from interlock.core.timing import deadline_us, to_us
+
+#: How many messages a run is given when it starts, and at most at any other time.
+MESSAGES_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +69,54 @@ def with_room(wish: Claim, agent: Agent | None, running: int) -> Claim | None:
         return wish
     room = agent.max_concurrency - running
     return replace(wish, limit=min(wish.limit, room)) if room > 0 else None
+
+
+def wanted(wish: Claim, item: Item) -> bool:
+    """Whether a ready item is what this wish may start."""
+    spec = item.spec
+    return (
+        item.state.ready
+        and (wish.item is None or wish.item == item.id)
+        and spec.agent_key in (wish.agent, NO_AGENT)
+        and (not wish.types or spec.type in wish.types)
+        and set(spec.labels) <= set(wish.labels)
+    )
+
+
+def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) -> Item:
+    """The item as a run of this wish's agent. What it was told so far is given to the run."""
+    state = item.state
+    until_us = now_us + to_us(lease_s)
+    return item._replace(
+        state=state._replace(
+            status=ItemStatus.IN_PROGRESS,
+            attempt=state.attempt + 1,
+            run=run,
+            run_agent=wish.agent,
+            run_worker=wish.worker,
+            run_started_us=now_us,
+            run_lease_s=lease_s,
+            lease_until_us=until_us,
+            due_us=deadline_us(item.spec, until_us, now_us, None),
+            claim_by_us=None,
+            delivered=min(state.message_count, MESSAGES_AT_ONCE),
+            seen=0,
+            first_claimed_us=state.first_claimed_us or now_us,
+        )
+    )
+
+
+def renewed(item: Item, seen: int, now_us: int) -> Item:
+    """The running item with its lease for another span; under a cancel request it does not pass the grace."""
+    state = item.state
+    assert state.run_lease_s is not None and state.run_started_us is not None
+    until_us = now_us + to_us(state.run_lease_s)
+    if state.revoke_us is not None:
+        until_us = min(until_us, state.revoke_us)
+    return item._replace(
+        state=state._replace(
+            lease_until_us=until_us,
+            due_us=deadline_us(item.spec, until_us, state.run_started_us, state.revoke_us),
+            seen=max(state.seen, min(seen, state.message_count)),
+        )
+    )
