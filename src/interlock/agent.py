@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock import supervisor
-from interlock.core.errors import InterlockError, InvalidInput
+from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.settings import CANCEL_INTERRUPT_S, CANCEL_TERMINATE_S
 
 now_s = supervisor.now_s
@@ -35,12 +35,6 @@ now_s = supervisor.now_s
 #: run faster than ours, and a kill takes its time.
 LADDER_SHARE, MARGIN_SHARE, MARGIN_MAX_S = 1 / 4, 1 / 20, 2.0
 _READ_BYTES = 1 << 16
-
-
-class CommandUnusable(InterlockError):
-    """The command could not be started."""
-
-    code = "command_unusable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +115,7 @@ class Agent:
         """Start the command; returns when it runs. Raises `CommandUnusable`, and then nothing runs.
 
         `trust_until_s` is when the ladder begins by itself, on the clock of `now_s`. `lock` is a file on
-        which the command's processes hold an OS lock for as long as they live.
+        which the command and its supervisor hold a shared OS lock for as long as they live.
         """
         self._gave_terminal = self._foreground and _has_terminal()
         launch = {

@@ -147,10 +147,7 @@ def _make_directory(directory: Path) -> None:
     """Make `.interlock` with a `.gitignore` that ignores all of it; any other directory must be there."""
     try:
         if directory.name == choices.DIRECTORY and directory.parent.is_dir():
-            directory.mkdir(exist_ok=True)
-            ignore = directory / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
+            choices.make_home(directory)
     except OSError as error:
         raise StoreUnavailable(
             f"{directory} cannot be made: {error.strerror}.", "Choose another place with INTERLOCK_URL."

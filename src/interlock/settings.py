@@ -129,7 +129,12 @@ OTHER_VARIABLES = frozenset(
         "INTERLOCK_RUN",
         "INTERLOCK_FENCE",
         "INTERLOCK_ITEM",
+        "INTERLOCK_LANE",
+        "INTERLOCK_AGENT",
         "INTERLOCK_PAYLOAD",
+        "INTERLOCK_MESSAGES",
+        "INTERLOCK_RESULT",
+        "INTERLOCK_SALVAGE",
         "INTERLOCK_DEBUG",
     }
 )
@@ -242,6 +247,14 @@ def load(
             f"Use at most {values['back_off_max_s']:g}, or raise back_off_max_s.",
         )
     return Settings(root=root, types=types, **values)
+
+
+def make_home(directory: Path) -> None:
+    """Make a directory `.interlock` that git ignores by itself, if it is not there."""
+    directory.mkdir(exist_ok=True)
+    ignore = directory / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
 
 
 def repository_root(directory: Path) -> Path:

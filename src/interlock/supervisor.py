@@ -143,9 +143,9 @@ class Supervisor:
         self._ladder = list(zip((0.0, interrupt_s, interrupt_s + terminate_s), _RUNGS, strict=True))
         self._trust_s = launch["trust_s"]
         if launch["lock"] is not None:
-            # Held by this process and by the agent: whoever gets it knows that both are gone.
+            # Shared by worker, supervisor and agent: whoever gets it alone knows that all of them are gone.
             lock = os.open(launch["lock"], os.O_RDWR)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_SH)
             os.set_inheritable(lock, True)
         prctl = _prctl()
         prctl(_PR_SET_CHILD_SUBREAPER, 1)

@@ -104,6 +104,12 @@ class SchemaMismatch(InterlockError):
     code = "schema_mismatch"
 
 
+class CommandUnusable(InterlockError):
+    """The command to run under a lease is not there or may not be run."""
+
+    code = "command_unusable"
+
+
 class GitFailed(InterlockError):
     """git could not do what was asked of it."""
 
@@ -144,6 +150,12 @@ class PushFailed(GitFailed):
     """The push did not arrive, for a reason that is not the lease's; the branch is as it was."""
 
     code = "push_failed"
+
+
+class RebaseConflict(PushFailed):
+    """The own commits and those of others change the same lines; the working tree is as it was."""
+
+    code = "rebase_conflict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
