@@ -160,11 +160,13 @@ class Repository:
         return {ref: oid for oid, ref in pairs}
 
     def fetch(self, remote: str, *refspecs: str) -> None:
-        """Bring refs here. Nothing but what the refspecs say is written, not even FETCH_HEAD."""
+        """Bring refs here. Nothing but what the refspecs say is written: no FETCH_HEAD, and no tracking
+        branch, about which two worktrees of one clone would quarrel."""
         answer = self.run(
             "fetch",
             "--quiet",
             "--no-tags",
+            "--refmap=",
             "--no-write-fetch-head",
             "--no-recurse-submodules",
             "--no-auto-gc",

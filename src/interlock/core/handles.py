@@ -21,13 +21,14 @@ def make_handle(key: bytes, run: RunId, item: ItemId) -> str:
     return f"{run}.{item}.{_bits(key, run, item)}"
 
 
+def run_number(handle: str) -> RunId:
+    """The run's number as the handle says. Whether a store issued the handle is not looked at."""
+    return RunId(int(_match(handle)[1]))
+
+
 def read_handle(key: bytes, handle: str) -> tuple[RunId, ItemId]:
     """The run and item of a handle that this store issued."""
-    match = _FORM.fullmatch(handle)
-    if match is None:
-        raise InvalidInput(
-            f"{handle[:80]!r} is not a handle.", "Use the handle that `next` answered (`run` in JSON)."
-        )
+    match = _match(handle)
     run, item = RunId(int(match[1])), ItemId(int(match[2]))
     if not hmac.compare_digest(match[3], _bits(key, run, item)):
         raise UnknownRun(
@@ -35,6 +36,15 @@ def read_handle(key: bytes, handle: str) -> tuple[RunId, ItemId]:
             "Use the handle that `next` answered (`run` in JSON), and check INTERLOCK_URL.",
         )
     return run, item
+
+
+def _match(handle: str) -> re.Match[str]:
+    match = _FORM.fullmatch(handle)
+    if match is None:
+        raise InvalidInput(
+            f"{handle[:80]!r} is not a handle.", "Use the handle that `next` answered (`run` in JSON)."
+        )
+    return match
 
 
 def _bits(key: bytes, run: int, item: int) -> str:
