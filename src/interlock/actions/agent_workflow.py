@@ -1,0 +1,69 @@
+"""The workflow that `interlock actions init` writes, in two styles.
+
+The text stands beside this module in `agent_workflow.yml`; here are the few places that differ.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import resources
+from textwrap import dedent, indent
+
+from interlock.core.errors import InvalidInput
+from interlock.core.names import check_text
+
+COMMAND_MAX_BYTES = 16 * 1024
+#: A script of the repository's own, so that the workflow favours no agent.
+DEFAULT_COMMAND = "bash .github/agent.sh"
+
+_TEMPLATE = "agent_workflow.yml"
+_COMMAND_INDENT = " " * 12
+
+
+class Style(StrEnum):
+    """What happens to an event whose number has a run at work."""
+
+    QUEUE = "queue"
+    CANCEL = "cancel"
+
+
+_CONCURRENCY = {Style.QUEUE: "      queue: max", Style.CANCEL: "      cancel-in-progress: true"}
+_WAITING = {
+    Style.QUEUE: """\
+# - `queue: max` lets up to 100 events wait for their number, and each of them runs. Without it GitHub lets
+#   only one wait, and drops that one when another comes.""",
+    Style.CANCEL: """\
+# - `cancel-in-progress: true` ends the run at work when a newer event comes for its number. Only the newest
+#   runs to its end, so the agent must read the whole conversation and not just the event that woke it.""",
+}
+
+
+def agent_workflow(style: Style, command: str, version: str) -> str:
+    """The text of the workflow. `command` is put into a shell script as it is."""
+    text = resources.files("interlock.actions").joinpath(_TEMPLATE).read_text("utf-8")
+    for mark, value in (
+        ("@STYLE@", style.value),
+        ("@WAITING@", _WAITING[style]),
+        ("@CONCURRENCY@", _CONCURRENCY[style]),
+        ("@VERSION@", version),
+        # Last, for what people write may contain anything.
+        ("@COMMAND@", indent(_checked(command), _COMMAND_INDENT)),
+    ):
+        text = text.replace(mark, value)
+    return text
+
+
+def _checked(command: str) -> str:
+    command = dedent(check_text("agent command", command, COMMAND_MAX_BYTES)).strip()
+    if not command:
+        raise InvalidInput("The agent command is empty.", f"The default is {DEFAULT_COMMAND}.")
+    if any(not c.isprintable() and c not in "\n\t" for c in command):
+        raise InvalidInput(
+            "The agent command has a control character.", "Put it into a script and name the script."
+        )
+    if "${{" in command:
+        raise InvalidInput(
+            "The agent command has ${{ in it, which GitHub would fill in before the shell reads it.",
+            "Let the agent read $GITHUB_EVENT_PATH: a stranger's text must not become part of a script.",
+        )
+    return command

@@ -1,0 +1,273 @@
+"""The known mistakes, looked for in workflows.
+
+A group is judged by the keys it gives to made-up occurrences, not by its spelling. Where a key or a condition
+hangs on what only a run knows, nothing is said about it: a finding is a mistake, not a suspicion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations, count
+
+from interlock.actions import agents
+from interlock.actions.expressions import (
+    MalformedExpression,
+    Opaque,
+    Record,
+    Undecided,
+    parse_condition,
+    parse_template,
+    truth,
+)
+from interlock.actions.findings import Finding, Mistake
+from interlock.actions.occurrences import ANSWERED_EVENTS, Occurrence, occurrences
+from interlock.actions.workflow import Concurrency, Job, NotAWorkflow, Workflow, read_workflow
+
+#: What happens to a thing that is new has no run before it that could be cancelled.
+_BIRTH = "opened"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a group is named, the jobs it serialises, and the keys that occurrences get there."""
+
+    workflow: Workflow
+    concurrency: Concurrency
+    #: Empty for the group of a workflow that runs no agent.
+    jobs: tuple[Job, ...]
+    at_job: bool
+    keys: tuple[tuple[Occurrence, str], ...]
+
+    def finding(self, code: Mistake, message: str, mend: str) -> Finding:
+        line = self.concurrency.line
+        return Finding(file=self.workflow.path, line=line, code=code, message=message, mend=mend)
+
+
+def check(files: Sequence[tuple[str, str]]) -> list[Finding]:
+    """All findings in files given as path and text, in the order in which they stand there."""
+    findings: list[Finding] = []
+    places: list[Place] = []
+    for path, text in files:
+        try:
+            workflow = read_workflow(path, text)
+        except NotAWorkflow as error:
+            mend = "Mend the line, or leave this file out."
+            findings.append(
+                Finding(
+                    file=path,
+                    line=error.line,
+                    code=Mistake.NOT_A_WORKFLOW,
+                    message=error.sentence,
+                    mend=mend,
+                )
+            )
+            continue
+        findings += _job_findings(workflow)
+        for place in _places(workflow, findings):
+            places.append(place)
+            findings += [*_waiting(place), *_bots(place), *_keys(place)]
+    return sorted(set(findings) | set(_case(places)))
+
+
+def _job_findings(workflow: Workflow) -> Iterator[Finding]:
+    for job in agents.agent_jobs(workflow):
+        if job.reusable:
+            continue
+        if job.concurrency is None and workflow.concurrency is None and _meets(workflow, job):
+            yield Finding(
+                file=workflow.path,
+                line=job.line,
+                code=Mistake.GROUP_MISSING,
+                message=f"Job {job.key} has no concurrency group: two events on one issue run it at once.",
+                mend="Give the job a concurrency group with the number of the issue or pull request.",
+            )
+        if not agents.has_timeout(job):
+            yield Finding(
+                file=workflow.path,
+                line=job.line,
+                code=Mistake.TIMEOUT_MISSING,
+                message=f"Job {job.key} has no timeout-minutes: a hanging agent keeps its group for hours.",
+                mend="Set timeout-minutes on the job.",
+            )
+        for line, program in agents.deaf_commands(job):
+            yield Finding(
+                file=workflow.path,
+                line=line,
+                code=Mistake.SIGNALS_LOST,
+                message=f"The shell gets the signals of a cancellation, {program} does not:"
+                " it is killed without a chance to end.",
+                mend=f"Make it the last command of its step and write exec before it: exec {program} …",
+            )
+
+
+def _meets(workflow: Workflow, job: Job) -> bool:
+    """Something happens, again and again, that runs this job."""
+    people = [o for o in _occurrences(workflow) if not o.by_bot]
+    return "schedule" in workflow.events or any(_may_run(job, workflow, o) for o in people)
+
+
+def _places(workflow: Workflow, findings: list[Finding]) -> Iterator[Place]:
+    """Every group of a workflow with its keys; what cannot be read goes to `findings`."""
+    working = agents.agent_jobs(workflow)
+    named: list[tuple[Concurrency | None, tuple[Job, ...], bool]] = [
+        (workflow.concurrency, tuple(working), False)
+    ]
+    named += [(job.concurrency, (job,) if job in working else (), True) for job in workflow.jobs]
+    for concurrency, jobs, at_job in named:
+        if concurrency is None:
+            continue
+        try:
+            keys = tuple(_keyed(workflow, concurrency, jobs))
+        except MalformedExpression as error:
+            findings.append(
+                Finding(
+                    file=workflow.path,
+                    line=concurrency.line,
+                    code=Mistake.EXPRESSION_MALFORMED,
+                    message=f"The group is no expression that GitHub understands: {error}.",
+                    mend="Mend the expression; texts stand in single quotes.",
+                )
+            )
+            continue
+        yield Place(workflow=workflow, concurrency=concurrency, jobs=jobs, at_job=at_job, keys=keys)
+
+
+def _keyed(
+    workflow: Workflow, concurrency: Concurrency, jobs: Sequence[Job]
+) -> Iterator[tuple[Occurrence, str]]:
+    template = parse_template(concurrency.group.value)
+    for occurrence in _occurrences(workflow):
+        if not any(_may_run(job, workflow, occurrence) for job in jobs) and not occurrence.by_bot:
+            continue
+        try:
+            yield occurrence, template.fill(occurrence.contexts(workflow.name))
+        except Undecided:
+            continue
+
+
+def _occurrences(workflow: Workflow) -> list[Occurrence]:
+    runs = count(1)
+    return [o for event in workflow.events for o in occurrences(event, runs=runs)]
+
+
+def _may_run(job: Job, workflow: Workflow, occurrence: Occurrence, *, surely: bool = False) -> bool:
+    """Whether the job's condition lets it run, or might; with `surely`, whether it does without doubt."""
+    if job.condition is None:
+        return True
+    try:
+        return truth(parse_condition(job.condition.value)(occurrence.contexts(workflow.name)))
+    except (Undecided, MalformedExpression):
+        return not surely
+
+
+def _waiting(place: Place) -> Iterator[Finding]:
+    if place.concurrency.keeps_all and place.concurrency.may_cancel:
+        yield place.finding(
+            Mistake.QUEUE_WITH_CANCEL,
+            "queue: max and cancel-in-progress exclude each other; GitHub refuses the workflow.",
+            "Keep queue: max to run every event in turn, or cancel-in-progress to run only the newest.",
+        )
+
+
+def _bots(place: Place) -> Iterator[Finding]:
+    """An event of the agent's own account meets the run that caused it."""
+    people = {key.lower() for o, key in place.keys if not o.by_bot}
+    for occurrence, key in place.keys:
+        if not occurrence.by_bot or key.lower() not in people or not _comes_back(place.workflow, occurrence):
+            continue
+        if not place.at_job:
+            yield place.finding(
+                Mistake.GROUP_BEFORE_IF,
+                "A workflow's group is entered before any if: is looked at, so the agent's own"
+                f" {_named(occurrence.event)} {_harm(place.concurrency)}.",
+                "Move concurrency into the job, and leave out bots in the job's if:.",
+            )
+            return
+        if any(_may_run(job, place.workflow, occurrence, surely=True) for job in place.jobs):
+            yield place.finding(
+                Mistake.BOT_NOT_FILTERED,
+                f"No if: leaves out the agent's own events: its {_named(occurrence.event)}"
+                f" {_harm(place.concurrency)}.",
+                "Add to the job's if: github.event.sender.type != 'Bot'.",
+            )
+            return
+
+
+def _comes_back(workflow: Workflow, occurrence: Occurrence) -> bool:
+    """The agent, at work on a thing, can cause this event on the same thing."""
+    types = workflow.events[occurrence.event]
+    return occurrence.event in ANSWERED_EVENTS and set(types) != {_BIRTH}
+
+
+def _named(event: str) -> str:
+    return "comment" if event.endswith("comment") else "review" if event.endswith("review") else "change"
+
+
+def _harm(concurrency: Concurrency) -> str:
+    if concurrency.keeps_all:
+        return "takes a place in the line behind the run that caused it"
+    if concurrency.may_cancel:
+        return "cancels the run that caused it"
+    return "replaces the run that waits behind it"
+
+
+def _keys(place: Place) -> Iterator[Finding]:
+    """One thing, one key; two things, two keys."""
+    people = [(o, key) for o, key in place.keys if not o.by_bot]
+    alike = [
+        (a, key_a, b, key_b)
+        for (a, key_a), (b, key_b) in combinations(people, 2)
+        if a.subject == b.subject and key_a.lower() != key_b.lower()
+    ]
+    scattered = {a.event for a, _, b, _ in alike if a.event == b.event}
+    if scattered:
+        yield place.finding(
+            Mistake.KEY_PER_RUN,
+            f"Two {sorted(scattered)[0]} events on one thing get different keys, so both run at once.",
+            "Build the key from the number of the issue or pull request, not from the run or the commit.",
+        )
+    for a, key_a, b, key_b in alike:
+        if not scattered & {a.event, b.event}:
+            yield place.finding(
+                Mistake.KEYED_APART,
+                f"On one {a.thing}, {a.event} gets the key {key_a} and {b.event} gets {key_b}:"
+                " two runs work on it at once.",
+                "Use one key for both: github.event.issue.number || github.event.pull_request.number.",
+            )
+            break
+    for (a, key_a), (b, key_b) in combinations(people, 2):
+        shared = a.event == b.event and a.thing == b.thing and a.number != b.number
+        if shared and key_a.lower() == key_b.lower() and not place.concurrency.keeps_all:
+            lost = "cancels the run of" if place.concurrency.may_cancel else "replaces what waits for"
+            yield place.finding(
+                Mistake.NUMBERS_SHARE_KEY,
+                f"Every {a.event} event gets the key {key_a}, so one {a.thing} {lost} another.",
+                "Put the number into the key, or keep every event with queue: max.",
+            )
+            break
+
+
+def _case(places: Sequence[Place]) -> Iterator[Finding]:
+    """Keys that differ only in case are one group for GitHub, in the whole repository."""
+    first: dict[str, tuple[str, Place]] = {}
+    for place in places:
+        for key in _spellings(place):
+            spelling, owner = first.setdefault(key.lower(), (key, place))
+            if spelling != key:
+                where = "here" if owner is place else f"{owner.workflow.path}:{owner.concurrency.line}"
+                yield place.finding(
+                    Mistake.KEY_CASE,
+                    f"The key {key} differs only in case from {spelling} ({where}): for GitHub they are one.",
+                    "Write both in lower case, or name them apart.",
+                )
+                break
+
+
+def _spellings(place: Place) -> list[str]:
+    keys = [key for _, key in place.keys]
+    github = {"workflow": place.workflow.name, "repository": "octo/app", "event": Opaque("github.event")}
+    with suppress(Undecided, MalformedExpression):  # else it depends on the event: those keys are there
+        keys.append(parse_template(place.concurrency.group.value).fill({"github": Record("github", github)}))
+    return keys

@@ -1,0 +1,34 @@
+"""What can be wrong with a workflow: stable codes, and where one was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Mistake(StrEnum):
+    """The known mistakes. The names are part of the interface; their words stand in the documentation."""
+
+    NOT_A_WORKFLOW = "not_a_workflow"
+    EXPRESSION_MALFORMED = "expression_malformed"
+    GROUP_MISSING = "group_missing"
+    GROUP_BEFORE_IF = "group_before_if"
+    BOT_NOT_FILTERED = "bot_not_filtered"
+    KEYED_APART = "keyed_apart"
+    KEY_PER_RUN = "key_per_run"
+    NUMBERS_SHARE_KEY = "numbers_share_key"
+    KEY_CASE = "key_case"
+    QUEUE_WITH_CANCEL = "queue_with_cancel"
+    SIGNALS_LOST = "signals_lost"
+    TIMEOUT_MISSING = "timeout_missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Finding:
+    """One mistake: where it stands, why it is one, and how to mend it."""
+
+    file: str
+    line: int
+    code: Mistake
+    message: str
+    mend: str

@@ -1,0 +1,143 @@
+"""What GitHub tells a workflow when something happens, for the events that agents listen to.
+
+An occurrence is one made-up event with its run. Two of them on the same thing must meet in one key, two on
+different things must not: that is how groups are judged, instead of by how they are spelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.actions.expressions import Opaque, Record
+
+#: About an issue or a pull request; a comment may be on either, with the same event.
+ISSUE_EVENTS = frozenset({"issues", "issue_comment"})
+PULL_REQUEST_EVENTS = frozenset(
+    {
+        "pull_request",
+        "pull_request_target",
+        "pull_request_review",
+        "pull_request_review_comment",
+        "issue_comment",
+    }
+)
+DISCUSSION_EVENTS = frozenset({"discussion", "discussion_comment"})
+#: Events that an agent causes itself when it answers, so that its own answer may come back to it.
+ANSWERED_EVENTS = ISSUE_EVENTS | PULL_REQUEST_EVENTS | DISCUSSION_EVENTS
+#: People talk to an agent through these; a workflow that listens to one is taken for an agent's.
+CONVERSATION_EVENTS = ANSWERED_EVENTS - {"pull_request", "pull_request_target"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """One event on one thing, caused by a person or by the agent's own account."""
+
+    event: str
+    #: `issue`, `pull request` or `discussion`.
+    thing: str
+    number: int
+    #: Which run it starts; no two are alike.
+    run: int
+    by_bot: bool = False
+
+    @property
+    def subject(self) -> str:
+        return f"{self.thing} {self.number}"
+
+    def contexts(self, workflow: str) -> dict[str, Any]:
+        """The contexts an expression sees, for a workflow of this name. Only a dispatch has inputs."""
+        event = self._event()
+        login = _login(self.by_bot)
+        on_pull_request = "pull_request" in event
+        branch = f"refs/pull/{self.number}/merge" if on_pull_request else "refs/heads/main"
+        github = {
+            "event_name": self.event,
+            "event": event,
+            "workflow": workflow,
+            "repository": "octo/app",
+            "repository_owner": "octo",
+            "repository_id": "1",
+            "actor": login,
+            "triggering_actor": login,
+            "actor_id": Opaque("the agent's id") if self.by_bot else "583231",
+            "ref": "refs/heads/main" if self.event == "pull_request_target" else branch,
+            "ref_name": "main" if self.event == "pull_request_target" else branch.split("/", 2)[2],
+            "ref_type": "branch",
+            "ref_protected": Opaque("ref_protected"),
+            "head_ref": f"change-{self.number}" if on_pull_request else "",
+            "base_ref": "main" if on_pull_request else "",
+            "sha": f"commit-of-run-{self.run}" if on_pull_request else "commit-of-main",
+            "run_id": f"run-{self.run}",
+            "run_number": f"{self.run}",
+            "run_attempt": "1",
+            "server_url": "https://github.com",
+            "api_url": "https://api.github.com",
+            "graphql_url": "https://api.github.com/graphql",
+        }
+        return {"github": Record("github", github), "inputs": {}}
+
+    def _event(self) -> Mapping[str, Any]:
+        author = _user(self.by_bot)
+        event: dict[str, Any] = {
+            "action": Opaque("the action"),
+            "sender": author,
+            "repository": Record(
+                "repository", {"full_name": "octo/app", "name": "app", "default_branch": "main"}
+            ),
+            # Which of these are there depends on what was done.
+            **{name: Opaque(f"event.{name}") for name in ("label", "assignee", "changes", "milestone")},
+        }
+        if self.thing == "discussion":
+            event["discussion"] = Record(self.subject, {"number": float(self.number)})
+        elif self.event in ISSUE_EVENTS:
+            on_pull_request = {"pull_request": Record(f"link to {self.subject}")}
+            event["issue"] = Record(
+                self.subject,
+                {"number": float(self.number), "pull_request": None}
+                | (on_pull_request if self.thing == "pull request" else {}),
+            )
+        else:
+            event["pull_request"] = self._pull_request()
+            if self.event.startswith("pull_request") and "review" not in self.event:
+                event["number"] = float(self.number)
+        if self.event.endswith("comment"):
+            event["comment"] = Record(f"comment of run {self.run}", {"user": author})
+        if self.event == "pull_request_review":
+            event["review"] = Record(f"review of run {self.run}", {"user": author})
+        return event
+
+    def _pull_request(self) -> Record:
+        repository = Record("repository", {"full_name": "octo/app"})
+        head = Record(f"head of {self.subject}", {"ref": f"change-{self.number}", "repo": repository})
+        base = Record("base", {"ref": "main", "repo": repository})
+        return Record(
+            self.subject, {"number": float(self.number), "head": head, "base": base, "draft": False}
+        )
+
+
+def occurrences(event: str, *, runs: Iterator[int]) -> list[Occurrence]:
+    """Two on one thing by people, one on another, and one by the agent's account, for each kind of thing."""
+    found = []
+    for thing, events in (
+        ("issue", ISSUE_EVENTS),
+        ("pull request", PULL_REQUEST_EVENTS),
+        ("discussion", DISCUSSION_EVENTS),
+    ):
+        if event in events:
+            for number, by_bot in ((7, False), (7, False), (8, False), (7, True)):
+                found.append(
+                    Occurrence(event=event, thing=thing, number=number, run=next(runs), by_bot=by_bot)
+                )
+    return found
+
+
+def _login(by_bot: bool) -> str | Opaque:
+    # The agent's login is not known, so a comparison with one may exclude it: that stays undecided.
+    return Opaque("the agent's login") if by_bot else "octocat"
+
+
+def _user(by_bot: bool) -> Record:
+    kind = "Bot" if by_bot else "User"
+    return Record(f"the {kind.lower()}", {"login": _login(by_bot), "type": kind})

@@ -1,0 +1,204 @@
+"""A workflow file with the lines on which things stand.
+
+Only what the checks look at is read. Keys are compared as they are written: YAML 1.1 would take `on` for
+true. A file that is no workflow raises `NotAWorkflow` with a line; odd parts inside one are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import yaml
+
+#: GitHub takes no larger workflow.
+SIZE_MAX_BYTES = 512 * 1024
+
+
+class NotAWorkflow(ValueError):
+    """The text cannot be read as a workflow."""
+
+    def __init__(self, sentence: str, line: int = 1) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A value as it was written, and where."""
+
+    value: str
+    line: int
+    #: Whether each line of the value is a line of the file, so that a place inside it can be named.
+    literal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concurrency:
+    """A group and what happens to those who come when it is taken."""
+
+    line: int
+    group: Text
+    cancel: Text | None = None
+    queue: Text | None = None
+
+    @property
+    def keeps_all(self) -> bool:
+        return self.queue is not None and self.queue.value == "max"
+
+    @property
+    def may_cancel(self) -> bool:
+        """It cancels, or an expression decides."""
+        return self.cancel is not None and self.cancel.value.lower() not in ("", "false")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a job: a script, or an action."""
+
+    line: int
+    run: Text | None
+    shell: str
+    uses: str
+    has_timeout: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job; a reusable one (`uses:`) has its steps, group and timeout elsewhere."""
+
+    key: str
+    line: int
+    condition: Text | None
+    concurrency: Concurrency | None
+    has_timeout: bool
+    reusable: bool
+    on_windows: bool
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A workflow: when it runs, under which group, and what its jobs do."""
+
+    path: str
+    name: str
+    #: The events that start it, with the activity types it names; none named is the event's default.
+    events: Mapping[str, tuple[str, ...]]
+    concurrency: Concurrency | None
+    jobs: tuple[Job, ...]
+
+
+def read_workflow(path: str, text: str) -> Workflow:
+    """The workflow that a file's text describes."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise NotAWorkflow(
+            f"It is not valid YAML: {error.problem or error.context}.", mark.line + 1 if mark else 1
+        ) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        reason = str(error).partition("\n")[0] if isinstance(error, yaml.YAMLError) else "nested too deeply"
+        raise NotAWorkflow(f"It is not valid YAML: {reason}.") from None
+    if not isinstance(root, yaml.MappingNode):
+        raise NotAWorkflow("It has no keys, so it is no workflow.", 1)
+    jobs = _get(root, "jobs")
+    if _get(root, "on") is None or not isinstance(jobs, yaml.MappingNode):
+        raise NotAWorkflow("It has no on: or no jobs:, so it is no workflow.", _line(root))
+    shell = _plain(_get(_get(_get(root, "defaults"), "run"), "shell"))
+    return Workflow(
+        path=path,
+        name=_plain(_get(root, "name")) or path,
+        events=dict(_events(_get(root, "on"))),
+        concurrency=_concurrency(_get(root, "concurrency")),
+        jobs=tuple(_job(key, node, shell) for key, node in _pairs(jobs)),
+    )
+
+
+def _events(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    match node:
+        case yaml.ScalarNode() | yaml.SequenceNode():
+            yield from ((event, ()) for event in _list(node))
+        case yaml.MappingNode():
+            yield from ((event, tuple(_list(_get(value, "types")))) for event, value in _pairs(node))
+        case _:
+            pass  # an alias to nothing, or a kind of node there is not
+
+
+def _list(node: yaml.Node | None) -> list[str]:
+    """One text or several."""
+    if isinstance(node, yaml.SequenceNode):
+        return [n.value for n in node.value if isinstance(n, yaml.ScalarNode)]
+    return [node.value] if isinstance(node, yaml.ScalarNode) else []
+
+
+def _concurrency(node: yaml.Node | None) -> Concurrency | None:
+    if isinstance(node, yaml.ScalarNode) and node.value:
+        return Concurrency(line=_line(node), group=_text(node))
+    group = _get(node, "group")
+    if node is None or not isinstance(group, yaml.ScalarNode):
+        return None
+    cancel, queue = _get(node, "cancel-in-progress"), _get(node, "queue")
+    return Concurrency(
+        line=_line(group),
+        group=_text(group),
+        cancel=_text(cancel) if isinstance(cancel, yaml.ScalarNode) else None,
+        queue=_text(queue) if isinstance(queue, yaml.ScalarNode) else None,
+    )
+
+
+def _job(key: str, node: yaml.Node, shell: str) -> Job:
+    condition = _get(node, "if")
+    shell = _plain(_get(_get(_get(node, "defaults"), "run"), "shell")) or shell
+    steps = _get(node, "steps")
+    return Job(
+        key=key,
+        line=_line(node),
+        condition=_text(condition) if isinstance(condition, yaml.ScalarNode) else None,
+        concurrency=_concurrency(_get(node, "concurrency")),
+        has_timeout=_get(node, "timeout-minutes") is not None,
+        reusable=_get(node, "uses") is not None,
+        on_windows="windows" in _plain(_get(node, "runs-on")).lower(),
+        steps=tuple(_step(n, shell) for n in steps.value if isinstance(n, yaml.MappingNode))
+        if isinstance(steps, yaml.SequenceNode)
+        else (),
+    )
+
+
+def _step(node: yaml.Node, shell: str) -> Step:
+    run = _get(node, "run")
+    return Step(
+        line=_line(node),
+        run=_text(run) if isinstance(run, yaml.ScalarNode) else None,
+        shell=_plain(_get(node, "shell")) or shell,
+        uses=_plain(_get(node, "uses")),
+        has_timeout=_get(node, "timeout-minutes") is not None,
+    )
+
+
+def _pairs(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                yield key.value, value
+
+
+def _get(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    """The value of a key, compared as it is written: `on` stays `on`."""
+    return next((value for key, value in _pairs(node) if key == name), None)
+
+
+def _plain(node: yaml.Node | None) -> str:
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+
+
+def _text(node: yaml.ScalarNode) -> Text:
+    # The mark of a block stands on its `|`; its text begins on the next line.
+    literal = node.style == "|"
+    return Text(value=node.value, line=_line(node) + literal, literal=literal)
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

@@ -1,0 +1,371 @@
+"""Each known mistake, in a workflow that has it and in one of the same shape that does not."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from interlock.actions.checks import check
+from interlock.actions.findings import Finding, Mistake
+
+NUMBER = "github.event.issue.number || github.event.pull_request.number"
+NO_BOT = "github.event.sender.type != 'Bot'"
+#: The key in two parts: what kind of thing, and its number.
+OF_NUMBER = "-${{ github.event.issue.number || github.event.number }}"
+CLOCK = "{schedule: [{cron: '0 0 * * *'}]}"
+
+
+def workflow(
+    *,
+    on: str = "[issues, issue_comment, pull_request]",
+    top: str = "",
+    group: str = "agent-${{ " + NUMBER + " }}",
+    waits: str = "queue: max",
+    condition: str = NO_BOT,
+    job: str = "timeout-minutes: 30",
+    step: str = "run: exec claude -p hello",
+) -> str:
+    """A clean agent workflow, with one thing or another changed."""
+    concurrency = f"concurrency: {{group: {group!r}, {waits}}}" if group else ""
+    if group and "'" in group:
+        concurrency = f'concurrency: {{group: "{group}", {waits}}}'
+    return textwrap.dedent(
+        f"""\
+        name: agent
+        on: {on}
+        {top}
+        jobs:
+          agent:
+            if: ${{{{ {condition} }}}}
+            runs-on: ubuntu-latest
+            {job}
+            {concurrency}
+            steps:
+              - uses: actions/checkout@v6
+              - {step}
+        """
+    )
+
+
+def found(*texts: str) -> list[Finding]:
+    return check([(f"w{n}.yml", text) for n, text in enumerate(texts)])
+
+
+def codes(*texts: str) -> list[str]:
+    return [finding.code.value for finding in found(*texts)]
+
+
+def test_a_workflow_that_is_right_has_no_findings():
+    assert codes(workflow()) == []
+    assert codes(workflow(waits="cancel-in-progress: true")) == []
+
+
+# -- groups ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bad", "good"),
+    [
+        # No group at all, on what people say or on a clock.
+        (
+            workflow(group=""),
+            workflow(group="", top="concurrency: {group: a-${{ github.run_id }}, queue: max}"),
+        ),
+        (
+            workflow(on=CLOCK, group=""),
+            workflow(on="[push, workflow_dispatch]", group=""),
+        ),
+        # A job that no conversation reaches needs none.
+        (
+            workflow(group="", condition=NO_BOT),
+            workflow(group="", condition="github.event_name == 'workflow_dispatch'"),
+        ),
+    ],
+)
+def test_a_job_without_a_group_is_found(bad, good):
+    assert Mistake.GROUP_MISSING in codes(bad)
+    assert Mistake.GROUP_MISSING not in codes(good)
+
+
+@pytest.mark.parametrize(
+    ("waits", "harm"),
+    [
+        ("cancel-in-progress: true", "cancels the run"),
+        ("cancel-in-progress: false", "replaces the run"),
+        ("queue: max", "takes a place"),
+    ],
+)
+def test_a_group_of_the_workflow_is_entered_before_the_bot_is_left_out(waits, harm):
+    top = f'concurrency: {{group: "a-${{{{ {NUMBER} }}}}", {waits}}}'
+    (finding,) = found(workflow(group="", top=top))
+    assert finding.code is Mistake.GROUP_BEFORE_IF
+    assert harm in finding.message
+    assert finding.line == 3
+
+
+def test_a_group_of_the_workflow_that_keeps_bots_apart_is_right():
+    key = f"{NO_BOT} && ({NUMBER}) || github.run_id"
+    top = f'concurrency: {{group: "a-${{{{ {key} }}}}", cancel-in-progress: true}}'
+    assert codes(workflow(group="", top=top)) == []
+
+
+def test_a_group_of_the_workflow_is_right_where_the_agent_causes_nothing_on_the_same_thing():
+    top = "concurrency: {group: 'a-${{ github.event.issue.number }}', cancel-in-progress: true}"
+    assert codes(workflow(on="{issues: {types: [opened]}}", group="", top=top)) == []
+    assert codes(workflow(on="{issues: {types: [opened, labeled]}}", group="", top=top)) == [
+        "group_before_if"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("true", ["bot_not_filtered"]),
+        ("github.event_name != 'schedule'", ["bot_not_filtered"]),
+        (NO_BOT, []),
+        ("github.event.comment.user.type != 'Bot' && github.event.sender.type == 'User'", []),
+        # These may well leave the agent out; nothing is said where that cannot be known.
+        ("github.actor != 'acme-agent[bot]'", []),
+        ("!endsWith(github.actor, '[bot]')", []),
+        ("contains(github.event.comment.body, '/agent')", []),
+        ("github.event.comment.author_association == 'MEMBER'", []),
+        ("vars.ENABLED == 'yes'", []),
+    ],
+)
+def test_a_job_that_surely_runs_for_the_agent_itself_is_found(condition, expected):
+    assert codes(workflow(condition=condition)) == expected
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "a-${{ github.event.issue && 'issue' || 'pr' }}" + OF_NUMBER,
+        "a-${{ github.event.pull_request && 'pr-7' || github.event.issue.number }}",
+        "a-${{ github.event_name == 'pull_request' && github.head_ref || github.event.issue.number }}",
+        "a-${{ github.event_name }}-${{ github.event.issue.number || github.event.number }}",
+    ],
+)
+def test_a_pull_request_and_its_comments_keyed_apart_are_found(group):
+    (finding,) = found(workflow(group=group))
+    assert finding.code is Mistake.KEYED_APART
+    assert "two runs work on it at once" in finding.message
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "a-${{ github.event.issue.number || github.event.number }}",
+        "a-${{ format('{0}', github.event.pull_request.number || github.event.issue.number) }}",
+        "${{ vars.PREFIX }}-${{ github.event.issue.number || github.event.pull_request.number }}",
+        # A comment on a pull request is known by its link, so this is right as well.
+        "${{ (github.event.issue.pull_request || github.event.pull_request) && 'pr' || 'x' }}" + OF_NUMBER,
+        # Only a run knows; nothing is said.
+        "a-${{ vars.BY_REF == 'yes' && github.ref || github.event.issue.number }}",
+        "a-${{ matrix.number }}",
+        "a-${{ github.event.issue.node_id || github.event.pull_request.node_id }}",
+    ],
+)
+def test_one_key_for_a_pull_request_and_its_comments_is_right(group):
+    assert [c for c in codes(workflow(group=group)) if c == Mistake.KEYED_APART] == []
+
+
+def test_comments_that_the_condition_leaves_out_cannot_be_keyed_apart():
+    group = "a-${{ github.event.issue && 'issue' || 'pr' }}" + OF_NUMBER
+    assert codes(workflow(group=group)) == ["keyed_apart"]
+    assert codes(workflow(group=group, condition=f"{NO_BOT} && !github.event.issue.pull_request")) == []
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "a-${{ github.run_id }}",
+        "a-${{ github.event.comment.id || github.run_id }}",
+        "${{ github.workflow }}-${{ github.event.issue.number || github.sha }}-${{ github.run_number }}",
+    ],
+)
+def test_a_key_that_no_second_event_gets_is_found(group):
+    assert codes(workflow(group=group)) == ["key_per_run"]
+
+
+@pytest.mark.parametrize(
+    "group", ["agent", "${{ github.workflow }}-${{ github.ref }}", "a-${{ github.repository }}"]
+)
+def test_one_key_for_all_numbers_loses_runs_unless_every_one_is_kept(group):
+    assert "numbers_share_key" in codes(
+        workflow(on="[issue_comment]", group=group, waits="cancel-in-progress: true")
+    )
+    assert "numbers_share_key" in codes(
+        workflow(on="[issue_comment]", group=group, waits="cancel-in-progress: false")
+    )
+    assert codes(workflow(on="[issue_comment]", group=group, waits="queue: max")) == []
+
+
+def test_keys_that_differ_only_in_case_are_found_across_files():
+    other = "on: push\njobs: {deploy: {runs-on: x, concurrency: '%s', steps: [{run: make}]}}"
+    (finding,) = found(other % "Deploy-${{ github.ref }}", other % "deploy-${{ github.ref }}")
+    assert finding.code is Mistake.KEY_CASE
+    assert finding.file == "w1.yml"
+    assert "w0.yml:2" in finding.message
+    assert codes(other % "deploy-a", other % "deploy-b") == []
+    assert codes(other % "deploy", other % "deploy") == []  # one group on purpose
+    named = "name: %s\non: push\nconcurrency: ${{ github.workflow }}\njobs: {a: {steps: [{run: make}]}}"
+    assert codes(named % "Build", named % "build") == ["key_case"]
+
+
+def test_one_group_that_spells_a_key_in_two_ways_is_found():
+    group = "${{ github.event.issue && 'Agent' || 'agent' }}" + OF_NUMBER
+    assert codes(workflow(group=group)) == ["key_case"]
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [
+        ("queue: max, cancel-in-progress: true", ["queue_with_cancel"]),
+        ("queue: max, cancel-in-progress: '${{ vars.NEWEST }}'", ["queue_with_cancel"]),
+        ("queue: max, cancel-in-progress: false", []),
+        ("queue: single, cancel-in-progress: true", []),
+    ],
+)
+def test_keeping_all_and_cancelling_exclude_each_other(waits, expected):
+    assert codes(workflow(waits=waits)) == expected
+
+
+# -- jobs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "step", "expected"),
+    [
+        ("", "run: exec claude -p x", ["timeout_missing"]),
+        ("timeout-minutes: 30", "run: exec claude -p x", []),
+        ("", "{run: exec claude -p x, timeout-minutes: 20}", []),
+        ("", "{uses: anthropics/claude-code-action@v1}", ["timeout_missing"]),
+    ],
+)
+def test_an_agent_ends_in_a_stated_time(job, step, expected):
+    assert codes(workflow(job=job, step=step)) == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("run: claude -p hello", ["signals_lost"]),
+        ("run: exec claude -p hello", []),
+        ("run: npx -y @openai/codex exec hello", ["signals_lost"]),
+        ("run: exec npx -y @openai/codex exec hello", []),
+        ("run: interlock hold lane -- claude -p hello", ["signals_lost"]),
+        ("run: exec interlock hold lane -- claude -p hello", []),
+        ("run: exec gemini -p hello | tee log", ["signals_lost"]),
+        ("run: exec gemini -p hello > >(tee log)", []),
+        ("run: timeout 30m copilot -p hello", ["signals_lost"]),
+        ("run: 'claude --version; exec claude -p x'", []),
+        ("run: 'trap clean INT TERM; claude -p hello & wait'", []),
+        ("{run: claude -p hello, shell: pwsh}", []),
+        ("{run: claude -p hello, shell: bash}", ["signals_lost"]),
+        # Where no agent is known by name, the last program a script starts is taken for one.
+        ("run: python agent.py", ["signals_lost"]),
+        ("run: exec python agent.py", []),
+        ("run: python -m pip install x", []),
+        ("run: ./agent.sh", ["signals_lost"]),
+        ("run: git push", []),
+        ("{uses: acme/agent@v1}", []),
+    ],
+)
+def test_signals_reach_an_agent_only_in_the_place_of_its_shell(step, expected):
+    assert codes(workflow(step=step)) == expected
+
+
+def test_the_line_of_a_deaf_command_is_that_of_the_command():
+    step = "name: x\n                run: |\n                  npm ci\n                  claude -p hello\n"
+    (finding,) = found(workflow(step=step))
+    assert (finding.code, finding.line) == (Mistake.SIGNALS_LOST, 15)
+
+
+def test_a_job_that_only_decides_whether_the_agent_runs_needs_nothing():
+    text = workflow() + "  gate:\n    runs-on: ubuntu-latest\n    steps: [{run: echo yes}]\n"
+    assert codes(text) == []
+
+
+def test_plain_builds_are_left_alone():
+    text = """
+        on: [push, pull_request]
+        concurrency: {group: "ci-${{ github.ref }}", cancel-in-progress: true}
+        jobs: {test: {runs-on: x, steps: [{run: python -m pytest}, {run: node build.js}]}}
+    """
+    assert codes(textwrap.dedent(text)) == []
+
+
+# -- files that are odd ------------------------------------------------------------------------------
+
+
+def test_anchors_matrices_and_reusable_workflows_are_read():
+    text = """
+        "on":
+          issue_comment: &created {types: [created]}
+          pull_request_review_comment: *created
+          workflow_call: {inputs: {x: {type: string}}}
+        env: &env {A: &self [*self]}
+        jobs:
+          called:
+            uses: ./.github/workflows/agent.yml
+            concurrency: {group: "a-${{ inputs.x }}"}
+          agent:
+            if: >-
+              github.event.sender.type != 'Bot'
+            strategy: {matrix: {os: [a, b]}}
+            runs-on: ${{ matrix.os }}
+            env: *env
+            timeout-minutes: ${{ fromJSON(vars.MINUTES) }}
+            concurrency:
+              group: ${{ matrix.os }}-${{ github.event.issue.number || github.event.pull_request.number }}
+              queue: max
+            steps:
+              - &step {run: exec claude}
+              - *step
+    """
+    assert codes(textwrap.dedent(text)) == []
+
+
+@pytest.mark.parametrize("on", ["on: issue_comment", "'on': [issue_comment]", "on:\n  issue_comment:"])
+def test_on_is_a_word_and_not_true(on):
+    text = f"{on}\njobs: {{a: {{runs-on: x, timeout-minutes: 5, steps: [{{run: exec claude}}]}}}}"
+    assert codes(text) == ["group_missing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("on: [a\njobs: {}", 2, "YAML"),
+        ("\tx: 1", 1, "YAML"),
+        ("a: *b", 1, "alias"),
+        ("a: 1\n---\nb: 2", 2, "document"),
+        ("", 1, "no keys"),
+        ("- a", 1, "no keys"),
+        ("name: x", 1, "no workflow"),
+        ("on: push\njobs: []", 1, "no workflow"),
+        ("[" * 5000, 1, "YAML"),
+        ("a: \x01", 1, "YAML"),
+    ],
+)
+def test_a_malformed_file_is_one_sentence(text, line, word):
+    (finding,) = found(text)
+    assert finding.code is Mistake.NOT_A_WORKFLOW
+    assert (finding.line, finding.message.count("\n")) == (line, 0)
+    assert word in finding.message
+    assert finding.message.endswith(".")
+
+
+def test_a_malformed_group_is_found_and_the_rest_still_read():
+    bad = workflow(group="a-${{ github.event.issue.number ||| 1 }}", job="")
+    assert codes(bad) == ["timeout_missing", "expression_malformed"]
+
+
+def test_odd_shapes_do_not_disturb():
+    jobs = "{a: 1, b: [], c: {steps: 4}, d: {steps: [1, {run: [x]}]}}"
+    text = f"on: {{issue_comment: 3}}\nconcurrency: []\njobs: {jobs}"
+    assert set(codes(text)) <= {"group_missing", "timeout_missing"}
+
+
+def test_every_mistake_is_found_somewhere_here():
+    source = Path(__file__).read_text("utf-8").partition("def workflow(")[2]
+    assert [m for m in Mistake if m.value not in source and m.name not in source] == []
