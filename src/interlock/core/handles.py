@@ -23,14 +23,19 @@ def make_handle(key: bytes, run: RunId, item: ItemId) -> str:
 
 def run_number(handle: str) -> RunId:
     """The run's number as the handle says. Whether a store issued the handle is not looked at."""
-    return RunId(int(_match(handle)[1]))
+    return handle_numbers(handle)[0]
+
+
+def handle_numbers(handle: str) -> tuple[RunId, ItemId]:
+    """The run and the item as the handle says. Whether a store issued the handle is not looked at."""
+    match = _match(handle)
+    return RunId(int(match[1])), ItemId(int(match[2]))
 
 
 def read_handle(key: bytes, handle: str) -> tuple[RunId, ItemId]:
     """The run and item of a handle that this store issued."""
-    match = _match(handle)
-    run, item = RunId(int(match[1])), ItemId(int(match[2]))
-    if not hmac.compare_digest(match[3], _bits(key, run, item)):
+    run, item = handle_numbers(handle)
+    if not hmac.compare_digest(handle.rpartition(".")[2], _bits(key, run, item)):
         raise UnknownRun(
             f"The handle {handle} was never issued by this store.",
             "Use the handle that `next` answered (`run` in JSON), and check INTERLOCK_URL.",
