@@ -29,6 +29,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "error codes": codes.error_codes,
     "error codes of the command": codes.command_error_codes,
     "exit codes": codes.exit_codes,
+    "workflow findings": codes.workflow_findings,
     "item diagram": states.item_diagram,
     "item states": states.items,
     "run diagram": states.run_diagram,

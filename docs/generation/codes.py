@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from docs.generation.markdown import code, table
 from docs.generation.meanings import meanings
+from interlock.actions.findings import Mistake
 from interlock.core.errors import Exit, InterlockError
 from interlock.core.model import EventKind, Reason
 
@@ -61,6 +62,13 @@ def command_error_codes() -> str:
     words = meanings("errors_of_the_command", _COMMAND_EXITS)
     rows = ((code(name), str(int(_COMMAND_EXITS[name])), *text) for name, text in words.items())
     return table(("code", "exit", "meaning", "what to do"), rows)
+
+
+def workflow_findings() -> str:
+    """What `interlock actions check` can find."""
+    words = meanings("workflow_findings", (m.value for m in Mistake))
+    rows = ((code(name), *text) for name, text in words.items())
+    return table(("code", "what is wrong", "how to mend it"), rows)
 
 
 def exit_codes() -> str:

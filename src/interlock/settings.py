@@ -263,14 +263,15 @@ def repository_root(directory: Path) -> Path:
     All worktrees of a repository share one root, so that agents in several worktrees share one store:
     otherwise each of them would hold "the" lane of an issue.
     """
+    place = worktree_root(directory)
+    git = place / ".git"
+    return _main_worktree(place, git) if git.is_file() else place
+
+
+def worktree_root(directory: Path) -> Path:
+    """The root of the working tree around `directory`, else `directory`: where a repository's files stand."""
     directory = directory.absolute()
-    for place in (directory, *directory.parents):
-        git = place / ".git"
-        if git.is_dir():
-            return place
-        if git.is_file():
-            return _main_worktree(place, git)
-    return directory
+    return next((p for p in (directory, *directory.parents) if (p / ".git").exists()), directory)
 
 
 def _main_worktree(place: Path, git: Path) -> Path:

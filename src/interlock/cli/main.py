@@ -17,7 +17,7 @@ from interlock.core.errors import Exit, InterlockError
 
 _INTERRUPTED = 130
 
-_WORK, _LOOK, _OPERATE, _STORE = "Work", "Look", "Operate", "Store"
+_WORK, _LOOK, _OPERATE, _SET_UP, _STORE = "Work", "Look", "Operate", "Set up", "Store"
 
 
 class Root(LazyGroup):
@@ -45,6 +45,7 @@ class Root(LazyGroup):
         "resume": Place("operator_commands", "resume", _OPERATE),
         "agents": Place("fleet_commands", "agents", _OPERATE),
         "lanes": Place("fleet_commands", "lanes", _OPERATE),
+        "actions": Place("actions_commands", "actions", _SET_UP),
         "sweep": Place("store_commands", "sweep", _STORE),
         "migrate": Place("store_commands", "migrate", _STORE),
         "doctor": Place("store_commands", "doctor", _STORE),

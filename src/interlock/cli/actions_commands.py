@@ -1,0 +1,162 @@
+"""`actions`: write a workflow for an agent, and look workflows over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlock.cli.command import Command, group
+from interlock.cli.session import session_of
+from interlock.cli.values import file_text
+from interlock.core.errors import Exit, InvalidInput, TooLarge
+from interlock.intake import choice
+
+actions = group("Write a GitHub workflow for an agent, or find the known mistakes in workflows.")
+
+_DIRECTORY = Path(".github") / "workflows"
+_DEFAULT_OUTPUT = _DIRECTORY / "agent.yml"
+#: More than any repository has; a directory given by mistake is not read to its end.
+_FILES_MAX = 1_000
+
+
+def _styles() -> list[str]:
+    return ["queue", "cancel"]
+
+
+@actions.callback()
+def show_help(ctx: typer.Context) -> int:
+    """Write a GitHub workflow for an agent, or find the known mistakes in workflows."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help(), nl=False)
+    return Exit.OK
+
+
+@actions.command("init", cls=Command)
+def init(
+    ctx: typer.Context,
+    *,
+    style: Annotated[
+        str,
+        typer.Option(
+            metavar="queue|cancel",
+            autocompletion=_styles,
+            help="Run every event in turn, or let the newest end the one at work.",
+        ),
+    ] = "queue",
+    agent_command: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="What runs the agent; default: bash .github/agent.sh."),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Where to write; default: .github/workflows/agent.yml.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print it and write nothing.")] = False,
+) -> int:
+    """Write a workflow that runs an agent on issues, comments, pull requests and reviews.
+
+    One run for each number at a time, on a lane of the repository's own git server. The file explains itself.
+    """
+    from interlock import __version__
+    from interlock.actions.agent_workflow import DEFAULT_COMMAND, Style, agent_workflow
+
+    session = session_of(ctx)
+    chosen = Style(choice("style", style, tuple(Style)))
+    text = agent_workflow(chosen, DEFAULT_COMMAND if agent_command is None else agent_command, __version__)
+    path = Path(output) if output is not None else _root() / _DEFAULT_OUTPUT
+    if not dry_run:
+        _write(path, text, force=force)
+    if session.out.json:
+        session.out.print_json({"path": str(path), "written": not dry_run, "text": text})
+    elif dry_run:
+        typer.echo(text, nl=False)
+    else:
+        out = session.out.console
+        out.print(f"Wrote {path}.", highlight=False, markup=False)
+        if agent_command is None:
+            out.print(
+                f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command."
+            )
+    return Exit.OK
+
+
+@actions.command("check", cls=Command)
+def check(
+    ctx: typer.Context,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE…", help="Workflows or directories of them; default: .github/workflows."),
+    ] = None,
+) -> int:
+    """Find the known mistakes in workflows; exit 1 if there is one.
+
+    Groups are judged by the keys that events get. What only a run can know is left alone.
+    """
+    from interlock.actions.checks import check as look
+
+    session = session_of(ctx)
+    paths = _workflows(files)
+    findings = look([(str(path), _text(path)) for path in paths])
+    if session.out.json:
+        session.out.print_json({"files": [str(path) for path in paths], "findings": findings})
+    else:
+        from interlock.cli.views import workflows
+
+        workflows.findings(session.out.console, len(paths), findings)
+    return Exit.ERROR if findings else Exit.OK
+
+
+def _workflows(given: list[str] | None) -> list[Path]:
+    """The files to look at, in order; a directory stands for the workflows in it."""
+    places = [Path(name) for name in given] if given else [_root() / _DIRECTORY]
+    found: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            found += sorted(p for p in place.iterdir() if p.suffix in (".yml", ".yaml") and p.is_file())
+        elif place.is_file():
+            found.append(place)
+        else:
+            raise InvalidInput(
+                f"There is no {place}.", "Name workflows, or go to a repository with .github/workflows."
+            )
+    if not found:
+        raise InvalidInput(f"There is no workflow in {places[0]}.", "Write one with interlock actions init.")
+    if len(found) > _FILES_MAX:
+        raise TooLarge(f"These are {len(found):,} files.", f"At most {_FILES_MAX:,} are looked at.")
+    return list(dict.fromkeys(found))
+
+
+def _text(path: Path) -> str:
+    from interlock.actions.workflow import SIZE_MAX_BYTES
+
+    text = file_text("workflow", str(path), SIZE_MAX_BYTES)
+    if len(text.encode()) > SIZE_MAX_BYTES:
+        raise TooLarge(
+            f"{path} has more than {SIZE_MAX_BYTES:,} bytes.", "GitHub takes no workflow of that size."
+        )
+    return text
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidInput(
+            f"{path} is there already.", "Replace it with --force, or choose another place with --output."
+        ) from None
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written: {error.strerror}.", "Choose another place with --output."
+        ) from None
+
+
+def _root() -> Path:
+    """The working tree we are in, said as shortly as possible."""
+    from interlock.settings import worktree_root
+
+    root = worktree_root(Path.cwd())
+    return Path() if root == Path.cwd() else root
