@@ -88,6 +88,8 @@ class RunView(NamedTuple):
     expires_at: datetime | None = None
     cancel_requested: bool = False
     unread: int = 0
+    #: The item that messages became which this run ended without reading.
+    follow_up: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +298,8 @@ class LaneService(Protocol):
 
     def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView: ...
 
+    def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
+
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]: ...
 
     def close(self) -> None: ...
@@ -305,8 +309,6 @@ class Service(LaneService, Protocol):
     """One function per use case. `by` is who does it, for the history."""
 
     def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...
-
-    def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
 
     def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView: ...
 

@@ -62,6 +62,7 @@ def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunVi
         item=ItemView(item) if item else None,
         promoted=ended.promoted,
         refusal=refusal_view(ended.refusal) if ended.refusal else None,
+        follow_up=ended.follow_up,
     )
 
 

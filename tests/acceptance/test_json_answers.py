@@ -4,6 +4,7 @@ from typing import get_type_hints
 
 from interlock import contract
 from interlock.itemview import ItemView
+from interlock.store.migrate import migrations
 from tests.acceptance.command import Command
 
 
@@ -282,9 +283,10 @@ def test_events_are_listed_after_a_number_and_by_item_and_lane(any_il: Command):
 
 
 def test_migrate_reports_versions_and_sql(any_il: Command):
+    known = len(migrations("sqlite"))
     answer = any_il("--json", "migrate", "--check")
-    assert (answer.code, answer.json["version"], answer.json["missing"]) == (1, 0, 1)
+    assert (answer.code, answer.json["version"], answer.json["missing"]) == (1, 0, known)
     assert "CREATE TABLE" in any_il.ok("migrate", "--sql")["sql"]
     ran = any_il.ok("migrate")
-    assert (ran["version"], ran["applied"], ran["missing"], ran["sql"]) == (1, 1, 0, "")
+    assert (ran["version"], ran["applied"], ran["missing"], ran["sql"]) == (known, known, 0, "")
     assert any_il.ok("migrate", "--check")["missing"] == 0

@@ -223,3 +223,14 @@ class TestEnds:
     def test_a_message_for_nobody_is_a_mistake(self, scene: Scene) -> None:
         with pytest.raises(NotFound):
             scene.service.msg(999_999_999, "hello")
+
+
+def test_whoever_ends_a_run_is_told_which_item_its_unread_messages_became(scene: Scene) -> None:
+    first, other = scene.put_running("first", lane=LANE), scene.put_running("other", lane="a:1")
+    scene.service.msg(first.item.id, "one more thing")
+    waiting = scene.put("waits", lane=LANE)
+    told, untold = scene.service.done([Report(run=first.run), Report(run=other.run)])
+    assert told.follow_up is not None
+    assert scene.texts(told.follow_up) == ["one more thing"]
+    assert untold.follow_up is None
+    assert scene.statuses(told.follow_up, waiting) == ["pending", "deferred"]

@@ -128,6 +128,8 @@ class Ended(NamedTuple):
     status: RunStatus | None
     refusal: Refusal | None = None
     promoted: tuple[ItemId, ...] = ()
+    #: The item that its unread messages became.
+    follow_up: ItemId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,8 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
     if status is RunStatus.RELEASED and item.state.cancel_into is not None:
         status = RunStatus.CANCELLED
     promoted = end_run(ledger, item, status, Reason.REPORTED, command)
-    return Ended(run=command.run, item=command.item, status=status, promoted=promoted)
+    follow_up = dict(ledger.out.payload_copies).get(item.id) if ledger.out.payload_copies else None
+    return Ended(run=command.run, item=command.item, status=status, promoted=promoted, follow_up=follow_up)
 
 
 def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Refusal:
