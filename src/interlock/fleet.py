@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from interlock.contract import AgentView, LaneView
 from interlock.core import names
+from interlock.core.checking import checked_reason, given_reason, signed
 from interlock.core.claiming import Agent
 from interlock.core.errors import InvalidInput
 from interlock.core.model import Event, EventKind, Mode, ModeRule
 from interlock.presenting import agent_view, lane_view
 from interlock.store.port import Store
-
-REASON_MAX_BYTES = 1_000
 
 
 class Fleet:
@@ -119,20 +118,3 @@ def _key(name: str) -> str:
     if not key:
         raise InvalidInput("The agent's name is empty.", "Pass a name.")
     return key
-
-
-def given_reason(why: str) -> str:
-    """An operator's reason, which stands in the history."""
-    if not why.strip():
-        raise InvalidInput("A reason is needed.", 'Pass --reason "…"; it stands in the history.')
-    return checked_reason(why)
-
-
-def checked_reason(why: str) -> str:
-    """A reason that may be left out."""
-    return names.check_text("reason", why, REASON_MAX_BYTES)
-
-
-def signed(by: str) -> str | None:
-    """Who does it, if anybody says."""
-    return names.check_text("name of who does it", by.strip(), names.NAME_MAX_CHARS) or None

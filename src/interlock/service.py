@@ -22,7 +22,15 @@ from interlock.contract import (
     SweepView,
 )
 from interlock.core import names
-from interlock.core.checking import check_batch, check_report, checked, checked_wish
+from interlock.core.checking import (
+    check_batch,
+    check_report,
+    checked,
+    checked_reason,
+    checked_wish,
+    given_reason,
+    signed,
+)
 from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Claim, narrowed
 from interlock.core.commands import (
     Arrive,
@@ -40,7 +48,7 @@ from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import make_handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import ItemId, NewItem, RunId
-from interlock.fleet import Fleet, checked_reason, given_reason, signed
+from interlock.fleet import Fleet
 from interlock.itemview import ItemView, moment
 from interlock.looking import Looking
 from interlock.presenting import add_view, ended_view, kept_view, message_view, refused_view

@@ -11,6 +11,8 @@ from interlock.core.claiming import Claim
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem
 
+REASON_MAX_BYTES = 1_000
+
 
 def checked(new: NewItem) -> NewItem:
     """The arrival with its names in normal form, or a clear refusal."""
@@ -99,3 +101,20 @@ def check_batch(what: str, count: int) -> None:
     """Raise unless a batch is within its limit."""
     if count > names.BATCH_MAX:
         raise TooLarge(f"A batch of {count:,} {what} is too large.", f"At most {names.BATCH_MAX:,} at once.")
+
+
+def given_reason(why: str) -> str:
+    """An operator's reason, which stands in the history."""
+    if not why.strip():
+        raise InvalidInput("A reason is needed.", 'Pass --reason "…"; it stands in the history.')
+    return checked_reason(why)
+
+
+def checked_reason(why: str) -> str:
+    """A reason that may be left out."""
+    return names.check_text("reason", why, REASON_MAX_BYTES)
+
+
+def signed(by: str) -> str | None:
+    """Who does it, if anybody says."""
+    return names.check_text("name of who does it", by.strip(), names.NAME_MAX_CHARS) or None
