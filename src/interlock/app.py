@@ -6,6 +6,8 @@ command on SQLite must not pay.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +19,16 @@ from interlock.settings import Settings
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
-    from interlock.contract import LaneService, Service
+    from interlock.contract import LaneService, LaneView, Service
+    from interlock.store.git import GitLanes
+    from interlock.store.git_documents import ActionsRun
     from interlock.store.postgres import PostgresStore
     from interlock.store.sqlite import SqliteStore
 
 RUNS_SKIPPED_AFTER_RESTORE = 1_000_000
 _FORMS = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
+_GIT = frozenset({"git+file", "git+http", "git+https", "git+ssh"})
 _NOT_YET = {
-    "git+https": "The git store serves lanes, hold, push and series; it is not part of this version.",
-    "git+file": "The git store serves lanes, hold, push and series; it is not part of this version.",
     "http": "A remote Interlock server cannot be used yet in this version.",
     "https": "A remote Interlock server cannot be used yet in this version.",
 }
@@ -62,7 +65,16 @@ def open_service(
 
 def open_lanes(settings: Settings) -> LaneService:
     """A service for holding lanes, on whatever store the settings name."""
+    if scheme_of(settings.url) == "git":
+        return _open_git(settings)
     return open_service(settings=settings)
+
+
+def mend_lane(settings: Settings, lane: str, *, why: str) -> LaneView:
+    """Rebuild a lane in git whose state cannot be read."""
+    if scheme_of(settings.url) != "git":
+        raise InvalidInput("Only lanes in git are mended.", "`interlock doctor` checks a database.")
+    return _open_git(settings).mend(lane, why=why, by=settings.actor)
 
 
 def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
@@ -97,14 +109,16 @@ def after_restore(*, settings: Settings | None = None) -> int:
 
 
 def scheme_of(url: str) -> str:
-    """`sqlite` or `postgresql`; raises for what no store here serves. A URL is never repeated in an error:
-    it may hold a password."""
+    """`sqlite`, `postgresql` or `git`; raises for what no store here serves. A URL is never repeated in an
+    error: it may hold a password."""
     scheme, separator, _ = url.partition("://")
     scheme = scheme.lower()
     if separator and scheme in ("postgresql", "postgres"):
         return "postgresql"
     if separator and scheme == "sqlite":
         return "sqlite"
+    if separator and scheme in _GIT:
+        return "git"
     if separator and scheme in _NOT_YET:
         raise InvalidInput(_NOT_YET[scheme], _FORMS)
     if not separator:
@@ -132,7 +146,10 @@ def sqlite_path(url: str, root: Path) -> Path:
 
 
 def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresStore:
-    if scheme_of(settings.url) == "postgresql":
+    scheme = scheme_of(settings.url)
+    if scheme == "git":
+        raise InvalidInput("A store in git serves `hold`, `push` and `lanes`; this needs a database.", _FORMS)
+    if scheme == "postgresql":
         from interlock.store.postgres import PostgresStore  # noqa: PLC0415  (see above)
 
         return PostgresStore(settings.url, timing=settings.timing, migrate=migrate)
@@ -141,6 +158,45 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
     path = sqlite_path(settings.url, settings.root)
     _make_directory(path.parent)
     return SqliteStore(path, timing=settings.timing, busy_timeout_s=settings.busy_timeout_s, migrate=migrate)
+
+
+def _open_git(settings: Settings) -> GitLanes:
+    from interlock.store.git import GitLanes  # noqa: PLC0415
+
+    directory = settings.root / choices.DIRECTORY
+    _make_directory(directory)
+    return GitLanes(
+        _git_remote(settings.url),
+        directory / "git",
+        timing=settings.timing,
+        lease_min_s=settings.git_lease_min_s,
+        poll_s=settings.poll_s,
+        actions=_actions_run(os.environ),
+    )
+
+
+def _git_remote(url: str) -> str:
+    """What git calls the remote."""
+    remote = url[len("git+") :]
+    place = remote.partition("://")[2]
+    if not place.strip("/") or (remote.startswith("file:") and not place.startswith("/")):
+        raise InvalidInput(
+            "The store's URL names no repository.",
+            "Use git+https://host/name.git, or git+file:///absolute/path.git.",
+        )
+    return remote
+
+
+def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
+    """The workflow run that this process is part of."""
+    from interlock.store.git_documents import ActionsRun  # noqa: PLC0415
+
+    repository, run, attempt = (
+        environ.get(f"GITHUB_{name}", "") for name in ("REPOSITORY", "RUN_ID", "RUN_ATTEMPT")
+    )
+    if not (repository and run.isdecimal() and attempt.isdecimal()):
+        return None
+    return ActionsRun(repository, int(run), int(attempt))
 
 
 def _make_directory(directory: Path) -> None:

@@ -180,6 +180,8 @@ class LaneView:
     waiting: int
     #: The first of the line, at most 20.
     line: tuple[int, ...]
+    #: Why its state cannot be read, on a store that people can write to by hand; it counts as held.
+    unreadable: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

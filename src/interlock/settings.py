@@ -50,7 +50,8 @@ SETTINGS = (
             f"The store. Without it: the SQLite file {DIRECTORY}/{DATABASE_NAME} of the enclosing git"
             " repository, or of the current directory outside of one. sqlite:///name.db is relative to the"
             " same place, sqlite:////srv/name.db is absolute, postgresql://user@host/name is for many"
-            " machines."
+            " machines. git+https://host/name.git, git+ssh:// and git+file:// keep lanes only, without a"
+            " database."
         ),
     ),
     Setting(
@@ -111,6 +112,17 @@ SETTINGS = (
         description="How often a waiting claim looks again where no notification comes.",
         low=0.01,
         high=60.0,
+    ),
+    Setting(
+        name="git_lease_min_s",
+        kind=float,
+        default=900.0,
+        description=(
+            "The shortest lease on a store in git; a shorter one that is asked for is lengthened to it. Such"
+            " a store has no clock, and every renewal is a push: less than the default is for tests."
+        ),
+        low=names.LEASE_MIN_S,
+        high=names.LEASE_MAX_S,
     ),
     Setting(
         name="actor",
@@ -207,6 +219,7 @@ class Settings:
     ageing_step_s: float
     busy_timeout_s: float
     poll_s: float
+    git_lease_min_s: float
     actor: str
     types: Mapping[str, TypeDefaults] = field(default_factory=dict)
 

@@ -109,7 +109,7 @@ def list_lanes(
     session = session_of(ctx)
     count = whole("limit", limit)
     check_number("limit", count, 1, BATCH_MAX)
-    with session.service() as service:
+    with session.lanes() as service:
         found = service.lanes(prefix=prefix, limit=count)
     if session.out.json:
         session.out.print_json({"lanes": found})
@@ -143,6 +143,24 @@ def set_mode(
     else:
         named = f"Lanes of project {value}" if scope == "project" else f"Lanes that start with {value}"
         session.out.console.print(f"{named}: {chosen}.")
+    return Exit.OK
+
+
+@lanes.command("mend", cls=Command)
+def mend_lane(
+    ctx: typer.Context,
+    lane: Annotated[str, typer.Argument(metavar="LANE")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")],
+) -> int:
+    """Rebuild a lane in git that cannot be read, from its history; whoever held it has lost it."""
+    from interlock import app
+
+    session = session_of(ctx)
+    answer = app.mend_lane(session.settings, lane, why=reason)
+    if session.out.json:
+        session.out.print_json(answer)
+    else:
+        session.out.console.print(f"The lane {answer.lane} is mended; {answer.waiting} in line.")
     return Exit.OK
 
 

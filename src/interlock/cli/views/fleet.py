@@ -66,6 +66,8 @@ def lane_table(found: Sequence[LaneView], width: int) -> Table:
             row[3] = words.relative(held.expires_at) if held.expires_at else ""
         elif held is not None:
             row[1] = Text(f"item {held.item} for {held.agent or 'anyone'}", style="cyan")
+        elif lane.unreadable is not None:
+            row[1] = Text("unreadable, counts as held", style="bold red")
         if held is not None:
             row[2] = words.relative(held.since)
         row.append(Text(str(lane.waiting), style="yellow" if lane.waiting else words.QUIET))

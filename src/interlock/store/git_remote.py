@@ -1,0 +1,365 @@
+"""Lanes on a git remote: read them, and move their refs by compare-and-swap.
+
+A private bare repository below `.interlock` keeps what was fetched. The user's clone, its index and its refs
+are never touched, and there need not be one. Whoever wants to change a lane reads it, decides, and pushes
+pinned to what was read; where another was faster the server refuses, and all is read and decided anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from filelock import FileLock, Timeout
+
+from interlock.core.errors import (
+    GitFailed,
+    NotFound,
+    PushFailed,
+    RemoteUnavailable,
+    StoreBusy,
+    StoreUnavailable,
+    UnreadableState,
+)
+from interlock.git import Repository, lane_ref_id
+from interlock.refusals import PushRefusal, RefMove, RefusalKind
+from interlock.store import git_story
+from interlock.store.git_documents import (
+    COUNT_BITS,
+    check_pair,
+    lane_bits,
+    owner_document,
+    queue_document,
+    read_owner,
+    read_queue,
+    unreadable,
+)
+from interlock.store.git_lane import Lane
+
+OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
+#: Where a look at all lanes keeps them, so that it never meets a change of one.
+_ALL = "refs/all/"
+#: Pushes that fail although nobody else was faster are worth so many tries.
+TRIES = 5
+BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
+#: Being beaten by another's push is progress of the lane; it is borne for so long.
+BEATEN_MAX_S = 60.0
+#: Processes of one machine take turns. Not longer than this: whoever has the turn may be stopped.
+TURN_MAX_S = 10.0
+#: Two refs of one push are not seen at exactly the same moment; two that stay apart are corrupt.
+AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
+HISTORY_MAX = 10_000
+LOOSE_MAX = 2_000
+
+_FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
+_RECORD = "%(refname)%00%(objectname)%00%(contents)%00"
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[Answer]):
+    """What a decision makes of a lane; `after` is the lane itself where there is nothing to write."""
+
+    after: Lane
+    answer: Answer
+    happened: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A lane whose state cannot be read: held by nobody knows whom."""
+
+    ref_id: str
+    why: UnreadableState
+    #: Its name, if at least one document still tells it.
+    name: str | None
+    owner_oid: str | None
+    queue_oid: str | None
+
+
+class LaneRemote:
+    """The lanes of one git remote."""
+
+    def __init__(self, url: str, directory: Path, *, pause: Callable[[float], None] = time.sleep) -> None:
+        self.url = url
+        self._directory = directory / sha256(url.encode()).hexdigest()[:16]
+        self._pause = pause
+        self._ref_ids: dict[int, str] = {}
+
+    @property
+    def sights(self) -> Path:
+        """Where first sights of this remote's lanes are kept."""
+        return self._directory / "sight"
+
+    @property
+    def objects(self) -> Path:
+        """Where the commits lie that are not pushed yet."""
+        return self.repository.directory / "objects"
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The private repository."""
+        path = self._directory / "cache.git"
+        if (path / "HEAD").is_file():
+            return Repository(path)
+        try:
+            repository = Repository.make_bare(path)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{self._directory} cannot be made: {error.strerror}.", "Make room, or work elsewhere."
+            ) from None
+        repository.text("config", "fetch.prune", "true")  # a ref that was deleted must not linger here
+        repository.text("config", "gc.auto", str(LOOSE_MAX))
+        repository.text("config", "gc.autoDetach", "false")
+        return repository
+
+    def close(self) -> None:
+        """Pack what has piled up in the private repository."""
+        with contextlib.suppress(OSError):
+            # One of 256 directories tells about all; git itself guesses like this.
+            if len([*(self.objects / "17").iterdir()]) > LOOSE_MAX // 256:
+                self.repository.run("gc", "--auto", "--quiet")
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def read(self, ref_id: str, name: str | None = None) -> Lane:
+        """The lane as the remote has it now; raises `UnreadableState`, or `NotFound` without a name."""
+        found = self._read(ref_id)
+        if isinstance(found, Unread):
+            raise found.why
+        if not found.name and name is None:
+            raise NotFound(f"There is no lane {ref_id} on this remote.", "`interlock lanes` lists them.")
+        return replace(found, name=found.name or name or "")
+
+    def find(self, item: int) -> str:
+        """The lane that an item's number belongs to."""
+        bits = item >> COUNT_BITS
+        if bits not in self._ref_ids:
+            refs = self.repository.ls_remote(self.url, f"{QUEUES}*")
+            ref_ids = (ref.removeprefix(QUEUES) for ref in refs)
+            self._ref_ids = {lane_bits(ref_id): ref_id for ref_id in ref_ids}
+        try:
+            return self._ref_ids[bits]
+        except KeyError:
+            raise NotFound(
+                f"There is no item {item} on this remote.", "`interlock lanes` shows who holds what."
+            ) from None
+
+    def ref_id(self, lane: str) -> str:
+        """The lane's part of its refs."""
+        ref_id = lane_ref_id(lane)
+        self._ref_ids[lane_bits(ref_id)] = ref_id
+        return ref_id
+
+    def read_all(self) -> list[Lane | Unread]:
+        """Every lane there is, by name."""
+        with self._turn("all"):
+            for _ in range(AGREE_TRIES):
+                self.repository.fetch(self.url, *(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
+                carried = self._carried(_ALL)
+                ref_ids = sorted({ref.rpartition("/")[2] for ref in carried})
+                found = [_pair(ref_id, carried) for ref_id in ref_ids]
+                if not any(isinstance(lane, Unread) for lane in found):
+                    break
+                self._pause(AGREE_PAUSE_S)
+        return sorted(found, key=lambda lane: lane.name or lane.ref_id)
+
+    def _read(self, ref_id: str) -> Lane | Unread:
+        # A pattern, because a ref that is not there is no error then.
+        patterns = [f"{OWNERS}{ref_id}", f"{QUEUES}{ref_id}"]
+        for _ in range(AGREE_TRIES):
+            self.repository.fetch(self.url, *(f"+{ref}*:{ref}*" for ref in patterns))
+            found = _pair(ref_id, self._carried(*patterns))
+            if isinstance(found, Lane):
+                break
+            self._pause(AGREE_PAUSE_S)
+        return found
+
+    def _carried(self, *patterns: str) -> dict[str, tuple[str, Any]]:
+        """Fetched refs with their commit's id and document, in one process."""
+        text = self.repository.text("for-each-ref", f"--format={_RECORD}", *patterns)
+        fields = text.replace("\0\n", "\0").split("\0")
+        records = zip(*[iter(fields[:-1])] * 3, strict=True)
+        return {ref.removeprefix(_ALL): (oid, _document(contents)) for ref, oid, contents in records}
+
+    # -- changing -------------------------------------------------------------------------------------
+
+    def transact(
+        self,
+        ref_id: str,
+        step: Callable[[Lane], Change[Answer]],
+        *,
+        name: str | None = None,
+        urgent: bool = False,
+    ) -> Answer:
+        """Read, let `step` decide, push; as often as it takes within bounds. `step` must not have effects.
+
+        `urgent` is for holders: they do not give way to many arrivals.
+        """
+        sent: dict[str, Change[Answer]] = {}
+        tries = beaten = 0
+        deadline_s = time.monotonic() + BEATEN_MAX_S
+        while True:
+            with self._turn(ref_id):
+                lane = self.read(ref_id, name)
+                arrived = self._arrived(lane, sent)
+                if arrived is not None:
+                    return arrived.answer
+                change = step(lane)
+                moves = self.commits(lane, change)
+                refusal = self.repository.push(self.url, moves) if moves else None
+            if refusal is None:
+                return change.answer
+            if refusal.kind is RefusalKind.STALE:
+                beaten += 1
+            else:
+                tries += 1
+                sent[moves[0].new_oid or ""] = change
+            if refusal.kind in _FINAL or tries == TRIES:
+                raise _failed(refusal, tries)
+            if time.monotonic() > deadline_s:
+                raise StoreBusy(
+                    f"Others were faster on lane {lane.name} {beaten} times in {BEATEN_MAX_S:g} s.",
+                    "Nothing was changed; try again.",
+                )
+            self._pause(back_off_s(0 if urgent else beaten))
+
+    def commits(self, lane: Lane, change: Change[Answer]) -> list[RefMove]:
+        """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal."""
+        after, moves = change.after, []
+        subject = git_story.subject(change.happened) if change.happened else ""
+        if after.queue is not lane.queue:
+            document = queue_document(after.name, after.queue, change.happened)
+            moves.append(self._commit(f"{QUEUES}{lane.ref_id}", lane.queue_oid, document, subject))
+        # A first arrival makes the owner's ref too: a lane has both from then on, or something is amiss.
+        if after.owner is not lane.owner or (lane.owner_oid is None and moves):
+            document = owner_document(after.name, after.owner, change.happened)
+            moves.append(self._commit(f"{OWNERS}{lane.ref_id}", lane.owner_oid, document, subject))
+        return moves
+
+    def _commit(self, ref: str, old: str | None, document: dict[str, Any], subject: str) -> RefMove:
+        parents = [old] if old is not None else []
+        new = self.repository.commit_json(document, subject=subject, parents=parents)
+        return RefMove(ref=ref, old_oid=old, new_oid=new)
+
+    def _arrived(self, lane: Lane, sent: dict[str, Change[Answer]]) -> Change[Answer] | None:
+        """The change whose push was not answered and that did arrive, if there is one."""
+        for oid, change in sent.items():
+            for tip in (lane.queue_oid, lane.owner_oid):
+                if tip and not self.repository.run("merge-base", "--is-ancestor", oid, tip).code:
+                    return change
+        return None
+
+    # -- mending --------------------------------------------------------------------------------------
+
+    def look(self, ref_id: str) -> Lane | Unread:
+        """The lane, or what is known of it if it cannot be read."""
+        with self._turn(ref_id):
+            return self._read(ref_id)
+
+    def last_readable(
+        self, ref: str, read: Callable[[str, Any], tuple[str, Answer]]
+    ) -> tuple[str, Answer] | None:
+        """The newest document in a ref's history that can be read."""
+        ref_id = ref.rpartition("/")[2]
+        listed = self.repository.run("rev-list", "--first-parent", f"--max-count={HISTORY_MAX}", ref)
+        for oid in listed.out.split() if not listed.code else ():
+            try:
+                return read(ref_id, self.repository.read_json(oid))
+            except UnreadableState:
+                continue
+        return None
+
+    def replace(self, seen: Unread, after: Lane, happened: tuple[str, ...]) -> None:
+        """Put a mended lane in the place of what could not be read, if that is still what is there."""
+        subject = git_story.subject(happened)
+        queue = queue_document(after.name, after.queue, happened)
+        owner = owner_document(after.name, after.owner, happened)
+        moves = [
+            self._commit(f"{QUEUES}{seen.ref_id}", seen.queue_oid, queue, subject),
+            self._commit(f"{OWNERS}{seen.ref_id}", seen.owner_oid, owner, subject),
+        ]
+        refusal = self.repository.push(self.url, moves)
+        if refusal is not None:
+            raise _failed(refusal, 1)
+
+    @contextlib.contextmanager
+    def _turn(self, what: str) -> Iterator[None]:
+        """Processes of this machine take turns on a lane: none of them is beaten by a neighbour.
+
+        A courtesy, not a lock: the pinned push is what excludes.
+        """
+        path = self.repository.directory.parent / "turns"
+        path.mkdir(exist_ok=True)
+        lock = FileLock(path / f"{what}.lock")
+        try:
+            lock.acquire(timeout=TURN_MAX_S, poll_interval=0.02)
+        except Timeout:
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def back_off_s(beaten: int) -> float:
+    """200 to 800 ms; doubled for each further five pushes that others were faster than, up to eight times."""
+    spread = random.uniform(BACK_OFF_MIN_S, BACK_OFF_MAX_S)  # noqa: S311  (not a secret)
+    return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 3))
+
+
+def _pair(ref_id: str, carried: dict[str, tuple[str, Any]]) -> Lane | Unread:
+    owner_oid, owner_document = carried.get(f"{OWNERS}{ref_id}", (None, None))
+    queue_oid, queue_document = carried.get(f"{QUEUES}{ref_id}", (None, None))
+    if owner_oid is None and queue_oid is None:
+        return Lane(name="", ref_id=ref_id)
+    name = None
+    try:
+        if owner_document is None or queue_document is None:
+            missing = "owner" if owner_document is None else "queue"
+            raise unreadable(ref_id, f"its {missing} is not a document of Interlock")
+        name, queue = read_queue(ref_id, queue_document)
+        name, owner = read_owner(ref_id, owner_document)
+        check_pair(ref_id, owner, queue)
+    except UnreadableState as why:
+        return Unread(ref_id=ref_id, why=why, name=name, owner_oid=owner_oid, queue_oid=queue_oid)
+    return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
+
+
+def _document(contents: str) -> Any:
+    """The JSON between the subject and the trailer of a commit, as `Repository.commit_json` writes it."""
+    try:
+        document = json.loads(contents.split("\n\n")[1])
+    except (IndexError, ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _failed(refusal: PushRefusal, tries: int) -> GitFailed:
+    match refusal.kind:
+        case RefusalKind.PERMISSION:
+            hint = (
+                "Lanes need write access to refs/interlock/*; check the token's rights, or a rule for refs."
+            )
+        case RefusalKind.HOOK:
+            hint = "Let the server's hook accept refs below refs/interlock/."
+        case RefusalKind.ATOMIC_UNSUPPORTED:
+            hint = "Lanes need a remote that moves several refs at once; most do, over https and ssh."
+        case RefusalKind.STALE:
+            hint = "Look again: somebody else was faster."
+        case _:
+            return RemoteUnavailable(
+                f"The push to the lanes' remote failed {tries} times: {refusal.detail}.",
+                "It may have arrived; look with `interlock lanes`, then try again.",
+            )
+    return PushFailed(f"The lanes' remote refused the push: {refusal.detail}.", hint)
