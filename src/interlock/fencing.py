@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from interlock.contract import LaneService
-from interlock.core.errors import LeaseLost, PushFailed, RemoteUnavailable, UnreadableState
+from interlock.core.errors import GitFailed, LeaseLost, PushFailed, RemoteUnavailable, UnreadableState
 from interlock.core.handles import run_number
 from interlock.core.names import lane_key
 from interlock.git import Repository, lane_ref_id
@@ -107,9 +107,9 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
         return None
     if not repository.has(oid):
         repository.fetch(remote, ref)
-    document = repository.read_json(oid)
     try:
-        fence = Fence(
+        document = repository.read_json(oid)
+        return Fence(
             ref=ref,
             oid=oid,
             run=int(document["run"]),
@@ -117,12 +117,11 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
             since=str(document["since"]),
             mark=str(document["mark"]),
         )
-    except (KeyError, TypeError, ValueError):
+    except (UnreadableState, KeyError, TypeError, ValueError):
         raise UnreadableState(
             f"The fence {ref} was not written by Interlock, so nobody may push through it.",
             f"If no run is at work on the lane, remove it with git push {without_secrets(remote)} :{ref}.",
         ) from None
-    return fence
 
 
 def arm(
@@ -194,7 +193,7 @@ class NoGuard:
         return None
 
 
-def failed_push(remote: str, refusal: PushRefusal) -> PushFailed | RemoteUnavailable:
+def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
     """A refusal that no retry will change, as a sentence and a hint."""
     name, said = without_secrets(remote), refusal.detail
     match refusal.kind:

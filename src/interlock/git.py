@@ -159,7 +159,7 @@ class Repository:
         pairs = (line.split("\t", 1) for line in answer.out.splitlines() if "\t" in line)
         return {ref: oid for oid, ref in pairs}
 
-    def fetch(self, remote: str, *refspecs: str) -> None:
+    def fetch(self, remote: str, *refspecs: str, timeout_s: float | None = None) -> None:
         """Bring refs here. Nothing but what the refspecs say is written: no FETCH_HEAD, and no tracking
         branch, about which two worktrees of one clone would quarrel."""
         answer = self.run(
@@ -173,7 +173,7 @@ class Repository:
             "--",
             check_remote(remote),
             *refspecs,
-            timeout_s=REMOTE_TIMEOUT_S,
+            timeout_s=timeout_s or REMOTE_TIMEOUT_S,
         )
         if answer.code:
             raise _remote_failure(remote, answer)
@@ -186,6 +186,7 @@ class Repository:
         atomic: bool = True,
         hooks: bool = False,
         environ: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> PushRefusal | None:
         """Move refs of a remote, each only from the id it is pinned to; nothing when all have moved.
 
@@ -198,7 +199,9 @@ class Repository:
         args += [f"--force-with-lease={move.ref}:{move.old_oid or ''}" for move in moves]
         refspecs = [f"{move.new_oid or ''}:{move.ref}" for move in moves]
         answer = self.run(
-            *args, "--", check_remote(remote), *refspecs, timeout_s=REMOTE_TIMEOUT_S, environ=environ
+            *(*args, "--", check_remote(remote), *refspecs),
+            timeout_s=timeout_s or REMOTE_TIMEOUT_S,
+            environ=environ,
         )
         if not answer.code:
             return None
@@ -207,8 +210,15 @@ class Repository:
 
     # -- state
 
-    def commit_json(self, document: Mapping[str, Any], *, subject: str, parents: Sequence[str] = ()) -> str:
-        """The id of a new commit that carries `document`. No two calls make the same commit.
+    def commit_json(
+        self,
+        document: Mapping[str, Any],
+        *,
+        subject: str,
+        parents: Sequence[str] = (),
+        tree: str | None = None,
+    ) -> str:
+        """The id of a new commit that carries `document`, and the files of `tree`. No two calls make the same.
 
         Uniqueness matters: two clones that push the *same* commit to a new ref both succeed.
         """
@@ -218,7 +228,7 @@ class Repository:
             raise TooLarge(
                 f"The state has {len(message):,} bytes.", f"At most {STATE_MAX_BYTES:,} are allowed."
             )
-        args = ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", self._empty_tree]
+        args = ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", check_oid(tree or self._empty_tree)]
         for parent in parents:
             args += ["-p", check_oid(parent)]
         answer = self.run(*args, stdin=message, environ=_IDENTITY)

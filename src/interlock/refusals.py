@@ -123,7 +123,9 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
         kind = _of_ref(mark["what"], mark["reason"], err)
         if kind is not None:
             ref = None if "atomic" in mark["reason"] else mark["ref"]
-            return PushRefusal(kind=kind, ref=ref, detail=without_secrets(mark["reason"]))
+            said = _server_line(err) if kind in (RefusalKind.HOOK, RefusalKind.PERMISSION) else ""
+            detail = f"{mark['reason']}: {said}" if said else mark["reason"]
+            return PushRefusal(kind=kind, ref=ref, detail=without_secrets(detail))
     return PushRefusal(kind=_of_all(err.lower()), ref=None, detail=telling_line(err))
 
 
@@ -154,6 +156,12 @@ def _of_all(err: str) -> RefusalKind:
         if _any(words, err):
             return kind
     return RefusalKind.OTHER
+
+
+def _server_line(err: str) -> str:
+    """The first thing that the server, or a hook of it, said."""
+    lines = (line.removeprefix("remote:").strip() for line in err.splitlines() if line.startswith("remote:"))
+    return next((line.rstrip(".") for line in lines if line), "")
 
 
 def _any(words: tuple[str, ...], text: str) -> bool:
