@@ -90,8 +90,10 @@ class Repository:
     for a password, and stays in the caller's process group, so that what ends the caller ends git too.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, environ: Mapping[str, str] | None = None) -> None:
         self.directory = directory
+        #: Variables that every command gets.
+        self._environ = environ or {}
 
     @classmethod
     def around(cls, directory: Path) -> Repository:
@@ -128,7 +130,7 @@ class Repository:
                 process = subprocess.Popen(
                     ["git", *args],
                     cwd=self.directory,
-                    env=_environment(environ or {}),
+                    env=_environment({**self._environ, **(environ or {})}),
                     stdin=given,
                     stdout=out,
                     stderr=err,
@@ -265,6 +267,25 @@ class Repository:
     def _empty_tree(self) -> str:
         # Its id depends on the repository's hash, and git only knows it without an object by courtesy.
         return self.text("hash-object", "-t", "tree", "-w", "--stdin")
+
+
+def access_of(directory: Path) -> dict[str, str]:
+    """How the clone around `directory` reaches its remotes, as variables for git in another repository.
+
+    Continuous integration keeps a token in the configuration of its clone; none of it is written anywhere.
+    Empty where there is no clone. What is configured for the user or the machine git finds by itself.
+    """
+    asked = ("--local", "--includes", "--null", "--get-regexp", r"^(http|credential|url|core\.sshcommand)\b")
+    answer = Repository(directory).run("config", *asked)
+    pairs = (
+        [entry.partition("\n")[::2] for entry in answer.out.split("\0") if entry] if not answer.code else []
+    )
+    first = os.environ.get("GIT_CONFIG_COUNT", "0")
+    start = int(first) if first.isdecimal() else 0
+    environ = {"GIT_CONFIG_COUNT": str(start + len(pairs))} if pairs else {}
+    for nth, (key, value) in enumerate(pairs, start):
+        environ |= {f"GIT_CONFIG_KEY_{nth}": key, f"GIT_CONFIG_VALUE_{nth}": value}
+    return environ
 
 
 def lane_ref_id(lane: str) -> str:

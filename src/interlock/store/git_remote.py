@@ -29,8 +29,8 @@ from interlock.core.errors import (
     StoreUnavailable,
     UnreadableState,
 )
-from interlock.git import Repository, lane_ref_id
-from interlock.refusals import PushRefusal, RefMove, RefusalKind
+from interlock.git import Repository, access_of, lane_ref_id
+from interlock.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.store import git_story
 from interlock.store.git_documents import (
     COUNT_BITS,
@@ -59,6 +59,8 @@ AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
 HISTORY_MAX = 10_000
 LOOSE_MAX = 2_000
 
+#: A ref that was deleted must not linger here; nothing runs on in the background.
+_CONFIGURATION = {"fetch.prune": "true", "gc.auto": str(LOOSE_MAX), "gc.autoDetach": "false"}
 _FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
 _RECORD = "%(refname)%00%(objectname)%00%(contents)%00"
 
@@ -91,7 +93,8 @@ class LaneRemote:
 
     def __init__(self, url: str, directory: Path, *, pause: Callable[[float], None] = time.sleep) -> None:
         self.url = url
-        self._directory = directory / sha256(url.encode()).hexdigest()[:16]
+        # A new password does not make a new remote.
+        self._directory = directory / sha256(without_secrets(url).encode()).hexdigest()[:16]
         self._pause = pause
         self._ref_ids: dict[int, str] = {}
 
@@ -109,18 +112,22 @@ class LaneRemote:
     def repository(self) -> Repository:
         """The private repository."""
         path = self._directory / "cache.git"
-        if (path / "HEAD").is_file():
-            return Repository(path)
+        made = path / "interlock"
         try:
-            repository = Repository.make_bare(path)
+            if not made.is_file():
+                repository = Repository.make_bare(path)
+                for name, value in _CONFIGURATION.items():
+                    repository.text("config", name, value)
+                made.touch()
+            place = self._directory.resolve()
+            clone = next((p for p in place.parents if (p / ".git").exists()), place)
         except OSError as error:
             raise StoreUnavailable(
                 f"{self._directory} cannot be made: {error.strerror}.", "Make room, or work elsewhere."
             ) from None
-        repository.text("config", "fetch.prune", "true")  # a ref that was deleted must not linger here
-        repository.text("config", "gc.auto", str(LOOSE_MAX))
-        repository.text("config", "gc.autoDetach", "false")
-        return repository
+        # Network remotes may be reachable only by what the clone around us is configured with.
+        environ = {} if self.url.startswith("file:") else access_of(clone)
+        return Repository(path, environ=environ)
 
     def close(self) -> None:
         """Pack what has piled up in the private repository."""
@@ -133,6 +140,10 @@ class LaneRemote:
 
     def read(self, ref_id: str, name: str | None = None) -> Lane:
         """The lane as the remote has it now; raises `UnreadableState`, or `NotFound` without a name."""
+        with self._turn(ref_id):
+            return self._named(ref_id, name)
+
+    def _named(self, ref_id: str, name: str | None) -> Lane:
         found = self._read(ref_id)
         if isinstance(found, Unread):
             raise found.why
@@ -210,7 +221,7 @@ class LaneRemote:
         deadline_s = time.monotonic() + BEATEN_MAX_S
         while True:
             with self._turn(ref_id):
-                lane = self.read(ref_id, name)
+                lane = self._named(ref_id, name)
                 arrived = self._arrived(lane, sent)
                 if arrived is not None:
                     return arrived.answer
