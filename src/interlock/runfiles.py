@@ -1,8 +1,8 @@
 """What this host keeps of the runs it works on: a directory each, locked for as long as anybody cares.
 
 `.interlock/runs/run-<n>/` holds what the agent is told (payload, messages), where it leaves its result, and a
-record of whose it is. Worker, supervisor and agent share an OS lock on it, so whoever gets the lock alone
-knows that all of them are gone, whatever way they died. No process number is compared: those are used again.
+record of whose it is. OS locks on it are held by the worker and by the agent, so whoever gets a lock knows
+that its holder is gone, whatever way it died. No process number is compared: those are used again.
 
 Not promised: anything about runs of other hosts.
 """
@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -32,8 +33,11 @@ class Home:
     def __init__(self, root: Path, url: str) -> None:
         self.root = root
         self.directory = root / DIRECTORY
-        #: Tells runs of one store from those of another that is used from the same directory.
-        self.store = sha256(url.encode()).hexdigest()[:16]
+        #: Tells runs of one store from those of another that is used from the same directory. Who logs in,
+        #: and with what password, does not make it another store.
+        scheme, _, rest = url.partition("://")
+        place = rest.rpartition("@")[2]
+        self.store = sha256(f"{scheme}://{place}".encode()).hexdigest()[:16]
 
     def make(self) -> None:
         """Make what is missing; a clear refusal where that is not possible."""
@@ -75,10 +79,12 @@ class Trace:
     agent: str
     worker: str
     store: str
-    #: The agent's session; None until it has started.
+    #: The agent's session and when its first process began, in the system's ticks; None until it has started.
     session: int | None = None
-    #: The repository's commit that the worktree began with; None without a worktree.
+    session_begun: str | None = None
+    #: The commit that the worktree began with, and the branch made for it; None without a worktree.
     base: str | None = None
+    branch: str | None = None
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -93,22 +99,29 @@ class Trace:
 
 
 class RunFiles:
-    """The directory of one run, and our share of its lock."""
+    """The directory of one run.
 
-    def __init__(self, path: Path, trace: Trace, lock: int) -> None:
+    Two locks: the worker's, which keeps others from clearing it away, and the agent's, which the agent and
+    its supervisor share. Whoever has the agent's lock alone knows that no process of the run is left.
+    """
+
+    def __init__(self, path: Path, trace: Trace, lock: int | None = None) -> None:
         self.path = path
         self.trace = trace
         self._lock = lock
 
     @classmethod
     def make(cls, home: Home, trace: Trace) -> Self:
-        """A new directory; nobody sees it before it is locked and complete."""
+        """A new directory of ours; nobody sees it before it is locked and complete."""
         path = home.runs / f"run-{trace.run}"
+        if path.exists():  # of another store that is used from the same directory
+            path = home.runs / f"run-{trace.run}-{trace.store}"
         draft = home.runs / f".new-{trace.worker}-{trace.run}"
         draft.mkdir(mode=0o700)
         try:
-            lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            (draft / "agent.lock").touch(mode=0o600)
+            lock = os.open(draft / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             (draft / "record.json").write_text(json.dumps(asdict(trace)))
             draft.rename(path)
         except OSError:
@@ -117,8 +130,8 @@ class RunFiles:
         return cls(path, trace, lock)
 
     @property
-    def lock(self) -> Path:
-        return self.path / "lock"
+    def agent_lock(self) -> Path:
+        return self.path / "agent.lock"
 
     @property
     def payload(self) -> Path:
@@ -154,57 +167,59 @@ class RunFiles:
         json.loads(text, parse_constant=_refuse_constant)
         return text
 
+    def adopt(self) -> bool:
+        """Become its owner, if its worker is gone."""
+        if self._lock is None:
+            self._lock = _locked(self.path / "worker.lock")
+        return self._lock is not None
+
+    @contextmanager
+    def without_agent(self) -> Iterator[bool]:
+        """Whether no process of the run is left; while it is true nobody else is told so."""
+        lock = _locked(self.agent_lock)
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                os.close(lock)
+
     def remove(self) -> None:
         """The run is over and nothing of it is needed any more."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.let_go()
 
     def let_go(self) -> None:
-        """Give our share of the lock back."""
-        os.close(self._lock)
+        """Leave it to whoever comes next."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
-def abandoned(home: Home) -> Iterator[RunFiles]:
-    """Runs of this store whose worker, supervisor and agent are all gone, each held by us alone."""
-    for path in _paths(home):
-        try:
-            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            continue
-        if not _locks(lock) or not path.exists():  # somebody cares, or has just cleared it away
-            os.close(lock)
-            continue
-        trace = _trace(path)
-        if trace is None or trace.store != home.store:
-            os.close(lock)
-            continue
-        yield RunFiles(path, trace, lock)
+def found(home: Home) -> list[RunFiles]:
+    """Every run of this store that this host knows of."""
+    runs = []
+    for path in sorted(home.runs.glob("run-*")):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            trace = Trace.read((path / "record.json").read_text())
+            if trace.store == home.store:
+                runs.append(RunFiles(path, trace))
+    return runs
 
 
-def alive(home: Home) -> list[Trace]:
-    """Runs on which somebody of this host works, or that nobody has cleared away yet."""
-    return [trace for path in _paths(home) if (trace := _trace(path)) is not None]
-
-
-def _paths(home: Home) -> list[Path]:
+def _locked(path: Path) -> int | None:
+    """The file, locked by us alone; None if it is another's or gone."""
     try:
-        return sorted(home.runs.glob("run-*"))
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        return []
-
-
-def _trace(path: Path) -> Trace | None:
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        return Trace.read((path / "record.json").read_text())
-    return None
-
-
-def _locks(lock: int) -> bool:
+        return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.exists():  # else whoever had it has just cleared it away
+            return lock
     except OSError:
-        return False
-    return True
+        pass
+    os.close(lock)
+    return None
 
 
 def _refuse_constant(name: str) -> object:

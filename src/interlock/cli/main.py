@@ -32,6 +32,7 @@ class Root(LazyGroup):
         "release": Place("work_commands", "release", _WORK),
         "inbox": Place("work_commands", "inbox", _WORK),
         "msg": Place("work_commands", "msg", _WORK),
+        "work": Place("worker_command", "work", _WORK),
         "hold": Place("hold_command", "hold", _WORK),
         "push": Place("push_command", "push", _WORK),
         "ls": Place("look_commands", "list_items", _LOOK),

@@ -1,0 +1,107 @@
+"""`work`: run a command for every item, under its lease."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlock.cli.session import session_of
+from interlock.cli.values import span_or_none, whole_or_none
+from interlock.core.errors import InvalidInput
+from interlock.core.names import BATCH_MAX, LEASE_MAX_S, LEASE_MIN_S, check_number
+from interlock.intake import whole
+
+if TYPE_CHECKING:
+    from interlock.worker import Worker
+
+
+def work(
+    ctx: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="What to run for each item.")
+    ] = None,
+    *,
+    agent: Annotated[str, typer.Option(metavar="NAME", help="Whose work it is.")],
+    max_: Annotated[str, typer.Option("--max", metavar="N", help="So many runs at once.")] = "1",
+    worktree: Annotated[
+        bool, typer.Option("--worktree", help="Give each run a git worktree of its own.")
+    ] = False,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only items of this type; repeatable.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="A label you have; repeatable.")
+    ] = None,
+    lease: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Length of the leases, as in 90s or 5m.")
+    ] = None,
+    limit: Annotated[str | None, typer.Option(metavar="N", help="End after so many runs.")] = None,
+    exit_when_idle: Annotated[
+        bool, typer.Option("--exit-when-idle", help="End when there is nothing left to do.")
+    ] = False,
+) -> int:
+    """Run a command for each item: claim, start, keep the lease, report how it ended.
+
+    The command's exit code says how: 0 done, 75 give the item back, any other failed. It finds its item in
+    INTERLOCK_ITEM, INTERLOCK_PAYLOAD and other variables. Ctrl-C drains, a second Ctrl-C stops what runs.
+    """
+    from interlock import app
+    from interlock.cli.views.workers import Screen
+    from interlock.runfiles import Home
+    from interlock.worker import Wish, Worker
+
+    session = session_of(ctx)
+    slots, runs, lease_s = whole("max", max_), whole_or_none("limit", limit), span_or_none("lease", lease)
+    check_number("max", slots, 1, BATCH_MAX)
+    if runs is not None:
+        check_number("limit", runs, 1, 10**9)
+    if lease_s is not None:
+        check_number("lease", lease_s, LEASE_MIN_S, LEASE_MAX_S)
+    if not command:
+        raise InvalidInput(
+            "There is no command.", "Put it after --, as in interlock work --agent a -- ./run.sh."
+        )
+    wish = Wish(
+        agent=agent,
+        command=tuple(command),
+        slots=slots,
+        types=tuple(type_ or ()),
+        labels=tuple(label or ()),
+        lease_s=lease_s,
+        worktree=worktree,
+        limit=runs,
+        exit_when_idle=exit_when_idle,
+    )
+    url = app.absolute_url(session.settings)
+    screen = Screen(session.out)
+    with session.service() as service:
+        worker = Worker(
+            service,
+            wish,
+            home=Home(session.settings.root, url),
+            url=url,
+            tell=screen.tell,
+            echo=screen.echo,
+        )
+        _drain_on_signals(worker)
+        with screen.showing(worker):
+            return worker.run()
+
+
+def _drain_on_signals(worker: Worker) -> None:
+    """Signals are heard by a thread: the main one may hold a lock, or wait for a database."""
+    heard: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup it stays ignored
+            signal.signal(number, lambda number, _: heard.put(number))
+
+    def listen() -> None:
+        while True:
+            heard.get()
+            worker.drain()
+
+    threading.Thread(target=listen, name="interlock-signals", daemon=True).start()

@@ -1,0 +1,197 @@
+"""Salvage: work that a run left uncommitted or unpushed, kept as a commit under a ref of its own.
+
+The commit's parent is what the run had checked out; its tree is the worktree as it was found, with untracked
+files and without ignored ones. It is made with an index of its own, so nobody's index changes. Its message
+carries a document that says whose it was, for the next run on that lane.
+
+Not promised: files beyond the limits below, which the document names, and nested repositories.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interlock.core.errors import GitFailed
+from interlock.git import Answer, Repository
+from interlock.runfiles import Trace
+
+#: Waiting for the next run on the lane; taken up by one that succeeded, or left by one.
+WAITING, TAKEN = "refs/interlock/salvage/", "refs/interlock/salvaged/"
+TAKEN_KEPT_S = 30 * 24 * 3_600.0
+FILE_MAX_BYTES, TOTAL_MAX_BYTES, FILES_MAX = 50 << 20, 200 << 20, 20_000
+LEFT_OUT_SHOWN = 100
+_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvage:
+    """Work of an earlier run."""
+
+    ref: str
+    oid: str
+    run: int
+    item: int
+    lane: str | None
+    store: str
+    agent: str
+
+    @property
+    def sentence(self) -> str:
+        """What the next run is told."""
+        return (
+            f"Run {self.run} of {self.agent} ended with work that it had not pushed. It is kept as"
+            f" {self.ref}: git diff HEAD...{self.ref} shows it."
+        )
+
+
+class Salvager:
+    """Finds and keeps what runs left in worktrees of one repository."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def keep(self, worktree: Path, trace: Trace, index: Path, *, prefix: str = WAITING) -> str | None:
+        """The ref under which the work is kept; None if there was nothing to keep. `index` is for scratch."""
+        place = Repository(worktree)
+        head = place.text("rev-parse", "--verify", "HEAD^{commit}")
+        changed = _changes(place)
+        if not changed and not self.unpushed(head, trace):
+            return None
+        paths, left_out = _within_limits(worktree, changed)
+        oid = self._repository.commit_json(
+            {
+                "run": trace.run,
+                "item": trace.item,
+                "lane": trace.lane,
+                "store": trace.store,
+                "agent": trace.agent,
+                "left_out": left_out[:LEFT_OUT_SHOWN],
+                "left_out_n": len(left_out),
+            },
+            subject=f"Salvage of run {trace.run}, item {trace.item}: {trace.title}",
+            parents=[head],
+            tree=_tree(place, paths, index) if paths else place.text("rev-parse", "HEAD^{tree}"),
+        )
+        return self._store(oid, f"{prefix}{trace.run}")
+
+    def unpushed(self, oid: str, trace: Trace) -> bool:
+        """Whether a commit has something that neither its base nor a remote is known to have."""
+        known = [trace.base] if trace.base else []
+        return bool(self._repository.text("rev-list", "-n", "1", oid, "--not", *known, "--remotes"))
+
+    def waiting_for(self, trace: Trace) -> list[Salvage]:
+        """What earlier runs on the same lane left, or of the same item where it has no lane; oldest first."""
+        kept = [
+            salvage
+            for salvage in self._read()
+            if salvage.store == trace.store
+            and (salvage.lane == trace.lane if trace.lane else salvage.item == trace.item)
+        ]
+        return sorted(kept, key=lambda salvage: salvage.run)
+
+    def take(self, kept: Sequence[Salvage]) -> None:
+        """A run that was told of these has succeeded: nobody else is told."""
+        moves = (f"update {s.ref.replace(WAITING, TAKEN)} {s.oid}\ndelete {s.ref} {s.oid}\n" for s in kept)
+        self._repository.run("update-ref", "--stdin", stdin="".join(moves))
+
+    def forget(self) -> None:
+        """Remove what was taken up long ago."""
+        form = "--format=%(committerdate:unix) %(refname)"
+        oldest_s = time.time() - TAKEN_KEPT_S
+        lines = (
+            line.split(" ", 1) for line in self._repository.text("for-each-ref", form, TAKEN).splitlines()
+        )
+        old = [f"delete {ref}\n" for at_s, ref in lines if float(at_s) < oldest_s]
+        if old:
+            self._repository.run("update-ref", "--stdin", stdin="".join(old))
+
+    def _read(self) -> list[Salvage]:
+        form = "--format=%(refname)%00%(objectname)%00%(contents:body)%00"
+        parts = self._repository.text("for-each-ref", form, WAITING).split("\0")[:-1]
+        found = []
+        for ref, oid, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            try:
+                document: dict[str, Any] = json.loads(body.partition("\n\n")[0])
+                found.append(
+                    Salvage(
+                        ref=ref.strip(),
+                        oid=oid,
+                        run=int(document["run"]),
+                        item=int(document["item"]),
+                        lane=document["lane"],
+                        store=document["store"],
+                        agent=str(document["agent"]),
+                    )
+                )
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue  # not ours
+        return found
+
+    def _store(self, oid: str, ref: str) -> str:
+        # Another store used from the same clone may have had a run of this number.
+        for name in (ref, *(f"{ref}-{n}" for n in range(2, 100))):
+            if not self._repository.run("update-ref", name, oid, "0" * len(oid)).code:
+                return name
+        raise GitFailed(f"{ref} cannot be made.", "See git for-each-ref refs/interlock.")
+
+
+def _changes(place: Repository) -> list[str]:
+    """Paths that differ from what is checked out, tracked ones first. Ignored files are none."""
+    listed = place.run(
+        *("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"),
+        "--ignore-submodules=all",
+        timeout_s=_TIMEOUT_S,
+        environ={"GIT_OPTIONAL_LOCKS": "0"},
+    )
+    _check("status", listed)
+    entries = [entry for entry in listed.out.split("\0") if entry]
+    return [entry[3:] for entry in sorted(entries, key=lambda entry: entry.startswith("??"))]
+
+
+def _within_limits(worktree: Path, changed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is kept and what is left out."""
+    kept: list[str] = []
+    left_out: list[str] = []
+    total = 0
+    for path in changed:
+        try:
+            found = (worktree / path).lstat()
+            plain, size = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode), found.st_size
+        except OSError:
+            plain, size = True, 0  # it was removed, which is work too
+        fits = plain and size <= FILE_MAX_BYTES and total + size <= TOTAL_MAX_BYTES and len(kept) < FILES_MAX
+        (kept if fits else left_out).append(path)
+        total += size if fits else 0
+    return kept, left_out
+
+
+def _tree(place: Repository, paths: Sequence[str], index: Path) -> str:
+    """The worktree as a tree object, written through an index of its own."""
+    environ = {"GIT_INDEX_FILE": str(index), "GIT_LITERAL_PATHSPECS": "1"}
+    own = place.directory / place.text("rev-parse", "--git-path", "index")
+    try:
+        shutil.copyfile(own, index)
+    except OSError:
+        _check("read-tree", place.run("read-tree", "HEAD", environ=environ))
+    # Files that cannot be read are left out by git itself; its exit code only says that there were some.
+    place.run(
+        *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
+        stdin="\0".join(paths),
+        timeout_s=_TIMEOUT_S,
+        environ=environ,
+    )
+    written = place.run("write-tree", environ=environ)
+    _check("write-tree", written)
+    return written.out.strip()
+
+
+def _check(command: str, answer: Answer) -> None:
+    if answer.code:
+        raise GitFailed(f"git {command} failed: {answer.complaint}.", "")
