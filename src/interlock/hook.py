@@ -273,7 +273,10 @@ def _work(directory: Path) -> Work:
     except GitFailed:
         return Work()
     changed, commits = len(status.splitlines()), len(ahead.splitlines())
-    parts = [f"{changed} changed files that are not committed"] if changed else []
-    parts += [f"{commits} commits that are not pushed"] if commits else []
-    mark = sha256(f"{status}\0{ahead}".encode()).hexdigest()[:16]
-    return Work(left=f"There are {' and '.join(parts)}." if parts else "", mark=mark)
+    left = f"Not committed here: {_counted(changed, 'changed file')}." if changed else ""
+    left += f" Not pushed: {_counted(commits, 'commit')}." if commits else ""
+    return Work(left=left.strip(), mark=sha256(f"{status}\0{ahead}".encode()).hexdigest()[:16])
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,6 +1,7 @@
 """GitHub's expressions: what follows from a file alone, and what stays open."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -156,5 +157,6 @@ def test_a_condition_is_an_expression_with_or_without_its_marks():
 
 
 def test_numbers_are_written_as_github_writes_them():
-    assert [text_of(v) for v in (7.0, 0.5, True, None, {}, [])] == ["7", "0.5", "true", "", "Object", "Array"]
+    values: list[Any] = [7.0, 0.5, True, None, {}, []]
+    assert [text_of(value) for value in values] == ["7", "0.5", "true", "", "Object", "Array"]
     assert not truth(math.nan)

@@ -1,0 +1,191 @@
+"""`interlock hook` as an agent's program calls it, and its place in that program's settings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.command import Answer, Command, CommandHere
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Command:
+    """The command in this process: what is typed matters here, not how it is started."""
+    return CommandHere(tmp_path)
+
+
+def event(name: str, **more: Any) -> str:
+    common = {
+        "session_id": "abc",
+        "transcript_path": "/tmp/t.jsonl",
+        "cwd": ".",
+        "permission_mode": "default",
+    }
+    return json.dumps({**common, "hook_event_name": name, **more})
+
+
+def call(il: Command, run: str, name: str, **more: Any) -> Answer:
+    return il("hook", stdin=event(name, **more), env={"INTERLOCK_RUN": run})
+
+
+def push(il: Command, run: str) -> dict[str, Any]:
+    answer = call(il, run, "PreToolUse", tool_name="Bash", tool_input={"command": "git push"})
+    assert answer.code == 0, answer
+    return dict(answer.json["hookSpecificOutput"]) if answer.out else {}
+
+
+def test_outside_of_a_run_nothing_happens(il: Command):
+    for env in ({}, {"INTERLOCK_RUN": " "}):
+        answer = il("hook", stdin=event("PreToolUse"), env=env)
+        assert (answer.code, answer.out, answer.err) == (0, "", "")
+    assert list(il.directory.iterdir()) == []
+
+
+def test_a_session_from_its_start_to_a_lost_lease(il: Command):
+    il.ok("add", "Fix the login", "--lane", "issue:acme/app#42", "--message", "see the log")
+    run = il.claim("coder", "--lease", "2s")["run"]
+    start = call(il, run, "SessionStart", source="startup").json["hookSpecificOutput"]
+    assert start["hookEventName"] == "SessionStart"
+    assert "Fix the login" in start["additionalContext"]
+    assert "see the log" in start["additionalContext"]
+    assert push(il, run) == {}
+    il.ok("release", "--item", 1, "--reason", "taken over")
+    other = il.claim("other")["run"]
+    refused = push(il, run)
+    assert refused["permissionDecision"] == "deny"
+    assert "git push is refused" in refused["permissionDecisionReason"]
+    assert "permissionDecision" not in push(il, other)
+    assert call(il, run, "Stop", stop_hook_active=False).out == ""
+
+
+def test_a_store_that_is_gone_is_a_warning(il: Command):
+    il.ok("add", "Fix the login")
+    run = il.claim()["run"]
+    (il.directory / ".interlock" / "interlock.db").write_bytes(b"this is no database, and never was one" * 40)
+    answer = call(il, run, "PostToolUse", tool_name="Read", tool_input={})
+    assert answer.code == 0
+    assert "cannot be asked right now" in answer.json["hookSpecificOutput"]["additionalContext"]
+
+
+@pytest.mark.parametrize(
+    ("stdin", "env"),
+    [
+        ("", {}),
+        ("hello", {}),
+        ("[1]", {}),
+        ('{"hook_event_name": 7}', {}),
+        (b"\xff\xfe", {}),
+        (event("PreToolUse"), {"INTERLOCK_LEASE_S": "soon"}),
+    ],
+)
+def test_what_cannot_be_understood_never_blocks_the_agent(here: Command, stdin, env):
+    answer = here("hook", stdin=stdin, env={"INTERLOCK_RUN": "1.1.0123456789abcdef", **env})
+    assert answer.code == 1  # 2 would block whatever the agent is about to do
+    assert answer.out == ""
+    assert answer.err.count("\n") == 2
+
+
+def test_a_store_that_is_not_known_never_blocks_the_agent(here: Command):
+    env = {"INTERLOCK_RUN": "1.1.0123456789abcdef", "INTERLOCK_URL": "nosuch://x"}
+    assert here("hook", stdin=event("PreToolUse"), env=env).code == 0
+
+
+# -- settings -----------------------------------------------------------------------------------------
+
+OTHERS: dict[str, Any] = {
+    "model": "opus",
+    "hooks": {
+        "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./guard.sh"}]}],
+        "Notification": [{"hooks": [{"type": "command", "command": "say hi"}]}],
+    },
+    "permissions": {"allow": ["Bash(ls)"], "note": "ü"},
+}
+
+
+def settings(il: Command) -> Path:
+    return il.directory / ".claude" / "settings.json"
+
+
+def test_install_adds_what_is_missing_and_keeps_the_rest(here: Command):
+    path = settings(here)
+    path.parent.mkdir()
+    path.write_text(json.dumps(OTHERS, indent=4, ensure_ascii=False) + "\n")
+    path.chmod(0o640)
+    before = path.read_text()
+    assert here.ok("hook", "install")["written"]
+    found = json.loads(path.read_text())
+    assert list(found) == list(OTHERS)
+    assert found["permissions"] == OTHERS["permissions"]
+    assert found["hooks"]["Notification"] == OTHERS["hooks"]["Notification"]
+    assert found["hooks"]["PreToolUse"][0] == OTHERS["hooks"]["PreToolUse"][0]
+    assert {"SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"} <= set(found["hooks"])
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert '\n    "hooks"' in path.read_text()  # as it was indented
+
+    once = path.read_text()
+    assert not here.ok("hook", "install")["changed"]
+    assert path.read_text() == once
+    assert here.ok("hook", "uninstall")["written"]
+    assert path.read_text() == before
+    assert not here.ok("hook", "uninstall")["changed"]
+
+
+def test_what_is_installed_is_what_the_agent_can_run(il: Command):
+    il.ok("hook", "install")
+    (entry,) = json.loads(settings(il).read_text())["hooks"]["Stop"]
+    (hook,) = entry["hooks"]
+    assert hook["type"] == "command"
+    il.under = ("sh", "-c", hook["command"])
+    assert il().code == 0  # outside of a run the shell ends it, and needs no interlock
+
+
+def test_dry_run_shows_the_difference_and_writes_nothing(here: Command):
+    answer = here("hook", "install", "--dry-run")
+    assert answer.code == 0
+    assert '+  "hooks": {' in answer.out
+    assert not settings(here).exists()
+    here.ok("hook", "install", "--settings", "mine.json")
+    assert here("hook", "uninstall", "--dry-run", "--settings", "mine.json").out.count("\n-") > 10
+    assert "interlock hook" in (here.directory / "mine.json").read_text()
+
+
+def test_from_a_directory_below_the_repository_s_settings_are_meant(here: Command):
+    (here.directory / ".git").mkdir()
+    below = here.directory / "src"
+    below.mkdir()
+    assert CommandHere(below).ok("hook", "install")["path"] == str(settings(here))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("{", "JSON"),
+        ("[]", "object"),
+        ('{"hooks": []}', "hooks"),
+        ('{"hooks": {"Stop": {}}}', "hooks.Stop"),
+        ("// comment\n{}", "JSON"),
+        (b"\xff", "JSON"),
+        (" " * (1 << 20) + "{}", "bytes"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_not_touched(here: Command, text, word):
+    path = settings(here)
+    path.parent.mkdir()
+    data = text if isinstance(text, bytes) else text.encode()
+    path.write_bytes(data)
+    answer = here("--json", "hook", "install")
+    assert answer.code == 2
+    assert word in answer.error["message"]
+    assert path.read_bytes() == data
+
+
+def test_odd_entries_of_others_are_left_alone(here: Command):
+    path = settings(here)
+    path.parent.mkdir()
+    odd = {"hooks": {"Stop": [7, {"hooks": 3}, {"hooks": [5, {"command": None}]}]}}
+    path.write_text(json.dumps(odd))
+    here.ok("hook", "install")
+    assert json.loads(path.read_text())["hooks"]["Stop"][:3] == odd["hooks"]["Stop"]
+    here.ok("hook", "uninstall")
+    assert json.loads(path.read_text()) == odd

@@ -1,0 +1,357 @@
+"""An agent's hook on a real store: what it is told, when it is asked, and what it is refused.
+
+The store's time and the hook's are one number that the test moves.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.contract import LeaseView, Report
+from interlock.core.errors import StoreUnavailable
+from interlock.core.model import NewItem
+from interlock.hook import MESSAGE_MAX_CHARS, RENEW_MIN_S, Hook, HookEvent
+from interlock.service import LocalService
+from interlock.store.sqlite import SqliteStore
+
+PUSH = {"command": "cd app && git push origin main"}
+
+
+class Session:
+    """An agent's session for one run; each call makes a hook anew, as each is a process of its own."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.now_s = 1_800_000_000.0
+        self.home = tmp_path / ".interlock"
+        self.tree = tmp_path / "tree"
+        self.tree.mkdir()
+        self.path = tmp_path / "store.db"
+        self.environ: dict[str, str] = {}
+        #: How often the store was opened by the hook.
+        self.looks = 0
+        self.down = False
+        self.service = self._open()
+        self.service.add([NewItem(title="Fix the login", lane="issue:acme/app#42", lease_s=60)])
+        self.lease = self.claim()
+
+    def _open(self) -> LocalService:
+        return LocalService(SqliteStore(self.path, now=lambda: round(self.now_s * 1_000_000)))
+
+    def _look(self) -> LocalService:
+        self.looks += 1
+        if self.down:
+            raise StoreUnavailable("The database cannot be reached.", "Wait.")
+        return self._open()
+
+    def claim(self) -> LeaseView:
+        return self.service.next("coder")[0]
+
+    def __call__(
+        self, name: str, tool: str = "", given: dict[str, Any] | None = None, asked_before: bool = False
+    ) -> dict[str, Any]:
+        hook = Hook(
+            self.lease.run,
+            lanes=self._look,
+            home=self.home,
+            environ=self.environ,
+            now_s=lambda: self.now_s,
+        )
+        return hook.answer(
+            HookEvent(name=name, directory=self.tree, tool=tool, given=given or {}, asked_before=asked_before)
+        )
+
+    def told(self, name: str, tool: str = "Read", given: dict[str, Any] | None = None) -> str:
+        """What the agent is told by an event that must decide nothing."""
+        answer = self(name, tool, given)
+        if not answer:
+            return ""
+        output = answer["hookSpecificOutput"]
+        assert set(answer) == {"hookSpecificOutput"}
+        assert set(output) == {"hookEventName", "additionalContext"}
+        assert output["hookEventName"] == name
+        return str(output["additionalContext"])
+
+    def denied(self, tool: str, given: dict[str, Any]) -> str:
+        """Why a tool call is refused; empty if it is not."""
+        output = self("PreToolUse", tool, given).get("hookSpecificOutput", {})
+        return str(output.get("permissionDecisionReason", "")) if "permissionDecision" in output else ""
+
+    def lose(self) -> None:
+        """The lease runs out, and another agent takes the item."""
+        self.now_s += 61
+        self.service.sweep()
+        assert self.service.next("other")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(tmp_path)
+
+
+# -- being told ---------------------------------------------------------------------------------------
+
+
+def test_a_session_starts_with_the_item_its_messages_and_what_a_dead_run_left(session: Session):
+    session.service.msg(session.lease.item.id, "the log is in #7", author="sam")
+    session.environ |= {
+        "INTERLOCK_PAYLOAD": "/run/payload.json",
+        "INTERLOCK_SALVAGE": "refs/interlock/salvage/9",
+    }
+    told = session.told("SessionStart")
+    assert "item 1 on lane issue:acme/app#42, attempt 1 of 3: Fix the login" in told
+    assert "Message 1 from sam: the log is in #7" in told
+    assert "/run/payload.json" in told
+    assert "refs/interlock/salvage/9" in told
+
+
+def test_a_message_is_told_once_and_counts_as_read_only_when_the_next_call_says_so(session: Session):
+    session.told("SessionStart")
+    session.service.msg(session.lease.item.id, "also the logout", author="sam")
+    session.now_s += 30
+    assert session.told("PostToolUse") == "Message 1 from sam: also the logout"
+    assert session.service.renew([Report(run=session.lease.run)])[0].unread == 1
+    session.now_s += 30
+    assert session.told("PostToolUse") == ""
+    assert session.service.renew([Report(run=session.lease.run)])[0].unread == 0
+
+
+def test_many_and_long_messages_are_told_in_pieces_and_none_is_skipped(session: Session):
+    for n in range(5):
+        session.service.msg(session.lease.item.id, f"{n}" * MESSAGE_MAX_CHARS * 2, author="sam")
+    pieces = [session.told("SessionStart")]
+    while pieces[-1]:
+        session.now_s += 15
+        pieces.append(session.told("PostToolUse"))
+    assert max(map(len, pieces)) < 10_000
+    seen = "\n".join(pieces)
+    assert [f"Message {n} from sam" in seen for n in range(1, 6)] == [True] * 5
+    assert "4,000 more characters" in seen
+
+
+def test_a_cancel_request_is_told_once_and_a_stop_is_then_not_held_up(session: Session):
+    session.service.msg(session.lease.item.id, "one more thing")
+    session.service.cancel(session.lease.item.id, why="not needed")
+    assert "You are asked to stop" in session.told("PreToolUse")
+    session.now_s += 6
+    assert "asked to stop" not in session.told("PostToolUse")
+    assert session("Stop") == {}
+
+
+# -- renewing -----------------------------------------------------------------------------------------
+
+
+def test_tool_use_renews_the_lease_at_most_every_few_seconds(session: Session):
+    for _ in range(100):
+        session("PreToolUse", "Read")
+        session("PostToolUse", "Read")
+    assert session.looks == 1
+    for _ in range(10):
+        session.now_s += 12
+        session("PreToolUse", "Read")
+        session("PostToolUse", "Read")
+    assert session.looks == 11
+    (view,) = session.service.renew([Report(run=session.lease.run)])
+    assert view.refusal is None  # 120 s have passed on a lease of 60 s
+
+
+def test_a_short_lease_is_not_renewed_more_often_than_the_minimum(session: Session):
+    session.service.done([Report(run=session.lease.run)])
+    session.service.add([NewItem(title="Quick", lease_s=6)])
+    session.lease = session.claim()
+    session("PreToolUse", "Read")
+    session.now_s += RENEW_MIN_S - 1
+    session("PreToolUse", "Read")
+    assert session.looks == 1
+
+
+# -- losing the lease ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Bash", {"command": "git push"}),
+        ("Bash", {"command": "git -C app -c a.b=c push --force origin HEAD"}),
+        ("Bash", {"command": "make && (cd app; /usr/bin/git push)"}),
+        ("Bash", {"command": 'bash -c "git push"'}),
+        ("Bash", {"command": "echo $(git push 2>&1)"}),
+        ("Bash", {"command": "GH_TOKEN=x gh pr create --fill"}),
+        ("Bash", {"command": "gh -R acme/app pr merge 7"}),
+        ("Bash", {"command": "gh issue comment 7 -b done"}),
+        ("Bash", {"command": "gh api repos/acme/app/issues -f title=x"}),
+        ("Bash", {"command": "gh api -X DELETE repos/acme/app"}),
+        ("mcp__github__create_pull_request", {"title": "x"}),
+        ("mcp__github__push_files", {}),
+    ],
+)
+def test_what_would_be_seen_by_others_is_denied_once_the_lease_is_lost(session: Session, tool, given):
+    assert session.denied(tool, given) == ""
+    session.lose()
+    assert "Stop working on this item" in session.denied(tool, given)
+    assert session.denied(tool, given)  # and again, without asking the store
+    looks = session.looks
+    assert session.denied(tool, given)
+    assert session.looks == looks
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Bash", {"command": "git status; git stash push"}),
+        ("Bash", {"command": "echo git push"}),
+        ("Bash", {"command": "git commit -m 'git push'"}),
+        ("Bash", {"command": "gh pr view 7; gh issue list; gh api repos/acme/app"}),
+        ("Bash", {"command": 7}),
+        ("Read", {"file_path": "push.md"}),
+        ("mcp__github__get_issue", {}),
+    ],
+)
+def test_what_stays_here_is_never_denied(session: Session, tool, given):
+    session.lose()
+    assert session.denied(tool, given) == ""
+
+
+def test_the_loss_is_told_once_and_a_stop_is_not_held_up(session: Session):
+    session.told("SessionStart")
+    session.service.msg(session.lease.item.id, "unread")
+    session.lose()
+    assert "Your lease on this item is lost" in session.told("PostToolUse")
+    assert session.told("PostToolUse") == ""
+    assert session("Stop") == {}
+
+
+def test_a_handle_of_another_store_pushes_nothing(session: Session):
+    session.lease = session.lease._replace(run="1.1.0123456789abcdef")
+    assert "never issued" in session.denied("Bash", PUSH)
+
+
+# -- a store that is away -----------------------------------------------------------------------------
+
+
+def test_a_store_that_is_away_stops_no_work_and_is_told_once(session: Session):
+    session.told("SessionStart")
+    session.down = True
+    session.now_s += 20
+    assert "cannot be asked right now" in session.told("PreToolUse")
+    session.now_s += 20
+    assert session.told("PostToolUse") == ""
+    assert session("Stop") == {"systemMessage": "Interlock: The database cannot be reached."}
+    session.down = False
+    session.now_s += 10
+    assert session.told("PreToolUse") == ""
+    session.down = True
+    session.now_s += 20
+    assert "cannot be asked right now" in session.told("PreToolUse")  # a new outage is news again
+
+
+def test_a_push_is_allowed_while_the_lease_may_still_be_good_and_denied_when_it_cannot_be(session: Session):
+    session.told("SessionStart")
+    session.down = True
+    session.now_s += 50
+    assert session.denied("Bash", PUSH) == ""
+    session.now_s += 11
+    assert "the lease is over and the store cannot be asked" in session.denied("Bash", PUSH)
+    assert session.told("PostToolUse", "Bash", {"command": "ls"}) == ""
+    session.down = False
+    session.service.renew([Report(run=session.lease.run)])  # the worker had kept it all the while
+    assert session.denied("Bash", PUSH) == ""
+
+
+def test_a_lease_of_which_nothing_is_known_does_not_deny(session: Session):
+    session.down = True
+    assert session.denied("Bash", PUSH) == ""
+
+
+# -- the stop -----------------------------------------------------------------------------------------
+
+
+def test_a_stop_with_unread_messages_is_held_up_once(session: Session):
+    session.told("SessionStart")
+    session.service.msg(session.lease.item.id, "and the tests?", author="sam")
+    answer = session("Stop")
+    assert answer["decision"] == "block"
+    assert "Message 1 from sam: and the tests?" in answer["reason"]
+    assert session("Stop", asked_before=True) == {}
+    assert session("Stop") == {}
+
+
+@pytest.fixture
+def tree(session: Session, tmp_path: Path) -> Callable[..., None]:
+    """The session's working tree as a clone with one commit; answers a git for it."""
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "remote.git"], check=True)
+
+    def git(*args: str) -> None:
+        identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_CONFIG_NOSYSTEM": "1"}
+        env = os.environ | identity | {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+        subprocess.run(["git", *args], cwd=session.tree, env=env, check=True, capture_output=True)
+
+    git("init", "--quiet", "--initial-branch=main")
+    git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    git("commit", "--quiet", "--allow-empty", "-m", "first")
+    git("push", "--quiet", "-u", "origin", "main")
+    return git
+
+
+def test_a_stop_with_work_that_nobody_else_sees_is_held_up_once(session: Session, tree):
+    session.told("SessionStart")
+    assert session("Stop") == {}
+    (session.tree / "new.py").write_text("x = 1\n")
+    answer = session("Stop")
+    assert answer["decision"] == "block"
+    assert "Not committed here: 1 changed file." in answer["reason"]
+    assert session("Stop", asked_before=True) == {}
+    tree("add", ".")
+    tree("commit", "--quiet", "-m", "work")
+    assert "Not pushed: 1 commit." in session("Stop")["reason"]
+    tree("push", "--quiet")
+    assert session("Stop") == {}
+
+
+def test_what_lay_there_before_the_session_is_not_asked_about(session: Session, tree):
+    (session.tree / "scratch.txt").write_text("mine\n")
+    session.told("SessionStart")
+    assert session("Stop") == {}
+
+
+def test_a_directory_without_git_is_not_asked_about(session: Session):
+    session.told("SessionStart")
+    (session.tree / "new.py").write_text("x = 1\n")
+    assert session("Stop") == {}
+
+
+# -- the memory ---------------------------------------------------------------------------------------
+
+
+def test_the_memory_ends_with_the_session_and_does_not_show_the_handle(session: Session):
+    session.told("SessionStart")
+    (file,) = (session.home / "hooks").iterdir()
+    assert session.lease.run not in file.name + file.read_text()
+    assert (session.home / ".gitignore").read_text() == "*\n"
+    assert session("SessionEnd") == {}
+    assert list((session.home / "hooks").iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"seen": "x", "lost": 7, "told": null}'])
+def test_a_damaged_memory_is_as_good_as_none(session: Session, text):
+    session.told("SessionStart")
+    (file,) = (session.home / "hooks").iterdir()
+    file.write_text(text)
+    assert "Fix the login" in session.told("SessionStart")
+
+
+def test_memories_of_sessions_long_gone_are_removed(session: Session):
+    old = session.home / "hooks" / "0123.json"
+    session.told("SessionStart")
+    old.write_text("{}")
+    os.utime(old, (session.now_s - 8 * 24 * 3600, session.now_s - 8 * 24 * 3600))
+    session.told("SessionStart")
+    assert not old.exists()
+
+
+def test_events_that_are_not_ours_are_let_pass(session: Session):
+    assert session("Notification") == {}
+    assert session.looks == 0
