@@ -72,6 +72,10 @@ class Guard(Protocol):
         """What git must know to find the commit of `move`."""
         ...
 
+    def check(self) -> None:
+        """Raise `LeaseLost` if the lane is another run's by now; changes nothing."""
+        ...
+
     def move(self) -> RefMove | None:
         """A new commit for the guarding ref, pinned to what the ref is now. `LeaseLost` if it is another's.
 
@@ -147,7 +151,7 @@ def arm(
 
 
 def check_fence(run: LaneRun, fence: Fence | None) -> None:
-    """Raise `LeaseLost` if the fence is a later run's, or the same number's of another store."""
+    """Raise `LeaseLost` if the fence is a later run's, or one of the same number in another store."""
     if fence is None or fence.run < run.number or fence.mark == run.mark:
         return
     raise LeaseLost(
@@ -159,7 +163,11 @@ def check_fence(run: LaneRun, fence: Fence | None) -> None:
 
 
 class FenceGuard:
-    """The guard of a lane in a database: its fence. A run that has not armed does so with its first push."""
+    """The guard of a lane in a database: its fence.
+
+    A run that has not armed does so by a push of its own. Arming along with the branch would not do: a server
+    that hides the ref refuses it before it looks at `--atomic`, and lets the branch through.
+    """
 
     environ: Mapping[str, str] = {}
 
@@ -167,9 +175,11 @@ class FenceGuard:
         self.run = run
         self._repository, self._remote = repository, remote
 
+    def check(self) -> None:
+        check_fence(self.run, read_fence(self._repository, self._remote, self.run.lane))
+
     def move(self) -> RefMove:
-        fence = read_fence(self._repository, self._remote, self.run.lane)
-        check_fence(self.run, fence)
+        fence = arm(self._repository, self._remote, self.run)
         return _raised(self._repository, self.run, fence, "pushes")
 
 
@@ -180,6 +190,9 @@ class OwnerGuard:
         self._lanes, self._handle = lanes, handle
         self.environ = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(lanes.objects)}
 
+    def check(self) -> None:
+        self.move()  # a commit that is never pushed changes nothing
+
     def move(self) -> RefMove:
         return self._lanes.touch(self._handle)
 
@@ -188,6 +201,9 @@ class NoGuard:
     """For an item without a lane: nothing in git says whose turn it is."""
 
     environ: Mapping[str, str] = {}
+
+    def check(self) -> None:
+        pass
 
     def move(self) -> None:
         return None

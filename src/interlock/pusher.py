@@ -63,7 +63,7 @@ class Pusher:
         guard = self.guard(repository, remote)
         if isinstance(guard, FenceGuard):
             return arm(repository, remote, guard.run)
-        guard.move()
+        guard.check()
         return None
 
     def renew(self) -> None:

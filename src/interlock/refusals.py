@@ -126,6 +126,13 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
             said = _server_line(err) if kind in (RefusalKind.HOOK, RefusalKind.PERMISSION) else ""
             detail = f"{mark['reason']}: {said}" if said else mark["reason"]
             return PushRefusal(kind=kind, ref=ref, detail=without_secrets(detail))
+    if not marks and "fatal:" not in err and "error: failed to push some refs" in err:
+        # The server was not asked: the clone's own hook said no, in whatever words.
+        words = [
+            line.strip().rstrip(".") for line in err.splitlines() if not line.startswith("error: failed")
+        ]
+        detail = next(filter(None, words), "pre-push, without a word")
+        return PushRefusal(kind=RefusalKind.HOOK, ref=None, detail=without_secrets(detail))
     return PushRefusal(kind=_of_all(err.lower()), ref=None, detail=telling_line(err))
 
 

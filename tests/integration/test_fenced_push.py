@@ -1,8 +1,9 @@
 """The fenced push on real repositories: zombies, rivals, conflicts and back-off.
 
-The guards these tests stand for were removed by hand once, in a copy of the sources: without the pin on the
-fence, and without the fence in the push, the zombie's commit lands and the tests named `zombie` fail; without
-the pin on the branch a rival's commit is overwritten and `test_two_runs_on_different_issues…` fails.
+The guards were removed by hand once, in a copy of the sources. Without the fence in the push, or without
+`--atomic`, the zombie's commit lands in the window on the server. Without the pins (a plain `--force`) it
+lands when the heir arms between the zombie's look and its push, and a rival's commit is overwritten; between
+advertisement and update git compares by itself. The tests named for those windows failed then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -124,6 +125,49 @@ def log(bare: Path, ref: str = "main") -> list[str]:
     return git(bare, "log", "--format=%s", ref).splitlines()
 
 
+class _Watched(Checkout):
+    """Lets something happen once, after the push has looked at the remote and before it connects again."""
+
+    def __init__(self, repository: Repository, after_look: Callable[[], object] | None) -> None:
+        super().__init__(repository)
+        self._after_look = after_look
+
+    def contains(self, oid: str) -> bool:
+        if self._after_look is not None:
+            happen, self._after_look = self._after_look, None
+            happen()
+        return super().contains(oid)
+
+
+class Push:
+    """One push of an armed run through the real thing, but for the clock."""
+
+    def __init__(self, tree: Path, lease: LeaseView, after_look: Callable[[], object] | None = None) -> None:
+        self.slept: list[float] = []
+        self.told: list[str] = []
+        #: The ends of the spread, in turn.
+        self._ends = 0
+        repository = Repository(tree)
+        arm(repository, "origin", lane_run(lease))
+        self.push = FencedPush(
+            _Watched(repository, after_look),
+            remote="origin",
+            branch="main",
+            guard=FenceGuard(repository, "origin", lane_run(lease)),
+            renew=lambda: None,
+            tell=self.told.append,
+            sleep=self.slept.append,
+            spread=self._spread,
+        )
+
+    def run(self) -> Pushed:
+        return self.push.run()
+
+    def _spread(self, low: float, high: float) -> float:
+        self._ends += 1
+        return (low, high)[self._ends % 2]
+
+
 # -- zombies
 
 
@@ -151,6 +195,20 @@ def test_a_zombies_push_is_refused_by_the_server_in_the_window_before_the_update
     code, err = ended(start_push(heirs.directory, heir, store_url))
     assert code == 0, err
     assert log(bare_repository) == ["from the heir", "first"]
+
+
+def test_a_zombies_push_is_refused_when_the_heir_arms_between_its_look_and_its_push(
+    bare_repository: Path, store: Service, tmp_path: Path
+) -> None:
+    tree = clone(str(bare_repository), tmp_path / "tree")
+    heirs = Repository(clone(str(bare_repository), tmp_path / "heirs"))
+    lease = claim(store, "coder")
+    commit(tree, {"a": "zombie"}, "from the zombie")
+    zombie = Push(tree, lease, after_look=lambda: arm(heirs, "origin", lane_run(take_over(store, lease))))
+    with pytest.raises(LeaseLost, match="Run 2 of coder has armed"):
+        zombie.run()
+    assert zombie.slept == []
+    assert log(bare_repository) == ["first"]
 
 
 def test_a_zombie_whose_store_is_gone_is_refused_by_the_fence_alone(
@@ -236,34 +294,6 @@ def test_a_fence_that_was_changed_by_hand_lets_nobody_through(
 # -- rivals
 
 
-class Push:
-    """One push of a run through the real thing, but for the clock."""
-
-    def __init__(self, tree: Path, lease: LeaseView, remote: str = "origin") -> None:
-        self.slept: list[float] = []
-        self.told: list[str] = []
-        #: The ends of the spread, in turn.
-        self._ends = 0
-        repository = Repository(tree)
-        self.push = FencedPush(
-            Checkout(repository),
-            remote=remote,
-            branch="main",
-            guard=FenceGuard(repository, remote, lane_run(lease)),
-            renew=lambda: None,
-            tell=self.told.append,
-            sleep=self.slept.append,
-            spread=self._spread,
-        )
-
-    def run(self) -> Pushed:
-        return self.push.run()
-
-    def _spread(self, low: float, high: float) -> float:
-        self._ends += 1
-        return (low, high)[self._ends % 2]
-
-
 def rival_in_the_window(bare: Path, times: int) -> None:
     """In so many pushes, somebody else's commit comes to the branch just before they would land."""
     write_hook(
@@ -284,8 +314,8 @@ def test_a_push_that_others_overtake_waits_as_the_rule_says_and_then_gives_up(
 ) -> None:
     tree = clone(remote_url, tmp_path / "tree")
     mine = commit(tree, {"a": "1"}, "mine")
-    rival_in_the_window(bare_repository, times=100)
     push = Push(tree, claim(store, "coder"))
+    rival_in_the_window(bare_repository, times=100)
     with pytest.raises(PushFailed, match="6 pushes to main"):
         push.run()
     assert push.slept == [1.25, 1.5, 5.0, 6.0, 20.0]
@@ -302,8 +332,8 @@ def test_a_push_that_was_overtaken_twice_lands_on_top_of_the_others(
 ) -> None:
     tree = clone(remote_url, tmp_path / "tree")
     commit(tree, {"a": "1"}, "mine")
-    rival_in_the_window(bare_repository, times=2)
     push = Push(tree, claim(store, "coder"))
+    rival_in_the_window(bare_repository, times=2)
     pushed = push.run()
     assert (pushed.attempts, pushed.moved, pushed.rebased) == (3, True, True)
     assert push.slept == [1.25, 1.5]
@@ -327,11 +357,28 @@ def test_a_branch_that_is_ahead_is_rebased_onto_without_waiting(
     assert (again.attempts, again.moved, again.commit) == (0, False, pushed.commit)
 
 
+def test_a_rival_that_comes_between_the_look_and_the_push_is_not_overwritten(
+    bare_repository: Path, store: Service, tmp_path: Path
+) -> None:
+    tree = clone(str(bare_repository), tmp_path / "tree")
+    other = clone(str(bare_repository), tmp_path / "other")
+    commit(other, {"b": "1"}, "theirs")
+    commit(tree, {"a": "1"}, "mine")
+    push = Push(
+        tree, claim(store, "coder"), after_look=lambda: git(other, "push", "--quiet", "origin", "main")
+    )
+    assert push.run().attempts == 2
+    assert log(bare_repository) == ["mine", "theirs", "first"]
+
+
 def test_two_runs_on_different_issues_push_at_once_and_both_land(
     bare_repository: Path, remote_url: str, store: Service, store_url: str, tmp_path: Path
 ) -> None:
     """Two worktrees of one clone; the server lets the first go on only when the second has come as well."""
     tree = clone(remote_url, tmp_path / "tree")
+    leases = {n: claim(store, f"agent{n}", f"issue:acme/app#{n}") for n in (1, 2)}
+    for lease in leases.values():
+        arm(Repository(tree), "origin", lane_run(lease))
     os.mkfifo(bare_repository / "both")
     write_hook(
         bare_repository,
@@ -340,11 +387,10 @@ def test_two_runs_on_different_issues_push_at_once_and_both_land(
         "elif mkdir two 2>/dev/null; then echo > both\nfi\n",
     )
     pushes = []
-    for n in (1, 2):
+    for n, lease in leases.items():
         place = tmp_path / f"worktree{n}"
         git(tree, "worktree", "add", "--quiet", "--detach", str(place))
         commit(place, {f"sessions/{n}.jsonl": f'{{"issue": {n}}}\n'}, f"session {n}")
-        lease = claim(store, f"agent{n}", f"issue:acme/app#{n}")
         pushes.append(start_push(place, lease, store_url, "origin", "main"))
     for push in pushes:
         code, err = ended(push)
@@ -360,6 +406,7 @@ def test_five_arrivals_while_the_push_is_on_its_way_do_not_disturb_it(
 ) -> None:
     tree = clone(remote_url, tmp_path / "tree")
     lease = claim(store, "coder")
+    arm(Repository(tree), "origin", lane_run(lease))
     window = Window(bare_repository)
     commit(tree, {"a": "1"}, "mine")
     push = start_push(tree, lease, store_url, "--json")
@@ -378,6 +425,7 @@ def test_a_guard_that_our_own_renewal_moved_is_tried_again_at_once(
     tree = clone(str(bare_repository), tmp_path / "tree")
     lease = claim(store, "coder")
     run, other = lane_run(lease), Repository(clone(str(bare_repository), tmp_path / "other"))
+    arm(other, "origin", run)
     window = Window(bare_repository)
     commit(tree, {"a": "1"}, "mine")
     push = start_push(tree, lease, store_url, "--json")
@@ -397,8 +445,8 @@ def test_a_push_whose_answer_is_lost_is_found_to_have_arrived(
     tree = clone(str(bare_repository), tmp_path / "tree")
     commit(tree, {"a": "1"}, "mine")
     monkeypatch.setattr("interlock.pushing.TRANSFER_TIMEOUT_S", 1.0)
-    write_hook(bare_repository, "post-receive", "#!/bin/sh\nexec sleep 3\n")
     push = Push(tree, claim(store, "coder"))
+    write_hook(bare_repository, "post-receive", "#!/bin/sh\nexec sleep 3\n")
     pushed = push.run()
     assert (pushed.moved, pushed.attempts, push.slept) == (True, 1, [])
     assert log(bare_repository) == ["mine", "first"]
@@ -445,6 +493,17 @@ def test_a_rebase_that_cannot_even_commit_is_taken_back(
 
 
 # -- servers
+
+
+def test_a_server_that_hides_the_fence_lets_no_push_through(
+    bare_repository: Path, store: Service, tmp_path: Path
+) -> None:
+    """Hidden refs are refused before the server looks at `--atomic`: the branch alone would have moved."""
+    tree = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
+    with pytest.raises(PushFailed, match="You may not push refs/interlock/fence/"):
+        FenceGuard(tree, "origin", lane_run(claim(store, "coder"))).move()
+    assert log(bare_repository) == ["first"]
 
 
 def test_a_strict_server_takes_fenced_pushes(

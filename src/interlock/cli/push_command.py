@@ -114,7 +114,7 @@ def _judge(repository: Repository, remote: str, pusher: Pusher) -> int:
     from interlock import prepush
 
     if not prepush.needs_no_check(sys.stdin):
-        pusher.guard(repository, remote).move()
+        pusher.guard(repository, remote).check()
     return Exit.OK
 
 

@@ -1,0 +1,321 @@
+"""`interlock push` as it is typed: answers, every bad input, and the hook of a clone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command import Answer, Command
+from tests.git_fixtures import (
+    bare_repository,
+    clone,
+    commit,
+    git,
+    git_identity,
+    http_remote,
+    write_hook,
+)
+
+__all__ = ["bare_repository", "git_identity", "http_remote"]
+
+LANE = "issue:acme/app#42"
+
+
+@pytest.fixture
+def tree(bare_repository: Path, tmp_path: Path) -> Path:
+    return clone(str(bare_repository), tmp_path / "tree")
+
+
+@pytest.fixture
+def il(tree: Path, tmp_path: Path) -> Command:
+    """The command in the clone, on a store outside of it."""
+    return Command(tree, url=f"sqlite:///{tmp_path}/lanes.db")
+
+
+@pytest.fixture
+def run(il: Command) -> str:
+    """The handle of a live run on the lane."""
+    il.ok("add", "fix it", "--lane", LANE)
+    return str(il.claim()["run"])
+
+
+def lose(il: Command) -> str:
+    """Item 1 goes to another run; its handle."""
+    il.ok("release", "--item", 1, "--reason", "it does not answer")
+    return str(il.claim("heir")["run"])
+
+
+def refused(il: Command, *args: str, code: int = 1, env: dict[str, str] | None = None) -> str:
+    """The sentence and the hint of a push that must fail, with nothing changed on the remote."""
+    before = git(il.directory.parent / "srv" / "app.git", "for-each-ref")
+    answer = il("--json", "push", *args, env=env)
+    assert answer.code == code, answer
+    assert git(il.directory.parent / "srv" / "app.git", "for-each-ref") == before
+    return f"{answer.error['message']} {answer.error['hint']}"
+
+
+def log(bare: Path) -> list[str]:
+    return git(bare, "log", "--format=%s", "main").splitlines()
+
+
+# -- answers
+
+
+def test_arm_then_push_then_nothing_new(il: Command, run: str, tree: Path, bare_repository: Path) -> None:
+    fence = il.ok("push", "--arm", "--run", run)["fence"]
+    assert (fence["run"], fence["agent"]) == (1, "coder")
+    assert il.ok("push", "--arm", "--run", run)["fence"] == fence
+    oid = commit(tree, {"a": "1"}, "mine")
+    assert il.ok("push", "--run", run) == {
+        "remote": "origin",
+        "branch": "main",
+        "commit": oid,
+        "moved": True,
+        "rebased": False,
+        "attempts": 1,
+    }
+    assert log(bare_repository) == ["mine", "first"]
+    again = il("push", env={"INTERLOCK_RUN": run})
+    assert (again.code, again.out) == (0, f"main of origin has {oid[:12]} already.\n")
+
+
+def test_what_people_read(il: Command, run: str, tree: Path, bare_repository: Path, tmp_path: Path) -> None:
+    assert il("push", "--arm", "--run", run).out.startswith(
+        "Run 1 has armed refs/interlock/fence/issue-acme-"
+    )
+    other = clone(str(bare_repository), tmp_path / "other")
+    commit(other, {"b": "1"}, "theirs")
+    git(other, "push", "--quiet", "origin", "main")
+    commit(tree, {"a": "1"}, "mine")
+    answer = il("push", "--run", run)
+    oid = git(tree, "rev-parse", "HEAD")
+    assert answer.out == f"Pushed {oid[:12]} to main of origin, on top of what others pushed.\n"
+    assert answer.err == ""
+
+
+def test_a_run_that_lost_its_lane_is_told_by_the_store_first(
+    il: Command, run: str, tree: Path, bare_repository: Path
+) -> None:
+    lose(il)
+    commit(tree, {"a": "1"}, "mine")
+    assert "Run 1 of coder ended as released" in refused(il, "--run", run, code=5)
+    assert "Run 1 of coder ended as released" in refused(il, "--arm", "--run", run, code=5)
+    assert log(bare_repository) == ["first"]
+
+
+def test_a_detached_head_and_other_branches(il: Command, run: str, tree: Path, bare_repository: Path) -> None:
+    git(tree, "switch", "--quiet", "--detach")
+    commit(tree, {"a": "1"}, "detached")
+    assert "HEAD is detached" in refused(il, "--run", run, code=2)
+    assert il.ok("push", "--run", run, "origin", "main")["moved"]
+    git(tree, "switch", "--quiet", "-c", "topic")
+    commit(tree, {"a": "2"}, "on topic")
+    assert "'topic' is checked out, not 'main'." in refused(il, "--run", run, "origin", "main", code=2)
+    assert il.ok("push", "--run", run)["branch"] == "topic"
+    assert il.ok("push", "--run", run, "origin", "HEAD:main")["branch"] == "main"
+    assert log(bare_repository) == ["on topic", "detached", "first"]
+
+
+def test_an_item_without_a_lane_is_pushed_with_a_word_of_warning(
+    il: Command, tree: Path, bare_repository: Path
+) -> None:
+    il.ok("add", "no lane")
+    run = il.claim()["run"]
+    commit(tree, {"a": "1"}, "mine")
+    answer = il("push", "--run", run)
+    assert answer.code == 0
+    assert answer.err == "Item 1 holds no lane: the store was asked, but nothing in git guards this push.\n"
+    assert git(bare_repository, "for-each-ref", "refs/interlock") == ""
+
+
+# -- bad input
+
+
+def test_what_is_wrong_with_the_tree_is_said_before_anything_is_done(
+    il: Command, run: str, tree: Path, bare_repository: Path
+) -> None:
+    commit(tree, {"a": "1"}, "mine")
+    (tree / "README").write_text("changed\n")
+    said = refused(il, "--run", run)
+    assert said.startswith("There are changes that are not committed: README. Commit them")
+    git(tree, "checkout", "--quiet", "README")
+    git(tree, "switch", "--quiet", "-c", "side", "HEAD~1")
+    commit(tree, {"a": "2"}, "clash")
+    git(tree, "rebase", "main", check=False)
+    assert "A rebase is half done here." in refused(il, "--run", run, "origin", "main")
+    git(tree, "rebase", "--abort")
+    git(tree, "merge", "--quiet", "main", check=False)
+    assert "git merge --abort" in refused(il, "--run", run)
+
+
+def test_names_that_are_no_remote_branch_or_run(il: Command, run: str, tree: Path) -> None:
+    commit(tree, {"a": "1"}, "mine")
+    assert "There is no remote 'upstream'." in refused(il, "--run", run, "upstream")
+    assert "is not a remote" in refused(il, "--run", run, "a\nb", code=2)
+    assert "cannot be the name of a branch" in refused(il, "--run", run, "origin", "a..b", code=2)
+    assert "is not a handle" in refused(il, "--run", "seven", code=2)
+    assert "never issued by this store" in refused(il, "--run", "1.1.0123456789abcdef")
+    assert "There is no run to push for." in refused(il, code=2)
+    assert "exclude each other" in refused(il, "--arm", "--install-hook", code=2)
+
+
+def test_places_that_cannot_push(il: Command, run: str, tree: Path, tmp_path: Path) -> None:
+    git(tree, "remote", "remove", "origin")
+    assert "This repository has no remote to push to." in refused(il, "--run", run)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    il.directory = empty
+    assert "This is not a git repository." in refused(il, "--run", run)
+    git(empty, "init", "--quiet", "--initial-branch=main")
+    git(empty, "remote", "add", "origin", str(tmp_path / "srv" / "app.git"))
+    assert "There is no commit yet." in refused(il, "--run", run)
+    il.directory = tmp_path / "srv" / "app.git"
+    assert "has no working tree" in il("--json", "push", "--run", run).error["message"]
+
+
+def test_a_machine_without_git(il: Command, run: str, tmp_path: Path) -> None:
+    assert "git is not installed" in refused(il, "--run", run, env={"PATH": str(tmp_path)})
+
+
+def test_servers_that_do_not_take_the_push(il: Command, run: str, tree: Path, bare_repository: Path) -> None:
+    commit(tree, {"a": "1"}, "mine")
+    git(bare_repository, "config", "receive.advertiseAtomic", "false")
+    assert "cannot move two refs in one push" in refused(il, "--run", run)
+    git(bare_repository, "config", "--unset", "receive.advertiseAtomic")
+    git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
+    assert "Interlock needs to write the branch and refs/interlock/*" in refused(il, "--run", run)
+    assert "refs/interlock/fence/" in refused(il, "--arm", "--run", run)
+    git(bare_repository, "config", "--unset", "receive.hideRefs")
+    write_hook(bare_repository, "pre-receive", "#!/bin/sh\necho not on Sundays >&2\nexit 1\n")
+    assert "pre-receive hook declined: not on Sundays" in refused(il, "--run", run)
+
+
+def test_a_server_that_only_lets_us_read(
+    il: Command, run: str, tree: Path, bare_repository: Path, http_remote: str
+) -> None:
+    commit(tree, {"a": "1"}, "mine")
+    git(bare_repository, "config", "http.receivepack", "false")
+    said = refused(il, "--run", run, http_remote.replace("//", "//me:secret@"), "main")
+    assert "You may not push" in said
+    assert "secret" not in said
+
+
+def test_a_remote_that_cannot_be_reached(il: Command, run: str, tree: Path) -> None:
+    commit(tree, {"a": "1"}, "mine")
+    assert "cannot be read" in refused(il, "--run", run, "http://127.0.0.1:9/app.git", "main")
+
+
+def test_a_store_that_is_gone_needs_the_lane_from_the_environment(il: Command, run: str, tree: Path) -> None:
+    commit(tree, {"a": "1"}, "mine")
+    gone = {"INTERLOCK_URL": "postgresql://nobody@127.0.0.1:9/none?connect_timeout=2"}
+    assert "Set INTERLOCK_LANE" in refused(il, "--run", run, env=gone)
+
+
+# -- the hook
+
+
+def plain_push(tree: Path, il: Command, run: str | None = None) -> subprocess.CompletedProcess[str]:
+    """`git push` as an agent under this run would type it."""
+    return subprocess.run(
+        ["git", "push", "origin", "HEAD"],
+        cwd=tree,
+        env=il.environment({"INTERLOCK_RUN": run} if run else None),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_hook_refuses_a_plain_push_after_the_lease_was_lost(
+    il: Command, run: str, tree: Path, bare_repository: Path
+) -> None:
+    hook = Path(il.ok("push", "--install-hook")["hook"])
+    assert hook == tree / ".git" / "hooks" / "pre-push"
+    commit(tree, {"a": "1"}, "alive")
+    assert plain_push(tree, il, run).returncode == 0
+    heir = lose(il)
+    commit(tree, {"a": "2"}, "dead")
+    answer = plain_push(tree, il, run)
+    assert answer.returncode != 0
+    assert "Run 1 of coder ended as released" in answer.stderr
+    assert log(bare_repository) == ["alive", "first"]
+    assert il.ok("push", "--run", heir)["moved"], "the fenced push passes"
+    commit(tree, {"a": "3"}, "by a person")
+    assert plain_push(tree, il).returncode == 0
+    assert log(bare_repository)[0] == "by a person"
+
+
+def test_the_hook_asks_the_fence_where_the_store_is_gone(
+    il: Command, run: str, tree: Path, bare_repository: Path
+) -> None:
+    il.ok("push", "--install-hook")
+    il.ok("push", "--arm", "--run", lose(il))
+    il.url = "postgresql://nobody@127.0.0.1:9/none?connect_timeout=2"
+    il.env["INTERLOCK_LANE"] = LANE
+    commit(tree, {"a": "1"}, "dead")
+    answer = plain_push(tree, il, run)
+    assert answer.returncode != 0
+    assert "Run 2 of heir has armed" in answer.stderr
+    assert log(bare_repository) == ["first"]
+
+
+def test_a_hook_that_was_there_is_kept_and_comes_back(
+    il: Command, run: str, tree: Path, tmp_path: Path
+) -> None:
+    hook = tree / ".git" / "hooks" / "pre-push"
+    script = f'#!/bin/sh\necho "$1" >> {tmp_path}/ran\ncat >> {tmp_path}/ran\n'
+    hook.write_text(script)
+    hook.chmod(0o755)
+    for _ in range(3):
+        il.ok("push", "--install-hook")
+    oid = commit(tree, {"a": "1"}, "mine")
+    il.ok("push", "--run", run)
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert ran[0] == "origin"
+    assert any(line.startswith("refs/heads/") or oid in line for line in ran)
+    hook.with_name("pre-push.before-interlock").write_text("#!/bin/sh\nexit 7\n")
+    commit(tree, {"a": "2"}, "more")
+    assert "A hook refused the push" in refused(il, "--run", run)
+    assert plain_push(tree, il).returncode != 0
+    hook.with_name("pre-push.before-interlock").write_text(script)
+    assert il.ok("push", "--uninstall-hook") == {"hook": str(hook), "installed": False}
+    assert hook.read_text() == script
+    assert il.ok("push", "--uninstall-hook") == {"hook": None, "installed": False}
+
+
+def test_the_hook_goes_where_git_looks_for_it(il: Command, tree: Path, tmp_path: Path) -> None:
+    worktree = tmp_path / "worktree"
+    git(tree, "worktree", "add", "--quiet", "--detach", str(worktree))
+    (worktree / "deep").mkdir()
+    il.directory = worktree / "deep"
+    assert il.ok("push", "--install-hook")["hook"] == str(tree / ".git" / "hooks" / "pre-push")
+    git(tree, "config", "core.hooksPath", ".hooks")
+    assert il.ok("push", "--install-hook")["hook"] == str(worktree / ".hooks" / "pre-push")
+    assert os.access(worktree / ".hooks" / "pre-push", os.X_OK)
+
+
+def test_a_hook_that_belongs_to_the_repository_is_not_replaced(il: Command, tree: Path) -> None:
+    git(tree, "config", "core.hooksPath", ".hooks")
+    commit(tree, {".hooks/pre-push": "#!/bin/sh\n"}, "our hooks")
+    said = refused(il, "--install-hook")
+    assert "belongs to the repository" in said
+    assert f"{sys.executable} -P -m interlock push --pre-push" in said
+    assert git(tree, "status", "--porcelain") == ""
+
+
+def test_the_hook_judges_what_git_describes(il: Command, run: str, tree: Path) -> None:
+    def judge(*refs: str) -> Answer:
+        lines = "".join(f"HEAD {'1' * 40} {ref} {'2' * 40}\n" for ref in refs)
+        return il("push", "--pre-push", "origin", stdin=lines, env={"INTERLOCK_RUN": run})
+
+    assert judge("refs/heads/main").code == 0
+    lose(il)
+    assert judge("refs/heads/main").code == 5
+    assert judge("refs/heads/main", "refs/tags/v1").code == 5
+    assert judge("refs/interlock/salvage/1").code == 0
+    assert judge("refs/heads/main", "refs/interlock/fence/x-1").code == 0
+    assert judge().code == 0
