@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from interlock.store.sqlite import SqliteStore
 
 RUNS_SKIPPED_AFTER_RESTORE = 1_000_000
+DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
 _FORMS = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _GIT = frozenset({"git+file", "git+http", "git+https", "git+ssh"})
 _NOT_YET = {
@@ -124,6 +125,18 @@ def scheme_of(url: str) -> str:
     if not separator:
         raise InvalidInput("The store's URL has no scheme.", _FORMS)
     raise InvalidInput(f"Interlock knows no store with the scheme {scheme!r}.", _FORMS)
+
+
+def absolute_url(settings: Settings) -> str:
+    """The store's URL as another process finds it, wherever it works."""
+    if scheme_of(settings.url) != "sqlite":
+        return settings.url
+    return f"sqlite:///{sqlite_path(settings.url, settings.root).absolute()}"
+
+
+def beat_s(settings: Settings) -> float:
+    """How often a holder may ask its store whether it was asked to stop: a remote is asked less often."""
+    return GIT_BEAT_S if scheme_of(settings.url) == "git" else DATABASE_BEAT_S
 
 
 def sqlite_path(url: str, root: Path) -> Path:

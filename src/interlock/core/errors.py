@@ -69,6 +69,13 @@ class LeaseLost(InterlockError):
     exit_code = Exit.LEASE_LOST
 
 
+class Held(InterlockError):
+    """Somebody else has it; nothing was changed."""
+
+    code = "held"
+    exit_code = Exit.HELD
+
+
 class ItemEnded(InterlockError):
     """The item has ended and cannot take this any more."""
 

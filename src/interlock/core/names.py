@@ -51,6 +51,13 @@ def check_name(what: str, value: str) -> str:
     return value
 
 
+def safe_name(text: str) -> str:
+    """A lawful name as near to any text as may be, for names that nobody chose: of hosts, users, programs."""
+    name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9_@+=:.-]+", "-", text, flags=re.ASCII))
+    name = re.sub(r"\.lock$", "", name[: NAME_MAX_CHARS // 2]).strip(".-")
+    return name or "unnamed"
+
+
 def agent_key(name: str) -> str:
     """The key under which an agent is compared: trimmed and lower case. Empty means no agent."""
     key = name.strip().lower()

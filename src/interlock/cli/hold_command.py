@@ -1,0 +1,94 @@
+"""`hold`: a command runs while it holds a lane."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from interlock.cli.session import session_of
+from interlock.cli.values import span_or_none, text_of
+from interlock.core.errors import CommandUnusable
+from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
+from interlock.intake import choice
+
+#: As env(1) and the shells have it.
+_CANNOT_RUN, _NOT_FOUND = 126, 127
+
+
+def _choices() -> list[str]:
+    return ["wait", "skip", "fail"]
+
+
+def hold(
+    ctx: typer.Context,
+    lane: Annotated[str, typer.Argument(metavar="LANE", help="The lane, as in deploy:production.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="What to run while the lane is ours.")
+    ] = None,
+    *,
+    if_held: Annotated[
+        str,
+        typer.Option(
+            metavar="wait|skip|fail",
+            autocompletion=_choices,
+            help="If the lane is taken: wait for it; leave the message with its holder, exit 0; or exit 4.",
+        ),
+    ] = "wait",
+    wait: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Wait at most so long, then exit 4; default: for ever.")
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Input for the command, or for the holder with --if-held skip."),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who holds it; default: your name and host.")
+    ] = None,
+    lease: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Length of the lease, as in 90s or 5m.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="End the command after so long and exit 124.")
+    ] = None,
+) -> int:
+    """Run a command while it holds a lane.
+
+    The exit code is the command's; 128 and more: the signal that ended it. 5: the lease was lost.
+    """
+    import socket
+
+    from interlock import app, handover, holding
+
+    session = session_of(ctx)
+    settings = session.settings
+    wish = holding.Hold(
+        lane=lane_key(lane),
+        command=command or (),
+        agent=agent or safe_name(f"{settings.actor}@{socket.gethostname()}").lower(),
+        url=app.absolute_url(settings),
+        if_held=holding.IfHeld(choice("way to meet a holder", if_held, tuple(holding.IfHeld))),
+        wait_s=span_or_none("wait", wait),
+        lease_s=span_or_none("lease", lease),
+        default_lease_s=settings.lease_s,
+        timeout_s=span_or_none("timeout", timeout),
+        message=None if message is None else text_of("message", message, MESSAGE_MAX_BYTES),
+        author=settings.actor,
+        beat_s=app.beat_s(settings),
+    )
+    try:
+        holding.check(wish, os.environ)
+        with session.lanes() as lanes:
+            return holding.hold(lanes, wish, tell=_tell)
+    except CommandUnusable as error:
+        session.out.error(error.code, error.sentence, error.hint)
+        return _CANNOT_RUN if os.path.lexists(wish.command[0]) else _NOT_FOUND
+    except handover.Signalled as signalled:
+        return 128 + signalled.number
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()

@@ -1,0 +1,152 @@
+"""`interlock hold` in trouble: holders and waiters that die or stand still, and stores that are gone."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from interlock.testing.postgres import PostgresServer
+from tests.acceptance.command import Command
+from tests.acceptance.holding.holders import (
+    LANE,
+    UNTIL_LET_GO,
+    Start,
+    children,
+    dead,
+    ended,
+    items,
+    let_go,
+    pid_in,
+    until,
+)
+
+# -- death and standstill -------------------------------------------------------------------------
+
+
+def test_a_holder_that_is_killed_takes_its_command_along_and_the_lane_is_free_after_its_lease(
+    each_il: Command, start: Start
+):
+    il = each_il
+    process = start(il, "--lease", 2, "--", "sh", "-c", "echo $$ > pid; sleep 60 & wait")
+    pid = pid_in(il.directory / "pid")
+    process.kill()
+    began_s = time.monotonic()
+    until(lambda: dead(pid), "the end of the command")
+    assert time.monotonic() - began_s < 2
+    assert il("hold", LANE, "--", "true").code == 0, "no sweeper runs: the waiter itself repairs"
+    assert [i["status"] for i in items(il)] == ["failed", "completed"]
+
+
+def test_a_waiter_that_is_killed_does_not_keep_the_lane_shut(each_il: Command, start: Start):
+    """Taken out: `claim_within_s` in `_new_item`; then the last waiter waits for ever."""
+    il = each_il
+    holder = start(il, "--lease", 2, "--", "sh", "-c", f"echo $$ > held; {UNTIL_LET_GO}")
+    pid_in(il.directory / "held")
+    waiter = start(il, "--lease", 2, "--", "touch", "ran")
+    until(lambda: len(items(il)) == 2, "the waiter")
+    waiter.kill()
+    let_go(il, holder)
+    assert il("hold", LANE, "--lease", 2, "--", "true").code == 0
+    assert [i["status"] for i in items(il)] == ["completed", "cancelled", "completed"]
+    assert items(il)[1]["reason"] == "unclaimed"
+    assert not (il.directory / "ran").exists()
+
+
+@pytest.mark.parametrize("whom", ["the holder", "the holder and all below it"])
+def test_a_holder_that_stood_still_past_its_lease_finds_its_command_dead(
+    each_il: Command, start: Start, whom: str
+):
+    """Taken out: `trust_until_s` in `_run_for` and `trust` in `Tenancy`; then the command outlives it."""
+    il = each_il
+    process = start(
+        il, "--lease", 2, "--", "sh", "-c", "trap '' INT TERM; echo $$ > pid; while :; do sleep 0.1; done"
+    )
+    pid = pid_in(il.directory / "pid")
+    stopped = [process.pid]
+    if whom != "the holder":
+        (supervisor,) = children(process.pid)
+        stopped += [supervisor, pid]
+    for each in stopped:
+        os.kill(each, signal.SIGSTOP)
+    assert il("hold", LANE, "--", "true").code == 0, "the lane is another's after the lease"
+    if whom == "the holder":
+        assert dead(pid), "the supervisor did not wait for its holder"
+    for each in reversed(stopped):
+        os.kill(each, signal.SIGCONT)
+    resumed_s = time.monotonic()
+    until(lambda: dead(pid), "the end of the command")
+    assert time.monotonic() - resumed_s < 2
+    answer = ended(process)
+    assert answer.code == 5, answer
+    assert "could not be renewed in time" in answer.err or "refused" in answer.err
+
+
+def test_a_waiter_that_stood_still_too_long_takes_a_new_place(il: Command, start: Start):
+    holder = start(il, "--", "sh", "-c", f"echo $$ > held; {UNTIL_LET_GO}")
+    pid_in(il.directory / "held")
+    waiter = start(il, "--lease", 1, "--", "touch", "ran")
+    until(lambda: len(items(il)) == 2, "the waiter")
+    waiter.send_signal(signal.SIGSTOP)
+    let_go(il, holder)
+    assert il("hold", LANE, "--", "true").code == 0
+    assert items(il)[1]["reason"] == "unclaimed"
+    waiter.send_signal(signal.SIGCONT)
+    assert ended(waiter).code == 0
+    assert (il.directory / "ran").exists()
+    assert [i["status"] for i in items(il)] == ["completed", "cancelled", "completed", "completed"]
+
+
+# -- a store that is gone -------------------------------------------------------------------------
+
+
+def test_a_holder_whose_database_is_gone_ends_its_command_before_the_lease_is_over(
+    tmp_path: Path, start: Start, start_postgres: Callable[..., PostgresServer]
+):
+    server = start_postgres(18)
+    il = Command(tmp_path, url=server.create_database("gone"))
+    process = start(il, "--lease", 4, "--", "sh", "-c", "echo $$ > pid; sleep 60 & wait")
+    pid = pid_in(tmp_path / "pid")
+    until(lambda: il.ok("ls")["items"][0]["run"], "the run")
+    began_s = time.monotonic()
+    server.stop("immediate")
+    until(lambda: dead(pid), "the end of the command")
+    assert time.monotonic() - began_s < 4
+    answer = ended(process)
+    assert (answer.code, "could not be renewed in time" in answer.err) == (5, True), answer
+
+
+def test_a_holder_whose_database_is_locked_by_another_ends_its_command_in_time(il: Command, start: Start):
+    process = start(il, "--lease", 4, "--", "sh", "-c", "echo $$ > pid; sleep 60 & wait")
+    pid = pid_in(il.directory / "pid")
+    db = apsw.Connection(str(il.directory / ".interlock" / "interlock.db"))
+    db.set_busy_timeout(5_000)
+    db.execute("BEGIN IMMEDIATE")
+    began_s = time.monotonic()
+    until(lambda: dead(pid), "the end of the command")
+    assert time.monotonic() - began_s < 4
+    db.execute("ROLLBACK")
+    db.close()
+    assert ended(process).code == 5
+
+
+def test_a_command_that_ends_while_the_store_is_away_keeps_its_exit_code(
+    tmp_path: Path, start: Start, start_postgres: Callable[..., PostgresServer]
+):
+    server = start_postgres(18)
+    il = Command(tmp_path, url=server.create_database("away"))
+    process = start(
+        il, "--lease", 60, "--", "sh", "-c", "echo $$ > pid; until [ -e end ]; do sleep 0.02; done; exit 3"
+    )
+    pid_in(tmp_path / "pid")
+    server.stop("immediate")
+    (tmp_path / "end").touch()
+    back = threading.Timer(1.0, server.start)
+    back.start()
+    assert ended(process).code == 3
+    back.join()
+    assert items(il)[0]["status"] == "failed"
