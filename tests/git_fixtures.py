@@ -7,6 +7,7 @@ nothing of the machine's own git configuration is read.
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 BRANCH = "main"
+_WINDOW_S = 30
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Test",
     "GIT_AUTHOR_EMAIL": "test@example.org",
@@ -90,6 +92,39 @@ def write_hook(repository: Path, name: str, script: str) -> Path:
     path.write_text(script)
     path.chmod(0o755)
     return path
+
+
+def log(bare: Path, ref: str = BRANCH) -> list[str]:
+    """The subjects of a ref's history, newest first."""
+    return git(bare, "log", "--format=%s", ref).splitlines()
+
+
+class Window:
+    """Holds one push on the server between advertisement and update: refs were read, none is locked."""
+
+    def __init__(self, bare: Path) -> None:
+        self._entered, self._leave = bare / "entered", bare / "leave"
+        for path in (self._entered, self._leave):
+            os.mkfifo(path)
+        write_hook(
+            bare,
+            "pre-receive",
+            f"#!/bin/sh\nif mkdir '{bare}/held' 2>/dev/null; then\n"
+            f"    echo here > '{self._entered}'\n    read line < '{self._leave}'\nfi\n",
+        )
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """While the first push that came is held."""
+        descriptor = os.open(self._entered, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            assert select.select([descriptor], [], [], _WINDOW_S)[0], "no push came to the server"
+        finally:
+            os.close(descriptor)
+        try:
+            yield
+        finally:
+            self._leave.write_text("go\n")
 
 
 class _GitOverHttp(BaseHTTPRequestHandler):

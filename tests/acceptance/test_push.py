@@ -17,6 +17,7 @@ from tests.git_fixtures import (
     git,
     git_identity,
     http_remote,
+    log,
     write_hook,
 )
 
@@ -56,10 +57,6 @@ def refused(il: Command, *args: str, code: int = 1, env: dict[str, str] | None =
     assert answer.code == code, answer
     assert git(il.directory.parent / "srv" / "app.git", "for-each-ref") == before
     return f"{answer.error['message']} {answer.error['hint']}"
-
-
-def log(bare: Path) -> list[str]:
-    return git(bare, "log", "--format=%s", "main").splitlines()
 
 
 # -- answers

@@ -9,11 +9,9 @@ advertisement and update git compares by itself. The tests named for those windo
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,12 +26,14 @@ from interlock.git import Repository
 from interlock.pushing import RETRY_AFTER_S, FencedPush, Pushed
 from interlock.refusals import RefMove
 from tests.git_fixtures import (
+    Window,
     bare_repository,
     clone,
     commit,
     git,
     git_identity,
     http_remote,
+    log,
     remote_url,
     write_hook,
 )
@@ -91,38 +91,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     _, err = process.communicate(timeout=WAIT_S)
     assert "Traceback" not in err
     return process.returncode, err
-
-
-class Window:
-    """Holds one push on the server between advertisement and update: the refs are read, none is locked."""
-
-    def __init__(self, bare: Path) -> None:
-        self._entered, self._leave = bare / "entered", bare / "leave"
-        for path in (self._entered, self._leave):
-            os.mkfifo(path)
-        write_hook(
-            bare,
-            "pre-receive",
-            f"#!/bin/sh\nif mkdir '{bare}/held' 2>/dev/null; then\n"
-            f"    echo here > '{self._entered}'\n    read line < '{self._leave}'\nfi\n",
-        )
-
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """While the first push that came is held."""
-        descriptor = os.open(self._entered, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            assert select.select([descriptor], [], [], WAIT_S)[0], "no push came to the server"
-        finally:
-            os.close(descriptor)
-        try:
-            yield
-        finally:
-            self._leave.write_text("go\n")
-
-
-def log(bare: Path, ref: str = "main") -> list[str]:
-    return git(bare, "log", "--format=%s", ref).splitlines()
 
 
 class _Watched(Checkout):
