@@ -144,11 +144,11 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise InvalidInput(
-            f"{path} is there already.", "Replace it with --force, or choose another place with --output."
-        ) from None
     except OSError as error:
+        if isinstance(error, FileExistsError) and path.exists():
+            raise InvalidInput(
+                f"{path} is there already.", "Replace it with --force, or choose another place with --output."
+            ) from None
         raise InvalidInput(
             f"{path} cannot be written: {error.strerror}.", "Choose another place with --output."
         ) from None

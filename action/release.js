@@ -1,0 +1,35 @@
+// Gives the lane back when the job ends, however it ends, and says so if it had been lost meanwhile.
+"use strict";
+
+const runner = require("./runner.js");
+const { Tenancy } = require("./tenancy.js");
+
+const LEASE_LOST = 5;
+// A git server may take its time; the runner waits for the last step of a job.
+const PATIENCE_S = 120;
+
+async function main() {
+  const directory = runner.kept("directory");
+  if (!directory) return;
+  const tenancy = new Tenancy(directory);
+  tenancy.write("release", {});
+  await tenancy.first(["ended"], { seconds: PATIENCE_S });
+  const claim = tenancy.read("claim");
+  if (!claim) return; // the lane was never ours
+  const ended = tenancy.read("ended");
+  const said = tenancy.lines().slice(-2).join(" ");
+  if (!ended) return runner.fail(`${claim.INTERLOCK_LANE} could not be given back. It is free when its lease is over.`);
+  for (const { author, text } of tenancy.read("unread") ?? []) {
+    runner.warn(`A message came that this job did not read, from ${author || "somebody"}: ${text}`);
+  }
+  if (ended.code === 0) {
+    console.log(`${claim.INTERLOCK_LANE} is given back.`);
+  } else if (ended.code === LEASE_LOST) {
+    runner.fail(`The lane was lost while this job ran; another run may have worked on it too. ${said}`);
+  } else {
+    const how = ended.signal ?? `exit code ${ended.code}`;
+    runner.fail(`The holder of ${claim.INTERLOCK_LANE} ended before the job did (${how}). ${said}`);
+  }
+}
+
+main().catch((error) => runner.fail(error.stack));

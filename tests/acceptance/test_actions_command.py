@@ -1,0 +1,302 @@
+"""`interlock actions`: what it writes is a workflow that GitHub takes, that its own check finds clean, and that works."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from interlock import app, settings
+from interlock.actions.expressions import parse_condition, parse_template, truth
+from interlock.actions.occurrences import Occurrence
+from tests.acceptance.command import Command, CommandHere
+from tests.faults.processes import wait_until
+
+STYLES = ["queue", "cancel"]
+OUTPUT = Path(".github", "workflows", "agent.yml")
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Command:
+    """The command in this process: what it writes matters here, not how it is started."""
+    return CommandHere(tmp_path)
+
+
+def written(here: Command, *args: str) -> dict[str, Any]:
+    """The workflow that init makes of these arguments."""
+    text = here.ok("actions", "init", "--dry-run", *args)["text"]
+    # The library reads YAML 1.1, for which `on` is true.
+    return dict(yaml.safe_load(text.replace("\non:\n", '\n"on":\n')))
+
+
+def said(event: str, thing: str, number: int, *, run: int = 1, by_bot: bool = False) -> dict[str, Any]:
+    found = Occurrence(event=event, thing=thing, number=number, run=run, by_bot=by_bot)
+    return found.contexts("agent") | {"vars": {}}
+
+
+# -- init ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_is_written_passes_the_schema_of_workflows_and_our_own_check(here: Command, style):
+    answer = here("actions", "init", "--style", style)
+    assert answer.out.startswith("Wrote .github/workflows/agent.yml.")
+    schema = Path(sys.executable).with_name("check-jsonschema")
+    path = here.directory / OUTPUT
+    checked = subprocess.run(
+        [schema, "--builtin-schema", "vendor.github-workflows", path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+    assert here("actions", "check").out == "1 workflow, no known mistake.\n"
+
+
+def test_the_action_passes_the_schema_of_actions():
+    schema = Path(sys.executable).with_name("check-jsonschema")
+    action = Path(__file__).parent.parent.parent / "action.yml"
+    subprocess.run([schema, "--builtin-schema", "vendor.github-actions", action], check=True)
+
+
+def test_the_styles_differ_in_what_becomes_of_those_who_come_meanwhile(here: Command):
+    waits = [written(here, "--style", style)["jobs"]["agent"]["concurrency"] for style in STYLES]
+    assert waits[0].pop("queue") == "max"
+    assert waits[1].pop("cancel-in-progress") is True
+    assert waits[0] == waits[1]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_one_number_is_one_key_and_one_lane(here: Command, style):
+    job = written(here, "--style", style)["jobs"]["agent"]
+    group, lane = parse_template(job["concurrency"]["group"]), parse_template(job["env"]["LANE"])
+    on_pull_request = ("pull_request", "pull_request_review", "pull_request_review_comment", "issue_comment")
+    seven = [said("issues", "issue", 7), said("issue_comment", "issue", 7)]
+    seven += [said(event, "pull request", 7, run=n) for n, event in enumerate(on_pull_request)]
+    assert {group.fill(contexts) for contexts in seven} == {"agent-number-7"}
+    assert {lane.fill(contexts) for contexts in seven} == {"issue:octo/app#7"}
+    assert group.fill(said("issues", "issue", 8)) == "agent-number-8"
+    schedules, dispatches = (
+        [{"github": {"event_name": name, "repository": "octo/app", "run_id": run}} for run in ("1", "2")]
+        for name in ("schedule", "workflow_dispatch")
+    )
+    assert {group.fill(c) for c in schedules} == {"agent-schedule"}
+    assert {group.fill(c) for c in dispatches} == {"agent-dispatch-1", "agent-dispatch-2"}
+    assert {lane.fill(c) for c in dispatches} == {"dispatch:octo/app/1", "dispatch:octo/app/2"}
+    assert {lane.fill(c) for c in schedules} == {"schedule:octo/app"}
+
+
+def test_people_who_may_write_wake_it_and_nobody_else(here: Command):
+    job = written(here)["jobs"]["agent"]
+    condition = parse_condition(job["if"])
+
+    def wakes(association: str, **event: Any) -> bool:
+        event = {"sender": {"type": "User"}, "comment": {"author_association": association}, **event}
+        github = {"event_name": "issue_comment", "actor": "sam", "repository": "octo/app", "event": event}
+        return truth(condition({"github": github, "vars": {"agent_login": "robin"}}))
+
+    assert wakes("MEMBER")
+    assert not wakes("NONE")
+    assert not wakes("MEMBER", sender={"type": "Bot"})
+    ours, fork = ({"head": {"repo": {"full_name": name}}} for name in ("octo/app", "stranger/app"))
+    assert wakes("OWNER", pull_request=ours)
+    assert not wakes("OWNER", pull_request=fork)
+    assert truth(condition({"github": {"event_name": "schedule"}}))
+
+
+def test_rights_and_time_are_limited(here: Command):
+    workflow = written(here)
+    assert workflow["permissions"] == {}
+    job = workflow["jobs"]["agent"]
+    assert job["permissions"] == {"contents": "write", "issues": "write", "pull-requests": "write"}
+    assert job["timeout-minutes"] == 60
+    assert set(workflow["on"]) >= {"issues", "issue_comment", "pull_request", "schedule", "workflow_dispatch"}
+
+
+def test_a_file_that_is_there_is_replaced_only_by_force(here: Command):
+    here.ok("actions", "init", "--output", "w.yml")
+    path = here.directory / "w.yml"
+    path.write_text("mine")
+    assert "is there already" in here("--json", "actions", "init", "--output", "w.yml").error["message"]
+    assert path.read_text() == "mine"
+    assert here.ok("actions", "init", "--output", "w.yml", "--force", "--style", "cancel")["written"]
+    assert "cancel-in-progress: true" in path.read_text()
+
+
+def test_from_below_the_repository_s_workflows_are_meant(here: Command):
+    (here.directory / ".git").mkdir()
+    below = here.directory / "src"
+    below.mkdir()
+    CommandHere(below).ok("actions", "init")
+    assert (here.directory / OUTPUT).exists()
+    assert CommandHere(below).ok("actions", "check")["files"] == [str(here.directory / OUTPUT)]
+
+
+def test_a_command_of_several_lines_is_kept_as_it_is(here: Command):
+    command = "\n  claude -p \"say: 'yes' # no\"\n\n  if true; then\n    echo @STYLE@ {{ }}\n  fi\n"
+    work = next(
+        s
+        for s in written(here, "--agent-command", command)["jobs"]["agent"]["steps"]
+        if "WORK" in s.get("env", {})
+    )
+    lines = work["env"]["WORK"].splitlines()
+    assert lines[:5] == ["claude -p \"say: 'yes' # no\"", "", "if true; then", "  echo @STYLE@ {{ }}", "fi"]
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (["init", "--style", "both"], "both"),
+        (["init", "--agent-command", " "], "empty"),
+        (["init", "--agent-command", "echo ${{ github.event.comment.body }}"], "${{"),
+        (["init", "--agent-command", "a\x07b"], "control"),
+        (["init", "--agent-command", "x" * 20_000], "20,000"),
+        (["init", "--output", "/dev/null/w.yml"], "cannot be written"),
+        (["check", "missing.yml"], "missing.yml"),
+        (["check"], "workflows"),
+        (["check", "large.yml"], "524,288"),
+        (["check", "latin1.yml"], "UTF-8"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(here: Command, args, word):
+    (here.directory / "large.yml").write_text("#" * 600_000)
+    (here.directory / "latin1.yml").write_bytes(b"name: \xe9")
+    answer = here("--json", "actions", *args)
+    assert answer.code == 2
+    assert word in answer.error["message"]
+
+
+# -- check --------------------------------------------------------------------------------------------
+
+BAD = "on: issue_comment\njobs:\n  agent:\n    runs-on: x\n    steps:\n      - run: claude -p x\n"
+
+
+def test_findings_have_a_place_a_reason_and_a_remedy(here: Command):
+    (here.directory / "bad.yml").write_text(BAD)
+    (here.directory / "broken.yaml").write_text("on: [")
+    (here.directory / "notes.txt").write_text("not a workflow")
+    answer = here("--json", "actions", "check", ".")
+    assert answer.code == 1
+    found = [(f["file"], f["line"], f["code"]) for f in answer.json["findings"]]
+    assert found == [
+        ("bad.yml", 4, "group_missing"),
+        ("bad.yml", 4, "timeout_missing"),
+        ("bad.yml", 6, "signals_lost"),
+        ("broken.yaml", 1, "not_a_workflow"),
+    ]
+    assert all(f["message"].endswith(".") and f["mend"] for f in answer.json["findings"])
+    lines = here("actions", "check", "bad.yml").out.splitlines()
+    assert lines[0] == "bad.yml:4: group_missing"
+    assert lines[-1] == "1 workflow, 3 mistakes."
+
+
+# -- the job itself -----------------------------------------------------------------------------------
+
+
+class Runner:
+    """Runs the steps of the written job on this machine, as the runner would: `bash -e` and a file."""
+
+    def __init__(self, directory: Path, job: dict[str, Any]) -> None:
+        self.directory, self.job = directory, job
+        self.remote = directory / "remote.git"
+        self.clone = directory / "clone"
+        program = directory / "bin" / "interlock"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m interlock "$@"\n')
+        program.chmod(0o755)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("INTERLOCK_", "GIT_"))}
+        self.url = f"git+file://{self.remote}"
+        self.environ = {
+            **kept,
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "NUMBER": "7",
+            "LANE": "issue:octo/app#7",
+            "INTERLOCK_URL": self.url,
+        }
+        self.git("init", "--quiet", "--bare", "--initial-branch=main", str(self.remote), at=directory)
+        self.git("clone", "--quiet", str(self.remote), str(self.clone), at=directory)
+        self.git(
+            "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", "first"
+        )
+        self.git("push", "--quiet", "origin", "HEAD:main")
+
+    def git(self, *args: str, at: Path | None = None) -> str:
+        done = subprocess.run(
+            ["git", *args], cwd=at or self.clone, env=self.environ, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def start(self, name: str) -> "subprocess.Popen[str]":
+        (step,) = (s for s in self.job["steps"] if s.get("name") == name)
+        script = self.directory / "step.sh"
+        script.write_text(step["run"])
+        work = {"WORK": step["env"]["WORK"]} if "WORK" in step["env"] else {"PULL_REQUEST": "", "BRANCH": "b"}
+        return subprocess.Popen(
+            ["bash", "-e", script],
+            cwd=self.clone,
+            env=self.environ | work,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, name: str) -> str:
+        step = self.start(name)
+        out, _ = step.communicate(timeout=TIMEOUT_S)
+        assert step.returncode == 0, out
+        return out
+
+    def holders(self) -> list[str]:
+        lanes = app.open_lanes(settings.load(url=self.url, environ={}, directory=self.clone))
+        try:
+            return [view.lane for view in lanes.lanes() if view.holder is not None]
+        finally:
+            lanes.close()
+
+
+@pytest.fixture
+def runner(tmp_path: Path, here: Command) -> Iterator[Any]:
+    def make(command: str) -> Runner:
+        return Runner(tmp_path, written(here, "--agent-command", command)["jobs"]["agent"])
+
+    return make
+
+
+def test_the_job_works_on_the_branch_of_its_number_under_its_lane_and_pushes(runner):
+    job = runner(
+        'echo "fence $INTERLOCK_FENCE on $INTERLOCK_LANE" > answer.txt; git add . ; git commit -q -m answer'
+    )
+    job.run("Go to the branch")
+    job.run("Work")
+    assert job.git("show", "agent/issue-7:answer.txt", at=job.remote) == "fence 1 on issue:octo/app#7"
+    assert job.holders() == []
+    # A second run finds the branch, and has nothing to push when nothing was done.
+    job.git("switch", "--quiet", "main")
+    job.run("Go to the branch")
+    assert job.git("branch", "--show-current") == "agent/issue-7"
+
+
+def test_a_job_that_answers_in_words_pushes_no_branch(runner):
+    job = runner("echo done")
+    job.run("Go to the branch")
+    assert "done" in job.run("Work")
+    assert job.git("for-each-ref", "refs/heads", "--format=%(refname)", at=job.remote) == "refs/heads/main"
+
+
+def test_a_cancellation_reaches_the_agent_and_frees_the_lane(runner):
+    job = runner("trap 'echo bye > bye.txt; exit 1' INT; touch started; while true; do sleep 0.1; done")
+    step = job.start("Work")
+    wait_until((job.clone / "started").exists, "the agent works")
+    assert job.holders() == ["issue:octo/app#7"]
+    step.send_signal(signal.SIGINT)  # to the entry process alone, as the runner does
+    step.communicate(timeout=TIMEOUT_S)
+    assert step.returncode != 0
+    assert (job.clone / "bye.txt").read_text() == "bye\n"
+    assert job.holders() == []
