@@ -224,11 +224,9 @@ class Attempt:
 
     def _wait_for_fresh_lease(self) -> None:
         """What came before may have taken long; the agent gets at least half of its trust to begin with."""
-        enough_s = self._ladder.trust_s(self._lease_s) / 2
+        late_s = self._ladder.trust_s(self._lease_s) / 2
         with self._changed:
-            while self._lost is None and self._stop_reason is None:
-                if self._trust_until_s() - now_s() >= enough_s or self._timed_out():
-                    break
+            while self._lost is None and self._stop_reason is None and now_s() - self._sent_s > late_s:
                 self._changed.wait(0.05)
             if self._lost is not None:
                 raise LeaseLost(self._lost)

@@ -105,6 +105,7 @@ class Supervisor:
     """One agent, from its start to the death of the last process it left."""
 
     def __init__(self, control: int) -> None:
+        os.set_inheritable(control, False)  # else the agent would keep it open when this process is killed
         self._control = control
         self._unread = b""
         self._orders: list[str] = []

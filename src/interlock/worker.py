@@ -292,7 +292,7 @@ class Worker:
         if left:
             text = f"{len(left)} ends could not be delivered; the next worker here does it."
             self.tell(Notice(kind="spooled", text=text, data={"runs": [attempt.fence for attempt in left]}))
-        self.tell(Notice(kind="stopped", text=f"Stopped after {self._started} runs."))
+        self.tell(Notice(kind="stopped", text=f"Stopped. Runs started: {self._started}."))
 
     # -- what is heard ------------------------------------------------------------------------------
 

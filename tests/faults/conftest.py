@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.processes import Crew
+from tests.faults.workers import Site
 
 STORES = ["sqlite", "postgres18"]
 CHEAP = [*STORES, "postgres16"]
@@ -50,3 +51,19 @@ def crew() -> Iterator[Crew]:
     crew = Crew()
     yield crew
     crew.dismiss()
+
+
+@pytest.fixture
+def site(tmp_path: Path, sqlite_url: str) -> Iterator[Site]:
+    """A directory in which workers work, on SQLite; they are gone when the test is."""
+    site = Site(tmp_path, sqlite_url)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def any_site(tmp_path: Path, url: str) -> Iterator[Site]:
+    """The same on SQLite and on PostgreSQL."""
+    site = Site(tmp_path, url)
+    yield site
+    site.close()
