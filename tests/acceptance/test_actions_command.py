@@ -1,10 +1,10 @@
-"""`interlock actions`: what it writes is a workflow that GitHub takes, that its own check finds clean, and that works."""
+"""`interlock actions`: writes a workflow that GitHub takes and that works; finds mistakes in others."""
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +262,7 @@ class Runner:
 
 
 @pytest.fixture
-def runner(tmp_path: Path, here: Command) -> Iterator[Any]:
+def runner(tmp_path: Path, here: Command) -> Callable[[str], Runner]:
     def make(command: str) -> Runner:
         return Runner(tmp_path, written(here, "--agent-command", command)["jobs"]["agent"])
 
@@ -291,6 +291,7 @@ def test_a_job_that_answers_in_words_pushes_no_branch(runner):
 
 
 def test_a_cancellation_reaches_the_agent_and_frees_the_lane(runner):
+    """Without `exec` in the step the signal ends with the shell; tried by hand, the lane then stays held."""
     job = runner("trap 'echo bye > bye.txt; exit 1' INT; touch started; while true; do sleep 0.1; done")
     step = job.start("Work")
     wait_until((job.clone / "started").exists, "the agent works")
