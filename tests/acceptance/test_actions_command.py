@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +204,7 @@ class Runner:
 
     def __init__(self, directory: Path, job: dict[str, Any]) -> None:
         self.directory, self.job = directory, job
+        self.steps: list[subprocess.Popen[str]] = []
         self.remote = directory / "remote.git"
         self.clone = directory / "clone"
         program = directory / "bin" / "interlock"
@@ -233,11 +234,13 @@ class Runner:
         return done.stdout.strip()
 
     def start(self, name: str) -> "subprocess.Popen[str]":
-        (step,) = (s for s in self.job["steps"] if s.get("name") == name)
+        (asked,) = (s for s in self.job["steps"] if s.get("name") == name)
         script = self.directory / "step.sh"
-        script.write_text(step["run"])
-        work = {"WORK": step["env"]["WORK"]} if "WORK" in step["env"] else {"PULL_REQUEST": "", "BRANCH": "b"}
-        return subprocess.Popen(
+        script.write_text(asked["run"])
+        work = (
+            {"WORK": asked["env"]["WORK"]} if "WORK" in asked["env"] else {"PULL_REQUEST": "", "BRANCH": "b"}
+        )
+        step = subprocess.Popen(
             ["bash", "-e", script],
             cwd=self.clone,
             env=self.environ | work,
@@ -246,6 +249,8 @@ class Runner:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self.steps.append(step)
+        return step
 
     def run(self, name: str) -> str:
         step = self.start(name)
@@ -262,11 +267,16 @@ class Runner:
 
 
 @pytest.fixture
-def runner(tmp_path: Path, here: Command) -> Callable[[str], Runner]:
-    def make(command: str) -> Runner:
-        return Runner(tmp_path, written(here, "--agent-command", command)["jobs"]["agent"])
+def runner(tmp_path: Path, here: Command) -> Iterator[Callable[[str], Runner]]:
+    made: list[Runner] = []
 
-    return make
+    def make(command: str) -> Runner:
+        made.append(Runner(tmp_path, written(here, "--agent-command", command)["jobs"]["agent"]))
+        return made[-1]
+
+    yield make
+    for step in (step for each in made for step in each.steps if step.poll() is None):
+        step.kill()  # only where a test failed
 
 
 def test_the_job_works_on_the_branch_of_its_number_under_its_lane_and_pushes(runner):
