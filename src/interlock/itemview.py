@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from interlock.core.model import UNPOSITIONED, Item
@@ -13,6 +14,7 @@ from interlock.core.states import ItemStatus
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=64)  # the items of a batch share theirs
 def moment(at_us: int) -> datetime:
     """A store time as a UTC datetime, exact to the microsecond."""
     return _EPOCH + timedelta(0, 0, at_us)

@@ -57,11 +57,11 @@ def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
 def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunView:
     item = after.get(ended.item)
     return RunView(
-        run=handle,
-        status=ended.status.value if ended.status else "refused",
-        item=ItemView(item) if item else None,
-        promoted=ended.promoted,
-        refusal=refusal_view(ended.refusal) if ended.refusal else None,
+        handle,
+        ended.status.value if ended.status else "refused",
+        ItemView(item) if item else None,
+        ended.promoted,
+        refusal_view(ended.refusal) if ended.refusal else None,
         follow_up=ended.follow_up,
     )
 

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from interlock import sweeper
 from interlock.contract import (
@@ -45,7 +46,7 @@ from interlock.core.commands import (
 )
 from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
-from interlock.core.handles import make_handle, read_handle
+from interlock.core.handles import Handles
 from interlock.core.ledger import Decision
 from interlock.core.model import ItemId, NewItem, RunId
 from interlock.fleet import Fleet
@@ -66,6 +67,10 @@ class LocalService(Fleet, Looking):
         super().__init__(store)
         self._poll_s = poll_s
         self._known: dict[str, float] = {}
+
+    @cached_property
+    def _handles(self) -> Handles:
+        return Handles(self.store.handle_key())
 
     # -- arrivals ---------------------------------------------------------------------------------
 
@@ -117,8 +122,7 @@ class LocalService(Fleet, Looking):
                 self._require_unended(wish.item)
             left_s = deadline_s - time.monotonic()
             if claimed or left_s <= 0:
-                key = self.store.handle_key()
-                return [self._lease(key, c) for c in claimed]
+                return [self._lease(c) for c in claimed]
             allowed = narrowed(wish, agent_now)
             # Ready items that this agent cannot take now (it is full, say) wake it in vain: look less often.
             time.sleep(min(left_s, self._poll_s if allowed is None else in_vain_s))
@@ -142,11 +146,11 @@ class LocalService(Fleet, Looking):
             )
 
     def _claim(self, wish: Claim) -> tuple[Agent | None, list[Claimed]]:
-        agent, due, maybe_shut = self.store.look(wish.agent)
+        (agent, due, maybe_shut), claimed = self.store.look_and_claim(wish)
         if due:
             sweeper.bring_due(self.store, sweeper.Swept())
             agent, _, maybe_shut = self.store.look(wish.agent)  # whoever was promoted may be unable to start
-        claimed = self.store.claim(wish, agent)
+            claimed = self.store.claim(wish, agent)
         if maybe_shut and len(claimed) < wish.limit:
             claimed += self.store.overtake(replace(wish, limit=wish.limit - len(claimed)), agent)
         return agent, claimed
@@ -157,18 +161,18 @@ class LocalService(Fleet, Looking):
             self.store.see_agent(key, name)
             self._known[key] = now_s
 
-    def _lease(self, key: bytes, claimed: Claimed) -> LeaseView:
-        item = claimed.item
-        state = item.state
+    def _lease(self, claimed: Claimed) -> LeaseView:
+        item, payload = claimed
+        spec, state = item
         assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
-        messages = self.store.messages(item.id, 0, MESSAGES_AT_ONCE) if state.message_count else []
+        messages = self.store.messages(spec.id, 0, MESSAGES_AT_ONCE) if state.message_count else ()
         return LeaseView(
-            run=make_handle(key, state.run, item.id),
-            fence=state.run,
-            expires_at=moment(state.due_us),
-            renew_within_s=round(state.run_lease_s / 3, 3),
-            item=ItemView(item, claimed.payload),
-            messages=tuple(message_view(m) for m in messages),
+            self._handles.make(state.run, spec.id),
+            state.run,
+            moment(state.due_us),
+            round(state.run_lease_s / 3, 3),
+            ItemView(item, payload),
+            tuple(map(message_view, messages)) if messages else (),
         )
 
     # -- the holder's writes ----------------------------------------------------------------------
@@ -188,17 +192,8 @@ class LocalService(Fleet, Looking):
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
         runs = self._read_handles(reports)
         commands = [
-            Finish(
-                run=run,
-                item=item,
-                outcome=outcome,
-                seen=report.seen,
-                result=report.result,
-                error=report.error,
-                retry=report.retry,
-                jitter=random.random(),  # noqa: S311  (spreads retries; nothing secret)
-            )
-            for report, (run, item) in zip(reports, runs, strict=True)
+            Finish(run, item, outcome, seen, result, error, retry, random.random())  # noqa: S311  (no secret)
+            for (_, seen, result, error, retry), (run, item) in zip(reports, runs, strict=True)
         ]
         load = Load(items=tuple(sorted({i for _, i in runs})), runs=tuple(r for r, _ in runs))
         decision = self.store.transact(load, lambda _: commands)
@@ -209,10 +204,9 @@ class LocalService(Fleet, Looking):
 
     def _read_handles(self, reports: Sequence[Report]) -> list[tuple[RunId, ItemId]]:
         check_batch("runs", len(reports))
-        key = self.store.handle_key()
         for report in reports:
             check_report(report.seen, report.result, report.error)
-        return [read_handle(key, r.run) for r in reports]
+        return [self._handles.read(r.run) for r in reports]
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Keep the leases of these runs, and learn of cancel requests and unread messages."""

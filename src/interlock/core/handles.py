@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hmac
 import re
+from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 from interlock.core.errors import InvalidInput, UnknownRun
 from interlock.core.model import ItemId, RunId
 
+REMEMBERED_AT_MOST = 10_000
 _FORM = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,18})\.([0-9a-f]{16})", re.ASCII)
 
 
@@ -52,5 +55,34 @@ def _match(handle: str) -> re.Match[str]:
     return match
 
 
+class Handles:
+    """The handles of one store. Those given out here are remembered, so that reading them back needs no
+    second proof; that is bounded, and a forgotten one is proved like a stranger's."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._given: dict[str, tuple[RunId, ItemId]] = {}
+
+    def make(self, run: RunId, item: ItemId) -> str:
+        """The handle of a run that was just claimed."""
+        handle = make_handle(self._key, run, item)
+        self._given[handle] = run, item
+        if len(self._given) > REMEMBERED_AT_MOST:
+            self._given.pop(next(iter(self._given)), None)
+        return handle
+
+    def read(self, handle: str) -> tuple[RunId, ItemId]:
+        """The run and item of a handle that this store issued."""
+        return self._given.get(handle) or read_handle(self._key, handle)
+
+
 def _bits(key: bytes, run: int, item: int) -> str:
-    return blake2b(b"%d.%d" % (run, item), digest_size=8, key=key).hexdigest()
+    digest = _keyed(key).copy()
+    digest.update(b"%d.%d" % (run, item))
+    return str(digest.hexdigest())
+
+
+@lru_cache(maxsize=8)
+def _keyed(key: bytes) -> Any:
+    """A digest that has taken in the key: copying it is cheaper than keying each one anew."""
+    return blake2b(digest_size=8, key=key)

@@ -7,9 +7,9 @@ arrival on a lane sees the first.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from interlock.core.model import (
@@ -30,6 +30,8 @@ from interlock.core.model import (
 )
 from interlock.core.states import BIRTHS, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
+
+_NO_DATA: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +60,11 @@ class Snapshot:
         """How many follow-ups there can be at most, so that the store sets enough ids aside: one for each run
         that may end, because it is named or past its deadline, and leaves messages unread, its own or those
         of an item that comes back and finds it running."""
+        back = {(i.spec.lane, i.kin) for i in self.items.values() if i.comes_back and i.id in named}
+        if not (self.unread or back):
+            return 0
         ending = (i for i in self.items.values() if i.id in named or i.overdue(now_us))
         runs = [i for i in ending if i.state.run is not None]
-        if not runs:
-            return 0
-        back = {(i.spec.lane, i.kin) for i in self.items.values() if i.comes_back and i.id in named}
         return sum(1 for i in runs if i.id in self.unread or (i.spec.lane, i.kin) in back)
 
 
@@ -129,7 +131,7 @@ class Ledger:
         self._ids = list(reversed(spare_ids))
         self._keys: dict[tuple[str, str], ItemId] = {}
         #: How many of each position joined a lane's line in this transaction, less those that left it.
-        self._shifts: dict[str, Counter[int]] = {}
+        self._shifts: dict[str, dict[int, int]] = {}
         self._lanes: dict[str, dict[ItemId, None]] = {}
         self._active: dict[str, dict[ItemId, None]] = {}
         self._kin: dict[tuple[str, str, Policy], dict[ItemId, None]] = {}
@@ -177,7 +179,7 @@ class Ledger:
         if item.state.front:
             return 1
         if position == UNPOSITIONED:
-            return count + shifts.total()
+            return count + sum(shifts.values())
         # Whoever waits for a run that was asked to stop goes first, whatever its position.
         first = sum(i.state.front and i.spec.position > position for i in self.line(lane))
         ahead = sum(p <= position for p in positions) + sum(n for p, n in shifts.items() if p <= position)
@@ -271,7 +273,7 @@ class Ledger:
             lane = lane or spec.lane or spec.observed_lane
             agent = spec.agent_key if agent is None else agent
         self.out.events.append(
-            Event(self.now_us, kind, reason, project, item_id, run, lane, agent, span_us, data)
+            Event(self.now_us, kind, reason, project, item_id, run, lane, agent, span_us, data or _NO_DATA)
         )
 
     def decision(self) -> Decision:
@@ -298,8 +300,8 @@ class Ledger:
             stood = before is not None and before.state.status is ItemStatus.DEFERRED
             stands = item.state.status is ItemStatus.DEFERRED
             if stood is not stands:
-                shifts = self._shifts.setdefault(lane, Counter())
-                shifts[item.spec.position] += 1 if stands else -1
+                shifts = self._shifts.setdefault(lane, {})
+                shifts[item.spec.position] = shifts.get(item.spec.position, 0) + (1 if stands else -1)
         self.items[item_id] = item
         self._index(item)
         return item

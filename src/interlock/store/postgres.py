@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -36,9 +37,22 @@ from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.port import Build, Claimed, Load, Look, Renewal
 from interlock.store.postgres_database import GONE, Connection, only
 from interlock.store.postgres_reads import PostgresReads, agent_from_row
-from interlock.store.rows import array, columns, event_row, item_from_row, item_row, run_from_row, state_row
+from interlock.store.rows import (
+    ITEM_COLUMNS,
+    array,
+    columns,
+    ends_bare,
+    event_row,
+    item_from_row,
+    item_row,
+    over_columns,
+    run_from_row,
+    state_row,
+)
 
 EVENT_BITS = 16
+ITEM_WIDTH = len(ITEM_COLUMNS)
+_QUEUE_ORDER = itemgetter(ITEM_COLUMNS.index("sort_key"), ITEM_COLUMNS.index("id"))
 STATE_WIDTH, RUN_WIDTH, EVENT_WIDTH = len(STATE_FIELDS) + 2, len(RunRecord._fields), len(Event._fields) + 1
 CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a transaction
 
@@ -126,10 +140,7 @@ class PostgresStore(PostgresReads):
     def _decide(
         self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]
     ) -> tuple[int, Decision]:
-        params = {"items": array(load.items)}
-        xid, stand_on = conn.execute(self.sql["begin_deciding"], params).fetchall()[0]
-        seen_keys = self._take_keys(conn, load, ids)
-        snapshot, now_us = self._load(conn, load, stand_on, seen_keys)
+        xid, snapshot, now_us = self._load_claimed(conn, load) or self._load(conn, load, ids)
         talkers = snapshot.follow_ups(frozenset(load.items), now_us)
         spare: tuple[ItemId, ...] = ()
         if talkers:
@@ -163,34 +174,70 @@ class PostgresStore(PostgresReads):
         params = {"projects": [p for p, _ in seen], "keys": [k for _, k in seen]}
         return {(p, k): item for p, k, item in conn.execute(self.sql["find_keys"], params)}
 
-    def _load(
+    def _load_claimed(self, conn: Connection, load: Load) -> tuple[int, Snapshot, int] | None:
+        """What `_load` gives, for items that this process claimed: less has to be asked."""
+        known = self._claimed_here.take(load.items)
+        if known is None or load.arrivals:
+            return None
+        claimed, versions = known
+        lanes = [i.spec.lock_lane for i in claimed if i.spec.lock_lane is not None]
+        if lanes:  # an item never changes its lane
+            return self._load_lanes(conn, load, lanes, {})
+        rows = conn.execute(self.sql["lock_claimed"], {"items": array(load.items)}, binary=True)
+        xid, ids, found, now_us = rows.fetchall()[0]
+        if ids != list(load.items):
+            return None
+        items = {i.spec.id: i for i in claimed}
+        changed = [i for i, was, now in zip(ids, versions, found, strict=True) if was != now]
+        if changed:
+            rows = conn.execute(self.sql["load_named_items"], {"items": array(changed)}, binary=True)
+            items.update({i.spec.id: i for i in map(item_from_row, rows.fetchall())})
+        snapshot = Snapshot(
+            items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
+        )
+        return xid, snapshot, self._now() if self._now else now_us
+
+    def _load(self, conn: Connection, load: Load, ids: Sequence[ItemId]) -> tuple[int, Snapshot, int]:
+        sql = self.sql
+        named = {"items": array(load.items)}
+        xid, stand_on = conn.execute(sql["begin_deciding"], named).fetchall()[0]
+        seen_keys = self._take_keys(conn, load, ids)
+        if load.lanes or stand_on:
+            return self._load_lanes(conn, load, stand_on, seen_keys)
+        targets = array((*load.items, *seen_keys.values()))
+        rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
+        items = {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
+        now_us = self._time(conn)  # read after every wait for a lock
+        snapshot = Snapshot(
+            items=items,
+            unread=self._unread(conn, items),
+            seen_keys=seen_keys,
+            ended_runs=self._ended_runs(conn, load, items),
+        )
+        return xid, snapshot, now_us
+
+    def _load_lanes(
         self,
         conn: Connection,
         load: Load,
-        stand_on: list[str],
+        stand_on: Sequence[str],
         seen_keys: dict[tuple[str, str], ItemId],
-    ) -> tuple[Snapshot, int]:
+    ) -> tuple[int, Snapshot, int]:
         sql = self.sql
-        lanes = sorted({*load.lanes, *stand_on})
-        names = array(lanes)
+        names = {"lanes": array(sorted({*load.lanes, *stand_on}))}
         if load.lanes:
-            conn.execute(sql["add_lanes"], {"lanes": names})
-        if lanes:
-            conn.execute(sql["lock_lanes"], {"lanes": names})
-        targets = array((*load.items, *seen_keys.values()))
-        if lanes:
-            heads = max(Counter(stand_on).values(), default=1)
-            rows = conn.execute(
-                sql["load_items"], {"items": targets, "lanes": names, "heads": heads}, binary=True
-            )
-        else:
-            rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
-        clock = None if self._now else conn.execute(sql["now"])  # read after every wait for a lock
-        items = {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
-        now_us = int(only(clock.fetchone())) if clock else self._time(conn)
+            conn.execute(sql["add_lanes"], names)
+        xid = only(conn.execute(sql["lock_lanes"], names).fetchone())
+        wanted = {
+            "items": array((*load.items, *seen_keys.values())),
+            "heads": max(Counter(stand_on).values(), default=1),
+        }
+        rows = conn.execute(sql["load_items"], {**names, **wanted}, binary=True).fetchall()
+        items = {i.spec.id: i for i in (item_from_row(r[:-1]) for r in rows)}
+        now_us = max((r[-1] for r in rows), default=None) if self._now is None else None
         lines: dict[str, tuple[int, tuple[int, ...]]] = {}
         if load.lanes:
-            for lane, count, positions in conn.execute(sql["load_lines"], {"lanes": names}):
+            for lane, count, positions in conn.execute(sql["load_lines"], names):
                 lines[lane] = (count, tuple(positions or ()))
         snapshot = Snapshot(
             items=items,
@@ -200,12 +247,12 @@ class PostgresStore(PostgresReads):
             ended_runs=self._ended_runs(conn, load, items),
             modes=self._modes(conn) if load.lanes else (),
         )
-        return snapshot, now_us
+        return xid, snapshot, self._time(conn) if now_us is None else now_us
 
     def _unread(
         self, conn: Connection, items: dict[ItemId, Item]
     ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-        talked_to = [i.id for i in items.values() if i.has_unread or (i.comes_back and i.state.message_count)]
+        talked_to = [i.id for i in items.values() if i.state.message_count and (i.has_unread or i.comes_back)]
         unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
         if talked_to:
             for item, n, ticket in conn.execute(self.sql["load_unread"], {"items": array(talked_to)}):
@@ -228,20 +275,21 @@ class PostgresStore(PostgresReads):
         events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
         assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
 
-        def settle(items: Sequence[Item], runs: Sequence[RunRecord], lines: Sequence[Sequence[Any]]) -> None:
-            if items or runs or lines:
-                states = columns([state_row(i) for i in items], STATE_WIDTH)
-                conn.execute(
-                    sql["settle"], [*states, *columns(runs, RUN_WIDTH), *columns(lines, EVENT_WIDTH)]
-                )
+        over = [i for i in decision.settled if ends_bare(i.state)]
+        others = decision.settled
+        if over:
+            others = [i for i in others if not ends_bare(i.state)] if len(over) < len(others) else []
+        raised = decision.raised
 
         def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
             if rows:
                 conn.execute(sql[name], columns(rows, len(rows[0])))
 
-        settle(decision.settled, decision.runs, events)
+        if not (others or decision.born):
+            others, raised = raised, []
+        self._settle(conn, over, others, decision.runs, events)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
-        settle(decision.raised, (), ())
+        self._settle(conn, (), raised, (), ())
         write("insert_payloads", decision.payloads)
         write("copy_payloads", decision.payload_copies)
         for move in decision.moves:
@@ -250,12 +298,43 @@ class PostgresStore(PostgresReads):
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
 
+    def _settle(
+        self,
+        conn: Connection,
+        over: Sequence[Item],
+        others: Sequence[Item],
+        runs: Sequence[RunRecord],
+        events: Sequence[Sequence[Any]],
+    ) -> None:
+        parts = {"over": over, "others": others, "both": over and others}
+        asked = frozenset(name for name, items in parts.items() if items)
+        if not (asked or runs or events):
+            return
+        params = over_columns(over) if over else []
+        if others:
+            params += columns([state_row(i) for i in others], STATE_WIDTH)
+        params += columns(runs, RUN_WIDTH) + columns(events, EVENT_WIDTH)
+        conn.execute(self.sql.variant("settle", asked), params)
+
     # -- claiming ---------------------------------------------------------------------------------
 
     def look(self, agent: str) -> Look:
         params = {"agent": agent, "now_us": self._now() if self._now else None}
         due, shut, *row = self._persistently(lambda: self._all("look", params))[0]
         return Look(agent_from_row(row) if row[0] is not None else None, due, shut)
+
+    def look_and_claim(self, wish: Claim) -> tuple[Look, list[Claimed]]:
+        """One statement, unless the agent has limits, something is due, or nothing was found."""
+        claimed, shut = self._persistently(lambda: self._claim_freely(wish))
+        if claimed:
+            return Look(None, due=False, maybe_shut=shut), claimed
+        look = self.look(wish.agent)
+        return look, [] if look.due else self.claim(wish, look.agent)
+
+    def _claim_freely(self, wish: Claim) -> tuple[list[Claimed], bool]:
+        with self._connection() as conn:
+            rows = self._start(conn, wish, wish.item, "freely")
+        return self._claimed(rows), bool(rows and rows[0][-1])
 
     def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
         allowed = narrowed(wish, agent)
@@ -295,6 +374,9 @@ class PostgresStore(PostgresReads):
         return self._claim(conn, allowed, one) if allowed else []
 
     def _claim(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Claimed]:
+        return self._claimed(self._start(conn, wish, one))
+
+    def _start(self, conn: Connection, wish: Claim, one: ItemId | None, *how: str) -> list[tuple[Any, ...]]:
         params = {
             **_filter(wish),
             "only": one,
@@ -304,11 +386,16 @@ class PostgresStore(PostgresReads):
             "now_us": self._now() if self._now else None,
             "event_base": self._event_base(conn),
         }
-        asked = frozenset(name for name in ("only", "types") if params[name] is not None)
-        statement = self.sql.variant("claim", wish.limit, asked)
-        rows = conn.execute(statement, params, binary=True).fetchall()
-        claimed = [Claimed(item_from_row(row[:-1]), row[-1]) for row in rows]
-        return sorted(claimed, key=lambda c: (c.item.spec.sort_key, c.item.id))
+        asked = frozenset(name for name in ("only", "types") if params[name] is not None).union(how)
+        statement = self.sql.variant("claim", asked, limit=wish.limit)
+        return conn.execute(statement, params, binary=True).fetchall()
+
+    def _claimed(self, rows: list[tuple[Any, ...]]) -> list[Claimed]:
+        rows.sort(key=_QUEUE_ORDER)
+        claimed = [Claimed(item_from_row(row[:ITEM_WIDTH]), row[ITEM_WIDTH]) for row in rows]
+        if rows:
+            self._claimed_here.keep((c.item for c in claimed), rows[0][ITEM_WIDTH + 1])
+        return claimed
 
     def overtake(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
         allowed = narrowed(wish, agent)

@@ -20,10 +20,11 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from interlock.core.errors import StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
+from interlock.store.claimed_here import ClaimedHere
 from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.store.postgres_notices import Notices
 from interlock.store.statements import Statements
 
-NOTIFY_EVERY_S = 0.01
 GONE_RETRY_S = 30.0
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
 _SETTINGS = {
@@ -75,10 +76,10 @@ class PostgresDatabase:
         self._retry_s = retry_s
         self._meta: dict[str, str] | None = None
         self._handle_key: bytes | None = None
-        self._notified_s = 0.0
-        self._notify_lock = threading.Lock()
-        self._notify_timer: threading.Timer | None = None
+        self._claimed_here = ClaimedHere()
+        self._notices = Notices(self._send_notice)
         self._local = threading.local()
+        self._listeners: list[Connection] = []
         self._url = url
         self._max_connections = max_connections
         self._pid = os.getpid()
@@ -163,24 +164,18 @@ class PostgresDatabase:
         would end the parent's session, and new ones are opened."""
         with _FORK_LOCK:
             if self._pid != os.getpid():
-                self._inherited += [self.pool, self._local, self._notify_timer]
-                self._local = threading.local()
-                self._notify_lock = threading.Lock()
-                self._notify_timer = None
+                self._inherited += [self.pool, self._local, self._listeners, self._notices]
+                self._local, self._listeners = threading.local(), []
+                self._notices = Notices(self._send_notice)
                 self.pool = self._open_pool()
                 self._pid = os.getpid()
 
     def close(self) -> None:
         if self._pid != os.getpid():
             return
-        timer = self._notify_timer
-        if timer is not None:
-            timer.cancel()
-            self._send_notice()
-        listener = getattr(self._local, "listener", None)
-        if listener is not None:
+        self._notices.close()
+        for listener in self._listeners:
             listener.close()
-            self._local.listener = None
         self.pool.close()
 
     # -- schema -----------------------------------------------------------------------------------
@@ -274,22 +269,11 @@ class PostgresDatabase:
     # -- notices --------------------------------------------------------------------------------------
 
     def _notify(self) -> None:
-        """Tell waiters, at most every 10 ms: a notice takes a lock of the whole database at commit."""
-        with self._notify_lock:
-            if self._notify_timer is not None:
-                return
-            late_s = time.monotonic() - self._notified_s
-            if late_s < NOTIFY_EVERY_S:
-                self._notify_timer = threading.Timer(NOTIFY_EVERY_S - late_s, self._send_notice)
-                self._notify_timer.daemon = True
-                self._notify_timer.start()
-                return
-        self._send_notice()
+        if self._pid != os.getpid():
+            self._leave_parent()
+        self._notices.want()
 
     def _send_notice(self) -> None:
-        with self._notify_lock:
-            self._notify_timer = None
-            self._notified_s = time.monotonic()
         try:
             self._all("notify", {})
         except (*GONE, PoolTimeout):
@@ -304,6 +288,7 @@ class PostgresDatabase:
             _configure(listener)
             listener.execute("LISTEN interlock_ready")
             self._local.listener = listener
+            self._listeners = [each for each in self._listeners if not each.closed] + [listener]
         return listener
 
 

@@ -30,6 +30,10 @@ _RETRY_LANE = {r.value: r for r in RetryLane}
 _STATUS = {s.value: s for s in ItemStatus}
 _RUN_STATUS = {s.value: s for s in RunStatus}
 _KIND = {k.value: k for k in EventKind}
+_RUN_FROM, _RUN_TO = STATE_FIELDS.index("releases"), STATE_FIELDS.index("absorbed_by")
+#: What a run, its releases and its cancel request leave in a state: nothing.
+_NO_RUN = State(status=ItemStatus.COMPLETED)[_RUN_FROM:_RUN_TO]
+_new_tuple: Any = tuple.__new__
 _STATE_AT = len(SPEC_FIELDS) - 1
 _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
     ITEM_COLUMNS.index(name) for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front")
@@ -45,7 +49,8 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_STATUS_AT] = _STATUS[values[_STATUS_AT]]
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
-    return Item(Spec._make((*values[:_STATE_AT], values[-1])), State._make(values[_STATE_AT:-1]))
+    # `_make` would only check the number of values, which a row of all columns has.
+    return Item(_new_tuple(Spec, (*values[:_STATE_AT], values[-1])), _new_tuple(State, values[_STATE_AT:-1]))
 
 
 def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
@@ -57,6 +62,27 @@ def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
 def state_row(item: Item) -> tuple[Any, ...]:
     """What `update_item` takes: the id, the whole state, and the attempts a retry granted."""
     return (item.spec.id, *item.state, item.spec.max_attempts)
+
+
+def ends_bare(state: State) -> bool:
+    """Whether an item is over and keeps nothing of a run, so that `over_columns` say all of its state."""
+    return state.ended_us is not None and state[_RUN_FROM:_RUN_TO] == _NO_RUN and state.promoted_from is None
+
+
+def over_columns(items: Sequence[Item]) -> list[str]:
+    """What `settle` takes for items that end bare."""
+    states = [i.state for i in items]
+    return [
+        array([i.spec.id for i in items]),
+        array([s.status for s in states]),
+        array([s.attempt for s in states]),
+        array([s.absorbed_by for s in states]),
+        array([s.message_count for s in states]),
+        array([s.delivered for s in states]),
+        array([s.seen for s in states]),
+        array([s.ended_us for s in states]),
+        array([s.reason for s in states]),
+    ]
 
 
 def run_from_row(row: Sequence[Any]) -> RunRecord:

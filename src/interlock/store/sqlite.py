@@ -135,6 +135,11 @@ class SqliteStore(SqliteReads):
         shut = bool(self._rows("maybe_shut", (agent,))[0][0])
         return Look(self.agent(agent), bool(self.due(1)), shut)
 
+    def look_and_claim(self, wish: Claim) -> tuple[Look, list[Claimed]]:
+        """Claim unless something is due."""
+        look = self.look(wish.agent)
+        return look, [] if look.due else self.claim(wish, look.agent)
+
     def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
         allowed = narrowed(wish, agent)
         if allowed is None or not self._has_ready(allowed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +15,7 @@ class Statements:
     def __init__(self, backend: str) -> None:
         self._folder = _ROOT / backend
         self._texts: dict[str, str] = {}
+        self._variants: dict[tuple[str, frozenset[str], int], str] = {}
 
     def __getitem__(self, name: str) -> str:
         text = self._texts.get(name)
@@ -21,18 +23,18 @@ class Statements:
             text = self._texts[name] = (self._folder / f"{name}.sql").read_text("utf-8")
         return text
 
-    def variant(self, name: str, limit: int, features: frozenset[str]) -> str:
-        """A statement with a literal limit, and of its lines marked `--? feature` only those asked for.
+    def variant(self, name: str, features: frozenset[str], *, limit: int = 0) -> str:
+        """A statement with a literal limit, and of its optional lines only those asked for: one line marked
+        `--? feature`, or those from `--[ feature` to `--]`.
 
         Plans are made once and kept, and a plan made for an unknown limit or for a condition that may be
         absent is a bad one. The few combinations in use are planned one by one.
         """
-        key = f"{name} {limit} {sorted(features)}"
-        text = self._texts.get(key)
+        key = (name, features, limit)
+        text = self._variants.get(key)
         if text is None:
-            lines = (line.partition(" --? ") for line in self[name].splitlines())
-            kept = "\n".join(line for line, _, feature in lines if not feature or feature in features)
-            text = self._texts[key] = kept.replace("%(limit)s", str(int(limit)))
+            kept = "\n".join(_asked_for(self[name].splitlines(), features))
+            text = self._variants[key] = kept.replace("%(limit)s", str(int(limit)))
         return text
 
     @cached_property
@@ -40,6 +42,19 @@ class Statements:
         """The doctor's questions by name: each gives the rows that break one invariant."""
         files = sorted((self._folder / "doctor").glob("*.sql"))
         return {f.stem: f.read_text("utf-8") for f in files}
+
+
+def _asked_for(lines: Iterable[str], features: frozenset[str]) -> Iterator[str]:
+    block = ""
+    for line in lines:
+        if line.startswith("--[ "):
+            block = line.removeprefix("--[ ")
+        elif line == "--]":
+            block = ""
+        elif not block or block in features:
+            text, _, feature = line.partition(" --? ")
+            if not feature or feature in features:
+                yield text
 
 
 def promise(text: str) -> str:

@@ -1,14 +1,34 @@
 -- Up to a limit of ready items become runs of one agent, each once, the best sort key first. It looks at no lane
 -- and never waits: rows that another transaction has locked are passed over.
 -- Items for this agent and items for anyone are probed apart, so items for others cost nothing; of the latter
--- only those are locked that come before the last of the former. Lines marked --? are there when asked for.
+-- only those are locked that come before the last of the former. Lines marked --? or --[ are there when asked for:
+-- `freely` claims nothing if `look` would see that something is due or that the agent has a limit of any kind.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us,
-        %(event_base)s + (pg_current_xact_id()::text::bigint << 16) AS first_seq
+    SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us, pg_current_xact_id()::text::bigint AS xid
 ),
+--[ freely
+standing AS MATERIALIZED (
+    SELECT NOT EXISTS (
+        SELECT 1 FROM interlock.items
+        WHERE status IN ('in_progress', 'waiting', 'pending') AND due_us IS NOT NULL
+            AND due_us <= (SELECT now_us FROM clock)
+    ) AND NOT EXISTS (
+        SELECT 1 FROM interlock.items
+        WHERE status = 'pending' AND claim_by_us IS NOT NULL AND claim_by_us <= (SELECT now_us FROM clock)
+    ) AND NOT EXISTS (
+        SELECT 1 FROM interlock.agents
+        WHERE key = %(agent)s AND (max_concurrency IS NOT NULL OR paused_why IS NOT NULL
+            OR cardinality(types) > 0 OR cardinality(labels) > 0)
+    ) AS free, EXISTS (
+        SELECT 1 FROM interlock.items
+        WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '' AND agent_key <> %(agent)s
+    ) OR EXISTS (SELECT 1 FROM interlock.paused_projects) AS shut
+),
+--]
 mine AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.items
     WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
+        AND (SELECT free FROM standing) --? freely
         AND id = %(only)s --? only
         AND type = ANY(%(types)s::text[]) --? types
         AND (labels IS NULL OR labels <@ %(labels)s::text[])
@@ -18,6 +38,7 @@ mine AS MATERIALIZED (
 anyones AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.items
     WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+        AND (SELECT free FROM standing) --? freely
         AND sort_key <= coalesce((SELECT max(sort_key) FROM mine HAVING count(*) >= %(limit)s), 9223372036854775807)
         AND id = %(only)s --? only
         AND type = ANY(%(types)s::text[]) --? types
@@ -52,10 +73,13 @@ claimed AS (
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
-    SELECT clock.first_seq + 32768 + row_number() OVER (), clock.now_us, 'run.started', '', c.project, c.id, c.run,
+    SELECT %(event_base)s + (clock.xid << 16) + 32768 + row_number() OVER (), clock.now_us, 'run.started', '',
+        c.project, c.id, c.run,
         coalesce(c.lane, c.observed_lane), c.run_agent,
         CASE WHEN c.first_claimed_us = clock.now_us THEN clock.now_us - c.created_us END,
         CASE WHEN c.promoted_from IS NOT NULL THEN '{"promoted_from":' || c.promoted_from || '}' END
     FROM claimed c, clock
 )
-SELECT c.*, (SELECT p.payload FROM interlock.payloads p WHERE p.item = c.id) FROM claimed c
+SELECT c.*, (SELECT p.payload FROM interlock.payloads p WHERE p.item = c.id), clock.xid
+    , (SELECT shut FROM standing) --? freely
+FROM claimed c, clock

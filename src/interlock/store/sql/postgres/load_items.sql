@@ -1,6 +1,6 @@
 -- All a transaction may decide on, locked in order of id: the items named and what would replace them, and of
 -- each lane its active items, the first of its line, and what an arrival may absorb. Every look-up goes by an
--- array, which keeps it on an index whatever the statistics say.
+-- array, which keeps it on an index whatever the statistics say. Each row ends with the clock, read after its wait.
 WITH wanted AS MATERIALIZED (
     SELECT unnest(%(items)s::bigint[]) AS id
     UNION
@@ -20,5 +20,8 @@ WITH wanted AS MATERIALIZED (
     SELECT id FROM interlock.items
     WHERE lane = ANY(%(lanes)s::text[]) AND status IN ('deferred', 'waiting')
         AND policy IN ('coalesce', 'supersede', 'latest')
+),
+locked AS MATERIALIZED (
+    SELECT * FROM interlock.items WHERE id = ANY(ARRAY(SELECT id FROM wanted)) ORDER BY id FOR NO KEY UPDATE
 )
-SELECT * FROM interlock.items WHERE id = ANY(ARRAY(SELECT id FROM wanted)) ORDER BY id FOR NO KEY UPDATE
+SELECT *, interlock.now_us() FROM locked

@@ -1,14 +1,34 @@
--- Items take the whole state that was decided, and the attempts a retry granted; runs that ended are written, once;
--- and the lines of history, numbered by transaction and place in it. Any of the three may be empty.
-WITH settled AS (
+-- Items take the state that was decided; runs that ended are written, once; and the lines of history, numbered by
+-- transaction and place in it. Items that are over keep nothing of a run and need few columns; all others take their
+-- whole state and the attempts a retry granted, after those that are over have left their lanes: else the index that
+-- keeps one owner a lane could meet two. Parts marked --[ are there when there is something for them.
+WITH
+--[ over
+over AS (
     UPDATE interlock.items AS i SET
-        status = new.status, attempt = new.attempt, releases = new.releases, due_us = new.due_us, run =
-        new.run, run_agent = new.run_agent, run_worker = new.run_worker, run_started_us =
-        new.run_started_us, run_lease_s = new.run_lease_s, lease_until_us = new.lease_until_us, revoke_us =
-        new.revoke_us, cancel_into = new.cancel_into, cancel_why = new.cancel_why, absorbed_by =
-        new.absorbed_by, message_count = new.message_count, delivered = new.delivered, seen = new.seen,
-        front = new.front, promoted_from = new.promoted_from, first_claimed_us = new.first_claimed_us,
-        ended_us = new.ended_us, reason = new.reason, claim_by_us = new.claim_by_us, max_attempts = new.max_attempts
+        status = new.status, attempt = new.attempt, releases = 0, due_us = NULL, run = NULL, run_agent = NULL,
+        run_worker = NULL, run_started_us = NULL, run_lease_s = NULL, lease_until_us = NULL, revoke_us = NULL,
+        cancel_into = NULL, cancel_why = NULL, absorbed_by = new.absorbed_by, message_count = new.message_count,
+        delivered = new.delivered, seen = new.seen, front = false, promoted_from = NULL, ended_us = new.ended_us,
+        reason = new.reason, claim_by_us = NULL
+    FROM unnest(
+            %s::bigint[], %s::text[], %s::integer[], %s::bigint[], %s::integer[], %s::integer[], %s::integer[],
+            %s::bigint[], %s::text[]
+        ) AS new(id, status, attempt, absorbed_by, message_count, delivered, seen, ended_us, reason)
+    WHERE i.id = new.id
+    RETURNING 1 --? both
+),
+--]
+--[ others
+settled AS (
+    UPDATE interlock.items AS i SET
+        status = new.status, attempt = new.attempt, releases = new.releases, due_us = new.due_us, run = new.run,
+        run_agent = new.run_agent, run_worker = new.run_worker, run_started_us = new.run_started_us,
+        run_lease_s = new.run_lease_s, lease_until_us = new.lease_until_us, revoke_us = new.revoke_us,
+        cancel_into = new.cancel_into, cancel_why = new.cancel_why, absorbed_by = new.absorbed_by,
+        message_count = new.message_count, delivered = new.delivered, seen = new.seen, front = new.front,
+        promoted_from = new.promoted_from, first_claimed_us = new.first_claimed_us, ended_us = new.ended_us,
+        reason = new.reason, claim_by_us = new.claim_by_us, max_attempts = new.max_attempts
     FROM unnest(
             %s::bigint[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
             %s::text[], %s::bigint[], %s::float8[], %s::bigint[], %s::bigint[], %s::text[], %s::text[],
@@ -20,7 +40,9 @@ WITH settled AS (
             front, promoted_from, first_claimed_us, ended_us, reason, claim_by_us, max_attempts
         )
     WHERE i.id = new.id
+        AND (SELECT count(*) FROM over) >= 0 --? both
 ),
+--]
 ended AS (
     INSERT INTO interlock.runs (run, item, attempt, agent, worker, started_us, ended_us, status, reason, result, error)
     SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
