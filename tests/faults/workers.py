@@ -65,6 +65,13 @@ class WorkProcess:
             if said.get("event") == event and expected.items() <= said.items():
                 return dict(said)
 
+    def peek(self) -> dict[str, Any] | None:
+        """What it has said meanwhile, if anything; waits for a moment only."""
+        with contextlib.suppress(queue.Empty):
+            self.heard.append(json.loads(self._lines.get(timeout=0.01)))
+            return self.heard[-1]
+        return None
+
     @property
     def complaint(self) -> str:
         assert self._process.stderr is not None
@@ -104,6 +111,9 @@ class WorkProcess:
 
 class Site:
     """A directory with a store, in which workers work."""
+
+    #: For agents that are programs in Python.
+    python = sys.executable
 
     def __init__(self, directory: Path, url: str) -> None:
         self.directory = directory

@@ -1,0 +1,154 @@
+"""Slots, draining and rivals: how many run at once, and what must have ended before something begins."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import asdict
+from typing import Any
+
+from interlock import app, settings, supervisor
+from interlock.runfiles import Home, Trace
+from tests.faults.processes import wait_until
+from tests.faults.stores import assert_kept
+from tests.faults.workers import Site, gone
+
+UNTIL_TOLD = "until [ -e go ]; do sleep 0.02; done"
+
+
+def test_twelve_items_in_three_slots_are_never_more_than_three_at_once(any_site: Site) -> None:
+    """An agent makes a file while it works and notes how many there are."""
+    site = any_site
+    items = [site.add(f"item {n}", lane=f"issue:acme/app#{n % 5}") for n in range(12)]
+    site.file("at-work").mkdir()
+    busy = (
+        "touch at-work/$INTERLOCK_ITEM; ls at-work | wc -l >> counts; sleep 0.15; rm at-work/$INTERLOCK_ITEM"
+    )
+    worker = site.work(busy, "--max", "3", "--exit-when-idle")
+    assert worker.ended() == 0
+    assert {site.item(item).status for item in items} == {"completed"}
+    counts = [int(n) for n in site.file("counts").read_text().split()]
+    assert max(counts) == 3
+    assert_kept(site.url, added=tuple(items))
+
+
+def test_a_drained_worker_finishes_what_runs_and_claims_no_more(site: Site) -> None:
+    first, second = site.add(), site.add()
+    worker = site.work(UNTIL_TOLD)
+    worker.until("started", item=first)
+    worker.signal(signal.SIGTERM)
+    worker.until("draining")
+    site.file("go").touch()
+    assert worker.until("ended")["status"] == "succeeded"
+    assert worker.ended() == 0
+    assert site.item(second).status == "pending"
+
+
+def test_a_second_signal_ends_what_runs_and_gives_it_back(site: Site) -> None:
+    item = site.add(lane="issue:acme/app#3")
+    worker = site.work("trap 'echo asked > asked; exit 130' INT; " + UNTIL_TOLD)
+    worker.until("started")
+    worker.signal(signal.SIGINT)
+    worker.until("draining")
+    worker.signal(signal.SIGINT)
+    assert worker.until("ended")["status"] == "released"
+    assert worker.ended() == 0
+    assert site.file("asked").read_text() == "asked\n"
+    assert site.item(item).status == "pending"
+
+
+def test_a_third_signal_does_not_wait_for_the_ladder(site: Site) -> None:
+    site.add()
+    worker = site.work("trap '' INT TERM; echo $$ > agent.pid; " + UNTIL_TOLD)
+    worker.until("started")
+    agent = site.number_in("agent.pid")
+    begun_s = time.monotonic()
+    for event in ("draining", "stopping", "stopping"):
+        worker.signal(signal.SIGTERM)
+        worker.until(event)
+    assert worker.ended() == 0
+    assert gone(agent)
+    assert time.monotonic() - begun_s < 5.0
+
+
+def pretend_run(site: Site, trace: Trace) -> int:
+    """The files of an earlier run, and its agent's lock, held as by a living agent."""
+    files = site.file(f".interlock/runs/run-{trace.run}")
+    files.mkdir(parents=True)
+    (files / "worker.lock").touch()
+    (files / "record.json").write_text(json.dumps(asdict(trace)))
+    lock = os.open(files / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return lock
+
+
+def earlier(site: Site, item: int, **more: object) -> Trace:
+    """A run of an item that the store knows as lost."""
+    with site.service() as service:
+        (lease,) = service.next("before", lease_s=1.0)
+    assert lease.item.id == item
+    known: dict[str, Any] = {"title": "x", "lane": lease.item.lane, "agent": "before", "worker": "w", **more}
+    url = app.absolute_url(settings.load(url=site.url, environ={}, directory=site.directory))
+    return Trace(run=lease.fence, item=item, store=Home(site.directory, url).store, **known)
+
+
+def test_a_kill_that_does_not_land_keeps_a_second_process_from_starting(site: Site) -> None:
+    """An earlier run's process is alive and cannot be killed. Without the look for rivals both would work."""
+    item = site.add(lane="issue:acme/app#9", lease_s=1.0)
+    lock = pretend_run(site, earlier(site, item))
+    worker = site.work("exit 0")
+    wait_until(lambda: site.item(item).run_agent == "coder", "the worker has claimed it")
+    begun_s = time.monotonic()
+    while time.monotonic() < begun_s + 1.5:  # there is no sign of something that does not happen
+        worker.peek()
+    assert worker.kinds() == ["ready"]
+    os.close(lock)
+    worker.until("started", item=item)
+    assert worker.until("ended")["status"] == "succeeded"
+
+
+def test_a_process_of_an_earlier_run_is_killed_before_the_next_begins(site: Site) -> None:
+    """As when a worker and its supervisor were killed at once and a child of the agent stayed.
+
+    Without the kill the item is given back again and again.
+    """
+    item = site.add(lane="issue:acme/app#9", lease_s=1.0)
+    stray = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    try:
+        stat = supervisor.process_stat(stray.pid)
+        assert stat is not None
+        trace = earlier(site, item, session=stray.pid, session_begun=supervisor.begun(stat))
+        lock = pretend_run(site, trace)
+        worker = site.work("exit 0")
+        assert stray.wait(30) == -signal.SIGKILL
+        os.close(lock)
+        assert worker.until("ended")["status"] == "succeeded"
+    finally:
+        stray.kill()
+        stray.wait()
+
+
+def test_a_process_that_only_has_the_number_of_an_earlier_agent_is_left_alone(site: Site) -> None:
+    item = site.add(lane="issue:acme/app#9", lease_s=1.0)
+    stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    try:
+        os.close(pretend_run(site, earlier(site, item, session=stranger.pid, session_begun="1")))
+        assert site.work("exit 0").until("ended")["status"] == "succeeded"
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_an_agent_that_reports_its_own_end_is_not_killed_for_it(site: Site) -> None:
+    item = site.add(lease_s=2.0)
+    script = f'{site.python} -m interlock done; trap "echo asked > asked; exit 0" INT; {UNTIL_TOLD}'
+    worker = site.work(script, "--limit", "1")
+    worker.until("lost")
+    assert site.file("asked").read_text() == "asked\n"
+    assert [run.status for run in site.runs(item)] == ["succeeded"]
+    assert worker.ended() == 0

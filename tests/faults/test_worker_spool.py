@@ -1,0 +1,148 @@
+"""The store is away when a run ends: the result waits on disk and is delivered once, by whoever can."""
+
+from __future__ import annotations
+
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from tests.faults.processes import wait_until
+from tests.faults.stores import assert_kept, file_of, query
+from tests.faults.workers import Site
+
+#: Ends when the test says so, with a result of its own.
+ON_COMMAND = "until [ -e go ]; do sleep 0.02; done; echo '{\"pages\": 3}' > $INTERLOCK_RESULT"
+IMPATIENT = {"INTERLOCK_BUSY_TIMEOUT_S": "0.2"}
+
+
+@contextmanager
+def store_taken(site: Site) -> Iterator[None]:
+    """Nobody can write to the SQLite file."""
+    db = apsw.Connection(file_of(site.url))
+    db.set_busy_timeout(30_000)
+    db.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
+    finally:
+        db.execute("ROLLBACK")
+        db.close()
+
+
+def finish_while_away(site: Site) -> None:
+    """Let the agent end, and return when its end lies on disk."""
+    site.file("go").touch()
+    wait_until(site.spooled, "the end is on disk")
+
+
+def successes(site: Site) -> int:
+    ((n,),) = query(site.url, "SELECT count(*) FROM events WHERE kind = 'run.succeeded'")
+    return int(n)
+
+
+def test_a_result_is_delivered_once_when_the_store_is_back(site: Site) -> None:
+    item = site.add()
+    worker = site.work(ON_COMMAND, env=IMPATIENT)
+    worker.until("started")
+    with store_taken(site):
+        finish_while_away(site)
+        worker.until("trouble")
+        (entry,) = site.spooled()
+        assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    assert worker.until("ended")["status"] == "succeeded"
+    assert not site.spooled()
+    (run,) = site.runs(item)
+    assert run.result == {"pages": 3}
+    assert successes(site) == 1
+    site.add("the slot is free again")
+    worker.until("started")
+
+
+def test_the_next_worker_delivers_what_a_killed_one_owed(site: Site) -> None:
+    """Without the lock on a spool both heirs deliver it, and one is refused (tried by hand)."""
+    item = site.add()
+    worker = site.work(ON_COMMAND, env=IMPATIENT)
+    worker.until("started")
+    with store_taken(site):
+        finish_while_away(site)
+        worker.kill()
+    heirs = [site.work("exit 1", "--limit", "1") for _ in range(2)]
+    for heir in heirs:
+        heir.until("ready")
+    site.until_status(item, "completed")
+    for heir in heirs:
+        heir.signal(signal.SIGTERM)
+        assert heir.ended() == 0
+    delivered = [said for heir in heirs for said in heir.heard if said["event"] in ("ended", "refused")]
+    assert [said["status"] for said in delivered] == ["succeeded"]
+    (run,) = site.runs(item)
+    assert run.result == {"pages": 3}
+    assert successes(site) == 1
+    assert not list(site.file(".interlock/spool").iterdir())
+
+
+def test_a_late_end_is_refused_recorded_and_not_tried_again(site: Site) -> None:
+    item = site.add(lease_s=1.0)
+    worker = site.work(ON_COMMAND, env=IMPATIENT)
+    worker.until("started")
+    with store_taken(site):
+        finish_while_away(site)
+        worker.kill()
+    with site.service() as service:
+        (lease,) = wait_until(lambda: service.next("heir", lease_s=60.0), "the item is another's")
+        heir = site.work("exit 0", agent="other")
+        assert heir.until("refused")["outcome"] == "done"
+        assert service.show(item).item.run == lease.fence
+    assert not site.spooled()
+    ((n,),) = query(site.url, "SELECT count(*) FROM events WHERE kind = 'run.refused'")
+    assert n == 1
+
+
+def test_a_restart_of_postgresql_at_the_end_of_a_run_loses_nothing(tmp_path: Path, start_postgres) -> None:
+    server = start_postgres(18, fsync=False)
+    site = Site(tmp_path, server.url())
+    try:
+        item = site.add()
+        worker = site.work(ON_COMMAND)
+        worker.until("started")
+        server.stop("immediate")
+        finish_while_away(site)
+        server.start()
+        assert worker.until("ended")["status"] == "succeeded"
+        assert not site.spooled()
+        (run,) = site.runs(item)
+        assert run.result == {"pages": 3}
+        assert successes(site) == 1
+    finally:
+        site.close()
+
+
+def test_a_drained_worker_leaves_what_it_cannot_deliver_to_the_next(site: Site) -> None:
+    item = site.add()
+    worker = site.work(ON_COMMAND, env=IMPATIENT)
+    worker.until("started")
+    with store_taken(site):
+        finish_while_away(site)
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+        assert "spooled" in worker.kinds()
+        assert site.spooled()
+    heir = site.work("exit 1")
+    assert heir.until("ended", item=item)["status"] == "succeeded"
+    assert_kept(site.url, added=(item,))
+
+
+def test_a_damaged_spool_is_set_aside_and_stops_nobody(site: Site) -> None:
+    site.add()
+    spool = site.file(".interlock/spool/dead-worker")
+    spool.mkdir(parents=True)
+    (spool / "lock").touch()
+    for n, junk in enumerate((b"", b"[]", b'{"outcome": "steal"}', bytes(range(256)))):
+        (spool / f"run-{n}.json").write_bytes(junk)
+    worker = site.work("exit 0", "--exit-when-idle")
+    assert worker.ended() == 0
+    assert "ended" in worker.kinds()
+    assert [path.suffix for path in site.spooled()] == [".unreadable"] * 4
