@@ -237,13 +237,13 @@ class Runner:
         (asked,) = (s for s in self.job["steps"] if s.get("name") == name)
         script = self.directory / "step.sh"
         script.write_text(asked["run"])
-        work = (
-            {"WORK": asked["env"]["WORK"]} if "WORK" in asked["env"] else {"PULL_REQUEST": "", "BRANCH": "b"}
-        )
+        given = {"PULL_REQUEST": "", "BRANCH": "b"}
+        if "WORK" in asked["env"]:
+            given["WORK"] = asked["env"]["WORK"]
         step = subprocess.Popen(
             ["bash", "-e", script],
             cwd=self.clone,
-            env=self.environ | work,
+            env=self.environ | given,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
