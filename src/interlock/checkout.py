@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from interlock.core.errors import GitFailed, InvalidInput, NoRemote, NoRepository, PushFailed, RebaseConflict
 from interlock.git import LOCAL_TIMEOUT_S, Repository
 
@@ -22,12 +24,14 @@ class Checkout:
     """A working tree. Whatever fails here leaves it as it was."""
 
     def __init__(self, repository: Repository) -> None:
-        if repository.text("rev-parse", "--is-inside-work-tree") != "true":
+        top = repository.run("rev-parse", "--show-toplevel")
+        if top.code:
             raise NoRepository(
                 "This repository has no working tree, so there is nothing checked out to push.",
                 "Go to a clone or a worktree of it.",
             )
-        self.repository = repository
+        # From the top: a rebase may take the directory away in which it was asked for.
+        self.repository = Repository(Path(top.out.removesuffix("\n")))
 
     def head(self) -> str:
         """The commit that is checked out."""

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 
 class Pusher:
-    """One run; `lanes` opens the store it belongs to."""
+    """One run; `lanes` opens the store it belongs to.
+
+    Lanes that live in git (`in_git`) are guarded by that store itself: without it nothing is decided.
+    """
 
     def __init__(
         self,
         handle: str | None,
         *,
         lanes: Callable[[], LaneService],
+        in_git: bool,
         environ: Mapping[str, str],
         tell: Callable[[str], None],
     ) -> None:
@@ -37,7 +41,7 @@ class Pusher:
                 "There is no run to push for.",
                 "Give --run HANDLE from interlock next, or set INTERLOCK_RUN; for no run use git push.",
             )
-        self._lanes, self._environ, self._tell = lanes, environ, tell
+        self._lanes, self._in_git, self._environ, self._tell = lanes, in_git, environ, tell
         self._store: LaneService | None = None
         self._warned = False
 
@@ -52,10 +56,11 @@ class Pusher:
 
     def guard(self, repository: Repository, remote: str) -> Guard:
         """What guards this run's pushes to `remote` in git. `LeaseLost` if the store refuses to renew."""
-        item = self._renewed()
-        if isinstance(self._store, LanesInGit):
+        if self._in_git:
+            self._store = self._lanes()
+            assert isinstance(self._store, LanesInGit)
             return OwnerGuard(self._store, self._handle)
-        run = self._lane_run(item)
+        run = self._lane_run(self._renewed())
         return NoGuard() if run is None else FenceGuard(repository, remote, run)
 
     def arm(self, repository: Repository, remote: str) -> Fence | None:
@@ -68,14 +73,13 @@ class Pusher:
 
     def renew(self) -> None:
         """Keep the lease; `LeaseLost` if the store refuses. A store that cannot be asked is told of, once."""
-        self._renewed()
+        if not self._in_git:  # there the push itself is the renewal
+            self._renewed()
 
     def _renewed(self) -> ItemView | None:
-        """The run's item; None if the store cannot be asked, or if its answer is the guard itself."""
+        """The run's item; None if the store cannot be asked."""
         try:
             self._store = self._store or self._lanes()
-            if isinstance(self._store, LanesInGit):
-                return None
             (answer,) = self._store.renew([Report(run=self._handle)])
         except (StoreUnavailable, StoreBusy) as error:
             if not self._warned:

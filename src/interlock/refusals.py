@@ -50,6 +50,8 @@ class PushRefusal:
     detail: str
 
 
+#: Names and addresses, in which any word may stand.
+_QUOTED = re.compile(r"'[^'\n]*'")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s']+@")
 _REASON = re.compile(r"^!\t[^\t]*?:(?P<ref>[^\t]+)\t\[(?P<what>[^\]]+)\] \((?P<reason>.*)\)$")
 
@@ -76,6 +78,7 @@ _DENIED = (
     "not allowed",
     "protected",
     "prohibited",
+    "rule violation",
     "hidden ref",
     "deny",
     "denied",
@@ -126,14 +129,14 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
             said = _server_line(err) if kind in (RefusalKind.HOOK, RefusalKind.PERMISSION) else ""
             detail = f"{mark['reason']}: {said}" if said else mark["reason"]
             return PushRefusal(kind=kind, ref=ref, detail=without_secrets(detail))
-    if not marks and "fatal:" not in err and "error: failed to push some refs" in err:
-        # The server was not asked: the clone's own hook said no, in whatever words.
+    if not out.strip() and "fatal:" not in err and "error: failed to push some refs" in err:
+        # No ref was spoken of, so the server was not asked: the clone's own hook said no, in whatever words.
         words = [
             line.strip().rstrip(".") for line in err.splitlines() if not line.startswith("error: failed")
         ]
         detail = next(filter(None, words), "pre-push, without a word")
         return PushRefusal(kind=RefusalKind.HOOK, ref=None, detail=without_secrets(detail))
-    return PushRefusal(kind=_of_all(err.lower()), ref=None, detail=telling_line(err))
+    return PushRefusal(kind=_of_all(_QUOTED.sub("", err).lower()), ref=None, detail=telling_line(err))
 
 
 def _of_ref(what: str, reason: str, err: str) -> RefusalKind | None:

@@ -137,7 +137,13 @@ def _pusher(session: Session, run: str | None) -> Pusher:
     from interlock import app
     from interlock.pusher import Pusher
 
-    return Pusher(run, lanes=lambda: app.open_lanes(session.settings), environ=os.environ, tell=_tell)
+    return Pusher(
+        run,
+        lanes=lambda: app.open_lanes(session.settings),
+        in_git=app.scheme_of(session.settings.url) == "git",
+        environ=os.environ,
+        tell=_tell,
+    )
 
 
 def _tell(sentence: str) -> None:
