@@ -120,7 +120,8 @@ class GitLanes:
             seen = lane.seen_items(self._deadlines(lane, now_us))
             due = lane.overdue(seen, now_us)
             decision, after = lane.decide(seen, due, now_us, self._timing, arrivals=new)
-            views = [add_view(a, decision.after) for a in decision.answers[len(due) :]]
+            shown = {**decision.after, **after.items}  # deadlines as written, not as counted here
+            views = [add_view(a, shown) for a in decision.answers[len(due) :]]
             return Change(after=after, answer=views, happened=git_story.told(decision.events))
 
         return self.remote.transact(self.remote.ref_id(lane_name), step, name=lane_name)

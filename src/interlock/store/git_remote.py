@@ -60,7 +60,7 @@ HISTORY_MAX = 10_000
 LOOSE_MAX = 2_000
 
 #: A ref that was deleted must not linger here; nothing runs on in the background.
-_CONFIGURATION = {"fetch.prune": "true", "gc.auto": str(LOOSE_MAX), "gc.autoDetach": "false"}
+_CONFIGURATION = f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
 _FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
 _RECORD = "%(refname)%00%(objectname)%00%(contents)%00"
 
@@ -115,10 +115,10 @@ class LaneRemote:
         made = path / "interlock"
         try:
             if not made.is_file():
-                repository = Repository.make_bare(path)
-                for name, value in _CONFIGURATION.items():
-                    repository.text("config", name, value)
-                made.touch()
+                Repository.make_bare(path)
+                made.write_text(_CONFIGURATION)
+                with (path / "config").open("a") as file:
+                    file.write(f"[include]\n\tpath = {made.name}\n")
             place = self._directory.resolve()
             clone = next((p for p in place.parents if (p / ".git").exists()), place)
         except OSError as error:
@@ -236,6 +236,10 @@ class LaneRemote:
                 tries += 1
                 sent[moves[0].new_oid or ""] = change
             if refusal.kind in _FINAL or tries == TRIES:
+                # What git says of a push is a strong hint, no proof; the refs are.
+                arrived = self._arrived(self.read(ref_id, name), sent)
+                if arrived is not None:
+                    return arrived.answer
                 raise _failed(refusal, tries)
             if time.monotonic() > deadline_s:
                 raise StoreBusy(
