@@ -24,7 +24,7 @@ from interlock.agent import Agent, check_command, now_s
 from interlock.attempt import Attempt
 from interlock.contract import LeaseView, RunView, Service
 from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput
-from interlock.core.names import BATCH_MAX
+from interlock.core.names import BATCH_MAX, agent_key, check_name
 from interlock.heartbeat import Heartbeat
 from interlock.job import Job, Notice
 from interlock.reporting import Reporter
@@ -114,10 +114,8 @@ class Worker:
 
     def run(self) -> int:
         """Work until drained; the exit code."""
-        check_command(self.wish.command)
+        self._check()
         self._home.make()
-        if self.wish.worktree:
-            self._job.workspaces.check()
         prune(self._home.logs)
         writing = threading.Lock()
         self._heartbeat = Heartbeat(
@@ -200,6 +198,17 @@ class Worker:
     def unusable(self, error: CommandUnusable) -> None:
         """No run can be started: give up."""
         self._crashed(error)
+
+    def _check(self) -> None:
+        """Raise before anything is claimed if it cannot work."""
+        if not agent_key(self.wish.agent):
+            raise InvalidInput("There is no agent.", "Pass --agent NAME.")
+        for what, names in (("type", self.wish.types), ("label", self.wish.labels)):
+            for name in names:
+                check_name(what, name)
+        check_command(self.wish.command)
+        if self.wish.worktree:
+            self._job.workspaces.check()
 
     # -- claiming -----------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class Workspaces:
                 prefix = TAKEN if succeeded else WAITING
                 ref = self._salvager.keep(path, trace, files.path / "index", prefix=prefix)
             with self._one_change:
-                self._remove(path, files, ref)
+                self._remove(path, files, None if succeeded else ref)
             return ref
 
     def forget(self) -> None:
@@ -139,6 +139,7 @@ class Workspaces:
         return current_branch(place) is None and self._salvager.unpushed(head, files.trace)
 
     def _remove(self, path: Path, files: RunFiles, kept: str | None) -> None:
+        """Remove the worktree, and its branch if that has nothing that `kept`, its base or a remote has not."""
         self._repository.run(
             "worktree", "remove", "--force", "--force", str(path), timeout_s=CHECKOUT_TIMEOUT_S
         )

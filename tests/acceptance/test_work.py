@@ -1,0 +1,134 @@
+"""`interlock work`: exit codes, what the command is told, what is refused before anything is claimed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command import Command
+
+
+@pytest.mark.parametrize(
+    ("script", "run", "item"),
+    [
+        ("exit 0", "succeeded", "completed"),
+        ("exit 75", "released", "pending"),
+        ("echo what went wrong >&2; exit 3", "failed", "waiting"),
+        ("exit 127", "failed", "waiting"),
+        ("kill -TERM $$", "failed", "waiting"),
+    ],
+)
+def test_the_exit_code_of_the_command_says_how_the_run_ended(
+    il: Command, script: str, run: str, item: str
+) -> None:
+    il.ok("add", "some work")
+    answer = il("--json", "work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script)
+    assert answer.code == 0
+    events = [json.loads(line) for line in answer.out.splitlines()]
+    assert [event["event"] for event in events] == ["ready", "started", "ended", "stopped"]
+    assert events[2]["status"] == run
+    shown = il.ok("show", 1)
+    assert shown["item"]["status"] == item
+    if run == "failed":
+        assert shown["runs"][0]["error"].startswith(("Exit code", "Killed by SIGTERM"))
+        assert ("what went wrong" in script) == ("what went wrong" in shown["runs"][0]["error"])
+
+
+def test_the_command_is_told_everything_about_its_run(il: Command) -> None:
+    il.ok("add", "Fix it", "--lane", "issue:acme/app#1", "--payload", '{"page": 7}', "--message", "hurry")
+    names = ("RUN", "FENCE", "ITEM", "LANE", "AGENT", "URL", "PAYLOAD", "MESSAGES", "RESULT")
+    lines = [f"echo {name}=$INTERLOCK_{name} >> told" for name in names]
+    script = "; ".join([*lines, "cat $INTERLOCK_PAYLOAD $INTERLOCK_MESSAGES"])
+    il("work", "--agent", "Coder", "--limit", 1, "--", "sh", "-c", script)
+    told = dict(line.split("=", 1) for line in (il.directory / "told").read_text().splitlines())
+    assert told["RUN"].startswith("1.1.")
+    assert (told["FENCE"], told["ITEM"], told["LANE"]) == ("1", "1", "issue:acme/app#1")
+    assert told["AGENT"] == "Coder"
+    assert told["URL"] == f"sqlite:///{il.directory}/.interlock/interlock.db"
+    stdout = il.ok("show", 1)["runs"][0]["result"]["stdout"]
+    payload, rest = json.JSONDecoder().raw_decode(stdout)
+    assert payload == {"page": 7}
+    (message,), _ = json.JSONDecoder().raw_decode(stdout[rest:])
+    assert (message["n"], message["text"]) == (1, "hurry")
+    assert not list((il.directory / ".interlock/runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("written", "result"),
+    [
+        ('{"pages": 3}', {"pages": 3}),
+        ("[1, 2]", [1, 2]),
+        ("NaN", {"stdout": "hi\n", "problem": "INTERLOCK_RESULT: NaN is not JSON"}),
+    ],
+)
+def test_a_result_file_wins_over_what_was_printed(il: Command, written: str, result: object) -> None:
+    il.ok("add", "some work")
+    script = f"echo hi; echo '{written}' > $INTERLOCK_RESULT"
+    assert il("work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script).code == 0
+    assert il.ok("show", 1)["runs"][0]["result"] == result
+
+
+def test_a_worker_ends_when_it_is_idle_and_says_if_there_was_nothing(il: Command) -> None:
+    assert il("work", "--agent", "coder", "--exit-when-idle", "--", "true").code == 3
+    for n in range(3):
+        il.ok("add", f"item {n}")
+    answer = il("work", "--agent", "coder", "--exit-when-idle", "--", "echo", "hello")
+    assert answer.code == 0
+    assert answer.out.count("| hello") == 3
+    assert {item["status"] for item in il.ok("ls", "--all")["items"]} == {"completed"}
+
+
+def test_types_and_labels_choose_what_is_claimed(il: Command) -> None:
+    il.ok("add", "a review", "--type", "review")
+    il.ok("add", "a build", "--type", "build")
+    assert il("work", "--agent", "a", "--type", "build", "--exit-when-idle", "--", "true").code == 0
+    assert [item["status"] for item in il.ok("ls", "--all")["items"]] == ["pending", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--agent", "a", "--", "no-such-program"), 1, "'no-such-program' cannot be started"),
+        (("--agent", "a"), 2, "There is no command."),
+        (("--agent", "", "--", "true"), 2, "agent"),
+        (("--agent", "a", "--type", "a b", "--", "true"), 2, "type"),
+        (("--agent", "a", "--max", "0", "--", "true"), 2, "max"),
+        (("--agent", "a", "--max", "1001", "--", "true"), 2, "max"),
+        (("--agent", "a", "--lease", "0.1s", "--", "true"), 2, "lease"),
+        (("--agent", "a", "--limit", "none", "--", "true"), 2, "limit"),
+        (("--agent", "a", "--worktree", "--", "true"), 1, "not a git repository"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_claimed(
+    il: Command, args: tuple[str, ...], code: int, words: str
+) -> None:
+    il.ok("add", "some work")
+    answer = il("--json", "work", *args)
+    assert answer.code == code
+    assert words in answer.error["message"]
+    assert il.ok("show", 1)["item"]["first_claimed_at"] is None
+
+
+def test_a_command_that_vanishes_gives_its_item_back_and_ends_the_worker(il: Command) -> None:
+    """A path is looked up where the run works: it may be missing there, and it costs no attempt."""
+    il.ok("add", "some work")
+    answer = il("work", "--agent", "a", "--", "./not/there")
+    assert answer.code == 1
+    assert "'./not/there' cannot be started: no such file" in answer.err
+    shown = il.ok("show", 1)
+    assert (shown["item"]["status"], shown["item"]["attempt"]) == ("pending", 0)
+
+
+def test_a_repository_without_a_commit_has_no_worktrees(il: Command) -> None:
+    subprocess.run(["git", "init", "-q", il.directory], check=True)
+    answer = il("--json", "work", "--agent", "a", "--worktree", "--", "true")
+    assert answer.error["message"] == "There is no commit yet."
+
+
+def test_the_log_of_a_run_stays(il: Command, tmp_path: Path) -> None:
+    il.ok("add", "some work")
+    il("work", "--agent", "a", "--limit", 1, "--", "sh", "-c", "echo out; echo err >&2")
+    assert sorted((tmp_path / ".interlock/logs/run-1.log").read_text().split()) == ["err", "out"]

@@ -1,0 +1,191 @@
+"""Worktrees of real repositories: each run gets its own, and work that was not pushed outlives it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.salvage import FILE_MAX_BYTES
+from tests.faults.processes import wait_until
+from tests.faults.workers import Site, until_gone
+
+LANE = "issue:acme/app#1"
+#: Changes a tracked file, adds one, and leaves a third that git ignores.
+EDIT = "echo more >> page; mkdir -p deep; echo new > 'deep/näw file'; echo x > noise.log"
+
+
+class Clone:
+    """A clone with a remote, and workers in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.remote = directory / "remote.git"
+        self.path = directory / "clone"
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.remote], check=True)
+        subprocess.run(["git", "clone", "-q", self.remote, self.path], check=True, capture_output=True)
+        self.git("config", "user.name", "Ada")
+        self.git("config", "user.email", "ada@example.org")
+        self.git("checkout", "-q", "-B", "main")
+        (self.path / "page").write_text("one\n")
+        (self.path / ".gitignore").write_text("*.log\n")
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "a page")
+        self.git("push", "-q", "-u", "origin", "main")
+        self.site = Site(self.path, f"sqlite:///{self.path}/.interlock/interlock.db")
+
+    def git(self, *args: str) -> str:
+        done = subprocess.run(
+            ["git", *args], cwd=self.path, check=True, capture_output=True, text=True, env=self.env()
+        )
+        return done.stdout.strip()
+
+    def env(self) -> dict[str, str] | None:
+        return None
+
+    def refs(self, prefix: str) -> list[str]:
+        return self.git("for-each-ref", "--format=%(refname)", prefix).split()
+
+    def worktrees(self) -> int:
+        return len(self.git("worktree", "list").splitlines()) - 1
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Iterator[Clone]:
+    clone = Clone(tmp_path)
+    clone.site.file(".interlock").mkdir()
+    clone.site.file(".interlock/.gitignore").write_text("*\n")
+    yield clone
+    clone.site.close()
+
+
+def test_a_run_that_fails_leaves_its_work_to_the_next_on_its_lane(clone: Clone) -> None:
+    """The next one is another item of another agent: what they share is the lane."""
+    (clone.path / "mine").write_text("the user's own, half staged\n")
+    clone.git("add", "mine")
+    before = (clone.path / ".git/index").read_bytes()
+    clone.site.add(lane=LANE, max_attempts=1)
+    first = clone.site.work(
+        f"{EDIT}; git commit -qam wip; echo even more >> page; exit 3", "--worktree", "--limit", "1"
+    )
+    assert first.until("salvaged")["ref"] == "refs/interlock/salvage/1"
+    assert first.ended() == 0
+    kept = "refs/interlock/salvage/1"
+    assert clone.git("show", f"{kept}:page") == "one\nmore\neven more"
+    assert clone.git("show", f"{kept}:deep/näw file") == "new"
+    assert "noise.log" not in clone.git("ls-tree", "-r", "--name-only", kept)
+    assert clone.git("log", "--format=%s", f"main..{kept}").splitlines()[1:] == ["wip"]
+    assert (clone.path / ".git/index").read_bytes() == before
+    assert clone.worktrees() == 0
+    assert clone.refs("refs/heads") == ["refs/heads/main"]
+
+    clone.site.add("the same issue again", lane=LANE)
+    read = "cp $INTERLOCK_MESSAGES told; mv told $OLDPWD/told; echo $INTERLOCK_SALVAGE > $OLDPWD/salvage"
+    second = clone.site.work(
+        f"cd $PWD && OLDPWD={clone.path}; {read}", "--worktree", "--limit", "1", agent="other"
+    )
+    assert second.until("ended")["status"] == "succeeded"
+    assert second.ended() == 0
+    assert clone.site.file("salvage").read_text() == f"{kept}\n"
+    (message,) = json.loads(clone.site.file("told").read_text())
+    assert kept in message["text"]
+    assert clone.refs("refs/interlock/salvage") == []
+    assert clone.refs("refs/interlock/salvaged") == ["refs/interlock/salvaged/1"]
+
+
+def test_work_of_a_worker_that_was_killed_is_found_by_the_next_worker(clone: Clone) -> None:
+    """The next worker is another process that knows nothing but what lies on disk."""
+    item = clone.site.add(lease_s=2.0)
+    first = clone.site.work(f"{EDIT}; echo $$ > {clone.path}/agent.pid; sleep 300", "--worktree")
+    first.until("started")
+    agent = clone.site.number_in("agent.pid")
+    first.kill()
+    until_gone(agent)
+    assert clone.worktrees() == 1
+    second = clone.site.work(f"echo $INTERLOCK_SALVAGE > {clone.path}/told", "--worktree", "--limit", "1")
+    assert second.until("salvaged")["run"] == 1
+    assert second.until("ended")["status"] == "succeeded"
+    assert clone.site.file("told").read_text() == "refs/interlock/salvage/1\n"
+    assert [run.status for run in clone.site.runs(item)] == ["lost", "succeeded"]
+    assert clone.worktrees() == 0
+    assert second.ended() == 0
+
+
+def test_a_run_begins_with_the_newest_remote_commit_and_arms_its_lane(clone: Clone) -> None:
+    other = clone.path.parent / "other"
+    subprocess.run(["git", "clone", "-q", clone.remote, other], check=True, capture_output=True)
+    identity = ["-c", "user.name=Bob", "-c", "user.email=bob@example.org"]
+    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "newer"], cwd=other, check=True)
+    subprocess.run(["git", "push", "-q", "origin", "HEAD:main"], cwd=other, check=True)
+    clone.site.add(lane=LANE)
+    worker = clone.site.work(f"git log -1 --format=%s > {clone.path}/base", "--worktree", "--limit", "1")
+    assert worker.until("ended")["status"] == "succeeded"
+    assert clone.site.file("base").read_text() == "newer\n"
+    assert "refs/interlock/fence/" in clone.git("ls-remote", "origin")
+
+
+def test_commits_of_a_run_that_succeeded_stay_on_its_branch(clone: Clone) -> None:
+    clone.site.add(lane=LANE)
+    commit = "git add -A; git -c user.name=A -c user.email=a@b.c commit -qm done"
+    worker = clone.site.work(f"{EDIT}; {commit}; echo stray > left", "--worktree", "--limit", "1")
+    assert worker.until("ended")["status"] == "succeeded"
+    assert clone.git("log", "-1", "--format=%s", "interlock/run-1") == "done"
+    assert clone.git("show", "refs/interlock/salvaged/1:left") == "stray"
+    assert clone.refs("refs/interlock/salvage") == []
+    assert clone.worktrees() == 0
+
+
+def test_pushed_work_leaves_nothing_behind(clone: Clone) -> None:
+    clone.site.add(lane=LANE)
+    commit = "git add -A; git -c user.name=A -c user.email=a@b.c commit -qm done"
+    worker = clone.site.work(f"{EDIT}; {commit}; git push -q origin HEAD:main", "--worktree", "--limit", "1")
+    assert worker.until("ended")["status"] == "succeeded"
+    assert clone.refs("refs/heads") == ["refs/heads/main"]
+    assert clone.refs("refs/interlock/salvage") == []
+    assert clone.refs("refs/interlock/salvaged") == []
+    assert clone.worktrees() == 0
+
+
+def test_two_runs_at_once_have_two_worktrees(clone: Clone) -> None:
+    clone.git("remote", "remove", "origin")  # without one they begin with what is checked out
+    for n in range(2):
+        clone.site.add(lane=f"issue:acme/app#{n}")
+    meet = f"touch {clone.path}/here-$INTERLOCK_ITEM; until [ -e {clone.path}/go ]; do sleep 0.02; done; pwd"
+    worker = clone.site.work(meet, "--worktree", "--max", "2", "--limit", "2")
+    wait_until(lambda: all(clone.site.file(f"here-{n}").exists() for n in (1, 2)), "both are at work")
+    assert clone.worktrees() == 2
+    clone.site.file("go").touch()
+    assert worker.ended() == 0
+    assert worker.kinds().count("ended") == 2
+    assert clone.worktrees() == 0
+
+
+def test_a_file_that_is_too_large_is_named_and_left_out(clone: Clone) -> None:
+    clone.site.add(lane=LANE, max_attempts=1)
+    huge = f"truncate -s {FILE_MAX_BYTES + 1} huge; git init -q nested; echo small > small; exit 1"
+    worker = clone.site.work(huge, "--worktree", "--limit", "1")
+    worker.until("salvaged")
+    kept = "refs/interlock/salvage/1"
+    assert clone.git("ls-tree", "-r", "--name-only", kept).splitlines() == [".gitignore", "page", "small"]
+    document = json.loads(clone.git("log", "-1", "--format=%b", kept).split("\n\n")[0])
+    assert document["left_out"] == ["huge", "nested/"]
+
+
+def test_a_worktree_that_cannot_be_salvaged_stays(clone: Clone) -> None:
+    """The agent has broken it beyond what git can read; nothing in it is thrown away."""
+    clone.site.add(lane=LANE, max_attempts=1)
+    worker = clone.site.work(f"{EDIT}; echo nonsense > .git; exit 1", "--worktree", "--limit", "1")
+    worker.until("stays")
+    assert worker.until("ended")["status"] == "failed"
+    assert (clone.path / ".interlock/worktrees/run-1/deep/näw file").read_text() == "new\n"
+
+
+def test_a_remote_that_is_away_gives_the_item_back(clone: Clone) -> None:
+    item = clone.site.add(lane=LANE)
+    clone.remote.rename(clone.remote.with_suffix(".away"))
+    worker = clone.site.work("exit 0", "--worktree", "--limit", "1")
+    assert "remote" in worker.until("not_started")["text"]
+    assert worker.until("ended")["status"] == "released"
+    assert clone.site.item(item).attempt == 0
