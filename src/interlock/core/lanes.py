@@ -12,11 +12,11 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
     """Let the first of the line own a free lane. Called in the transaction that freed it."""
     if ledger.owner(lane) is not None:
         return ()
-    line = ledger.line(lane)
-    if not line:
+    first = min(ledger.line(lane), key=lambda i: i.line, default=None)
+    if first is None:
         return ()
     item = ledger.change(
-        line[0], status=ItemStatus.PENDING, front=False, promoted_from=from_run, reason=Reason.PROMOTED
+        first, status=ItemStatus.PENDING, front=False, promoted_from=from_run, reason=Reason.PROMOTED
     )
     ledger.event(
         EventKind.LANE_PROMOTED,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.core.model import (
     ABSORBING,
@@ -28,9 +28,10 @@ from interlock.core.model import (
     Spec,
     State,
 )
-from interlock.core.states import BIRTHS, ItemStatus, check_item_move
+from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
 
+K = TypeVar("K", str, tuple[str, str, Policy])
 _NO_DATA: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -102,10 +103,10 @@ class Ledger:
         "_active",
         "_arrivals",
         "_born",
+        "_deferred",
         "_ids",
         "_keys",
         "_kin",
-        "_lanes",
         "_original",
         "_shifts",
         "items",
@@ -132,7 +133,7 @@ class Ledger:
         self._keys: dict[tuple[str, str], ItemId] = {}
         #: How many of each position joined a lane's line in this transaction, less those that left it.
         self._shifts: dict[str, dict[int, int]] = {}
-        self._lanes: dict[str, dict[ItemId, None]] = {}
+        self._deferred: dict[str, dict[ItemId, None]] = {}
         self._active: dict[str, dict[ItemId, None]] = {}
         self._kin: dict[tuple[str, str, Policy], dict[ItemId, None]] = {}
         for item in self.items.values():
@@ -156,9 +157,8 @@ class Ledger:
         return [self.items[i] for i in self._active.get(lane, ())]
 
     def line(self, lane: str) -> list[Item]:
-        """The deferred items of a lane that were loaded, first one first."""
-        items = (self.items[i] for i in self._lanes.get(lane, ()))
-        return sorted((i for i in items if i.status is ItemStatus.DEFERRED), key=lambda i: i.line)
+        """The deferred items of a lane that were loaded, in no order."""
+        return [self.items[i] for i in self._deferred.get(lane, ())]
 
     def kin(self, lane: str, agent_key: str, policy: Policy) -> list[Item]:
         """Unfinished items of a lane with this agent key and policy, oldest first.
@@ -318,20 +318,19 @@ class Ledger:
         return Item(item.spec, state._replace(claim_by_us=by_us))
 
     def _index(self, item: Item) -> None:
-        spec = item.spec
+        spec, status = item.spec, item.state.status
         lane = spec.lane or spec.observed_lane
         if lane is None:
             return
-        self._lanes.setdefault(lane, {})[item.id] = None
-        active = self._active.setdefault(lane, {})
-        if item.active:
-            active[item.id] = None
-        else:
-            active.pop(item.id, None)
-        if spec.lane is None or spec.policy not in ABSORBING:
-            return
-        kin = self._kin.setdefault((lane, spec.agent_key, spec.policy), {})
-        if item.terminal:
-            kin.pop(item.id, None)
-        else:
-            kin[item.id] = None
+        _note(self._active, lane, spec.id, status in ACTIVE)
+        _note(self._deferred, lane, spec.id, status is ItemStatus.DEFERRED)
+        if spec.lane is not None and spec.policy in ABSORBING:
+            _note(self._kin, (lane, spec.agent_key, spec.policy), spec.id, status not in TERMINAL)
+
+
+def _note(index: dict[K, dict[ItemId, None]], key: K, item: ItemId, belongs: bool) -> None:
+    """Put an item under a key, or take it away; in order of their coming, unlike in a set."""
+    if belongs:
+        index.setdefault(key, {})[item] = None
+    elif key in index:
+        index[key].pop(item, None)

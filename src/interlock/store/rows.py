@@ -33,6 +33,7 @@ _KIND = {k.value: k for k in EventKind}
 _RUN_FROM, _RUN_TO = STATE_FIELDS.index("releases"), STATE_FIELDS.index("absorbed_by")
 #: What a run, its releases and its cancel request leave in a state: nothing.
 _NO_RUN = State(status=ItemStatus.COMPLETED)[_RUN_FROM:_RUN_TO]
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
 _new_tuple: Any = tuple.__new__
 _STATE_AT = len(SPEC_FIELDS) - 1
 _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
@@ -95,8 +96,7 @@ def event_row(event: Event) -> tuple[Any, ...]:
     if not event.data:
         return (*event[:-1], None)
     data = {k: v for k, v in event.data.items() if v is not None}
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False) if data else None
-    return (*event[:-1], text)
+    return (*event[:-1], _to_json(data) if data else None)
 
 
 def event_from_row(row: Sequence[Any]) -> Event:
