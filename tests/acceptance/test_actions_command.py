@@ -185,14 +185,14 @@ def test_findings_have_a_place_a_reason_and_a_remedy(here: Command):
     assert answer.code == 1
     found = [(f["file"], f["line"], f["code"]) for f in answer.json["findings"]]
     assert found == [
-        ("bad.yml", 4, "group_missing"),
-        ("bad.yml", 4, "timeout_missing"),
+        ("bad.yml", 3, "group_missing"),
+        ("bad.yml", 3, "timeout_missing"),
         ("bad.yml", 6, "signals_lost"),
         ("broken.yaml", 1, "not_a_workflow"),
     ]
     assert all(f["message"].endswith(".") and f["mend"] for f in answer.json["findings"])
     lines = here("actions", "check", "bad.yml").out.splitlines()
-    assert lines[0] == "bad.yml:4: group_missing"
+    assert lines[0] == "bad.yml:3: group_missing"
     assert lines[-1] == "1 workflow, 3 mistakes."
 
 

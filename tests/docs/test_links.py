@@ -10,7 +10,15 @@ from docs.generate import ROOT, pages
 from tests.docs.pages import WRITTEN, anchors, links, name_of
 
 #: Where a link may lead out of the repository. Any other host is a mistake, or nobody's business.
-HOSTS = {"keepachangelog.com", "semver.org"}
+HOSTS = {
+    "keepachangelog.com",
+    "semver.org",
+    # The public documentation of agents that are run under a lease.
+    "code.claude.com",
+    "developers.openai.com",
+    "docs.github.com",
+    "geminicli.com",
+}
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)

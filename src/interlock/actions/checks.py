@@ -174,7 +174,8 @@ def _waiting(place: Place) -> Iterator[Finding]:
 def _bots(place: Place) -> Iterator[Finding]:
     """An event of the agent's own account meets the run that caused it."""
     people = {key.lower() for o, key in place.keys if not o.by_bot}
-    for occurrence, key in place.keys:
+    # A comment explains it best.
+    for occurrence, key in sorted(place.keys, key=lambda pair: not pair[0].event.endswith("comment")):
         if not occurrence.by_bot or key.lower() not in people or not _comes_back(place.workflow, occurrence):
             continue
         if not place.at_job:

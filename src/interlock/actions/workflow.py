@@ -113,7 +113,7 @@ def read_workflow(path: str, text: str) -> Workflow:
         name=_plain(_get(root, "name")) or path,
         events=dict(_events(_get(root, "on"))),
         concurrency=_concurrency(_get(root, "concurrency")),
-        jobs=tuple(_job(key, node, shell) for key, node in _pairs(jobs)),
+        jobs=tuple(_job(key, node, shell) for key, node in jobs.value if isinstance(key, yaml.ScalarNode)),
     )
 
 
@@ -149,13 +149,13 @@ def _concurrency(node: yaml.Node | None) -> Concurrency | None:
     )
 
 
-def _job(key: str, node: yaml.Node, shell: str) -> Job:
+def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
     condition = _get(node, "if")
     shell = _plain(_get(_get(_get(node, "defaults"), "run"), "shell")) or shell
     steps = _get(node, "steps")
     return Job(
-        key=key,
-        line=_line(node),
+        key=key.value,
+        line=_line(key),
         condition=_text(condition) if isinstance(condition, yaml.ScalarNode) else None,
         concurrency=_concurrency(_get(node, "concurrency")),
         has_timeout=_get(node, "timeout-minutes") is not None,
