@@ -26,7 +26,7 @@ from interlock.core.errors import GitFailed, LeaseLost, PushFailed, RemoteUnavai
 from interlock.core.handles import run_number
 from interlock.core.names import lane_key
 from interlock.git import Repository, lane_ref_id
-from interlock.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
+from interlock.refusals import PushRefusal, RefMove, RefusalKind, printable, without_secrets
 
 FENCES = "refs/interlock/fence/"
 ARM_TRIES = 5
@@ -117,8 +117,8 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
             ref=ref,
             oid=oid,
             run=int(document["run"]),
-            agent=str(document["agent"]),
-            since=str(document["since"]),
+            agent=printable(str(document["agent"])),
+            since=printable(str(document["since"])),
             mark=str(document["mark"]),
         )
     except (UnreadableState, KeyError, TypeError, ValueError):
@@ -135,17 +135,18 @@ def arm(
 
     `LeaseLost` if a later run has armed the lane.
     """
-    tries_left = ARM_TRIES
+    tries = 0
     while True:
         fence = read_fence(repository, remote, run.lane)
         check_fence(run, fence)
         if fence is not None and fence.run == run.number:
             return fence
-        refusal = repository.push(remote, [_raised(repository, run, fence, "armed")])
-        tries_left -= 1
+        raised = _raised(repository, run, fence, "armed")
+        refusal = repository.push(remote, [_move(fence, raised)])
         if refusal is None:
-            continue  # read back what is there now
-        if refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK) or not tries_left:
+            return raised
+        tries += 1
+        if refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK) or tries == ARM_TRIES:
             raise failed_push(remote, refusal)
         pause(random.uniform(ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S))  # noqa: S311  (spreads, hides nothing)
 
@@ -180,7 +181,7 @@ class FenceGuard:
 
     def move(self) -> RefMove:
         fence = arm(self._repository, self._remote, self.run)
-        return _raised(self._repository, self.run, fence, "pushes")
+        return _move(fence, _raised(self._repository, self.run, fence, "pushes"))
 
 
 class OwnerGuard:
@@ -188,7 +189,9 @@ class OwnerGuard:
 
     def __init__(self, lanes: LanesInGit, handle: str) -> None:
         self._lanes, self._handle = lanes, handle
-        self.environ = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(lanes.objects)}
+        # Quoted, for a path may have a colon in it.
+        path = str(lanes.objects).replace("\\", r"\\").replace('"', r"\"")
+        self.environ = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{path}"'}
 
     def check(self) -> None:
         self.move()  # a commit that is never pushed changes nothing
@@ -240,21 +243,28 @@ def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
             return PushFailed(f"git could not push to the remote {name!r}: {said}.", "Try again.")
 
 
-def _raised(repository: Repository, run: LaneRun, fence: Fence | None, verb: str) -> RefMove:
-    """The fence ref moved on to a new commit of this run."""
+def _raised(repository: Repository, run: LaneRun, fence: Fence | None, verb: str) -> Fence:
+    """The fence with a new commit of this run, which is here and not pushed yet."""
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    since = fence.since if fence is not None and fence.run == run.number else now
     document = {
         "lane": lane_key(run.lane),
         "run": run.number,
         "agent": run.agent,
-        "since": fence.since if fence is not None and fence.run == run.number else now,
+        "since": since,
         "at": now,
         "mark": run.mark,
     }
     # A child of the last one, so that the move is a fast-forward and servers that forbid others take it.
-    new_oid = repository.commit_json(
+    oid = repository.commit_json(
         document,
         subject=f"run {run.number} of {run.agent} {verb}",
         parents=[fence.oid] if fence is not None else [],
     )
-    return RefMove(ref=fence_ref(run.lane), old_oid=fence.oid if fence is not None else None, new_oid=new_oid)
+    return Fence(
+        ref=fence_ref(run.lane), oid=oid, run=run.number, agent=run.agent, since=since, mark=run.mark
+    )
+
+
+def _move(old: Fence | None, new: Fence) -> RefMove:
+    return RefMove(ref=new.ref, old_oid=None if old is None else old.oid, new_oid=new.oid)

@@ -24,11 +24,17 @@ _STATE_REFS = "refs/interlock/"
 def install(repository: Repository) -> Path:
     """Put the hook where git looks for it and keep one that is there. Repeating it changes nothing."""
     path = _place(repository)
+    kept = path.with_name(KEPT_NAME)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not _is_ours(path):
             _check_untracked(repository, path)
-            path.rename(path.with_name(KEPT_NAME))
+            if kept.exists():
+                raise GitFailed(
+                    f"{kept} is there from before, and {path.name} is a new hook.",
+                    "Put both into one of them and remove the other; then install again.",
+                )
+            path.rename(kept)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         fresh.write_text(_script())
         fresh.chmod(0o755)

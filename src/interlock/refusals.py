@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+LINE_MAX_CHARS = 500
+
 
 class RefusalKind(StrEnum):
     """What to do next depends on it."""
@@ -108,9 +110,14 @@ def without_secrets(text: str) -> str:
     return _CREDENTIALS.sub("", text)
 
 
+def printable(text: str) -> str:
+    """One line of another's text, without what could steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text.strip())[:LINE_MAX_CHARS]
+
+
 def telling_line(err: str) -> str:
     """The line of git's standard error that says most."""
-    lines = [line.strip() for line in without_secrets(err).splitlines() if line.strip()]
+    lines = [printable(line) for line in without_secrets(err).splitlines() if line.strip()]
     telling = [line for line in lines if "fatal:" in line or "error:" in line]
     return (telling or lines or ["git gave no reason"])[0].rstrip(".")
 
@@ -128,14 +135,14 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
             ref = None if "atomic" in mark["reason"] else mark["ref"]
             said = _server_line(err) if kind in (RefusalKind.HOOK, RefusalKind.PERMISSION) else ""
             detail = f"{mark['reason']}: {said}" if said else mark["reason"]
-            return PushRefusal(kind=kind, ref=ref, detail=without_secrets(detail))
+            return PushRefusal(kind=kind, ref=ref, detail=printable(without_secrets(detail)))
     if not out.strip() and "fatal:" not in err and "error: failed to push some refs" in err:
         # No ref was spoken of, so the server was not asked: the clone's own hook said no, in whatever words.
         words = [
             line.strip().rstrip(".") for line in err.splitlines() if not line.startswith("error: failed")
         ]
         detail = next(filter(None, words), "pre-push, without a word")
-        return PushRefusal(kind=RefusalKind.HOOK, ref=None, detail=without_secrets(detail))
+        return PushRefusal(kind=RefusalKind.HOOK, ref=None, detail=printable(without_secrets(detail)))
     return PushRefusal(kind=_of_all(_QUOTED.sub("", err).lower()), ref=None, detail=telling_line(err))
 
 

@@ -279,6 +279,10 @@ def test_a_hook_that_was_there_is_kept_and_comes_back(
     assert "A hook refused the push" in refused(il, "--run", run)
     assert plain_push(tree, il).returncode != 0
     hook.with_name("pre-push.before-interlock").write_text(script)
+    ours = hook.read_text()
+    hook.write_text("#!/bin/sh\n# of another tool\n")
+    assert "a new hook" in refused(il, "--install-hook")
+    hook.write_text(ours)
     assert il.ok("push", "--uninstall-hook") == {"hook": str(hook), "installed": False}
     assert hook.read_text() == script
     assert il.ok("push", "--uninstall-hook") == {"hook": None, "installed": False}

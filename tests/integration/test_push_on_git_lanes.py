@@ -54,7 +54,8 @@ def lanes(url: str, tmp_path: Path) -> Iterator[LaneService]:
 
 @pytest.fixture
 def tree(remote_url: str, tmp_path: Path) -> Path:
-    return clone(remote_url, tmp_path / "tree")
+    """A clone at a path that git would read as several, where it reads a list of paths."""
+    return clone(remote_url, tmp_path / 'tree: a "quoted" \\ one')
 
 
 def claim(lanes: LaneService, agent: str = "coder") -> LeaseView:

@@ -94,6 +94,11 @@ def test_silence_is_a_matter_of_the_network() -> None:
     assert classify("", "", timed_out=True).kind is RefusalKind.NETWORK
 
 
+def test_nothing_a_server_says_steers_a_terminal() -> None:
+    refusal = classify(line("pre-receive hook declined"), "remote: \x1b[2Jgone\n", timed_out=False)
+    assert refusal.detail == "pre-receive hook declined: ?[2Jgone"
+
+
 def test_passwords_are_not_repeated() -> None:
     assert (
         without_secrets("fatal: 'https://me:secret@h/x' and ssh://git@h")
