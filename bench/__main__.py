@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.figure import Figure
-from bench.figures import claims, command, drains, wakes
+from bench.figures import claims, command, drains, wakes, worker_latency
 from bench.plan import Plan
 from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
@@ -25,6 +25,7 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "claims": claims.claims,
     "wakes": wakes.wakes,
     "command": command.command,
+    "worker": worker_latency.worker_latency,
 }
 
 

@@ -177,8 +177,9 @@ class Worker:
     def take_agent(self) -> Agent:
         """A supervisor without a command, made ahead of time if there is one."""
         with self._changed:
+            self._changed.notify_all()  # the next one is made ready while this one works
             if self._idle:
-                return self._idle.pop()
+                return self._idle.pop(0)
         return Agent()
 
     def report(self, attempt: Attempt, end: End) -> None:
@@ -218,7 +219,6 @@ class Worker:
             if time.monotonic() - cleared_s >= CLEAR_EVERY_S:
                 cleared_s = time.monotonic()
                 self._aftermath.clear()
-            self._warm_up()
             sent_s = now_s()
             try:
                 leases = self._next()
@@ -240,7 +240,9 @@ class Worker:
         """Wait for a free slot; false when there is nothing more to claim."""
         with self._changed:
             while not self.draining and len(self._attempts) >= self.wish.slots:
+                self._warm_up()
                 self._changed.wait()
+            self._warm_up()
             return not self.draining and self.wish.limit != self._started
 
     def _next(self) -> list[LeaseView]:
@@ -272,12 +274,10 @@ class Worker:
             self._heartbeat.hurry()
 
     def _warm_up(self) -> None:
-        with self._changed:
-            wanted = min(self.wish.slots - len(self._attempts), WARM_MAX) - len(self._idle)
-        for _ in range(wanted):
-            agent = Agent()
-            with self._changed:
-                self._idle.append(agent)
+        """Have supervisors ready: for the slots that are free, and for the one that is free next."""
+        free = self.wish.slots - len(self._attempts)
+        while len(self._idle) < min(max(free, 1), WARM_MAX):
+            self._idle.append(Agent())
 
     # -- ending -------------------------------------------------------------------------------------
 

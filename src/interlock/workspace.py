@@ -139,7 +139,7 @@ class Workspaces:
         return current_branch(place) is None and self._salvager.unpushed(head, files.trace)
 
     def _remove(self, path: Path, files: RunFiles, kept: str | None) -> None:
-        """Remove the worktree, and its branch if that has nothing that `kept`, its base or a remote has not."""
+        """Remove the worktree, and its branch if all that has is in `kept`, in its base or on a remote."""
         self._repository.run(
             "worktree", "remove", "--force", "--force", str(path), timeout_s=CHECKOUT_TIMEOUT_S
         )
