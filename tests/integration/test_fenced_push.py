@@ -9,6 +9,7 @@ advertisement and update git compares by itself. The tests named for those windo
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -75,7 +76,9 @@ def lane_run(lease: LeaseView) -> LaneRun:
     return LaneRun(lane=lease.item.lane or "", handle=lease.run, agent=lease.item.run_agent or "")
 
 
-def start_push(tree: Path, lease: LeaseView, store_url: str, *args: str) -> subprocess.Popen[str]:
+def start_push(
+    tree: Path, lease: LeaseView, store_url: str, *args: str, new_group: bool = False
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*PROGRAM, "push", *args],
         cwd=tree,
@@ -84,6 +87,7 @@ def start_push(tree: Path, lease: LeaseView, store_url: str, *args: str) -> subp
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        process_group=0 if new_group else None,
     )
 
 
@@ -458,6 +462,32 @@ def test_a_rebase_that_cannot_even_commit_is_taken_back(
         Push(tree, claim(store, "coder")).run()
     assert git(tree, "rev-parse", "HEAD") == mine
     assert git(tree, "status", "--porcelain") == ""
+
+
+def test_an_interrupted_rebase_is_taken_back(
+    bare_repository: Path, store: Service, store_url: str, tmp_path: Path
+) -> None:
+    """The rebase hangs in a hook of the clone; then somebody presses Ctrl-C."""
+    tree = clone(str(bare_repository), tmp_path / "tree")
+    other = clone(str(bare_repository), tmp_path / "other")
+    commit(other, {"b": "1"}, "theirs")
+    git(other, "push", "--quiet", "origin", "main")
+    mine = commit(tree, {"a": "1"}, "mine")
+    hanging = tmp_path / "hanging"
+    os.mkfifo(hanging)
+    hook = tree / ".git" / "hooks" / "post-checkout"
+    hook.write_text(
+        f"#!/bin/sh\n[ -e '{tmp_path}/once' ] && exit\n> '{tmp_path}/once'\n> '{hanging}'; sleep 60\n"
+    )
+    hook.chmod(0o755)
+    push = start_push(tree, claim(store, "coder"), store_url, new_group=True)
+    hanging.read_text()
+    os.killpg(push.pid, signal.SIGINT)
+    assert ended(push)[0] == 130
+    assert git(tree, "rev-parse", "HEAD") == mine
+    assert git(tree, "symbolic-ref", "--short", "HEAD") == "main"
+    assert git(tree, "status", "--porcelain") == ""
+    assert log(bare_repository) == ["theirs", "first"]
 
 
 # -- servers
