@@ -139,10 +139,8 @@ class Hook:
         return _context(event, news)
 
     def _stop(self, event: HookEvent) -> Answer:
-        if event.asked_before:
-            return {}
-        sight = self._look(urgent=True)
-        if self._memory.lost or (sight.view is not None and sight.view.cancel_requested):
+        sight = self._look(urgent=True)  # also the last chance to say what was read
+        if event.asked_before or self._memory.lost or (sight.view and sight.view.cancel_requested):
             return {}  # the sooner it stops the better
         wanted = self._told(sight.messages)
         if wanted:

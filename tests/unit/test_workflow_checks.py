@@ -286,6 +286,15 @@ def test_a_job_that_only_decides_whether_the_agent_runs_needs_nothing():
     assert codes(text) == []
 
 
+def test_a_workflow_that_only_sorts_issues_is_left_alone():
+    text = """
+        on: [issues, issue_comment]
+        jobs: {label: {runs-on: x, steps: [{uses: actions/labeler@v6}, {run: gh issue edit 7 --add-label x}]}}
+    """
+    assert codes(textwrap.dedent(text)) == []
+    assert codes(textwrap.dedent(text).replace("actions/labeler", "acme/triage")) != []
+
+
 def test_plain_builds_are_left_alone():
     text = """
         on: [push, pull_request]

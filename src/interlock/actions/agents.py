@@ -46,11 +46,11 @@ _EXPRESSION = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
 
 
 def agent_jobs(workflow: Workflow) -> list[Job]:
-    """The jobs that run an agent; where none is known and people talk to the workflow, all of them."""
+    """The jobs that run an agent; where none is known and people talk to the workflow, those that might."""
     known = [job for job in workflow.jobs if any(_is_agent_step(step) for step in job.steps)]
     if known or not workflow.events.keys() & CONVERSATION_EVENTS:
         return known
-    return [job for job in workflow.jobs if job.steps]
+    return [job for job in workflow.jobs if any(_may_be_agent_step(step) for step in job.steps)]
 
 
 def has_timeout(job: Job) -> bool:
@@ -79,6 +79,12 @@ def deaf_commands(job: Job) -> Iterator[tuple[int, str]]:
 
 def _is_agent_step(step: Step) -> bool:
     return step.uses.lower().startswith(_ACTIONS) or any(_is_agent(c.program) for c in _script(step))
+
+
+def _may_be_agent_step(step: Step) -> bool:
+    """It starts a program of the repository, or an action that GitHub did not make."""
+    foreign = bool(step.uses) and not step.uses.startswith(("actions/", "github/"))
+    return foreign or any(_starts_a_program(c.program) for c in _script(step))
 
 
 def _script(step: Step) -> list[SimpleCommand]:

@@ -15,7 +15,9 @@ from interlock.cli.session import Session, session_of
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
+    from interlock.contract import LaneService
     from interlock.hooksettings import Change
+    from interlock.settings import Settings
 
 hook = group("Answer an agent's program about its run, or put that into its settings.")
 
@@ -48,16 +50,22 @@ def answer(ctx: typer.Context) -> int:
 def _answer(session: Session, run: str) -> None:
     from dataclasses import replace
 
-    from interlock import app, settings
+    from interlock import settings
     from interlock.cli.values import text_of
     from interlock.hook import EVENT_MAX_BYTES, Hook, read_event
 
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
     chosen = replace(session.settings, busy_timeout_s=min(session.settings.busy_timeout_s, _BUSY_MAX_S))
     home = chosen.root / settings.DIRECTORY
-    found = Hook(run, lanes=lambda: app.open_lanes(chosen), home=home, environ=os.environ).answer(event)
+    found = Hook(run, lanes=lambda: _lanes(chosen), home=home, environ=os.environ).answer(event)
     if found:
         sys.stdout.write(json.dumps(found) + "\n")
+
+
+def _lanes(chosen: Settings) -> LaneService:
+    from interlock import app  # most calls come too soon after another to ask the store
+
+    return app.open_lanes(chosen)
 
 
 @hook.command("install", cls=Command)
