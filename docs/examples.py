@@ -49,6 +49,7 @@ _VOLATILE = (
     (re.compile(r"\bnow\b"), "in <number> s"),
     (re.compile(r'"ticket": \d+'), '"ticket": <number>'),
     (re.compile(r'("\w+_s": )\d+\.\d+(e-\d+)?'), r"\1<span>"),
+    (re.compile(r'(\bprocess |"pid": )\d{2,}\b'), r"\1<pid>"),
     (re.compile(r"^\s*\d{6,}(?=  )"), "<seq>"),
     (re.compile(r'"seq": \d+'), '"seq": <seq>'),
     (re.compile(r"\s+"), " "),

@@ -43,6 +43,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "tables": schema.all_tables,
     "indexes": schema.all_indexes,
     "connect": api.connect,
+    "session_lock": api.session_lock,
     "Interlock": api.client,
     "Claimed": api.claimed,
     "Lease": api.lease,

@@ -14,10 +14,15 @@ from interlock.client import Claimed, Interlock, ItemFields, Lease
 from interlock.contract import ItemFilter, LaneService, Report, Service
 from interlock.core.model import NewItem
 from interlock.service import LocalService
+from interlock.sessionlock import SessionLock
 
 
 def connect() -> str:
     return _function("connect", interlock.connect)
+
+
+def session_lock() -> str:
+    return "\n\n".join([_function("session_lock", interlock.session_lock), _class(SessionLock)])
 
 
 def client() -> str:

@@ -11,6 +11,7 @@ from docs.generation.markdown import code, link_shapes, table
 from docs.generation.meanings import meanings
 from interlock import contract
 from interlock.itemview import ItemView
+from interlock.sessionlock import LockView
 
 _WORDS = {
     "int": "number",
@@ -30,7 +31,7 @@ def shapes() -> dict[str, dict[str, str]]:
         for name, value in vars(contract).items()
         if inspect.isclass(value) and name.endswith("View") and value.__module__ == contract.__name__
     }
-    return {"ItemView": _item_fields(), **found}
+    return {"ItemView": _item_fields(), **found, "LockView": field_types(LockView)}
 
 
 def field_types(kind: type) -> dict[str, str]:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from interlock.client import Interlock
+    from interlock.sessionlock import SessionLock
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "connect"]
+__all__ = ["__version__", "connect", "session_lock"]
 
 
 def connect(url: str | None = None) -> Interlock:
@@ -18,3 +19,16 @@ def connect(url: str | None = None) -> Interlock:
 
     chosen = settings.load(url=url)
     return Interlock(app.open_service(settings=chosen), types=chosen.types, actor=chosen.actor)
+
+
+def session_lock(number: int, *, run_id: str) -> SessionLock:
+    """Lock the session of an issue or pull request against other processes of this host, for a `with` block.
+
+    Raises `interlock.core.errors.Held` at once if another run has it.
+    """
+    from pathlib import Path  # noqa: PLC0415
+
+    from interlock import settings  # noqa: PLC0415
+    from interlock.sessionlock import SessionLocks  # noqa: PLC0415
+
+    return SessionLocks(settings.repository_root(Path.cwd())).acquire(number, run_id)

@@ -75,8 +75,11 @@ class Agent:
     `stop`, `kill` and `signal` may be called from any thread and never wait.
     """
 
-    def __init__(self, *, foreground: bool = False) -> None:
-        """With `foreground` the command has our standard streams and, where there is one, our terminal."""
+    def __init__(self, *, foreground: bool = False, inherited: Sequence[int] = ()) -> None:
+        """With `foreground` the command has our standard streams and, where there is one, our terminal.
+
+        It and its supervisor inherit the descriptors that are named.
+        """
         self._foreground = foreground
         self._gave_terminal = False
         ours, theirs = socket.socketpair()
@@ -88,7 +91,7 @@ class Agent:
                 stdout=pipe,
                 stderr=pipe,
                 bufsize=0,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), *inherited),
                 start_new_session=not foreground,
                 process_group=0 if foreground else None,
             )
@@ -251,12 +254,14 @@ def unusable(program: str, why: str) -> CommandUnusable:
     )
 
 
-def check_command(command: Sequence[str]) -> None:
-    """Raise before anything is claimed if the command is missing; a path may still appear in a worktree."""
+def check_command(command: Sequence[str], *, here: bool = False) -> None:
+    """Raise before anything is claimed if the command is missing; a path may still appear in a worktree,
+    unless it is to run `here`."""
     if not command or not command[0]:
         raise InvalidInput("There is no command.", "Put it after --, as in -- ./agent.sh.")
-    if "/" not in command[0] and shutil.which(command[0]) is None:
-        raise unusable(command[0], "there is no such program")
+    program = command[0]
+    if (here or "/" not in program) and shutil.which(program) is None:
+        raise unusable(program, "permission denied" if Path(program).exists() else "there is no such program")
 
 
 def _has_terminal() -> bool:

@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-from interlock.agent import Agent, Ending, now_s, unusable
+from interlock.agent import Agent, Ending, check_command, now_s
 from interlock.contract import (
     HolderView,
     LaneService,
@@ -35,7 +34,7 @@ from interlock.contract import (
     RunView,
     to_json,
 )
-from interlock.core.errors import Held, InterlockError, InvalidInput, ItemEnded, LeaseLost
+from interlock.core.errors import Held, InterlockError, ItemEnded, LeaseLost
 from interlock.core.model import NewItem, Policy, Reason
 from interlock.core.names import (
     LEASE_MIN_S,
@@ -102,11 +101,7 @@ def check(wish: Hold, environ: Mapping[str, str]) -> None:
         check_number("timeout", wish.timeout_s, LEASE_MIN_S, TIMEOUT_MAX_S)
     if wish.wait_s is not None:
         check_number("wait", wish.wait_s, 0, TIMEOUT_MAX_S)
-    if not wish.command or not wish.command[0]:
-        raise InvalidInput("There is no command.", "Put it after --, as in -- make deploy.")
-    if shutil.which(wish.command[0]) is None:
-        there = Path(wish.command[0]).exists()
-        raise unusable(wish.command[0], "permission denied" if there else "there is no such program")
+    check_command(wish.command, here=True)
     mine = environ.get("INTERLOCK_LANE"), environ.get("INTERLOCK_URL")
     if wish.if_held is IfHeld.WAIT and mine == (wish.lane, wish.url):
         raise Held(
@@ -186,7 +181,7 @@ class _Holder:
                 return answer.arrival
             assert answer.holder is not None, "only a lane that somebody has is refused"
             if wish.if_held is IfHeld.FAIL:
-                raise Held(_held(wish.lane, answer.holder), _what_to_type(wish.lane, answer.holder))
+                raise Held(_held(wish.lane, answer.holder), _what_to_type(wish.lane))
             if wish.message is None:
                 self._tell(f"Skipped: {_held(wish.lane, answer.holder)}")
                 return None
@@ -254,7 +249,7 @@ class _Holder:
         holder = found.holder if found is not None else None
         if holder is None:
             raise Held(f"Lane {lane} was not to be had in time.", "Try again.")
-        raise Held(f"{_held(lane, holder)} It did not become free in time.", _what_to_type(lane, holder))
+        raise Held(f"{_held(lane, holder)} It did not become free in time.", _what_to_type(lane))
 
     def _withdraw(self, item: int, why: str) -> None:
         """Give our place up at once; where that does not work, it is lost with its time to be claimed."""
@@ -394,5 +389,5 @@ def _held(lane: str, holder: HolderView) -> str:
     return f"Lane {lane} is held by {who}(run {holder.run}) since {since}, until {until} {end}."
 
 
-def _what_to_type(lane: str, holder: HolderView) -> str:
-    return f"interlock show {holder.item} tells more; interlock hold {lane} --if-held wait -- … waits for it."
+def _what_to_type(lane: str) -> str:
+    return f"interlock lanes {lane} shows it; interlock hold {lane} --if-held wait -- … waits for it."

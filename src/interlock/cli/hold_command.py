@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.session import session_of
+from interlock.cli.session import Session, session_of
 from interlock.cli.values import span_or_none, text_of
 from interlock.core.errors import CommandUnusable
 from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
@@ -83,10 +83,15 @@ def hold(
         with session.lanes() as lanes:
             return holding.hold(lanes, wish, tell=_tell)
     except CommandUnusable as error:
-        session.out.error(error.code, error.sentence, error.hint)
-        return _CANNOT_RUN if os.path.lexists(wish.command[0]) else _NOT_FOUND
+        return cannot_run(session, wish.command[0], error)
     except handover.Signalled as signalled:
         return 128 + signalled.number
+
+
+def cannot_run(session: Session, program: str, error: CommandUnusable) -> int:
+    """Say why a command cannot run; the exit code for it."""
+    session.out.error(error.code, error.sentence, error.hint)
+    return _CANNOT_RUN if os.path.lexists(program) else _NOT_FOUND
 
 
 def _tell(sentence: str) -> None:

@@ -34,6 +34,7 @@ class Root(LazyGroup):
         "msg": Place("work_commands", "msg", _WORK),
         "work": Place("worker_command", "work", _WORK),
         "hold": Place("hold_command", "hold", _WORK),
+        "session": Place("session_commands", "session", _WORK),
         "push": Place("push_command", "push", _WORK),
         "ls": Place("look_commands", "list_items", _LOOK),
         "show": Place("look_commands", "show", _LOOK),

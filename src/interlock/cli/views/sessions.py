@@ -1,0 +1,25 @@
+"""Session locks as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from interlock.cli.views import words
+from interlock.sessionlock import LockView
+
+
+def locks(console: Console, found: Sequence[LockView]) -> None:
+    """One line for each lock file."""
+    table = words.table("SESSION", "STATE", "RUN", "PROCESS", "SINCE")
+    for lock in found:
+        table.add_row(
+            str(lock.number),
+            Text("locked", style="bold green") if lock.held else Text("free", style=words.QUIET),
+            lock.run_id or "unreadable",
+            "" if lock.pid is None else str(lock.pid),
+            words.relative(lock.acquired_at) if lock.acquired_at is not None else "",
+        )
+    console.print(table)

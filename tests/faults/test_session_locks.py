@@ -1,0 +1,195 @@
+"""Session locks: one holder at a time, free when it dies, and nobody mistaken for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from interlock.core.errors import Held, InterlockError, InvalidInput
+from interlock.sessionlock import SessionLocks
+from tests.faults import lockers
+from tests.faults.lockers import NUMBER
+from tests.faults.processes import Crew
+
+ROUNDS = int(os.environ.get("INTERLOCK_LOCK_ROUNDS", "2000"))
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> SessionLocks:
+    return SessionLocks(tmp_path)
+
+
+def file(locks: SessionLocks) -> Path:
+    return locks.directory / f"{NUMBER}.lock"
+
+
+# -- races ----------------------------------------------------------------------------------------
+
+
+def test_of_two_that_want_it_at_once_exactly_one_has_it(crew: Crew, tmp_path: Path) -> None:
+    """Taken out: the OS lock (`_take` always true); both have it in most rounds."""
+    mine, theirs = crew.race(2, lockers.lock_in_rounds, tmp_path, ROUNDS)
+    assert [a + b for a, b in zip(mine, theirs, strict=True)] == [1] * ROUNDS
+
+
+def test_locking_releasing_and_cleaning_at_full_speed_never_lets_two_in(crew: Crew, tmp_path: Path) -> None:
+    """Taken out: the lock on the directory (`_guarded` yields at once); then one locks a file that another
+    has just unlinked, and a third makes a new one."""
+    roles = ["locker", "locker", "locker", "cleaner"]
+    outcomes = crew.race_roles(roles, lockers.lock_and_let_go, tmp_path, ROUNDS)
+    assert sum(got for got, _ in outcomes) > ROUNDS / 2
+    assert sum(doubled for _, doubled in outcomes) == 0
+
+
+# -- holders that die -----------------------------------------------------------------------------
+
+
+def test_a_holder_that_is_killed_holds_nothing_any_more(
+    crew: Crew, locks: SessionLocks, tmp_path: Path
+) -> None:
+    holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
+    assert holder.hear() == "locked"
+    with pytest.raises(Held, match=rf"run run-1 \(process {holder.pid}\)"):
+        locks.acquire(NUMBER, "run-2")
+    holder.kill()
+    (status,) = locks.status()
+    assert (status.held, status.run_id, status.pid) == (False, "run-1", holder.pid)
+    with locks.acquire(NUMBER, "run-2"):
+        assert json.loads(file(locks).read_text())["runId"] == "run-2"
+
+
+def test_a_stopped_holder_holds_on(crew: Crew, locks: SessionLocks, tmp_path: Path) -> None:
+    """Nothing is judged by its age."""
+    holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
+    holder.hear()
+    holder.stop()
+    content = json.loads(file(locks).read_text())
+    file(locks).write_text(json.dumps({**content, "acquiredAt": "2001-01-01T00:00:00.000Z"}))
+    with pytest.raises(Held):
+        locks.acquire(NUMBER, "run-2")
+    assert locks.clean() == []
+    holder.go_on()
+
+
+def test_a_process_number_that_is_used_again_is_not_taken_for_the_holder(locks: SessionLocks) -> None:
+    """The file of a dead holder names a process that lives: this one, and the first of the system."""
+    for pid in (os.getpid(), 1):
+        with locks.acquire(NUMBER, "run-1"):
+            left_behind = file(locks).read_text()
+        file(locks).write_text(left_behind.replace(f'"pid": {os.getpid()}', f'"pid": {pid}'))
+        assert not locks.status()[0].held
+        locks.acquire(NUMBER, "run-2").release()
+
+
+# -- whose it is ----------------------------------------------------------------------------------
+
+
+def test_the_file_says_who_holds_it_in_the_agreed_form(locks: SessionLocks) -> None:
+    with locks.acquire(NUMBER, "17042-1") as lock:
+        content = json.loads(file(locks).read_text())
+        assert list(content) == ["issueNumber", "runId", "acquiredAt", "pid"]
+        assert (content["issueNumber"], content["runId"], content["pid"]) == (NUMBER, "17042-1", os.getpid())
+        assert content["acquiredAt"].endswith("Z")
+        assert locks.status()[0].acquired_at is not None
+        assert not lock.taken
+    assert not file(locks).exists()
+
+
+def test_another_run_cannot_unlock_it(locks: SessionLocks) -> None:
+    with locks.acquire(NUMBER, "run-1"):
+        with pytest.raises(Held, match="is locked by run run-1"):
+            locks.unlock(NUMBER, "run-2")
+        with pytest.raises(Held):
+            locks.acquire(NUMBER, "run-1")
+        assert locks.status()[0].held
+
+
+def test_its_own_run_unlocks_it_from_another_process_and_the_old_holder_frees_nobodys_lock(
+    crew: Crew, locks: SessionLocks, tmp_path: Path
+) -> None:
+    """Taken out: the look at `taken` in `release`; then the old holder removes the new one's file."""
+    holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
+    holder.hear()
+    assert locks.unlock(NUMBER, "run-1")
+    with locks.acquire(NUMBER, "run-2"):
+        holder.tell()
+        holder.join()
+        assert locks.status()[0].run_id == "run-2"
+        with pytest.raises(Held):
+            locks.acquire(NUMBER, "run-3")
+
+
+def test_what_nobody_holds_is_unlocked_by_anybody_and_says_so(locks: SessionLocks) -> None:
+    assert not locks.unlock(NUMBER, "run-1")
+    locks.acquire(1, "run-1").release()
+    file(locks).write_text("left behind")
+    assert not locks.unlock(NUMBER, "run-1")
+    assert not file(locks).exists()
+
+
+# -- files that are not as we wrote them ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"runId": 7}', '{"runId": "a", "pid": 1, "acquiredAt": "now"}', "\0" * 9000]
+)
+def test_a_corrupt_file_counts_as_held_while_its_lock_is_and_is_replaced_when_not(
+    locks: SessionLocks, content: str
+) -> None:
+    lock = locks.acquire(NUMBER, "run-1")
+    file(locks).write_text(content)
+    with pytest.raises(Held, match="does not say by whom"):
+        locks.acquire(NUMBER, "run-2")
+    with pytest.raises(Held, match="does not say by whom"):
+        locks.unlock(NUMBER, "run-1")
+    assert locks.clean() == []
+    assert [(s.held, s.run_id) for s in locks.status()] == [(True, None)]
+    lock.release()
+    file(locks).write_text(content)
+    with locks.acquire(NUMBER, "run-2"):
+        assert json.loads(file(locks).read_text())["runId"] == "run-2"
+
+
+def test_clean_removes_what_nobody_holds_and_nothing_else(locks: SessionLocks) -> None:
+    with locks.acquire(7, "run-1"):
+        for name in ("8.lock", "9.lock", "notes.txt", "x.lock", "007.lock", "-1.lock"):
+            (locks.directory / name).write_text("old")
+        (locks.directory / "10.lock").mkdir()
+        assert locks.clean() == [8, 9]
+        left = {path.name for path in locks.directory.iterdir()}
+        assert left == {".guard", "7.lock", "notes.txt", "x.lock", "007.lock", "-1.lock", "10.lock"}
+
+
+def test_what_stands_in_the_place_of_a_lock_file_is_refused_and_not_followed(
+    locks: SessionLocks, tmp_path: Path
+) -> None:
+    locks.acquire(1, "run-1").release()
+    (tmp_path / "precious").write_text("precious")
+    file(locks).symlink_to(tmp_path / "precious")
+    with pytest.raises(InterlockError, match="cannot be opened"):
+        locks.acquire(NUMBER, "run-1")
+    assert locks.clean() == []
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+@pytest.mark.parametrize("number", [0, -1, 10**15, True, "42", "../x", 4.2])
+def test_a_number_that_is_none_is_refused(locks: SessionLocks, number: int) -> None:
+    for act in (locks.acquire, locks.unlock):
+        with pytest.raises(InvalidInput, match="issue or pull request"):
+            act(number, "run-1")
+    with pytest.raises(InvalidInput, match="run id"):
+        locks.acquire(NUMBER, "a b")
+    assert not locks.directory.exists()
+
+
+def test_a_directory_that_is_gone_releases_in_silence(locks: SessionLocks) -> None:
+    with locks.acquire(NUMBER, "run-1"):
+        file(locks).unlink()
+        (locks.directory / ".guard").unlink()
+        locks.directory.rmdir()
+    assert locks.status() == []
+    assert locks.clean() == []
+    assert not locks.unlock(NUMBER, "run-1")
