@@ -116,7 +116,7 @@ def test_a_holder_stopped_past_its_lease_finds_itself_refused_when_it_goes_on(
 
 
 def test_a_renewal_keeps_a_taker_waiting(crew: Crew, bare_repository: Path, tmp_path: Path) -> None:
-    """A taker counts from the last owner commit, not from the first: three leases pass, and nobody is robbed."""
+    """A taker counts from the last owner commit, not the first: three leases pass, and nobody is robbed."""
     holder = crew.start(hold, bare_repository.as_uri(), str(tmp_path / "holder"), 2.0)
     holder.hear()
     lanes = GitLanes(bare_repository.as_uri(), tmp_path / "heir", lease_min_s=1, poll_s=0.05)

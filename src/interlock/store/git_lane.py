@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock.core.commands import Arrive, Command, Expire
 from interlock.core.decide import decide
-from interlock.core.errors import TooLarge
+from interlock.core.errors import ItemEnded, NotFound, TooLarge
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage
 from interlock.core.states import ItemStatus
@@ -85,6 +85,33 @@ class Lane:
         """Who waits, first one first."""
         waiting = (i for i in self.queue.items.values() if i.status is ItemStatus.DEFERRED)
         return sorted(waiting, key=lambda i: i.line)
+
+    def require(self, item: ItemId) -> Item:
+        """The item, as long as it is kept."""
+        found = self.queue.items.get(item)
+        if found is None:
+            raise NotFound(
+                f"There is no item {item} on lane {self.name}.",
+                "If it ended long ago, git log of the lane has it.",
+            )
+        return found
+
+    def require_unended(self, item: ItemId) -> None:
+        """Raise if the item can never be claimed."""
+        found = self.require(item)
+        if found.terminal:
+            raise ItemEnded(
+                f"Item {item} has already ended as {found.status} ({found.state.reason}).",
+                "git log of the lane tells more.",
+                reason=found.state.reason,
+            )
+
+    def last_absorber(self, item: ItemId) -> ItemId:
+        """Where a message to an item ends up."""
+        found = self.require(item)
+        while found.terminal and found.state.absorbed_by is not None:
+            found = self.require(found.state.absorbed_by)
+        return found.id
 
     def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]:
         """Messages of an item above a number, with the payload of the arrival they came with."""

@@ -56,7 +56,6 @@ BEATEN_MAX_S = 60.0
 TURN_MAX_S = 10.0
 #: Two refs of one push are not seen at exactly the same moment; two that stay apart are corrupt.
 AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
-HISTORY_MAX = 10_000
 LOOSE_MAX = 2_000
 
 #: A ref that was deleted must not linger here; nothing runs on in the background.
@@ -274,36 +273,15 @@ class LaneRemote:
                     return change
         return None
 
-    # -- mending --------------------------------------------------------------------------------------
-
     def look(self, ref_id: str) -> Lane | Unread:
         """The lane, or what is known of it if it cannot be read."""
         with self._turn(ref_id):
             return self._read(ref_id)
 
-    def last_readable(
-        self, ref: str, read: Callable[[str, Any], tuple[str, Answer]]
-    ) -> tuple[str, Answer] | None:
-        """The newest document in a ref's history that can be read."""
-        ref_id = ref.rpartition("/")[2]
-        listed = self.repository.run("rev-list", "--first-parent", f"--max-count={HISTORY_MAX}", ref)
-        for oid in listed.out.split() if not listed.code else ():
-            try:
-                return read(ref_id, self.repository.read_json(oid))
-            except UnreadableState:
-                continue
-        return None
-
-    def replace(self, seen: Unread, after: Lane, happened: tuple[str, ...]) -> None:
-        """Put a mended lane in the place of what could not be read, if that is still what is there."""
-        subject = git_story.subject(happened)
-        queue = queue_document(after.name, after.queue, happened)
-        owner = owner_document(after.name, after.owner, happened)
-        moves = [
-            self._commit(f"{QUEUES}{seen.ref_id}", seen.queue_oid, queue, subject),
-            self._commit(f"{OWNERS}{seen.ref_id}", seen.owner_oid, owner, subject),
-        ]
-        refusal = self.repository.push(self.url, moves)
+    def replace(self, seen: Unread, change: Change[None]) -> None:
+        """Put a lane in the place of what could not be read, if that is still what is there."""
+        blank = Lane(name="", ref_id=seen.ref_id, owner_oid=seen.owner_oid, queue_oid=seen.queue_oid)
+        refusal = self.repository.push(self.url, self.commits(blank, change))
         if refusal is not None:
             raise _failed(refusal, 1)
 
