@@ -1,6 +1,9 @@
 """`interlock hook` as an agent's program calls it, and its place in that program's settings."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,22 @@ def test_a_store_that_is_gone_is_a_warning(il: Command):
     answer = call(il, run, "PostToolUse", tool_name="Read", tool_input={})
     assert answer.code == 0
     assert "cannot be asked right now" in answer.json["hookSpecificOutput"]["additionalContext"]
+
+
+def test_lanes_in_git_are_served_too(il: Command):
+    remote = il.directory / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
+    il.url = f"git+file://{remote}"
+    spy = "interlock hook < event.json; printf %s $INTERLOCK_RUN > run"
+    (il.directory / "event.json").write_text(event("SessionStart"))
+    program = il.directory / "interlock"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m interlock "$@"\n')
+    program.chmod(0o755)
+    path = {"PATH": f"{il.directory}:{os.environ['PATH']}"}
+    held = il("hold", "issue:acme/app#42", "--message", "see the log", "--", "sh", "-c", spy, env=path)
+    assert "issue:acme/app#42" in held.json["hookSpecificOutput"]["additionalContext"]
+    assert "see the log" in held.json["hookSpecificOutput"]["additionalContext"]
+    assert push(il, (il.directory / "run").read_text())["permissionDecision"] == "deny"  # the hold is over
 
 
 @pytest.mark.parametrize(
