@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from interlock.core.model import NewItem
 from interlock.itemview import ItemView
+from interlock.planview import PlanService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +308,7 @@ class LaneService(Protocol):
     def close(self) -> None: ...
 
 
-class Service(LaneService, Protocol):
+class Service(LaneService, PlanService, Protocol):
     """One function per use case. `by` is who does it, for the history."""
 
     def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...

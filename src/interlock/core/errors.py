@@ -87,6 +87,36 @@ class ItemEnded(InterlockError):
         self.reason = reason
 
 
+class EditRefused(InterlockError):
+    """The edit breaks a rule of plans; the plan is as it was. `reasons` has one sentence for each breach."""
+
+    code = "edit_refused"
+
+    def __init__(self, sentence: str, hint: str = "", *, reasons: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence, hint)
+        self.reasons = reasons or (sentence,)
+
+
+class StaleRevision(EditRefused):
+    """The plan has changed since the edit's base, in a place that the edit touches; nothing was changed."""
+
+    code = "stale_revision"
+    exit_code = Exit.STALE_REVISION
+
+
+class CycleExpired(EditRefused):
+    """The edit came after the deadline of its cycle; claiming has gone on and the plan is as it was."""
+
+    code = "edit_cycle_expired"
+    exit_code = Exit.LEASE_LOST
+
+
+class PlanEnded(EditRefused):
+    """The plan has ended and is edited no more."""
+
+    code = "plan_ended"
+
+
 class IllegalTransition(InterlockError):
     """A state move that the transition tables do not allow: a defect, never a user's mistake."""
 
