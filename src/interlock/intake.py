@@ -37,11 +37,9 @@ def new_item(
     """
     given: dict[str, Any] = {}
     for key, value in fields.items():
-        name = _ALIASES.get(key.replace("-", "_"), key.replace("-", "_"))
-        if name not in _READERS:
-            raise InvalidInput(f"The field {key!r} does not exist.", f"Known are {', '.join(_READERS)}.")
+        name = field_name(key)
         if value is not None:
-            given[name] = _READERS[name](name.replace("_", " "), value)
+            given[name] = field_value(name, value)
     if "title" not in given:
         raise InvalidInput("The item has no title.", "Say in a few words what is to be done.")
     if "run_at" in given:
@@ -49,8 +47,21 @@ def new_item(
         if name in given:
             raise InvalidInput("A delay was given twice.", "Use either run_at or run_after_s.")
         given[name] = value
-    defaults = _type_defaults(types or {}, given.get("type", "task"))
+    defaults = type_defaults(types or {}, given.get("type", "task"))
     return NewItem(**{"author": author, **defaults, **given})
+
+
+def field_name(key: str) -> str:
+    """The name of a field as `NewItem` has it, from the name that somebody gave it."""
+    name = _ALIASES.get(key.replace("-", "_"), key.replace("-", "_"))
+    if name not in _READERS:
+        raise InvalidInput(f"The field {key!r} does not exist.", f"Known are {', '.join(_READERS)}.")
+    return name
+
+
+def field_value(name: str, value: object) -> Any:
+    """What a field's value means, or a clear refusal."""
+    return _READERS[name](name.replace("_", " "), value)
 
 
 def whole(what: str, value: object) -> int:
@@ -138,7 +149,8 @@ def _retry_lane(what: str, value: object) -> RetryLane:
     return RetryLane(choice(what, value, tuple(RetryLane)))
 
 
-def _type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
+def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
+    """What items of a type are where nothing else was said."""
     chosen = types.get(name)
     if chosen is None:
         return {}

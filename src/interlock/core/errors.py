@@ -50,6 +50,16 @@ class TooLarge(InvalidInput):
     code = "too_large"
 
 
+class InvalidPlan(InvalidInput):
+    """A plan or an edit is written with mistakes; nothing was changed. `reasons` has a sentence for each."""
+
+    code = "invalid_plan"
+
+    def __init__(self, sentence: str, hint: str = "", *, reasons: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence, hint)
+        self.reasons = reasons or (sentence,)
+
+
 class NotFound(InterlockError):
     """There is no such item, agent or run in this store."""
 

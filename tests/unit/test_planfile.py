@@ -1,0 +1,345 @@
+"""Plans and edits as people write them: three formats, and every mistake listed with its place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from interlock import documents
+from interlock.core.errors import InvalidInput, InvalidPlan, TooLarge
+from interlock.core.model import RetryLane
+from interlock.core.plan_model import (
+    AddEdge,
+    AddTask,
+    EdgeSpec,
+    Graph,
+    OnCancel,
+    RemoveEdge,
+    RemoveTask,
+    TaskSpec,
+    UpdateEdge,
+    UpdateTask,
+    When,
+)
+from interlock.planfile import NewPlan, edit_of, plan_of, read_edit, read_plan
+from interlock.settings import TypeDefaults
+
+YAML = """
+# a plan
+name: release
+editor: planner
+edit_deadline_s: 5m
+tasks:
+  - key: build
+    title: Build the app
+    agent: coder
+    labels: [linux]
+    payload: {ref: main}
+  - {key: test, type: check, priority: 5, lane: "branch:main", lease_s: 90, timeout_s: 2h,
+     max_attempts: 1, retry_lane: keep}
+edges:
+  - {from: build, to: test, when: completion, on_cancel: satisfy}
+"""
+TOML = """
+name = "release"
+editor = "planner"
+edit_deadline_s = 300
+[[tasks]]
+key = "build"
+title = "Build the app"
+agent = "coder"
+labels = ["linux"]
+payload = { ref = "main" }
+[[tasks]]
+key = "test"
+type = "check"
+priority = 5
+lane = "branch:main"
+lease_s = "90s"
+timeout_s = 7200
+max_attempts = 1
+retry_lane = "keep"
+[[edges]]
+from = "build"
+to = "test"
+when = "completion"
+on_cancel = "satisfy"
+"""
+JSON = json.dumps(
+    {
+        "name": "release",
+        "editor": "planner",
+        "edit_deadline_s": 300,
+        "tasks": [
+            {
+                "key": "build",
+                "title": "Build the app",
+                "agent": "coder",
+                "labels": ["linux"],
+                "payload": {"ref": "main"},
+            },
+            {
+                "key": "test",
+                "type": "check",
+                "priority": 5,
+                "lane": "branch:main",
+                "lease_s": 90,
+                "timeout_s": 7200,
+                "max_attempts": 1,
+                "retry_lane": "keep",
+            },
+        ],
+        "edges": [{"from": "build", "to": "test", "when": "completion", "on_cancel": "satisfy"}],
+    }
+)
+RELEASE = NewPlan(
+    name="release",
+    editor="planner",
+    edit_deadline_s=300.0,
+    graph=Graph(
+        tasks=(
+            TaskSpec(
+                key="build",
+                title="Build the app",
+                agent="coder",
+                labels=("linux",),
+                payload='{"ref": "main"}',
+            ),
+            TaskSpec(
+                key="test",
+                type="check",
+                priority=5,
+                lane="branch:main",
+                lease_s=90.0,
+                timeout_s=7200.0,
+                max_attempts=1,
+                retry_lane=RetryLane.KEEP,
+            ),
+        ),
+        edges=(EdgeSpec(source="build", target="test", when=When.COMPLETION, on_cancel=OnCancel.SATISFY),),
+    ),
+)
+
+
+def mistakes(plan: object) -> tuple[str, ...]:
+    with pytest.raises(InvalidPlan) as caught:
+        read_plan(plan) if isinstance(plan, str) else plan_of(plan)
+    assert caught.value.hint == "Nothing was changed."
+    return caught.value.reasons
+
+
+class TestFormats:
+    @pytest.mark.parametrize(("text", "suffix"), [(YAML, "yaml"), (TOML, "toml"), (JSON, "json")])
+    def test_all_three_say_the_same_with_and_without_a_suffix(self, text: str, suffix: str) -> None:
+        assert read_plan(text, name=f"plan.{suffix}") == RELEASE
+        assert read_plan(text) == RELEASE
+
+    @pytest.mark.parametrize(
+        "text", ["{name: x, tasks: []}", '{"name": "x", "tasks": []}', "name: x\ntasks: []"]
+    )
+    def test_braces_may_be_json_or_yaml(self, text: str) -> None:
+        assert read_plan(text).name == "x"
+
+    def test_texts_that_look_like_other_things_stay_texts_in_yaml(self) -> None:
+        task = read_plan("name: 2027-01-31\ntasks: [{key: a, title: 12:30, payload: {no: 010}}]").graph.tasks[
+            0
+        ]
+        assert (task.title, task.payload) == ("12:30", '{"no": "010"}')
+
+    def test_an_anchor_saves_typing(self) -> None:
+        text = "name: x\ntasks:\n- {key: a, payload: &p {n: 1}}\n- {key: b, payload: *p}"
+        assert [t.payload for t in read_plan(text).graph.tasks] == ['{"n": 1}', '{"n": 1}']
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ('{"name": "x",}', "is not valid JSON: Expecting property name"),
+            ('{"name": NaN}', "NaN is not a number that can be kept"),
+            ("name: [", "is not valid YAML"),
+            ("name: x\n---\nname: y", "line 2: there is a second document"),
+            ("name: *x", "line 1: there is no anchor 'x' before it"),
+            ("name: !!python/name:os.system x", "has no meaning here"),
+            ("? [a]\n: b", "line 1: a key is not a text"),
+            ('name = "x"\nname = "y"', "is not valid TOML: Cannot overwrite a value"),
+        ],
+    )
+    def test_what_cannot_be_read_is_refused_in_one_sentence(self, text: str, said: str) -> None:
+        with pytest.raises(InvalidInput, match="The plan is not valid") as caught:
+            read_plan(text)
+        assert said in caught.value.sentence
+
+    @pytest.mark.parametrize(
+        ("text", "name"),
+        [
+            ("[" * 100_000, "x.yaml"),
+            ("{a: " * 9_000, "-"),
+            ("[" * 100_000, "x.json"),
+            ("a = " + "[" * 9_000, "-"),
+        ],
+    )
+    def test_a_nesting_without_end_ends(self, text: str, name: str) -> None:
+        with pytest.raises(InvalidInput, match="nested"):
+            read_plan(text, name=name)
+
+    def test_a_few_lines_that_stand_for_billions_of_values_are_refused(self) -> None:
+        rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+        rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+        with pytest.raises(InvalidInput, match="more than 2,000,000 values"):
+            read_plan("\n".join(rows))
+
+    def test_a_document_has_a_largest_size(self) -> None:
+        with pytest.raises(TooLarge):
+            read_plan("#" * (documents.DOCUMENT_MAX_BYTES + 1))
+
+    @pytest.mark.parametrize("text", ["", "  \n", "# nothing\n"])
+    def test_an_empty_one_is_refused(self, text: str) -> None:
+        with pytest.raises(InvalidInput):
+            read_plan(text)
+
+
+class TestMistakes:
+    def test_all_of_them_are_listed_each_with_its_line(self) -> None:
+        found = mistakes(
+            "nmae: x\n"
+            "tasks:\n"
+            "- {key: a, titel: A}\n"
+            "- {key: a}\n"
+            "- {title: no key}\n"
+            "- key: b\n"
+            "  key: c\n"
+            "- {key: 5, priority: high}\n"
+            "edges:\n"
+            "- {from: a, to: a}\n"
+            "- {from: a, to: z, when: sometimes}\n"
+            "- {from: a}\n"
+        )
+        assert [text.split(": ")[0] for text in found] == [
+            "line 1",
+            "tasks[0] (line 3)",
+            "tasks[1] (line 4)",
+            "tasks[2] (line 5)",
+            "tasks[3] (line 7)",
+            "tasks[4].priority (line 8)",
+            "tasks[4].key (line 8)",
+            "edges[0] (line 10)",
+            "edges[1].when (line 11)",
+            "edges[1] (line 11)",
+            "edges[2] (line 12)",
+            "The plan has no name.",
+        ]
+        assert "The key 'nmae' does not exist. Known are name, editor," in found[0]
+        assert found[2].endswith("There is another task with the key 'a'.")
+        assert found[3].endswith("There is no 'key'.")
+        assert found[4].endswith("The key 'key' comes twice.")
+        assert found[5].endswith("The priority 'high' is not a whole number. Use digits, as in 3.")
+        assert found[6].endswith("5 is not a text. Put it in quotes.")
+        assert found[7].endswith("The edge leads from 'a' to itself.")
+        assert found[9].endswith("There is no task 'z'.")
+
+    def test_json_has_places_without_lines(self) -> None:
+        found = mistakes('{"name": "x", "tasks": [{"key": "a", "key": "b"}, 7], "edges": {}}')
+        assert found == (
+            "tasks[0]: The key 'key' comes twice.",
+            "tasks[1]: The task is not an object with keys and values.",
+            "tasks[1]: There is no 'key'.",
+            "edges: This is not a list.",
+        )
+
+    def test_tasks_that_wait_for_each_other_are_named_in_their_order(self) -> None:
+        plan = {
+            "name": "x",
+            "tasks": [{"key": k} for k in "abcd"],
+            "edges": [{"from": a, "to": b} for a, b in ("ab", "bc", "ca", "cd")],
+        }
+        assert mistakes(plan) == ("edges: Tasks wait for each other: a → b → c → a.",)
+
+    def test_one_task_or_one_edge_too_many(self) -> None:
+        tasks = [{"key": f"t{n}"} for n in range(10_001)]
+        assert mistakes({"name": "x", "tasks": tasks}) == (
+            "tasks: There are 10,001 tasks; at most 10,000 are allowed.",
+        )
+        assert len(plan_of({"name": "x", "tasks": tasks[1:]}).graph.tasks) == 10_000
+        edges = [{"from": "t1", "to": "t2"}] * 100_001
+        found = mistakes({"name": "x", "tasks": tasks[:5], "edges": edges})
+        assert found == ("edges: There are 100,001 edges; at most 100,000 are allowed.",)
+
+    def test_the_same_edge_twice(self) -> None:
+        plan = {"name": "x", "tasks": [{"key": "a"}, {"key": "b"}], "edges": [{"from": "a", "to": "b"}] * 2}
+        assert mistakes(plan) == ("edges[1]: There is another edge from 'a' to 'b'.",)
+
+    @pytest.mark.parametrize("plan", [[], "text", 5, None])
+    def test_something_else_than_a_plan(self, plan: object) -> None:
+        with pytest.raises(InvalidPlan) as caught:
+            plan_of(plan)
+        assert caught.value.reasons[0] == "The plan is not an object with keys and values."
+
+    def test_a_type_brings_its_defaults(self) -> None:
+        types = {"check": TypeDefaults(lease_s=120.0, max_attempts=1, policy="latest", priority=3)}
+        plan = {"name": "x", "tasks": [{"key": "a", "type": "check", "priority": 9}]}
+        assert plan_of(plan, types=types).graph.tasks == (
+            TaskSpec(key="a", type="check", priority=9, lease_s=120.0, max_attempts=1),
+        )
+
+
+class TestEdits:
+    def test_all_six_operations(self) -> None:
+        edit = edit_of(
+            {
+                "operations": [
+                    {"op": "add_task", "key": "c", "title": "C", "agent": "coder"},
+                    {"op": "remove_task", "key": "b"},
+                    {"op": "update_task", "key": "a", "priority": 4, "agent": None},
+                    {"op": "add_edge", "from": "a", "to": "c", "when": "failure"},
+                    {"op": "remove_edge", "from": "a", "to": "b"},
+                    {"op": "update_edge", "from": "a", "to": "d", "on_cancel": "satisfy"},
+                ]
+            }
+        )
+        assert edit.graph is None
+        assert edit.operations == (
+            AddTask(task=TaskSpec(key="c", title="C", agent="coder")),
+            RemoveTask(key="b"),
+            UpdateTask(key="a", changes={"priority": 4, "agent": ""}),
+            AddEdge(edge=EdgeSpec(source="a", target="c", when=When.FAILURE)),
+            RemoveEdge(source="a", target="b"),
+            UpdateEdge(source="a", target="d", on_cancel=OnCancel.SATISFY),
+        )
+
+    def test_no_operations_mean_no_change(self) -> None:
+        assert edit_of({"operations": []}).operations == ()
+
+    def test_a_whole_graph(self) -> None:
+        edit = read_edit("graph:\n  tasks: [{key: a}, {key: b}]\n  edges: [{from: a, to: b}]")
+        assert edit.operations is None
+        assert edit.graph == Graph(
+            tasks=(TaskSpec(key="a"), TaskSpec(key="b")), edges=(EdgeSpec(source="a", target="b"),)
+        )
+
+    def test_mistakes_in_operations_are_all_listed(self) -> None:
+        with pytest.raises(InvalidPlan) as caught:
+            edit_of(
+                {
+                    "operations": [
+                        {"op": "rename_task", "key": "a"},
+                        "remove everything",
+                        {"op": "remove_task", "key": "a", "why": "old"},
+                        {"op": "update_task", "key": "a", "lane": "x"},
+                        {"op": "add_edge", "from": "a", "to": "a"},
+                        {"op": "remove_edge", "from": "a"},
+                    ]
+                }
+            )
+        assert [text.split(". ")[0] for text in caught.value.reasons] == [
+            "operations[0]: The operation 'rename_task' does not exist",
+            "operations[1]: The operation None does not exist",
+            "operations[2]: The key 'why' does not exist",
+            "operations[3]: A task keeps its lane",
+            "operations[4]: The edge leads from 'a' to itself.",
+            "operations[5]: There is no 'to'.",
+        ]
+
+    @pytest.mark.parametrize("edit", [{}, {"operations": [], "graph": {}}, {"tasks": []}, {"operations": {}}])
+    def test_it_is_either_the_one_or_the_other(self, edit: object) -> None:
+        with pytest.raises(InvalidPlan):
+            edit_of(edit)

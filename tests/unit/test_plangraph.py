@@ -1,0 +1,324 @@
+"""Drawings of a plan's graph: nothing overlaps, nothing is missing, and no title is taken for syntax."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.plangraph.graph import Graph, Link, Node, circles, in_order
+from interlock.plangraph.layout import lay_out
+from interlock.plangraph.measures import measured
+from interlock.plangraph.mermaid import mermaid
+from interlock.plangraph.svg import svg
+from interlock.plangraph.text import drawn
+
+STATUSES = ["", "waiting", "pending", "in_progress", "completed", "failed", "cancelled"]
+WHENS = ["success", "completion", "failure"]
+HOSTILE = "\"]; <script>alert('x')</script> & `end` #1; | --> \x1b[31m\u202e %% {{x}}"
+
+
+@st.composite
+def graphs(draw: st.DrawFn, tasks: int = 14) -> Graph:
+    size = draw(st.integers(1, tasks))
+    pairs = [(a, b) for b in range(size) for a in range(b)]
+    chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=2 * size)) if pairs else []
+    order = draw(st.permutations(range(size)))
+    return Graph(
+        nodes=tuple(Node(key=f"t{n}", status=draw(st.sampled_from(STATUSES))) for n in order),
+        links=tuple(
+            Link(source=f"t{a}", target=f"t{b}", when=draw(st.sampled_from(WHENS))) for a, b in chosen
+        ),
+    )
+
+
+def pairs_of(graph: Graph) -> set[tuple[str, str]]:
+    return {(link.source, link.target) for link in graph.links}
+
+
+class TestLayout:
+    @given(graphs(), st.sampled_from([1, 3]))
+    def test_nothing_overlaps_and_every_edge_leads_from_left_to_right(self, graph: Graph, high: int) -> None:
+        layout = lay_out(graph, node_lines=high)
+        half = high // 2
+        taken: dict[tuple[int, int], object] = {}
+        for node, place in zip(graph.nodes, layout.nodes, strict=True):
+            for line in range(place.line - half, place.line + half + 1):
+                assert taken.setdefault((place.column, line), node.key) == node.key
+                assert 0 <= line < layout.lines
+        place_of = dict(zip((n.key for n in graph.nodes), layout.nodes, strict=True))
+        for link, route in zip(graph.links, layout.routes, strict=True):
+            assert (route[0], route[-1]) == (place_of[link.source], place_of[link.target])
+            assert all(b.column == a.column + 1 for a, b in pairwise(route))
+            for bend in route[1:-1]:
+                assert taken.setdefault((bend.column, bend.line), link.source) == link.source
+
+    def test_a_task_stands_right_after_the_last_that_it_waits_for(self) -> None:
+        layout = lay_out(_graph("a>b b>c a>c d>c"))
+        assert [place.column for place in layout.nodes] == [0, 1, 2, 0]
+
+    def test_a_chain_is_a_straight_line(self) -> None:
+        assert len({place.line for place in lay_out(_graph("a>b b>c c>d")).nodes}) == 1
+
+    def test_ten_thousand_tasks_with_far_edges_are_laid_out_too(self) -> None:
+        keys = [f"t{n}" for n in range(10_000)]
+        links = [*pairwise(keys), *((keys[0], key) for key in keys[2:])]
+        graph = Graph(
+            nodes=tuple(Node(key=key) for key in keys),
+            links=tuple(Link(source=a, target=b) for a, b in links),
+        )
+        layout = lay_out(graph)
+        assert layout.columns == 10_000
+        assert len(layout.routes) == len(links)
+
+
+class TestText:
+    @given(graphs())
+    @settings(max_examples=200)
+    def test_who_follows_the_lines_finds_exactly_the_edges(self, graph: Graph) -> None:
+        drawing = drawn(graph)
+        assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
+
+    def test_edges_that_change_places_are_told_apart(self) -> None:
+        graph = _graph("a>c a>d b>c b>d b>e")
+        drawing = drawn(graph)
+        assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
+
+    def test_a_small_plan_looks_like_this(self) -> None:
+        graph = Graph(
+            nodes=(
+                Node(key="build", title="Build it", status="completed"),
+                Node(key="test", status="in_progress"),
+                Node(key="ship", status="waiting"),
+                Node(key="mend", status="waiting"),
+            ),
+            links=(
+                Link(source="build", target="test"),
+                Link(source="test", target="ship"),
+                Link(source="test", target="mend", when="failure"),
+            ),
+        )
+        assert drawn(graph).lines == (
+            "                                       ┌────────┐",
+            "                                   ┌──▶│ ○ ship │",
+            "┌───────────────────┐   ┌────────┐ │   └────────┘",
+            "│ ✓ build  Build it ├──▶│ ◐ test ├─┤",
+            "└───────────────────┘   └────────┘ │   ┌────────┐",
+            "                                   └──◆│ ○ mend │",
+            "                                       └────────┘",
+            "",
+            "○ 2 waiting   ◐ 1 in progress   ✓ 1 completed",
+            "▶ on success   ◆ on failure",
+        )
+
+    def test_a_narrow_terminal_gets_a_list_that_says_the_same(self) -> None:
+        graph = _graph("build>test test>ship build>ship")
+        lines = drawn(graph, width=30).lines
+        assert max(map(len, lines)) <= 30
+        assert "   · ship   after test, build" in lines
+
+    def test_a_large_plan_is_a_list(self) -> None:
+        keys = [f"t{n}" for n in range(1_000)]
+        graph = Graph(nodes=tuple(Node(key=key, title=f"Do {key}", status="waiting") for key in keys))
+        lines = drawn(graph).lines
+        assert lines[0] == "1. 1000 tasks"
+        assert "   ○ t999  Do t999" in lines
+        assert lines[-1] == "○ 1000 waiting"
+
+    def test_two_hundred_tasks_are_drawn(self) -> None:
+        links = [(n // 3, n) for n in range(1, 200)]
+        graph = Graph(
+            nodes=tuple(Node(key=f"t{n}") for n in range(200)),
+            links=tuple(Link(source=f"t{a}", target=f"t{b}") for a, b in links),
+        )
+        drawing = drawn(graph)
+        assert len(drawing.marks) == 200
+        assert max(map(len, drawing.lines)) < 120
+        assert "after" not in str(drawing)
+
+    def test_an_edge_on_failure_or_on_any_end_is_named(self) -> None:
+        text = str(drawn(_graph("a>c b~c d=e")))
+        assert "▶ on success   ▷ on any end   ◆ on failure" in text
+        assert "► c after a, b (on failure)" in text
+
+    def test_wide_characters_keep_the_boxes_straight(self) -> None:
+        lines = drawn(Graph(nodes=(Node(key="a", title="日本語"), Node(key="b", title="été")))).lines
+        assert "│ · a  日本語 │" in lines
+        assert "│ · b  été    │" in lines
+
+    def test_no_title_steers_the_terminal(self) -> None:
+        text = str(drawn(Graph(nodes=(Node(key="a", title=HOSTILE),))))
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+    def test_a_graph_without_tasks_says_so(self) -> None:
+        assert str(drawn(Graph(nodes=()))) == "The graph has no tasks."
+
+
+class TestSvg:
+    @given(graphs())
+    def test_every_task_and_edge_is_there_and_no_two_boxes_touch(self, graph: Graph) -> None:
+        root = ElementTree.fromstring(svg(graph))
+        boxes = []
+        for group in root.iter("{http://www.w3.org/2000/svg}g"):
+            if "il-task" in group.get("class", ""):
+                x, y = map(int, re.findall(r"-?\d+", group.get("transform", "")))
+                rect = group.find("{http://www.w3.org/2000/svg}rect")
+                assert rect is not None
+                boxes.append((x, y, x + int(rect.get("width", "")), y + int(rect.get("height", ""))))
+        assert len(boxes) == len(graph.nodes)
+        for n, (left, top, right, bottom) in enumerate(boxes):
+            assert left >= 0
+            assert top >= 0
+            assert right <= int(root.get("width", ""))
+            assert bottom <= int(root.get("height", ""))
+            for x, y, x2, y2 in boxes[n + 1 :]:
+                assert x >= right or x2 <= left or y >= bottom or y2 <= top
+        told = {t.text for path in root.iter("{http://www.w3.org/2000/svg}path") for t in path if t.text}
+        assert {text.split(",")[0] for text in told if text} == {
+            f"{link.source} → {link.target}" for link in graph.links
+        }
+
+    def test_a_status_has_a_word_and_a_shape_besides_its_colour(self) -> None:
+        root = ElementTree.fromstring(svg(Graph(nodes=(Node(key="a", status="failed"),))))
+        texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts == ["a", "failed", "1 failed"]
+        assert root.find(".//{*}g[@class='il-sign']/{*}path") is not None
+
+    def test_both_colour_schemes_and_nothing_from_elsewhere(self) -> None:
+        text = svg(_graph("a>b"))
+        assert "prefers-color-scheme:dark" in text
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+    def test_nothing_in_a_title_becomes_markup(self) -> None:
+        root = ElementTree.fromstring(svg(Graph(nodes=(Node(key="a", title=HOSTILE),), title=HOSTILE)))
+        assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+        assert "alert" in (root.findtext("{http://www.w3.org/2000/svg}title") or "")
+
+
+class TestMermaid:
+    @given(graphs())
+    def test_every_task_and_edge_has_its_line(self, graph: Graph) -> None:
+        lines = mermaid(graph).splitlines()
+        number = {node.key: f"t{n}" for n, node in enumerate(graph.nodes)}
+        assert lines[0] == "flowchart LR"
+        assert sum("[" in line for line in lines) == len(graph.nodes)
+        found = {tuple(re.findall(r"\bt\d+\b", line)) for line in lines if "->" in line or "=>" in line}
+        assert found == {(number[a], number[b]) for a, b in pairs_of(graph)}
+
+    def test_nothing_in_a_title_is_taken_for_syntax(self) -> None:
+        line = mermaid(Graph(nodes=(Node(key="end", title=HOSTILE, status="pending"),))).splitlines()[1]
+        label = line.removeprefix('  t0["').removesuffix('"]:::pending')
+        assert label != line
+        assert not set(label.replace("<br/>", "").replace("<i>", "").replace("</i>", "")) & set(
+            '"<>[]{}`|&\x1b'
+        )
+
+    def test_a_status_is_a_class(self) -> None:
+        text = mermaid(Graph(nodes=(Node(key="a", status="failed"), Node(key="b"))))
+        assert ":::failed" in text
+        assert "classDef failed fill:" in text
+        assert '  t1["b"]' in text.splitlines()
+
+
+class TestMeasures:
+    def test_the_longest_chain_decides(self) -> None:
+        found = measured(
+            ["a", "b", "c", "d"],
+            [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")],
+            {"a": 1.0, "b": 5.0, "c": 2.0, "d": 1.0},
+        )
+        assert found.critical_path == ("a", "b", "d")
+        assert (found.critical_path_s, found.total_work_s, found.depth) == (7.0, 9.0, 3)
+        assert found.parallelism == pytest.approx(9 / 7)
+
+    def test_before_anything_has_run_there_is_only_the_depth(self) -> None:
+        found = measured(["a", "b"], [("a", "b")], {})
+        assert (found.critical_path, found.parallelism, found.depth) == ((), None, 2)
+
+    @given(graphs(8), st.data())
+    def test_no_chain_is_longer(self, graph: Graph, data: st.DataObject) -> None:
+        keys = [node.key for node in graph.nodes]
+        spans = {key: data.draw(st.integers(0, 9)) * 1.0 for key in keys}
+        found = measured(keys, list(pairs_of(graph)), spans)
+
+        def longest(key: str) -> float:
+            after = [longest(b) for a, b in pairs_of(graph) if a == key]
+            return spans[key] + max(after, default=0.0)
+
+        assert found.critical_path_s == max(map(longest, keys))
+        assert sum(spans[key] for key in found.critical_path) == found.critical_path_s
+
+
+class TestCircles:
+    def test_the_way_round_is_named(self) -> None:
+        links = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("x", "y"), ("y", "x")]
+        found = list(circles(["a", "b", "c", "d", "x", "y"], links))
+        assert found == [["a", "b", "c", "a"], ["x", "y", "x"]]
+        assert all((a, b) in links for path in found for a, b in pairwise(path))
+
+    def test_without_one_there_is_an_order(self) -> None:
+        assert list(circles(["b", "a"], [("a", "b")])) == []
+        assert in_order(["b", "a"], [("a", "b")]) == ["a", "b"]
+        with pytest.raises(ValueError, match="cycle"):
+            in_order(["a"], [("a", "a")])
+
+
+def _graph(spec: str) -> Graph:
+    """`a>b` on success, `a~b` on failure, `a=b` on any end."""
+    keys: dict[str, None] = {}
+    links = []
+    for part in spec.split():
+        a, mark, b = re.split("([>~=])", part)
+        keys |= {a: None, b: None}
+        links.append(Link(source=a, target=b, when={">": "success", "~": "failure", "=": "completion"}[mark]))
+    return Graph(nodes=tuple(Node(key=key) for key in keys), links=tuple(links))
+
+
+UP, RIGHT, DOWN, LEFT = (0, -1), (1, 0), (0, 1), (-1, 0)
+SIDES = {
+    "─": {LEFT, RIGHT},
+    "│": {UP, DOWN},
+    "┌": {RIGHT, DOWN},
+    "┐": {LEFT, DOWN},
+    "└": {UP, RIGHT},
+    "┘": {UP, LEFT},
+    "├": {UP, RIGHT, DOWN},
+    "┤": {UP, LEFT, DOWN},
+    "┬": {LEFT, RIGHT, DOWN},
+    "┴": {LEFT, RIGHT, UP},
+    "┼": {LEFT, RIGHT, UP, DOWN},
+}
+
+
+def _read_back(lines: tuple[str, ...], marks: list[tuple[int, int, int]]) -> set[tuple[str, str]]:
+    """The edges that a reader of a boxed drawing sees.
+
+    A line that meets the closed side of an upright goes on behind it; nothing is read from right to left.
+    """
+    keys = {(start - 2, line): lines[line][start:end].split()[1] for line, start, end in marks}
+    found = set()
+    for (_, line), key in keys.items():
+        start = next(end for at, s, end in marks if at == line and lines[at][s:end].split()[1] == key)
+        border = re.compile("[│├]").search(lines[line], start)
+        assert border is not None
+        if border[0] == "│":
+            continue
+        todo, seen = [(border.start() + 1, line, RIGHT)], set()
+        while todo:
+            x, y, way = step = todo.pop()
+            if step in seen:
+                continue
+            seen.add(step)
+            char = lines[y][x]
+            if char in "▶▷◆►":
+                found.add((key, keys[x + 1, y]))
+                continue
+            back = (-way[0], -way[1])
+            ways = SIDES[char] - {back} if back in SIDES[char] else {way}
+            todo += [(x + dx, y + dy, (dx, dy)) for dx, dy in ways - {LEFT}]
+    return found
