@@ -36,6 +36,7 @@ class Root(LazyGroup):
         "hold": Place("hold_command", "hold", _WORK),
         "session": Place("session_commands", "session", _WORK),
         "push": Place("push_command", "push", _WORK),
+        "plan": Place("plan_commands", "plan", _WORK),
         "ls": Place("look_commands", "list_items", _LOOK),
         "show": Place("look_commands", "show", _LOOK),
         "why": Place("look_commands", "why", _LOOK),
@@ -106,7 +107,7 @@ def _run(args: list[str], session: Session) -> int:
         code = get_command(root).main(args=args, prog_name="interlock", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except InterlockError as error:
-        session.out.error(error.code, error.sentence, error.hint)
+        session.out.error(error.code, error.sentence, error.hint, getattr(error, "reasons", ()))
         return error.exit_code
     except typer.TyperException as error:
         # The parser stops at the first mistake, perhaps before it came to `--json`.

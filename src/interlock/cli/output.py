@@ -8,6 +8,7 @@ from __future__ import annotations
 import json as json_module
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 #: So wide that nothing is cut when another program reads: a pipe has no right margin.
 _PIPE_WIDTH = 10_000
+_REASONS_SHOWN = 30
 
 
 class _Trimmed:
@@ -53,22 +55,28 @@ class Output:
         """For answers to people."""
         return self._console(stderr=False)
 
-    def error(self, code: str, sentence: str, hint: str) -> None:
-        """One error: as JSON on standard output, or as two lines on standard error."""
+    def error(self, code: str, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
+        """One error: as JSON on standard output, or on standard error as its sentence, reasons and hint."""
         if self.json:
-            self.print_json({"error": {"code": code, "message": sentence, "hint": hint}})
+            more = {"reasons": reasons} if reasons else {}
+            self.print_json({"error": {"code": code, "message": sentence, "hint": hint, **more}})
         else:
-            self.refuse(sentence, hint)
+            self.refuse(sentence, hint, [reason for reason in reasons if reason != sentence])
 
-    def refuse(self, sentence: str, hint: str) -> None:
+    def refuse(self, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
         """Tell a person what was refused and what to do, on standard error."""
+        listed = [f"- {reason}" for reason in reasons[:_REASONS_SHOWN]]
+        if len(reasons) > _REASONS_SHOWN:
+            listed.append(f"- and {len(reasons) - _REASONS_SHOWN:,} more: --json lists all")
         if not sys.stderr.isatty() and not os.environ.get("FORCE_COLOR"):
-            sys.stderr.write("".join(f"{line}\n" for line in (sentence, hint) if line))
+            sys.stderr.write("".join(f"{line}\n" for line in (sentence, *listed, hint) if line))
             return
         from rich.text import Text
 
         console = self._console(stderr=True)
         console.print(Text.assemble(("✗ ", "bold red"), sentence))
+        for reason in listed:
+            console.print(Text(f"  {reason}"))
         if hint:
             console.print(Text(f"  {hint}", style="cyan"))
 

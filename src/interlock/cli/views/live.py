@@ -45,11 +45,16 @@ def watch(console: Console, service: Service, every_s: float) -> None:
     if not console.is_terminal:
         console.print(draw(look(service), console.width, None))
         return
+    redraw(console, lambda: draw(look(service), console.width, console.height), every_s)
+
+
+def redraw(console: Console, frame: Callable[[], RenderableType | None], every_s: float) -> None:
+    """Draw frame after frame on the whole terminal until q or Ctrl-C, or until there is none."""
     from rich.live import Live
 
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            live.update(draw(look(service), console.width, console.height), refresh=True)
+        while (drawn := frame()) is not None:
+            live.update(drawn, refresh=True)
             if pressed(every_s) in ("q", "Q", "\x03", "\x04"):
                 return
 

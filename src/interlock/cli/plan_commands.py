@@ -1,0 +1,352 @@
+"""`plan`: graphs of tasks that may be edited while they run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlock.cli.command import Command, group
+from interlock.cli.session import Session, session_of
+from interlock.cli.values import file_text, whole_or_none
+from interlock.contract import Service, to_json
+from interlock.core.errors import Exit, InvalidInput
+from interlock.core.names import BATCH_MAX, check_number
+from interlock.core.plan_model import EDIT_TYPE, PlanStatus
+from interlock.intake import choice, span_s, whole
+
+if TYPE_CHECKING:
+    from interlock.planview import PlanView
+
+plan = group("Run graphs of tasks, and edit them while they run.")
+
+_FORMATS = ("text", "mermaid", "svg")
+_Id = Annotated[str, typer.Argument(metavar="ID", help="A plan's number, as `interlock plan ls` shows it.")]
+_File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - is standard input.")]
+_Reason = Annotated[str, typer.Option("--reason", "--why", metavar="TEXT", help="Why, for the history.")]
+_Limit = Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")]
+
+
+@plan.callback()
+def plan_alone(ctx: typer.Context) -> int:
+    """List the plans that have not ended."""
+    return Exit.OK if ctx.invoked_subcommand is not None else _list(ctx, ended=False, limit="100")
+
+
+@plan.command("ls", cls=Command)
+def list_plans(
+    ctx: typer.Context,
+    all_: Annotated[bool, typer.Option("--all", help="Ended plans as well.")] = False,
+    limit: _Limit = "100",
+) -> int:
+    """List plans: how far each one is."""
+    return _list(ctx, ended=all_, limit=limit)
+
+
+@plan.command("create", cls=Command)
+def create(ctx: typer.Context, file: _File) -> int:
+    """Create a plan; its tasks may be claimed at once.
+
+    The file has name, editor, edit_deadline_s, tasks (key, title, agent, labels, type, priority, payload,
+    lane, …) and edges (from, to, when, on_cancel).
+    """
+    from interlock.planfile import read_plan
+
+    session = session_of(ctx)
+    settings = session.settings
+    new = read_plan(file_text("plan", file), name=file, types=settings.types)
+    with session.service() as service:
+        made = service.create_plan(
+            new.name,
+            new.graph,
+            editor=new.editor,
+            edit_deadline_s=new.edit_deadline_s,
+            project=new.project,
+            by=settings.actor,
+        )
+    if session.out.json:
+        session.out.print_json(made)
+    else:
+        from interlock.cli.views import plans
+
+        plans.created(session.out.console, made)
+    return Exit.OK
+
+
+@plan.command("show", cls=Command)
+def show(ctx: typer.Context, id_: _Id) -> int:
+    """Show one plan: how each task stands and what it waits for."""
+    session = session_of(ctx)
+    with session.service() as service:
+        found = service.plan(whole("plan", id_))
+    if session.out.json:
+        session.out.print_json(found)
+    else:
+        from interlock.cli.views import plans
+
+        plans.detail(session.out.console, found)
+    return Exit.OK
+
+
+@plan.command("graph", cls=Command)
+def graph(
+    ctx: typer.Context,
+    id_: _Id,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="text|mermaid|svg",
+            autocompletion=lambda: list(_FORMATS),
+            help="How it is drawn; text by default.",
+        ),
+    ] = "text",
+    revision: Annotated[
+        str | None, typer.Option(metavar="N", help="As it was in this revision, without statuses.")
+    ] = None,
+) -> int:
+    """Draw a plan's graph."""
+    from interlock.cli.views import plans
+    from interlock.planpicture import bare_picture, picture
+
+    session = session_of(ctx)
+    chosen, wanted = choice("format", format_, _FORMATS), whole_or_none("revision", revision)
+    with session.service() as service:
+        found = service.plan(whole("plan", id_))
+        if wanted is None or wanted == found.revision:
+            wanted, drawn = found.revision, picture(found)
+        else:
+            drawn = bare_picture(found.name, service.plan_at(found.id, wanted))
+    if session.out.json:
+        text = plans.graph_text(drawn, chosen)
+        session.out.print_json({"plan": found.id, "revision": wanted, "format": chosen, "graph": text})
+    else:
+        plans.graph(session.out.console, drawn, chosen)
+    return Exit.OK
+
+
+@plan.command("edit", cls=Command)
+def edit(
+    ctx: typer.Context,
+    id_: _Id,
+    file: _File,
+    *,
+    base: Annotated[str, typer.Option(metavar="REV", help="The revision that the edit is about.")],
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HANDLE",
+            help="The run that owes the edit; default: that of INTERLOCK_RUN, if it is one.",
+        ),
+    ] = None,
+    through: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="The last completion that is answered; default: all that are told."),
+    ] = None,
+    reason: _Reason = "",
+) -> int:
+    """Change a plan, all or nothing: operations, or a whole new graph that is compared with its base.
+
+    A base that is no longer the newest revision does not matter where nothing that the edit touches has
+    changed; else it is refused with exit 6.
+    """
+    from interlock.planfile import read_edit
+
+    session = session_of(ctx)
+    settings = session.settings
+    number, revision, answered = whole("plan", id_), whole("base", base), whole_or_none("through", through)
+    new = read_edit(file_text("edit", file), name=file, types=settings.types)
+    with session.service() as service:
+        answer = service.edit_plan(
+            number,
+            base=revision,
+            operations=new.operations,
+            graph=new.graph,
+            run=run or _edit_run(service),
+            through=answered,
+            by=settings.actor,
+            why=reason,
+        )
+    if session.out.json:
+        session.out.print_json(answer)
+    else:
+        from interlock.cli.views import plans
+
+        plans.edited(session.out.console, answer)
+    return Exit.OK
+
+
+@plan.command("batch", cls=Command)
+def batch(
+    ctx: typer.Context,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="HANDLE", help="Without one the run of INTERLOCK_RUN is taken."),
+    ] = None,
+) -> int:
+    """Show an editor which ends of tasks its edit has to answer."""
+    session = session_of(ctx)
+    handle = run or os.environ.get("INTERLOCK_RUN", "")
+    if not handle:
+        raise InvalidInput("There is no run.", "Give the handle of the plan.edit run.")
+    with session.service() as service:
+        found = service.plan_batch(handle)
+    if session.out.json:
+        session.out.print_json(found)
+    else:
+        from interlock.cli.views import plans
+
+        plans.batch(session.out.console, found)
+    return Exit.OK
+
+
+@plan.command("watch", cls=Command)
+def watch(
+    ctx: typer.Context,
+    id_: _Id,
+    every: Annotated[str, typer.Option(metavar="SPAN", help="Look again after so long.")] = "1s",
+) -> int:
+    """Watch a plan live until it ends; q or Ctrl-C ends it earlier.
+
+    Where nobody watches, each change is a line, and with --json each state that differs from the last. Exit
+    1 if the plan has ended and not everything in it was completed.
+    """
+    from interlock.cli.views import planwatch
+
+    session = session_of(ctx)
+    number, every_s = whole("plan", id_), span_s("every", every)
+    check_number("every", every_s, 0.1, 3600)
+    with session.service() as service:
+        if session.out.json:
+            last = planwatch.emit(service, number, every_s, session.out.print_json)
+        else:
+            last = planwatch.watch(session.out.console, service, number, every_s)
+    return Exit.OK if last.status in (PlanStatus.RUNNING, PlanStatus.COMPLETED) else Exit.ERROR
+
+
+@plan.command("cancel", cls=Command)
+def cancel(
+    ctx: typer.Context,
+    id_: _Id,
+    reason: _Reason,
+) -> int:
+    """Cancel a plan and all its open tasks; those that run are asked to stop."""
+    session = session_of(ctx)
+    with session.service() as service:
+        changed = service.cancel_plan(whole("plan", id_), why=reason, by=session.settings.actor)
+    return _changed(session, changed, "is cancelled; what still runs is asked to stop")
+
+
+@plan.command("pause", cls=Command)
+def pause(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
+    """Let no task of a plan start; what runs goes on."""
+    session = session_of(ctx)
+    with session.service() as service:
+        changed = service.pause_plan(whole("plan", id_), why=reason, by=session.settings.actor)
+    return _changed(session, changed, "is paused: it starts nothing new, what runs goes on")
+
+
+@plan.command("resume", cls=Command)
+def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
+    """Let a paused plan start tasks again."""
+    session = session_of(ctx)
+    with session.service() as service:
+        changed = service.resume_plan(whole("plan", id_), why=reason, by=session.settings.actor)
+    return _changed(session, changed, "may start tasks again")
+
+
+@plan.command("stats", cls=Command)
+def stats(ctx: typer.Context, id_: _Id) -> int:
+    """Figures of a plan: its edits, its critical path, its work and how parallel it is."""
+    from interlock.planpicture import measures
+
+    session = session_of(ctx)
+    number = whole("plan", id_)
+    with session.service() as service:
+        figures, found = service.plan_stats(number), service.plan(number)
+    measured = measures(found)
+    if session.out.json:
+        session.out.print_json({**to_json(figures), **to_json(measured)})
+    else:
+        from interlock.cli.views import plans
+
+        plans.stats(session.out.console, found, figures, measured)
+    return Exit.OK
+
+
+@plan.command("history", cls=Command)
+def history(
+    ctx: typer.Context,
+    id_: _Id,
+    after: Annotated[str, typer.Option(metavar="REV", help="Only what came after this revision.")] = "0",
+    limit: _Limit = "100",
+) -> int:
+    """Print a plan's revisions: who changed what, when and why."""
+    session = session_of(ctx)
+    number, start, count = whole("plan", id_), whole("after", after), whole("limit", limit)
+    check_number("limit", count, 1, BATCH_MAX)
+    with session.service() as service:
+        found = service.plan_history(number, after=start, limit=count)
+    if session.out.json:
+        session.out.print_json({"revisions": found})
+    else:
+        from interlock.cli.views import plans
+
+        plans.history(session.out.console, found)
+    return Exit.OK
+
+
+@plan.command("diff", cls=Command)
+def diff(
+    ctx: typer.Context,
+    id_: _Id,
+    before: Annotated[str, typer.Argument(metavar="REV")],
+    after: Annotated[str, typer.Argument(metavar="REV")],
+) -> int:
+    """Say what differs between two revisions of a plan."""
+    from interlock.plandiff import differences
+
+    session = session_of(ctx)
+    number, first, second = whole("plan", id_), whole("revision", before), whole("revision", after)
+    with session.service() as service:
+        found = list(differences(service.plan_at(number, first), service.plan_at(number, second)))
+    if session.out.json:
+        session.out.print_json({"plan": number, "before": first, "after": second, "differences": found})
+    else:
+        from interlock.cli.views import plans
+
+        plans.differences(session.out.console, found)
+    return Exit.OK
+
+
+def _list(ctx: typer.Context, *, ended: bool, limit: str) -> int:
+    session = session_of(ctx)
+    count = whole("limit", limit)
+    check_number("limit", count, 1, BATCH_MAX)
+    with session.service() as service:
+        found = service.plans(ended=ended, limit=count)
+    if session.out.json:
+        session.out.print_json({"plans": found})
+    else:
+        from interlock.cli.views import plans
+
+        plans.listing(session.out.console, found, unfinished=not ended)
+    return Exit.OK
+
+
+def _changed(session: Session, changed: PlanView, sentence: str) -> int:
+    if session.out.json:
+        session.out.print_json(changed)
+    else:
+        session.out.console.print(f"Plan {changed.id} {sentence}.")
+    return Exit.OK
+
+
+def _edit_run(service: Service) -> str | None:
+    """The run this command works for, if that run owes an edit; a task that edits does so as an operator."""
+    handle = os.environ.get("INTERLOCK_RUN", "")
+    if not handle:
+        return None
+    item = service.show(service.item_of(handle)).item
+    return handle if item.type == EDIT_TYPE else None

@@ -1,0 +1,317 @@
+"""Plans: as a list, in full, as a drawing, and after a change."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from interlock.cli.views import words
+from interlock.contract import to_json
+from interlock.plandiff import Difference
+from interlock.plangraph import text as text_drawing
+from interlock.plangraph.graph import Graph
+from interlock.plangraph.measures import Measures
+from interlock.plangraph.symbols import EDGE_WORDS, sign
+from interlock.planview import (
+    BatchView,
+    EdgeView,
+    EditView,
+    PlanStatsView,
+    PlanSummary,
+    PlanView,
+    RevisionView,
+    TaskView,
+)
+
+_TASKS_SHOWN = 200
+_SOURCES_SHOWN = 4
+_MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
+
+
+def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool) -> None:
+    """A table of plans."""
+    if not found:
+        console.print("No plan runs." if unfinished else "There are no plans.")
+        return
+    table = words.table("ID", "STATUS", "NAME", "DONE", "FAILED", "TASKS", "REV", "NOW", "WHEN")
+    for name in ("ID", "DONE", "FAILED", "TASKS", "REV"):
+        next(c for c in table.columns if c.header == name).justify = "right"
+    for one in found:
+        table.add_row(
+            str(one.id),
+            status(one.status),
+            words.harmless(one.name),
+            str(one.completed),
+            Text(str(one.failed), style="red" if one.failed else words.QUIET),
+            str(one.tasks),
+            str(one.revision),
+            Text("paused" if one.paused else "editing" if one.editing else "", style="yellow"),
+            Text(words.relative(one.ended_at or one.created_at), style=words.QUIET),
+        )
+    console.print(table)
+
+
+def status(word: str) -> Text:
+    """A plan's status, or a task's."""
+    style = {"partially_failed": "red"}.get(word, words.STATUS_STYLES.get(word, ""))
+    return Text(word, style=style)
+
+
+def created(console: Console, made: PlanView) -> None:
+    ready = [t.key for t in made.tasks if t.status == "pending"]
+    console.print(
+        f"Plan {made.id} has {_count(len(made.tasks), 'task')} and {_count(len(made.edges), 'edge')}; "
+        f"{_named(ready, 'none')} may start."
+    )
+    console.print(Text(f"See it: interlock plan watch {made.id}", style=words.QUIET))
+
+
+def detail(console: Console, found: PlanView) -> None:
+    """Everything about one plan: how it stands, then its tasks."""
+    console.print(headline(found))
+    console.print(words.facts(*_facts(found)))
+    console.print()
+    console.print(task_table(found, found.tasks[:_TASKS_SHOWN], console.width))
+    if len(found.tasks) > _TASKS_SHOWN:
+        left = len(found.tasks) - _TASKS_SHOWN
+        console.print(Text(f"and {left:,} more: interlock --json plan show {found.id}", style=words.QUIET))
+
+
+def headline(found: PlanView) -> Text:
+    return Text.assemble(
+        (f"Plan {found.id}  ", "bold"),
+        status(found.status),
+        ("  " + words.harmless(found.name), "bold"),
+        (f"  revision {found.revision}", words.QUIET),
+    )
+
+
+def now_doing(found: PlanView) -> str | None:
+    """What holds a plan back, if something does."""
+    if found.paused:
+        return f"paused: {found.paused_reason or 'no reason given'}"
+    cycle = found.cycle
+    if cycle is None:
+        return None
+    who = (
+        f"{cycle.agent} (run {cycle.run})" if cycle.run is not None else f"{found.editor}, who has not begun"
+    )
+    return (
+        f"waits for an edit by {who}, after {_named(cycle.pending, 'nothing')}; "
+        f"since {words.relative(cycle.opened_at)}, at most until {words.clock(cycle.deadline_at)}"
+    )
+
+
+def counts(found: PlanView) -> Text:
+    """How many tasks there are of each status."""
+    return Text("   ").join(words.counts(Counter(t.status for t in found.tasks)))
+
+
+def _facts(found: PlanView) -> list[tuple[str, Text | str | None]]:
+    cycle = now_doing(found)
+    editor = (
+        f"{found.editor}, who has {words.span(found.edit_deadline_s)} for an edit" if found.editor else None
+    )
+    return [
+        ("now", cycle),
+        ("tasks", counts(found)),
+        ("editor", editor),
+        ("project", found.project),
+        ("created", words.at(found.created_at)),
+        ("ended", words.at(found.ended_at) if found.ended_at else None),
+    ]
+
+
+def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
+    """Tasks with what they wait for."""
+    sources: dict[str, list[EdgeView]] = defaultdict(list)
+    for edge in found.edges:
+        if edge.state != "satisfied":
+            sources[edge.target].append(edge)
+    table = words.table("", "TASK", "ITEM", "STATUS", "AGENT", "TITLE", "WAITS FOR", right=("ITEM",))
+    room = max((width - 60) // 2, 16)
+    for task in tasks:
+        agent = task.run_agent or task.agent
+        table.add_row(
+            Text(sign(task.status), style=words.STATUS_STYLES.get(task.status, "")),
+            words.shorten(task.key, room),
+            str(task.item),
+            status(task.status),
+            Text(agent) if agent else Text("anyone", style=words.QUIET),
+            words.shorten(words.harmless(task.title), room) if task.title != task.key else "",
+            Text(words.shorten(_waits(task, sources[task.key]), room + 20), style=words.QUIET),
+        )
+    return table
+
+
+def _waits(task: TaskView, edges: Sequence[EdgeView]) -> str:
+    if task.ended_at is not None:
+        return task.reason if task.status in ("failed", "cancelled") else ""
+    named = [
+        edge.source
+        + ("" if edge.when == "success" else f" ({EDGE_WORDS.get(edge.when, edge.when)})")
+        + (" (never)" if edge.state == "broken" else "")
+        for edge in edges
+    ]
+    return _named(named, "")
+
+
+def graph_text(drawn: Graph, chosen: str, width: int = 10_000) -> str:
+    """The graph as text of the chosen kind."""
+    if chosen == "svg":
+        from interlock.plangraph.svg import svg
+
+        return svg(drawn)
+    if chosen == "mermaid":
+        from interlock.plangraph.mermaid import mermaid
+
+        return mermaid(drawn)
+    return f"{text_drawing.drawn(drawn, width=width)}\n"
+
+
+def graph(console: Console, drawn: Graph, chosen: str) -> None:
+    """Print a drawing; text in colours, the others as they are."""
+    if chosen == "text":
+        console.print(drawing(drawn, console.width))
+    else:
+        console.file.write(graph_text(drawn, chosen))
+
+
+def drawing(drawn: Graph, width: int) -> RenderableType:
+    """The text drawing with its statuses in colour."""
+    made = text_drawing.drawn(drawn, width=width)
+    lines = [Text(line, no_wrap=True, overflow="crop") for line in made.lines]
+    for line, start, end, word in made.marks:
+        lines[line].stylize(words.STATUS_STYLES.get(word, ""), start, end)
+    return Text("\n", no_wrap=True, overflow="crop").join(lines)
+
+
+def edited(console: Console, answer: EditView) -> None:
+    if not (answer.added or answer.removed or answer.updated) and not answer.rebased:
+        said = f"Plan {answer.plan} is at revision {answer.revision}"
+    else:
+        said = f"Plan {answer.plan} is now at revision {answer.revision}"
+    console.print(f"{said}{', on top of later changes' if answer.rebased else ''}.")
+    for verb, keys in (
+        ("added", answer.added),
+        ("removed", answer.removed),
+        ("changed", answer.updated),
+        ("may start", answer.ready),
+    ):
+        if keys:
+            console.print(f"  {verb}: {_named(keys, '')}")
+    if answer.editing:
+        console.print("Further tasks have ended meanwhile: another edit is asked for.")
+
+
+def batch(console: Console, found: BatchView) -> None:
+    """What an editor has to answer, and what to type."""
+    console.print(
+        f"Plan {found.plan} {words.harmless(found.name)}, revision {found.revision}: "
+        f"{_count(len(found.completions), 'end')} to answer until {words.at(found.deadline_at)}."
+    )
+    table = words.table("N", "TASK", "STATUS", "WHEN", "WHAT IT SAID", right=("N",))
+    for one in found.completions:
+        said = one.error or ("" if one.result is None else json.dumps(one.result, ensure_ascii=False))
+        table.add_row(
+            str(one.n),
+            one.key,
+            status(one.status),
+            words.relative(one.at),
+            words.harmless(" ".join(said.split())),
+        )
+    console.print(table)
+    answer = f"interlock plan edit {found.plan} --base {found.revision} --through {found.through} FILE"
+    console.print(Text(f"Answer: {answer}", style=words.QUIET))
+
+
+def stats(console: Console, found: PlanView, figures: PlanStatsView, measured: Measures) -> None:
+    """Figures for people; what is not known yet is left out."""
+    console.print(headline(found))
+    path = " → ".join(measured.critical_path)
+    spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)
+    dispatch = None
+    if all(span is not None for span in spans):
+        avg, p50, p95 = (_precise(span) for span in spans if span is not None)
+        dispatch = f"{avg} on average, {p50} median, {p95} p95"
+    edits = (
+        f"{figures.edits_completed} completed, {figures.edits_timed_out} timed out, "
+        f"{figures.edits_refused} refused, {figures.edits_rebased} rebased"
+    )
+    console.print(
+        words.facts(
+            ("tasks", counts(found)),
+            ("depth", _count(measured.depth, "task")),
+            ("critical path", f"{words.span(measured.critical_path_s)}: {path}" if path else None),
+            ("total work", words.span(measured.total_work_s) if path else None),
+            ("parallelism", None if measured.parallelism is None else f"{measured.parallelism:.1f}"),
+            ("edits", f"{figures.edits_total} in {_count(figures.cycles, 'cycle')}"),
+            ("of these", edits),
+            ("editing took", words.span(figures.lock_s)),
+            ("next start", f"{dispatch} after a task's end" if dispatch else None),
+        )
+    )
+
+
+def history(console: Console, found: Sequence[RevisionView]) -> None:
+    """Revisions, oldest first, each with its operations."""
+    if not found:
+        console.print("There are no such revisions.")
+    for one in found:
+        who = one.by or "someone"
+        run = f", run {one.run}" if one.run is not None else ""
+        base = f", on revision {one.base}" if one.base not in (one.revision - 1, one.revision) else ""
+        console.print(
+            Text.assemble(
+                (f"{one.revision:>4}  ", "bold"),
+                words.harmless(f"{words.clock(one.at)}  {who}{run}{base}"),
+                (words.harmless(f"  {one.why}") if one.why else "", words.QUIET),
+            )
+        )
+        for operation in one.operations:
+            console.print(Text(words.harmless(f"      {_operation(operation)}"), style=words.QUIET))
+
+
+def differences(console: Console, found: Sequence[Difference]) -> None:
+    """One line for each task and edge that differs."""
+    if not found:
+        console.print("The two revisions are the same.")
+    for one in found:
+        mark, style = _MARKS[one.change]
+        name = one.name if isinstance(one.name, str) else " → ".join(one.name)
+        if one.change == "changed":
+            told = "  ".join(
+                f"{key}: {_value(one.before[key])} → {_value(one.after[key])}" for key in one.after
+            )
+        else:
+            told = "  ".join(f"{k}: {_value(v)}" for k, v in (one.after or one.before).items())
+        console.print(Text(words.harmless(f"{mark} {one.what} {name}  {told}".rstrip()), style=style))
+
+
+def _operation(operation: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in operation.items() if key != "op"}
+    return f"{operation.get('op', '?')} {json.dumps(to_json(rest), ensure_ascii=False)}"
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) and value else json.dumps(to_json(value), ensure_ascii=False)
+
+
+def _precise(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else words.span(seconds)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _named(keys: Sequence[str], nobody: str) -> str:
+    shown = ", ".join(words.harmless(key) for key in keys[:_SOURCES_SHOWN])
+    more = len(keys) - _SOURCES_SHOWN
+    return (f"{shown} and {more:,} more" if more > 0 else shown) or nobody

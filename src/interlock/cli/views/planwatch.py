@@ -1,0 +1,101 @@
+"""`plan watch`: a plan drawn again and again until it ends, or told line by line where nobody watches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from interlock.cli.views import live, plans, words
+from interlock.contract import Service, to_json
+from interlock.plangraph.symbols import sign
+from interlock.planpicture import picture
+from interlock.planview import PlanView
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_BUSY_FIRST = ("in_progress", "failed", "pending", "deferred", "waiting", "cancelled", "completed")
+
+
+def watch(console: Console, service: Service, plan: int, every_s: float) -> PlanView:
+    """Draw until the plan has ended or the reader has; answers the last look."""
+    if not console.is_terminal:
+        return _tell(console, service, plan, every_s)
+    seen = service.plan(plan)
+
+    def frame() -> RenderableType | None:
+        nonlocal seen
+        seen = service.plan(plan)
+        return draw(seen, console.width, console.height) if seen.ended_at is None else None
+
+    live.redraw(console, frame, every_s)
+    console.print(draw(seen, console.width, None))
+    return seen
+
+
+def emit(service: Service, plan: int, every_s: float, write: Callable[[PlanView], None]) -> PlanView:
+    """Write every state that differs from the one before, until the plan has ended."""
+    seen: PlanView | None = None
+    for view in _looks(service, plan, every_s):
+        if seen is None or to_json(view) != to_json(seen):
+            write(view)
+        seen = view
+    assert seen is not None
+    return seen
+
+
+def draw(plan: PlanView, width: int, height: int | None) -> RenderableType:
+    """A frame that fits the terminal: the graph if there is room for it, else the tasks that matter now."""
+    from rich.console import Group
+    from rich.text import Text
+
+    doing = plans.now_doing(plan)
+    head: list[RenderableType] = [
+        Text.assemble(plans.headline(plan), ("   q ends" if height else "", words.QUIET)),
+        Text.assemble(plans.counts(plan), no_wrap=True, overflow="ellipsis"),
+        Text(words.harmless(doing or ""), style="yellow", no_wrap=True, overflow="ellipsis"),
+    ]
+    drawn = plans.drawing(picture(plan), width)
+    room = None if height is None else max(height - len(head) - 2, 3)
+    if room is None or str(drawn).count("\n") < room:
+        return Group(*head, drawn)
+    order = {word: n for n, word in enumerate(_BUSY_FIRST)}
+    tasks = sorted(plan.tasks, key=lambda t: order.get(t.status, len(order)))
+    return Group(*head, plans.task_table(plan, tasks[: room - 1], width))
+
+
+def _tell(console: Console, service: Service, plan: int, every_s: float) -> PlanView:
+    seen: PlanView | None = None
+    for view in _looks(service, plan, every_s):
+        for line in _changes(seen, view):
+            console.print(words.harmless(line), soft_wrap=True)
+        console.file.flush()
+        seen = view
+    assert seen is not None
+    return seen
+
+
+def _looks(service: Service, plan: int, every_s: float) -> Iterator[PlanView]:
+    while True:
+        view = service.plan(plan)
+        yield view
+        if view.ended_at is not None:
+            return
+        time.sleep(every_s)
+
+
+def _changes(before: PlanView | None, after: PlanView) -> Iterator[str]:
+    """One line for everything that is new since the last look."""
+    old: dict[str, Any] = {} if before is None else {t.key: t.status for t in before.tasks}
+    if before is None or before.revision != after.revision:
+        yield f"plan {after.id} {after.name}: revision {after.revision}, {len(after.tasks)} tasks"
+    for task in after.tasks:
+        if old.get(task.key) != task.status:
+            who = f" by {task.run_agent}" if task.run_agent else ""
+            yield f"{sign(task.status)} {task.key} {task.status}{who}"
+    doing = plans.now_doing(after)
+    if doing is not None and (before is None or before.cycle is None) and after.cycle is not None:
+        yield f"plan {after.id} {doing}"
+    if after.ended_at is not None:
+        yield f"plan {after.id} {after.status}"
