@@ -42,6 +42,7 @@ class ItemView:
         "type",
         "priority",
         "agent",
+        "plan",
         "lane",
         "observed_lane",
         "policy",
@@ -114,6 +115,11 @@ class ItemView:
     @property
     def agent(self) -> str | None:
         return self._item.spec.agent_key or None
+
+    @property
+    def plan(self) -> int | None:
+        """The plan that it is a task of."""
+        return self._item.spec.plan
 
     @property
     def lane(self) -> str | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import cached_property
 
 from interlock.contract import EventView, ItemFilter, ShowView, StatsView, WhyView
 from interlock.core import names
 from interlock.core.claiming import MESSAGES_AT_ONCE
 from interlock.core.errors import InvalidInput, NotFound
-from interlock.core.handles import read_handle
+from interlock.core.handles import Handles, read_handle
 from interlock.core.model import Item, ItemId
+from interlock.core.plan_model import EdgeState
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.why import Facts, why
 from interlock.itemview import ItemView
@@ -26,6 +28,10 @@ class Looking:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+
+    @cached_property
+    def _handles(self) -> Handles:
+        return Handles(self.store.handle_key())
 
     def _require(self, item: ItemId) -> Item:
         found = self.store.item(item) if 0 < item < ID_LIMIT else None
@@ -80,14 +86,26 @@ class Looking:
             lane = next((r for r in self.store.lanes(item.spec.lane, 50) if r.lane == item.spec.lane), None)
             owner = lane.owner if lane else None
         agents = {a.key: a for a in self.store.agents()} if item.spec.agent_key else {}
+        plan = self.store.plan(item.spec.plan) if item.spec.plan is not None else None
         facts = Facts(
             now_us=self.store.now_us(),
             owner=owner,
             ahead=self.store.ahead_of(item) if waits else 0,
             agent=agents.get(item.spec.agent_key),
             project_paused_why=self.store.paused_projects().get(item.spec.project),
+            plan=plan,
+            unmet=self._unmet(item) if plan is not None and item.status is ItemStatus.WAITING else (),
         )
         return why(item, facts)
+
+    def _unmet(self, item: Item) -> tuple[str, ...]:
+        """The keys of the tasks that a task waits for."""
+        assert item.spec.plan is not None
+        keys = {task.item: task.key for task, _ in self.store.tasks(item.spec.plan)}
+        edges = self.store.edges(item.spec.plan)
+        return tuple(
+            keys[e.source] for e in edges if e.target == item.id and e.state is not EdgeState.SATISFIED
+        )
 
     def events(
         self,

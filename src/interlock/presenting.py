@@ -197,12 +197,12 @@ def stats_view(figures: Figures, window_s: float) -> StatsView:
         completions_per_s=completions / window_s,
         failures=failures,
         failure_rate_percent=round(100 * failures / ended, 2) if ended else 0.0,
-        lock_duration_avg_s=_average_s(figures.lock_us),
-        lock_duration_p50_s=_quantile_s(figures.lock_us, 0.5),
-        lock_duration_p95_s=_quantile_s(figures.lock_us, 0.95),
-        time_to_claim_avg_s=_average_s(figures.to_claim_us),
-        time_to_claim_p50_s=_quantile_s(figures.to_claim_us, 0.5),
-        time_to_claim_p95_s=_quantile_s(figures.to_claim_us, 0.95),
+        lock_duration_avg_s=average_s(figures.lock_us),
+        lock_duration_p50_s=quantile_s(figures.lock_us, 0.5),
+        lock_duration_p95_s=quantile_s(figures.lock_us, 0.95),
+        time_to_claim_avg_s=average_s(figures.to_claim_us),
+        time_to_claim_p50_s=quantile_s(figures.to_claim_us, 0.5),
+        time_to_claim_p95_s=quantile_s(figures.to_claim_us, 0.95),
         lease_losses=by_kind.get("run.lost", 0),
         timeouts=by_kind.get("run.timed_out", 0),
         refused_writes=by_kind.get("run.refused", 0),
@@ -225,11 +225,11 @@ def _would_have(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     return {reason: n for (kind, reason), n in counts.items() if kind == "item.observed"}
 
 
-def _average_s(spans_us: Sequence[int]) -> float | None:
+def average_s(spans_us: Sequence[int]) -> float | None:
     return round(sum(spans_us) / len(spans_us) / US_PER_S, 6) if spans_us else None
 
 
-def _quantile_s(spans_us: Sequence[int], share: float) -> float | None:
+def quantile_s(spans_us: Sequence[int], share: float) -> float | None:
     """The nearest-rank quantile of sorted spans."""
     if not spans_us:
         return None

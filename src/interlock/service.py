@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from interlock import sweeper
 from interlock.contract import (
@@ -46,12 +45,11 @@ from interlock.core.commands import (
 )
 from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
-from interlock.core.handles import Handles
 from interlock.core.ledger import Decision
 from interlock.core.model import ItemId, NewItem, RunId
 from interlock.fleet import Fleet
 from interlock.itemview import ItemView, moment
-from interlock.looking import Looking
+from interlock.planning import Planning
 from interlock.presenting import add_view, ended_view, kept_view, message_view, refused_view
 from interlock.store.port import Claimed, Load, Renewal, Store
 
@@ -60,17 +58,13 @@ IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
 
 
-class LocalService(Fleet, Looking):
+class LocalService(Planning, Fleet):
     """Interlock on a database in reach of this process."""
 
     def __init__(self, store: Store, *, poll_s: float = POLL_S) -> None:
         super().__init__(store)
         self._poll_s = poll_s
         self._known: dict[str, float] = {}
-
-    @cached_property
-    def _handles(self) -> Handles:
-        return Handles(self.store.handle_key())
 
     # -- arrivals ---------------------------------------------------------------------------------
 
@@ -197,6 +191,7 @@ class LocalService(Fleet, Looking):
         ]
         load = Load(items=tuple(sorted({i for _, i in runs})), runs=tuple(r for r, _ in runs))
         decision = self.store.transact(load, lambda _: commands)
+        sweeper.bring_now(self.store, decision)
         return [
             ended_view(report.run, ended, decision.after)
             for report, ended in zip(reports, decision.answers, strict=True)
@@ -262,6 +257,7 @@ class LocalService(Fleet, Looking):
         while True:
             self._require(command.item)
             decision = self._decide(command)
+            sweeper.bring_now(self.store, decision)
             moved: Moved = decision.answers[0]
             if moved.forward_to is None:
                 break
@@ -272,7 +268,8 @@ class LocalService(Fleet, Looking):
         return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
 
     def _decide(self, command: Cancel | TakeBack | Retry | Tell) -> Decision:
-        return self.store.transact(Load(items=(command.item,)), lambda _: [command])
+        load = Load(items=(command.item,), rearm=isinstance(command, Retry))
+        return self.store.transact(load, lambda _: [command])
 
     # -- upkeep -----------------------------------------------------------------------------------
 

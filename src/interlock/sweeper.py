@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from interlock.core.commands import Expire, Repair
+from interlock.core.commands import Cancel, Expire, Repair
 from interlock.core.errors import InterlockError
 from interlock.core.ledger import Decision
-from interlock.core.model import ItemId, Reason
+from interlock.core.model import ItemId
 from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
@@ -36,28 +36,56 @@ class Swept:
 
 
 def bring_due(store: Store, swept: Swept) -> None:
-    """Expired leases, run timeouts, ended graces, items nobody claimed in time, due retries and schedules."""
+    """Expired leases, run timeouts, ended graces, edit deadlines, items nobody claimed in time, due retries
+    and schedules, and tasks whose predecessors have ended."""
     for _ in range(ROUNDS):
         due = store.due(BATCH)
         if not due:
             return
         decision = _expire(store, due)
         moved = 0
-        ended = len(decision.runs)
+        had_run = {run.item for run in decision.runs}
+        ended = len(had_run)
         for answer in decision.answers:
             if not answer.changed:
                 continue
             moved += 1
             swept.promoted += len(answer.promoted)
-            ended += decision.after[answer.item].state.reason == Reason.UNCLAIMED
+            ended += decision.after[answer.item].terminal and answer.item not in had_run
         swept.expired += ended
         swept.reentered += moved - ended
-        if len(due) < BATCH or moved == 0:
+        if moved == 0 or (len(due) < BATCH and not decision.due_now):
             return
 
 
 def _expire(store: Store, due: list[ItemId]) -> Decision:
     return store.transact(Load(items=tuple(due)), lambda _: [Expire(item=i) for i in due])
+
+
+def bring_now(store: Store, decision: Decision) -> None:
+    """Tasks that a transaction made due: they enter their lanes, or end as unreachable, in their own.
+
+    Whatever is left after many rounds, or when this process dies, the next claim or sweep brings.
+    """
+    due = decision.due_now
+    for _ in range(ROUNDS):
+        if not due:
+            return
+        due = [*due[BATCH:], *_expire(store, due[:BATCH]).due_now]
+
+
+def stop_cancelled(store: Store) -> None:
+    """Plans that are being cancelled: their tasks end, those that run are asked to."""
+    for _ in range(ROUNDS):
+        tasks = store.stopping(BATCH)
+        if not tasks:
+            return
+        bring_now(store, _cancel(store, tasks))
+
+
+def _cancel(store: Store, tasks: list[ItemId]) -> Decision:
+    commands = [Cancel(item=i, why="its plan was cancelled") for i in tasks]
+    return store.transact(Load(items=tuple(sorted(tasks))), lambda _: commands)
 
 
 def lead_stranded(store: Store, swept: Swept) -> None:
@@ -71,6 +99,7 @@ def lead_stranded(store: Store, swept: Swept) -> None:
 def sweep(store: Store) -> Swept:
     """One full sweep."""
     swept = Swept()
+    stop_cancelled(store)
     bring_due(store, swept)
     lead_stranded(store, swept)
     swept.forgotten_keys = store.forget_keys(BATCH * 5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from interlock.core.claiming import Agent, Claim, narrowed, with_room
@@ -62,13 +64,20 @@ class TestRoom:
         [(None, 10_000, 5), (10, 0, 5), (10, 5, 5), (10, 7, 3), (10, 9, 1), (1, 0, 1)],
     )
     def test_a_wish_is_cut_to_the_room_there_is(self, most: int | None, running: int, gets: int) -> None:
-        allowed = with_room(WISH, agent(max_concurrency=most), running)
+        allowed = with_room(WISH, agent(max_concurrency=most), running, 0)
         assert allowed is not None
         assert allowed.limit == gets
 
     @pytest.mark.parametrize("running", [2, 3])
     def test_a_full_agent_gets_nothing_even_if_its_limit_was_lowered_under_it(self, running: int) -> None:
-        assert with_room(WISH, agent(max_concurrency=2), running) is None
+        assert with_room(WISH, agent(max_concurrency=2), running, 1) is None
+
+    def test_a_full_agent_may_still_do_one_edit_of_a_plan_if_it_asks_for_such(self) -> None:
+        full = agent(max_concurrency=2)
+        allowed = with_room(WISH, full, 2, 0)
+        assert allowed == replace(WISH, types=("plan.edit",), limit=1)
+        assert with_room(replace(WISH, types=("build",)), full, 2, 0) is None
+        assert with_room(WISH, full, 1, 3) == replace(WISH, limit=1), "edits that run take no room"
 
     def test_an_unknown_agent_has_no_limit(self) -> None:
-        assert with_room(WISH, None, 99) == WISH
+        assert with_room(WISH, None, 99, 9) == WISH

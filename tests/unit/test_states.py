@@ -27,11 +27,11 @@ from tests.unit.world import START_US, World
 #: Written out once more, by hand, from the design: a change of the table must be meant twice.
 ITEM_TABLE = {
     "waiting": "deferred pending cancelled superseded",
-    "deferred": "pending cancelled superseded",
-    "pending": "in_progress deferred cancelled superseded",
+    "deferred": "pending waiting cancelled superseded",
+    "pending": "in_progress deferred waiting cancelled superseded",
     "in_progress": "pending waiting completed failed cancelled superseded",
     "failed": "pending deferred superseded",
-    "cancelled": "pending deferred superseded",
+    "cancelled": "pending deferred waiting superseded",
     "completed": "",
     "superseded": "",
     "coalesced": "",

@@ -121,9 +121,12 @@ def _due_us(ledger: Ledger, new: NewItem) -> int | None:
 
 
 def _repair(ledger: Ledger, lane: str) -> None:
-    """Mend what the arrival touches: an owner past its deadline, a line without an owner."""
+    """Mend what the arrival touches: an owner past its deadline, a line without an owner.
+
+    A task's end is its plan's matter, whose lane is not locked here; the sweeper and claims bring it.
+    """
     owner = ledger.owner(lane)
-    if owner is not None:
+    if owner is not None and owner.spec.plan is None:
         expire(ledger, owner)
     promote(ledger, lane, None)
 

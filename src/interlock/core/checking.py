@@ -10,6 +10,7 @@ from interlock.core import names
 from interlock.core.claiming import Claim
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem
+from interlock.core.plan_model import EDIT_TYPE, PLAN_LANES
 
 REASON_MAX_BYTES = 1_000
 
@@ -19,6 +20,8 @@ def checked(new: NewItem) -> NewItem:
     names.check_title(new.title)
     names.check_name("project", new.project)
     names.check_name("type", new.type)
+    if new.type == EDIT_TYPE:
+        raise InvalidInput(f"The type {EDIT_TYPE} is for the edits of plans alone.", "Use another type.")
     names.check_number("priority", new.priority, names.PRIORITY_MIN, names.PRIORITY_MAX)
     names.check_number("number of attempts", new.max_attempts, 1, names.ATTEMPTS_MAX)
     if new.position is not None:
@@ -52,6 +55,8 @@ def _lane(new: NewItem) -> str | None:
             raise InvalidInput("A lane was given and refused at once.", "Use either --lane or --no-lane.")
         return None
     if new.lane is not None:
+        if new.lane.startswith(PLAN_LANES):
+            raise InvalidInput(f"The lanes {PLAN_LANES}… are for plans alone.", "Use another lane.")
         return names.lane_key(new.lane)
     return names.lane_of_payload(payload)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from interlock.core.model import NO_AGENT, Item, ItemId, RunId
+from interlock.core.plan_model import EDIT_TYPE
 from interlock.core.states import ItemStatus
 from interlock.core.timing import deadline_us, to_us
 
@@ -63,12 +64,24 @@ def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
     return replace(wish, types=types, labels=wish.labels or agent.labels)
 
 
-def with_room(wish: Claim, agent: Agent | None, running: int) -> Claim | None:
-    """The wish cut to the runs the agent has room for, or nothing."""
+def with_room(wish: Claim, agent: Agent | None, running: int, editing: int) -> Claim | None:
+    """The wish cut to the runs the agent has room for, or nothing.
+
+    Edits of plans have a slot of their own: they do not count, and an agent that is full may still do one.
+    Else an editor that waits for its own plan's tasks would wait for ever.
+    """
     if agent is None or agent.max_concurrency is None:
         return wish
-    room = agent.max_concurrency - running
-    return replace(wish, limit=min(wish.limit, room)) if room > 0 else None
+    if has_room(agent, running):
+        return replace(wish, limit=min(wish.limit, agent.max_concurrency - running))
+    if editing or (wish.types and EDIT_TYPE not in wish.types):
+        return None
+    return replace(wish, types=(EDIT_TYPE,), limit=1)
+
+
+def has_room(agent: Agent | None, running: int) -> bool:
+    """Whether the agent may start one more run that is no edit of a plan."""
+    return agent is None or agent.max_concurrency is None or agent.max_concurrency > running
 
 
 def wanted(wish: Claim, item: Item) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from interlock.core.errors import Refusal
 from interlock.core.model import Item, ItemId, NewItem, RunId, Verdict
+from interlock.core.plan_commands import PlanCommand
 from interlock.core.states import RunStatus
 
 
@@ -103,7 +104,7 @@ class Overtake:
     owner: ItemId
 
 
-Command = Arrive | Finish | Expire | Cancel | TakeBack | Retry | Tell | Repair | Overtake
+Command = Arrive | Finish | Expire | Cancel | TakeBack | Retry | Tell | Repair | Overtake | PlanCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

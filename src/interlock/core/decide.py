@@ -1,7 +1,8 @@
 """The one entry to the rules: `decide(snapshot, commands, now) -> Decision`.
 
-Arrival, finish, expiry, cancel, retry, message, repair and overtaking all come through here, one by
-one over the same ledger, so that a batch means the same as its commands in sequence.
+Arrival, finish, expiry, cancel, retry, message, repair, overtaking and whatever is done to plans come through
+here, one by one over the same ledger, so that a batch means the same as its commands in sequence. What
+follows for plans whose tasks ended is decided last, once for the batch.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from interlock.core.commands import (
     TakeBack,
     Tell,
 )
-from interlock.core.ending import expire, finish
+from interlock.core.ending import finish
 from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import ItemId
 from interlock.core.operating import cancel, overtake, repair, retry, take_back, tell
+from interlock.core.plan_commands import CancelPlan, CreatePlan, EditPlan, PausePlan, SetEditDeadline
+from interlock.core.plan_cycle import expire_in_plan, follow
+from interlock.core.plan_operating import operate
 from interlock.core.timing import Timing
 
 
@@ -40,6 +44,8 @@ def decide(
     """Fold `commands` over a snapshot. `answers` has one value a command, in order."""
     ledger = Ledger(snapshot, now_us, timing, spare_ids)
     answers = [_answer(ledger, command) for command in commands]
+    if ledger.books:
+        follow(ledger)
     decision = ledger.decision()
     decision.answers = answers
     return decision
@@ -53,7 +59,7 @@ def _answer(ledger: Ledger, command: Command) -> Any:
             return arrive(ledger, command)
         case Expire():
             before = ledger.items[command.item]
-            promoted = expire(ledger, before)
+            promoted = expire_in_plan(ledger, before)
             changed = ledger.items[command.item] is not before
             return Moved(item=command.item, changed=changed, promoted=promoted)
         case Cancel():
@@ -68,5 +74,7 @@ def _answer(ledger: Ledger, command: Command) -> Any:
             return repair(ledger, command)
         case Overtake():
             return overtake(ledger, command)
+        case CreatePlan() | EditPlan() | PausePlan() | SetEditDeadline() | CancelPlan():
+            return operate(ledger, command)
         case other:
             assert_never(other)

@@ -287,6 +287,7 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
             ticket=ticket,
             sort_key=ledger.sort_key(spec.priority, ticket),
             created_us=ledger.now_us,
+            plan=None,
         ),
         State(
             status=ItemStatus.DEFERRED if spec.lane is not None else ItemStatus.PENDING,

@@ -22,12 +22,15 @@ from interlock.core.model import (
     ModeRule,
     MoveMessages,
     NewMessage,
+    PlanId,
     Policy,
     RunId,
     RunRecord,
     Spec,
     State,
 )
+from interlock.core.plan_book import Book, PlanChanges, PlanPart
+from interlock.core.plan_model import Plan, Revision
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
 
@@ -56,6 +59,18 @@ class Snapshot:
     #: Ended runs, for saying why a late write is refused.
     ended_runs: Mapping[RunId, RunRecord] = field(default_factory=dict)
     modes: tuple[ModeRule, ...] = ()
+    #: Of every plan whose lane is locked, what the commands may touch.
+    plans: Mapping[PlanId, PlanPart] = field(default_factory=dict)
+    #: Agents with their labels; filled only for what names agents: plans and their edits.
+    agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: For an edit: the plan's revisions since its base, and the payloads of tasks that it updates.
+    revisions: tuple[Revision, ...] = ()
+    payloads: Mapping[ItemId, str] = field(default_factory=dict)
+
+    def spare_ids(self, named: Container[ItemId], now_us: int) -> int:
+        """How many items the rules may make of their own: follow-ups, and one to ask each plan's editor."""
+        asked = sum(1 for p in self.plans.values() if p.plan.editor is not None) if self.plans else 0
+        return asked + self.follow_ups(named, now_us)
 
     def follow_ups(self, named: Container[ItemId], now_us: int) -> int:
         """How many follow-ups there can be at most, so that the store sets enough ids aside: one for each run
@@ -80,6 +95,10 @@ class Decision:
     #: Items that become active.
     raised: list[Item] = field(default_factory=list)
     payloads: list[tuple[ItemId, str]] = field(default_factory=list)
+    #: Payloads that an edit changes; null takes one away.
+    changed_payloads: list[tuple[ItemId, str | None]] = field(default_factory=list)
+    #: Items whose spec an edit changes.
+    respecified: list[ItemId] = field(default_factory=list)
     #: A follow-up works on what its parent worked on.
     payload_copies: list[tuple[ItemId, ItemId]] = field(default_factory=list)
     moves: list[MoveMessages] = field(default_factory=list)
@@ -89,6 +108,11 @@ class Decision:
     forgotten_keys: list[tuple[str, str]] = field(default_factory=list)
     #: Keys that a refused arrival took and a later one of the same batch brought again, with that item.
     passed_keys: list[tuple[str, str, ItemId]] = field(default_factory=list)
+    plans: list[PlanChanges] = field(default_factory=list)
+    #: Lanes that items born here stand on, or that guard a plan, and that may be new.
+    lanes: list[str] = field(default_factory=list)
+    #: Tasks to be looked at right after this transaction, in one of their own: see `plan_following`.
+    due_now: list[ItemId] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
     #: Every item that was loaded or made, as it stands after the transaction.
     after: Mapping[ItemId, Item] = field(default_factory=dict)
@@ -109,6 +133,7 @@ class Ledger:
         "_kin",
         "_original",
         "_shifts",
+        "books",
         "items",
         "now_us",
         "out",
@@ -126,6 +151,7 @@ class Ledger:
         self.items: dict[ItemId, Item] = dict(snapshot.items)
         self.out = Decision()
         self.unread = dict(snapshot.unread)
+        self.books: dict[PlanId, Book] = {k: Book(part) for k, part in snapshot.plans.items()}
         self._original = snapshot.items
         self._born: dict[ItemId, None] = {}
         self._arrivals = 0
@@ -140,6 +166,10 @@ class Ledger:
             self._index(item)
 
     # -- reading ---------------------------------------------------------------------------------
+
+    def before(self, item: ItemId) -> Item | None:
+        """An item as it was loaded; nothing for one that is born here."""
+        return self._original.get(item)
 
     def owner(self, lane: str) -> Item | None:
         """The one active item that holds the lane, or, after a switch to enforce, an observed one
@@ -234,7 +264,8 @@ class Ledger:
         return self._put(Item(item.spec, state))
 
     def respec(self, item: Item, **changes: Any) -> Item:
-        """Change the little of a spec that may change: the attempts a retry grants."""
+        """Change the little of a spec that may change: the attempts a retry grants, and what an edit
+        changes of a task that has not started."""
         return self._put(Item(item.spec._replace(**changes), item.state))
 
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
@@ -276,6 +307,24 @@ class Ledger:
             Event(self.now_us, kind, reason, project, item_id, run, lane, agent, span_us, data or _NO_DATA)
         )
 
+    def plan_event(
+        self, kind: EventKind, plan: Plan, reason: str = "", *, span_us: int | None = None, **data: Any
+    ) -> None:
+        """Write a line of history about a plan, under its lane."""
+        data = {"plan": plan.id, **data}
+        self.out.events.append(
+            Event(
+                self.now_us,
+                kind,
+                reason,
+                plan.project,
+                lane=plan.lane,
+                agent=plan.editor,
+                span_us=span_us,
+                data=data,
+            )
+        )
+
     def decision(self) -> Decision:
         """Everything that changed, sorted into the order of writing."""
         out = self.out
@@ -289,6 +338,16 @@ class Ledger:
             else:
                 continue
             out.wakes = out.wakes or item.status is ItemStatus.PENDING
+        if out.due_now:
+            looked_at = map(self.items.__getitem__, dict.fromkeys(out.due_now))
+            out.due_now = [
+                i.id for i in looked_at if i.status is ItemStatus.WAITING and i.overdue(self.now_us)
+            ]
+        for book in self.books.values():
+            changes = book.changes()
+            if changes is not None:
+                out.plans.append(changes)
+                out.wakes = True  # tasks may be claimed again
         return out
 
     def _put(self, item: Item) -> Item:

@@ -18,6 +18,7 @@ from interlock.core.states import ACTIVE, TERMINAL, ItemStatus, RunStatus
 
 ItemId = NewType("ItemId", int)
 RunId = NewType("RunId", int)
+PlanId = NewType("PlanId", int)
 
 #: Sorts behind every real position: an item of a lane that arrival alone orders.
 UNPOSITIONED = 2**31 - 1
@@ -101,7 +102,16 @@ class Reason(StrEnum):
     RELEASED_OFTEN = "released_often"
     UNCLAIMED = "unclaimed"
     OPERATOR = "operator"
+    UNREACHABLE = "unreachable"
+    REMOVED_BY_EDIT = "removed_by_edit"
+    EDIT_CYCLE_EXPIRED = "edit_cycle_expired"
     # movements
+    PLANNED = "planned"
+    PREDECESSORS_OPEN = "predecessors_open"
+    PREDECESSORS_MET = "predecessors_met"
+    EDIT_OWED = "edit_owed"
+    EDIT_ANSWERED = "edit_answered"
+    EDIT_FAILED = "edit_failed"
     DUE = "due"
     WOKEN = "woken_by_message"
     OVERTAKEN = "agent_cannot_start"
@@ -142,10 +152,22 @@ class EventKind(StrEnum):
     PROJECT_PAUSED = "project.paused"
     PROJECT_RESUMED = "project.resumed"
     MODE_SET = "mode.set"
+    PLAN_CREATED = "plan.created"
+    PLAN_MODIFIED = "plan.modified"
+    PLAN_EDIT_REFUSED = "plan.edit_refused"
+    PLAN_CYCLE_OPENED = "plan.cycle_opened"
+    PLAN_CYCLE_CLOSED = "plan.cycle_closed"
+    PLAN_PAUSED = "plan.paused"
+    PLAN_RESUMED = "plan.resumed"
+    PLAN_DEADLINE_SET = "plan.deadline_set"
+    PLAN_CANCELLED = "plan.cancelled"
+    PLAN_ENDED = "plan.ended"
+    PLAN_REOPENED = "plan.reopened"
 
 
 class Spec(NamedTuple):
-    """What an item was asked to be. Never changes after arrival, but for `max_attempts` on a retry."""
+    """What an item was asked to be. Never changes after arrival, but for `max_attempts` on a retry and for
+    what an edit of its plan changes before it has started."""
 
     id: ItemId
     project: str
@@ -167,6 +189,8 @@ class Spec(NamedTuple):
     created_us: int
     #: Once ready it must be claimed within this time, else it ends.
     claim_within_s: float | None = None
+    #: The plan that it is a task of.
+    plan: PlanId | None = None
 
     @property
     def lock_lane(self) -> str | None:
@@ -260,6 +284,11 @@ class Item(NamedTuple):
         """Whether time alone moves it now."""
         at_us = self.state.due_us or self.state.claim_by_us
         return at_us is not None and at_us <= now_us
+
+    @property
+    def started(self) -> bool:
+        """Whether a run has ever had it."""
+        return self.state.first_claimed_us is not None
 
     @property
     def scheduled(self) -> bool:

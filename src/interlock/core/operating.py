@@ -7,6 +7,7 @@ from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, promote, reenter, wake
 from interlock.core.ledger import Ledger
 from interlock.core.model import UNPOSITIONED, EventKind, Item, NewMessage, Reason, RetryLane
+from interlock.core.plan_following import waits_again, why_not_retried
 from interlock.core.states import ItemStatus, RunStatus
 
 
@@ -72,9 +73,12 @@ def retry(ledger: Ledger, command: Retry) -> Moved:
         return Moved(item=item.id, changed=True, promoted=promoted)
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
         return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
+    obstacle = why_not_retried(ledger, item)
+    if obstacle:
+        return _refused(item, obstacle)
     item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
     _log_retry(ledger, item, command)
-    promoted = reenter(ledger, item, Reason.OPERATOR)
+    promoted = () if waits_again(ledger, item) else reenter(ledger, item, Reason.OPERATOR)
     item = ledger.items[item.id]
     if not item.terminal:
         ledger.change(item, ended_us=None, releases=0, delivered=0, seen=0, cancel_why=None)

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple, NewType
+from typing import Any, NamedTuple
 
-from interlock.core.model import ItemId, RetryLane, RunId
+from interlock.core.model import ItemId, PlanId, RetryLane, RunId
 from interlock.core.states import ItemStatus
-
-PlanId = NewType("PlanId", int)
 
 TASKS_MAX = 10_000
 EDGES_MAX = 100_000

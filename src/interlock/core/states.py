@@ -5,7 +5,8 @@ Rules kept here:
 * An item moves only along `ITEM_MOVES`, a run only along `RUN_MOVES`; any other move raises and
   changes nothing.
 * `completed`, `superseded` and `coalesced` are final. `failed` and `cancelled` are left only by an
-  explicit retry.
+  explicit retry, of the item or of a task that it depends on.
+* Only a task of a plan goes back to `waiting`: an edit gave it something to wait for.
 * A lane has at most one *active* item (`pending` or `in_progress`): its owner.
 
 The diagram in the documentation is generated from these tables.
@@ -50,11 +51,11 @@ BIRTHS = frozenset({S.WAITING, S.DEFERRED, S.PENDING, S.COALESCED})
 
 ITEM_MOVES: dict[ItemStatus, frozenset[ItemStatus]] = {
     S.WAITING: frozenset({S.DEFERRED, S.PENDING, S.CANCELLED, S.SUPERSEDED}),
-    S.DEFERRED: frozenset({S.PENDING, S.CANCELLED, S.SUPERSEDED}),
-    S.PENDING: frozenset({S.IN_PROGRESS, S.DEFERRED, S.CANCELLED, S.SUPERSEDED}),
+    S.DEFERRED: frozenset({S.PENDING, S.WAITING, S.CANCELLED, S.SUPERSEDED}),
+    S.PENDING: frozenset({S.IN_PROGRESS, S.DEFERRED, S.WAITING, S.CANCELLED, S.SUPERSEDED}),
     S.IN_PROGRESS: frozenset({S.PENDING, S.WAITING, S.COMPLETED, S.FAILED, S.CANCELLED, S.SUPERSEDED}),
     S.FAILED: frozenset({S.PENDING, S.DEFERRED, S.SUPERSEDED}),
-    S.CANCELLED: frozenset({S.PENDING, S.DEFERRED, S.SUPERSEDED}),
+    S.CANCELLED: frozenset({S.PENDING, S.DEFERRED, S.WAITING, S.SUPERSEDED}),
     S.COMPLETED: frozenset(),
     S.SUPERSEDED: frozenset(),
     S.COALESCED: frozenset(),

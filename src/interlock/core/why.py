@@ -7,7 +7,10 @@ from typing import assert_never
 
 from interlock.core.claiming import Agent
 from interlock.core.model import US_PER_S, Item, Reason
+from interlock.core.plan_model import Plan, PlanStatus
 from interlock.core.states import ItemStatus
+
+_NAMED_AT_MOST = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,9 @@ class Facts:
     ahead: int = 0
     agent: Agent | None = None
     project_paused_why: str | None = None
+    #: The plan that it is a task of, and the keys of the tasks that it waits for.
+    plan: Plan | None = None
+    unmet: tuple[str, ...] = ()
 
 
 def why(item: Item, facts: Facts) -> str:
@@ -37,6 +43,8 @@ def why(item: Item, facts: Facts) -> str:
             )
         case ItemStatus.DEFERRED:
             return f"Item {item.id} {_deferred(item, facts)}"
+        case ItemStatus.WAITING if state.due_us is None:
+            return f"Item {item.id} {_planned(facts)}"
         case ItemStatus.WAITING:
             cause = "in back-off after a failed attempt" if item.parked else "scheduled"
             back = _in(state.due_us, now_us)
@@ -75,6 +83,8 @@ def _pending(item: Item, facts: Facts) -> str:
             f"is ready, but project {item.spec.project} is paused ({facts.project_paused_why}); "
             f"`interlock resume project {item.spec.project}` lets it go."
         )
+    if facts.plan is not None and (gate := _gate(facts.plan, facts.now_us)):
+        return f"is ready, but {gate}"
     queue = f"{facts.ahead} ahead of it" if facts.ahead else "first in the queue"
     if item.state.claim_by_us is not None:
         queue += f" (it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed)"
@@ -92,6 +102,27 @@ def _pending(item: Item, facts: Facts) -> str:
         used = f"{agent.running} of {agent.max_concurrency} runs"
         return f"is ready, but {name} has {used}; it starts when one ends."
     return f"is ready for {name} and {queue}; {name}'s next claim takes it."
+
+
+def _planned(facts: Facts) -> str:
+    named = ", ".join(facts.unmet[:_NAMED_AT_MOST])
+    more = f" and {len(facts.unmet) - _NAMED_AT_MOST} more" if len(facts.unmet) > _NAMED_AT_MOST else ""
+    plan = facts.plan.id if facts.plan else ""
+    return f"waits in plan {plan} for {named or 'its editor'}{more}; it comes when they have ended as asked."
+
+
+def _gate(plan: Plan, now_us: int) -> str:
+    """Why a plan gives out no task now, and what ends that; nothing if it does."""
+    if plan.status is not PlanStatus.RUNNING:
+        return f"plan {plan.id} is {plan.status}; nothing of it is given out any more."
+    if plan.paused_why is not None:
+        return f"plan {plan.id} is paused ({plan.paused_why}); `interlock plan resume {plan.id}` lets it go."
+    if plan.cycle_us is not None:
+        return (
+            f"plan {plan.id} waits for an edit of {plan.editor} (item {plan.edit_item}), "
+            f"at the latest until its deadline {_in(plan.deadline_us, now_us)}."
+        )
+    return ""
 
 
 def _deferred(item: Item, facts: Facts) -> str:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from interlock.core.commands import Arrive, Command, Expire
+from interlock.core.commands import Arrive, Command, Expire, Repair
 from interlock.core.decide import decide
 from interlock.core.errors import ItemEnded, NotFound, TooLarge
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage
+from interlock.core.plan_commands import PlanCommand
 from interlock.core.states import ItemStatus
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
 from interlock.store.git_documents import (
@@ -183,7 +184,7 @@ class Lane:
             commands.append(Arrive(item=new, id=self._item_id(count + nth), ticket=ticket + nth))
         count += len(arrivals)
         snapshot = self._snapshot(items, now_us)
-        named = {c.item for c in commands if not isinstance(c, Arrive) and hasattr(c, "item")}
+        named = {c.item for c in commands if not isinstance(c, Arrive | Repair | PlanCommand)}
         spare = snapshot.follow_ups(named, now_us)
         spare_ids = tuple(self._item_id(count + nth) for nth in range(1, spare + 1))
         decision = decide(snapshot, commands, now_us, timing, spare_ids)

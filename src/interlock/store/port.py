@@ -13,15 +13,34 @@ from typing import NamedTuple, Protocol
 from interlock.core.claiming import Agent, Claim
 from interlock.core.commands import Command
 from interlock.core.ledger import Decision
-from interlock.core.model import Event, Item, ItemId, ModeRule, RunId, RunRecord
+from interlock.core.model import Event, Item, ItemId, ModeRule, PlanId, RunId, RunRecord
+from interlock.core.plan_model import Completion, Edge, Plan, Revision, Task
 from interlock.core.timing import Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditLoad:
+    """What an edit names, by key; from its operations alone, so that it is the same in every attempt."""
+
+    plan: PlanId
+    base: int
+    keys: tuple[str, ...]
+    removed: tuple[str, ...]
+    updated: frozenset[str]
+    #: Every edge that it names.
+    pairs: tuple[tuple[str, str], ...]
+    #: The ends of the edges that it adds.
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    #: Read the whole graph, to rank it anew.
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """What a transaction locks and reads before the rules decide."""
 
-    #: Items the commands are about. Their lanes are found and locked first.
+    #: Items the commands are about. Their lanes are found and locked first, and those of their plans.
     items: tuple[ItemId, ...] = ()
     #: Lanes named by arrivals; made if new.
     lanes: tuple[str, ...] = ()
@@ -31,6 +50,13 @@ class Load:
     runs: tuple[RunId, ...] = ()
     #: How many items arrive.
     arrivals: int = 0
+    #: Plans that are changed from outside, and what an edit of one names.
+    plans: tuple[PlanId, ...] = ()
+    edit: EditLoad | None = None
+    #: Which agents there are is asked for.
+    agents: bool = False
+    #: A task may come back, and dependents that were cancelled as unreachable with it.
+    rearm: bool = False
 
 
 #: Makes the commands once the ids of arriving items are known.
@@ -73,6 +99,14 @@ class StoredMessage:
     at_us: int
     #: The payload of the arrival it came with, when that was another item.
     payload: str | None = None
+
+
+class StoredCompletion(NamedTuple):
+    """The end of a task with what its last run said."""
+
+    completion: Completion
+    result: str | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +208,13 @@ class Store(Protocol):
     def ahead_of(self, item: Item) -> int: ...
     def figures(self, window_us: int) -> Figures: ...
     def findings(self) -> list[Finding]: ...
+    def plan(self, plan: PlanId) -> Plan | None: ...
+    def plans(self, *, ended: bool, limit: int) -> list[Plan]: ...
+    def tasks(self, plan: PlanId, *, removed: bool = False) -> list[tuple[Task, Item]]: ...
+    def edges(self, plan: PlanId) -> list[Edge]: ...
+    def revisions(self, plan: PlanId, after: int, limit: int) -> list[Revision]: ...
+    def completions(self, plan: PlanId, after: int) -> list[StoredCompletion]: ...
+    def stopping(self, limit: int) -> list[ItemId]: ...
 
     # -- waiting
     def wait_for_work(self, wish: Claim, timeout_s: float) -> bool: ...

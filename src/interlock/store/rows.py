@@ -23,8 +23,9 @@ from interlock.core.model import (
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 
-#: A column can only be added behind the others, so the newest of the spec stands last.
-ITEM_COLUMNS = SPEC_FIELDS[:-1] + STATE_FIELDS + SPEC_FIELDS[-1:]
+#: A column can only be added behind the others, so the newest of the spec stand last.
+_NEWER = 2
+ITEM_COLUMNS = SPEC_FIELDS[:-_NEWER] + STATE_FIELDS + SPEC_FIELDS[-_NEWER:]
 _POLICY = {p.value: p for p in Policy}
 _RETRY_LANE = {r.value: r for r in RetryLane}
 _STATUS = {s.value: s for s in ItemStatus}
@@ -35,7 +36,7 @@ _RUN_FROM, _RUN_TO = STATE_FIELDS.index("releases"), STATE_FIELDS.index("absorbe
 _NO_RUN = State(status=ItemStatus.COMPLETED)[_RUN_FROM:_RUN_TO]
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
 _new_tuple: Any = tuple.__new__
-_STATE_AT = len(SPEC_FIELDS) - 1
+_STATE_AT = len(SPEC_FIELDS) - _NEWER
 _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
     ITEM_COLUMNS.index(name) for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front")
 )
@@ -51,13 +52,14 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
     # `_make` would only check the number of values, which a row of all columns has.
-    return Item(_new_tuple(Spec, (*values[:_STATE_AT], values[-1])), _new_tuple(State, values[_STATE_AT:-1]))
+    spec = _new_tuple(Spec, (*values[:_STATE_AT], *values[-_NEWER:]))
+    return Item(spec, _new_tuple(State, values[_STATE_AT:-_NEWER]))
 
 
 def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
     """All columns of an item, with its labels in the form the database keeps."""
     spec = item.spec
-    return (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 : -1], *item.state, spec[-1])
+    return (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 : -_NEWER], *item.state, *spec[-_NEWER:])
 
 
 def state_row(item: Item) -> tuple[Any, ...]:

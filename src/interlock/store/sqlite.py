@@ -9,24 +9,28 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import apsw
 
-from interlock.core.claiming import Agent, Claim, narrowed, with_room
+from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, Reason, RunId, RunRecord
+from interlock.core.plan_commands import CreatePlan, EditPlan
+from interlock.core.plan_model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
+from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Claimed, Load, Look, Renewal
 from interlock.store.rows import event_row, item_row, run_from_row, state_row
-from interlock.store.sqlite_reads import SqliteReads
+from interlock.store.sqlite_plans import SqlitePlans
 
 WATCH_INTERVAL_S = 0.005
 
 
-class SqliteStore(SqliteReads):
+class SqliteStore(SqlitePlans):
     """A store on one SQLite file."""
 
     # -- deciding ---------------------------------------------------------------------------------
@@ -40,12 +44,13 @@ class SqliteStore(SqliteReads):
         ids = self._reserve(db, "item", load.arrivals)
         seen_keys = self._take_keys(db, load, ids, now_us)
         snapshot = self._load(db, load, seen_keys)
-        talkers = snapshot.follow_ups(frozenset(load.items), now_us)
+        needed = snapshot.spare_ids(frozenset(load.items), now_us)
         commands = build(ids)
-        spare = tuple(self._reserve(db, "item", talkers))
+        spare = tuple(self._reserve(db, "item", needed))
         decision = decide(snapshot, commands, now_us, self.timing, spare)
         self._apply(db, decision)
         tickets = [c.ticket for c in commands if isinstance(c, Arrive | Tell)]
+        tickets += [t for c in commands if isinstance(c, CreatePlan | EditPlan) for t in c.tickets]
         if tickets:
             db.execute(self.sql["raise_ticket"], {"ticket": max(tickets)})
         return decision
@@ -68,18 +73,23 @@ class SqliteStore(SqliteReads):
 
     def _load(self, db: apsw.Connection, load: Load, seen_keys: dict[tuple[str, str], ItemId]) -> Snapshot:
         sql = self.sql
-        targets = json.dumps([*load.items, *seen_keys.values()])
+        ask: Ask = partial(self._asking, db)
+        named = list(load.items)
+        if load.edit is not None:
+            named += [t.item for t in tasks_of_edit(ask, load.edit)]
         if load.lanes:
             db.execute(sql["add_lanes"], {"lanes": json.dumps(load.lanes)})
-        stand_on = [r[0] for r in db.execute(sql["lanes_of_items"], {"items": json.dumps(load.items)})]
-        lanes = sorted({*load.lanes, *stand_on})
+        stand_on = [r[0] for r in ask("lanes_of_items", items=named)]
+        lanes = sorted({*load.lanes, *stand_on, *map(plan_lane, load.plans)})
+        plans = [p for p in map(plan_of_lane, lanes) if p is not None]
+        parts = read_parts(ask, plans, load) if plans else Parts({})
         heads = max(Counter(stand_on).values(), default=1)
-        names = json.dumps(lanes)
-        rows = db.execute(sql["load_items"], {"items": targets, "lanes": names, "heads": heads})
+        targets = [*named, *seen_keys.values(), *parts.items]
+        rows = ask("load_items", items=targets, lanes=lanes, heads=heads)
         items = {i.id: i for i in map(self._item, rows)}
         lines: dict[str, tuple[int, tuple[int, ...]]] = {}
         if load.lanes:
-            for lane, count, positions in db.execute(sql["load_lines"], {"lanes": names}):
+            for lane, count, positions in ask("load_lines", lanes=lanes):
                 lines[lane] = (count, tuple(json.loads(positions or "[]")))
         return Snapshot(
             items=items,
@@ -88,6 +98,8 @@ class SqliteStore(SqliteReads):
             seen_keys=seen_keys,
             ended_runs=self._ended_runs(db, load, items),
             modes=self.modes() if load.lanes else (),
+            plans=self._plan_parts(db, parts),
+            **self._edit_facts(db, load, parts),
         )
 
     def _unread(
@@ -117,6 +129,8 @@ class SqliteStore(SqliteReads):
             if rows:
                 db.executemany(self.sql[name], rows)
 
+        if decision.plans or decision.lanes:
+            self._write_new_plans(db, decision)
         write("update_item", [state_row(i) for i in decision.settled])
         write("insert_item", [item_row(i, _labels(i.spec.labels)) for i in decision.born])
         write("update_item", [state_row(i) for i in decision.raised])
@@ -128,6 +142,8 @@ class SqliteStore(SqliteReads):
         write("insert_event", [event_row(e) for e in decision.events])
         write("drop_key", decision.forgotten_keys)
         write("pass_key", decision.passed_keys)
+        if decision.plans:
+            self._write_plans(db, decision)
 
     # -- claiming ---------------------------------------------------------------------------------
 
@@ -151,8 +167,7 @@ class SqliteStore(SqliteReads):
         agent = self.agent(wish.agent)
         allowed = narrowed(wish, agent)
         if allowed is not None and agent is not None and agent.max_concurrency is not None:
-            running: int = db.execute(self.sql["count_running"], (wish.agent,)).get
-            allowed = with_room(allowed, agent, running)
+            allowed = with_room(allowed, agent, *self._running(db, wish.agent))
         if allowed is None:
             return []
         now_us = self.now_us()
@@ -192,8 +207,13 @@ class SqliteStore(SqliteReads):
         return self._claim(db, wish, item) if decision.answers[0].changed else []
 
     def _room(self, db: apsw.Connection, wish: Claim, started: int) -> bool:
-        running: int = db.execute(self.sql["count_running"], (wish.agent,)).get
-        return started < wish.limit and with_room(wish, self.agent(wish.agent), running) is not None
+        running, _ = self._running(db, wish.agent)
+        return started < wish.limit and has_room(self.agent(wish.agent), running)
+
+    def _running(self, db: apsw.Connection, agent: str) -> tuple[int, int]:
+        """How many runs an agent has that are no edits of plans, and how many that are."""
+        running, editing = db.execute(self.sql["count_running"], (agent,)).get
+        return running, editing
 
     def _overtakable(self, wish: Claim) -> list[tuple[ItemId, ItemId]]:
         return self._rows("overtakable", {**_filter(wish), "only": wish.item, "limit": wish.limit})

@@ -1,5 +1,6 @@
 -- Up to :limit ready items become runs of one agent, each once, the best sort key first. No lane is looked at.
--- Items for this agent and items for anyone are probed apart, so items for others cost nothing.
+-- Items for this agent and items for anyone are probed apart, so items for others cost nothing; and tasks are looked
+-- for plan by plan, only where tasks are given out: no edit cycle is open and nobody has paused it.
 UPDATE items SET
     status = 'in_progress',
     attempt = items.attempt + 1,
@@ -19,7 +20,7 @@ FROM (
     FROM (
         SELECT * FROM (
             SELECT id, sort_key, coalesce(:lease_s, lease_s, :default_lease_s) AS span_s FROM items
-            WHERE status = 'pending' AND due_us IS NULL AND agent_key = :agent
+            WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = :agent
                 AND (:only IS NULL OR id = :only)
                 AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
                 AND (labels IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(items.labels) AS needed
@@ -29,13 +30,26 @@ FROM (
         UNION ALL
         SELECT * FROM (
             SELECT id, sort_key, coalesce(:lease_s, lease_s, :default_lease_s) AS span_s FROM items
-            WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+            WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = ''
                 AND (:only IS NULL OR id = :only)
                 AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
                 AND (labels IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(items.labels) AS needed
                     WHERE needed.value NOT IN (SELECT value FROM json_each(:labels))))
                 AND project NOT IN (SELECT project FROM paused_projects)
             ORDER BY sort_key LIMIT :limit)
+        UNION ALL
+        SELECT i.id, i.sort_key, coalesce(:lease_s, i.lease_s, :default_lease_s)
+        FROM plans p JOIN (SELECT :agent AS key UNION SELECT '') AS whose JOIN items i ON i.id IN (
+            SELECT t.id FROM items t
+            WHERE t.plan = p.id AND t.status = 'pending' AND t.due_us IS NULL AND t.plan IS NOT NULL
+                AND t.agent_key = whose.key
+                AND (:only IS NULL OR t.id = :only)
+                AND (:types IS NULL OR t.type IN (SELECT value FROM json_each(:types)))
+                AND (t.labels IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(t.labels) AS needed
+                    WHERE needed.value NOT IN (SELECT value FROM json_each(:labels))))
+            ORDER BY t.sort_key LIMIT :limit)
+        WHERE p.status = 'running' AND p.cycle_us IS NULL AND p.paused_why IS NULL
+            AND p.project NOT IN (SELECT project FROM paused_projects)
     )
     ORDER BY sort_key, id LIMIT :limit
 ) AS picked

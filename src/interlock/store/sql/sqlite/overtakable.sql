@@ -14,7 +14,8 @@ blocked_agent AS (
         SELECT 1 FROM agents a WHERE a.key = owed.agent_key AND a.paused_why IS NULL
             AND (a.max_concurrency IS NULL OR a.max_concurrency > (
                 SELECT count(*) FROM items r
-                WHERE r.status = 'in_progress' AND r.due_us IS NOT NULL AND r.run_agent = a.key)))
+                WHERE r.status = 'in_progress' AND r.due_us IS NOT NULL AND r.run_agent = a.key
+                    AND r.type <> 'plan.edit')))
 ),
 blocked(id, lane) AS (
     SELECT i.id, i.lane FROM blocked_agent b JOIN items i ON i.agent_key = b.agent_key
@@ -34,6 +35,8 @@ rival AS (
             AND (d.labels IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(d.labels) AS needed
                 WHERE needed.value NOT IN (SELECT value FROM json_each(:labels))))
             AND d.project NOT IN (SELECT project FROM paused_projects)
+            AND (d.plan IS NULL OR EXISTS (SELECT 1 FROM plans p
+                WHERE p.id = d.plan AND p.status = 'running' AND p.cycle_us IS NULL AND p.paused_why IS NULL))
         ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 1) AS item
     FROM blocked
 )

@@ -1,0 +1,189 @@
+"""From stored plans to the contract's answers."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.core.model import US_PER_S, Item, ItemId
+from interlock.core.plan_history import recorded
+from interlock.core.plan_model import Edge, Plan, Revision, Task
+from interlock.itemview import maybe_moment, moment
+from interlock.planview import (
+    BatchView,
+    CompletionView,
+    CycleView,
+    EdgeView,
+    PlanStatsView,
+    PlanSummary,
+    PlanView,
+    RevisionView,
+    TaskView,
+)
+from interlock.presenting import average_s, quantile_s
+from interlock.store.port import StoredCompletion
+
+
+def plan_view(
+    plan: Plan,
+    tasks: Sequence[tuple[Task, Item]],
+    edges: Sequence[Edge],
+    asking: Item | None,
+    pending: Sequence[StoredCompletion],
+) -> PlanView:
+    keys = {task.item: task.key for task, _ in tasks}
+    return PlanView(
+        id=plan.id,
+        name=plan.name,
+        project=plan.project,
+        status=plan.status.value,
+        revision=plan.revision,
+        editor=plan.editor,
+        edit_deadline_s=plan.edit_deadline_s,
+        paused=plan.paused_why is not None,
+        paused_reason=plan.paused_why,
+        tasks=tuple(task_view(task, item) for task, item in tasks),
+        edges=tuple(_edge_view(e, keys) for e in edges if e.source in keys and e.target in keys),
+        cycle=_cycle_view(plan, asking, pending),
+        created_at=moment(plan.created_us),
+        ended_at=maybe_moment(plan.ended_us),
+    )
+
+
+def task_view(task: Task, item: Item) -> TaskView:
+    spec, state = item
+    return TaskView(
+        key=task.key,
+        item=item.id,
+        title=spec.title,
+        type=spec.type,
+        priority=spec.priority,
+        agent=spec.agent_key or None,
+        labels=spec.labels,
+        lane=spec.lane,
+        status=state.status.value,
+        reason=str(state.reason),
+        unmet=task.unmet,
+        broken=task.broken,
+        attempt=state.attempt,
+        run=state.run,
+        run_agent=state.run_agent,
+        created_at=moment(spec.created_us),
+        first_claimed_at=maybe_moment(state.first_claimed_us),
+        started_at=maybe_moment(state.run_started_us),
+        ended_at=maybe_moment(state.ended_us),
+    )
+
+
+def _edge_view(edge: Edge, keys: dict[ItemId, str]) -> EdgeView:
+    return EdgeView(
+        source=keys[edge.source],
+        target=keys[edge.target],
+        when=edge.when.value,
+        on_cancel=edge.on_cancel.value,
+        state=edge.state.value,
+    )
+
+
+def _cycle_view(plan: Plan, asking: Item | None, pending: Sequence[StoredCompletion]) -> CycleView | None:
+    if plan.cycle_us is None or plan.deadline_us is None or asking is None:
+        return None
+    return CycleView(
+        opened_at=moment(plan.cycle_us),
+        deadline_at=moment(plan.deadline_us),
+        item=asking.id,
+        run=asking.state.run,
+        agent=asking.state.run_agent,
+        pending=tuple(p.completion.key for p in pending),
+    )
+
+
+def plan_summary(plan: Plan) -> PlanSummary:
+    return PlanSummary(
+        id=plan.id,
+        name=plan.name,
+        project=plan.project,
+        status=plan.status.value,
+        revision=plan.revision,
+        editor=plan.editor,
+        edit_deadline_s=plan.edit_deadline_s,
+        paused=plan.paused_why is not None,
+        paused_reason=plan.paused_why,
+        editing=plan.cycle_us is not None,
+        tasks=plan.tasks,
+        edges=plan.edges,
+        open_tasks=plan.open_tasks,
+        completed=plan.completed,
+        failed=plan.failed,
+        created_at=moment(plan.created_us),
+        ended_at=maybe_moment(plan.ended_us),
+    )
+
+
+def batch_view(plan: Plan, completions: Sequence[StoredCompletion]) -> BatchView:
+    assert plan.deadline_us is not None
+    return BatchView(
+        plan=plan.id,
+        name=plan.name,
+        revision=plan.revision,
+        through=completions[-1].completion.n if completions else plan.answered_n,
+        completions=tuple(_completion_view(c) for c in completions),
+        deadline_at=moment(plan.deadline_us),
+    )
+
+
+def _completion_view(stored: StoredCompletion) -> CompletionView:
+    completion = stored.completion
+    result: Any = json.loads(stored.result) if stored.result is not None else None
+    return CompletionView(
+        n=completion.n,
+        key=completion.key,
+        item=completion.item,
+        status=completion.status.value,
+        at=moment(completion.at_us),
+        result=result,
+        error=stored.error,
+    )
+
+
+def revision_view(revision: Revision) -> RevisionView:
+    return RevisionView(
+        revision=revision.revision,
+        base=revision.base,
+        at=moment(revision.at_us),
+        by=revision.by,
+        run=revision.run,
+        why=revision.why,
+        operations=tuple(recorded(revision)),
+    )
+
+
+def plan_stats_view(plan: Plan, items: Sequence[Item]) -> PlanStatsView:
+    spans_us = _to_dispatch_us(items)
+    return PlanStatsView(
+        plan=plan.id,
+        revision=plan.revision,
+        tasks=plan.tasks,
+        completed=plan.completed,
+        failed=plan.failed,
+        cycles=plan.cycles,
+        edits_total=plan.edits_completed + plan.edits_timed_out + plan.edits_refused,
+        edits_completed=plan.edits_completed,
+        edits_timed_out=plan.edits_timed_out,
+        edits_refused=plan.edits_refused,
+        edits_rebased=plan.edits_rebased,
+        lock_s=plan.lock_us / US_PER_S,
+        to_dispatch_avg_s=average_s(spans_us),
+        to_dispatch_p50_s=quantile_s(spans_us, 0.5),
+        to_dispatch_p95_s=quantile_s(spans_us, 0.95),
+    )
+
+
+def _to_dispatch_us(items: Sequence[Item]) -> list[int]:
+    """From each end of a task to the next first start of one, sorted; an end that nothing followed is out."""
+    starts = sorted(i.state.first_claimed_us for i in items if i.state.first_claimed_us is not None)
+    ends = [i.state.ended_us for i in items if i.state.ended_us is not None and i.started]
+    found = [(end, bisect_left(starts, end)) for end in ends]
+    return sorted(starts[at] - end for end, at in found if at < len(starts))

@@ -1,0 +1,2 @@
+-- An item has no payload any more.
+DELETE FROM payloads WHERE item = ?

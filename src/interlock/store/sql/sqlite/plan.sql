@@ -1,0 +1,2 @@
+-- One plan.
+SELECT * FROM plans WHERE id = :plan

@@ -1,0 +1,2 @@
+-- Tasks by their items.
+SELECT * FROM tasks WHERE item IN (SELECT value FROM json_each(:items))

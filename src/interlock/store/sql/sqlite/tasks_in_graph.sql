@@ -1,0 +1,2 @@
+-- Every task of a plan's graph.
+SELECT * FROM tasks WHERE plan = :plan AND removed_revision IS NULL

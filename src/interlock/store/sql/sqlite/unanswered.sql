@@ -1,0 +1,2 @@
+-- Number and time of the completions that no edit has answered yet.
+SELECT c.n, c.at_us FROM plans p JOIN completions c ON c.plan = p.id AND c.n > p.answered_n WHERE p.id = :plan ORDER BY c.n

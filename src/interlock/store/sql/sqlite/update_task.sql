@@ -1,0 +1,2 @@
+-- A task takes the place that was decided.
+UPDATE tasks SET rank = ?4, unmet = ?5, broken = ?6, doomed = ?7, removed_revision = ?9 WHERE item = ?1
