@@ -197,7 +197,7 @@ class Interlock:
     ) -> None:
         self.service = service
         self._types = types
-        self._actor = actor
+        self.actor = actor
 
     def __enter__(self) -> Self:
         return self
@@ -213,7 +213,7 @@ class Interlock:
 
     def add(self, title: str, **fields: Unpack[ItemFields]) -> AddView:
         """Add one item: lane, agent, type, priority, message, … as the command's options name them."""
-        new = new_item({**fields, "title": title}, author=self._actor, types=self._types)
+        new = new_item({**fields, "title": title}, author=self.actor, types=self._types)
         return self.service.add([new])[0]
 
     def next(
@@ -236,8 +236,8 @@ class Interlock:
 
     def msg(self, item: int, text: str, *, author: str | None = None) -> ChangeView:
         """Tell an item something."""
-        return self.service.msg(item, text, author=self._actor if author is None else author)
+        return self.service.msg(item, text, author=self.actor if author is None else author)
 
     def cancel(self, item: int, *, why: str, force: bool = False) -> ChangeView:
         """End an item; a running one gets its grace unless `force`."""
-        return self.service.cancel(item, why=why, by=self._actor, force=force)
+        return self.service.cancel(item, why=why, by=self.actor, force=force)

@@ -1,0 +1,362 @@
+"""A plan whose tasks are Python callables: `Orchestrator(plan, executors={…}, editor=…).run()`.
+
+Everything that matters is in the store. An orchestrator that is killed loses nothing but the work of its live
+runs, whose leases run out; another, given the plan's id, goes on from there, at the same time or later. It
+claims only tasks of its own plan, one by one, so that any number of orchestrators and workers, in one process
+or many, do not disturb each other.
+
+It does not promise that a callable runs once: execution is at least once when a process dies. And it cannot
+stop a plain function; one that no longer owns its task works in vain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import interlock as package
+from interlock.agent import now_s
+from interlock.callables import Callables
+from interlock.core.errors import InvalidInput, ItemEnded
+from interlock.core.names import agent_key, check_number, safe_name
+from interlock.heartbeat import Heartbeat
+from interlock.orchestrated import EditRequest, Running, TaskRun
+from interlock.planevents import KINDS, Listener, Listeners, Watch
+from interlock.planfile import NewPlan, plan_of
+from interlock.planview import CycleView, PlanView, RevisionView, TaskView
+from interlock.turns import AWAY, Turns
+
+if TYPE_CHECKING:
+    from interlock.client import Interlock
+
+#: How long it waits at most before it looks again: others may have ended a task, or time something.
+POLL_S = 0.5
+SWEEP_EVERY_S = 1.0
+#: Claims that others were faster with, or that cannot be had now, before it looks again.
+CLAIMS_IN_VAIN = 8
+INCIDENTS_KEPT = 1_000
+#: A look that takes longer is followed by a pause of the same length: the plan is large.
+LONG_LOOK_S = 0.05
+PENDING_POLL_S = 0.02
+#: The name of the editor of a plan that is made without one.
+EDITOR = "editor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Something that was raised where nobody could catch it."""
+
+    #: `executor`, `editor`, `listener`, `store`, or `orchestrator` for a defect of ours.
+    where: str
+    #: The task, or what the listener was told.
+    about: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditStatistics:
+    """How the plan's edits went, in its whole life and whoever made them."""
+
+    total: int
+    completed: int
+    timed_out: int
+    refused: int
+    rebased: int
+    #: How long edit cycles were open, all together.
+    lock_s: float
+
+
+class Orchestrator:
+    """Runs one plan. `executors` are callables by the name of the agent whose tasks they do.
+
+    A task without an agent goes to the first executor that may take it. An executor is given a `TaskRun`
+    and returns the result, which must be JSON; it fails by raising. The editor is given an `EditRequest`
+    and returns operations, a graph, or nothing for "no change". Both may be `async`.
+    """
+
+    def __init__(
+        self,
+        plan: int | NewPlan | Mapping[str, Any],
+        *,
+        executors: Mapping[str, Callable[[TaskRun], Any]],
+        editor: Callable[[EditRequest], Any] | None = None,
+        interlock: Interlock | None = None,
+        max_concurrency: int = 8,
+        lease_s: float | None = None,
+    ) -> None:
+        """`plan` is a plan's id, or a new plan as its file would have it. Without `interlock`, the store is
+        the one that `interlock.connect()` finds, and is closed with the orchestrator."""
+        check_number("number of tasks at once", max_concurrency, 1, 1_000)
+        self._executors = {agent_key(name): function for name, function in executors.items()}
+        self._editor = editor
+        self._slots = max_concurrency
+        self._lease_s = lease_s
+        self._worker = safe_name(f"{socket.gethostname()}-{os.getpid()}")
+        self._running: dict[int, Running] = {}
+        self._changed = threading.Condition()
+        self._news = self._stopping = False
+        self._at_work, self._writing = threading.Lock(), threading.Lock()
+        self._sweep_s = 0.0
+        self._incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
+        self._listeners = Listeners(lambda event, error: self._note("listener", event.kind, error))
+        self._watch = Watch()
+        self._callables = Callables()
+        self._client = interlock or package.connect()
+        self._owns_client = interlock is None
+        self._service = self._client.service
+        self._turns = Turns(self._service, self._callables, self._writing, self._note)
+        try:
+            view = self._service.plan(plan) if isinstance(plan, int) else self._create(plan)
+            if editor is not None and view.editor is None:
+                raise InvalidInput(f"Plan {view.id} has no editor.", "Name one when the plan is created.")
+            list(self._watch.compared(view, self._revisions))  # what is told is counted from here
+        except BaseException:
+            self.close()
+            raise
+        self.plan_id = view.id
+
+    def _create(self, plan: NewPlan | Mapping[str, Any]) -> PlanView:
+        """Make the plan. Its agents are made known first: a plan may name none that nobody knows."""
+        new = plan if isinstance(plan, NewPlan) else plan_of(plan)
+        editor = new.editor or (EDITOR if self._editor is not None else "")
+        known = {agent.key for agent in self._service.agents()}
+        for name in {*self._executors, *([agent_key(editor)] if self._editor is not None else ())} - known:
+            self._service.set_agent(name, by=self._client.actor)
+        return self._service.create_plan(
+            new.name,
+            new.graph,
+            editor=editor,
+            edit_deadline_s=new.edit_deadline_s,
+            project=new.project,
+            by=self._client.actor,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self.close()
+
+    def close(self) -> None:
+        """End the own event loop, and give back the connections if they are its own."""
+        self._callables.close()
+        if self._owns_client:
+            self._client.close()
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def run(self, *, timeout_s: float | None = None) -> PlanView:
+        """Work until the plan has ended; answers how it stands.
+
+        After `timeout_s`, or `stop`, nothing more is claimed, and it returns when what runs has ended.
+        """
+        if not self._at_work.acquire(blocking=False):
+            raise InvalidInput("This orchestrator runs already.", "Make another one for the same plan.")
+        self._stopping = False
+        heartbeat = Heartbeat(
+            self._service,
+            lambda: [r for r in list(self._running.values()) if not (r.ending or r.lost)],
+            writing=self._writing,
+            trouble=lambda error: None if error is None else self._note("store", "renew", error),
+            crashed=lambda error: self._note("store", "heartbeat", error),
+        )
+        heartbeat.start()
+        try:
+            return self._work_off(heartbeat, None if timeout_s is None else now_s() + timeout_s)
+        finally:
+            heartbeat.stop()
+            self._listeners.wait()
+            self._at_work.release()
+
+    async def run_async(self, *, timeout_s: float | None = None) -> PlanView:
+        """The same for `async` programs: `async` callables run on the caller's event loop.
+
+        If it is cancelled, so are they, and their tasks are given back.
+        """
+        self._callables.use(asyncio.get_running_loop())
+        work = asyncio.create_task(asyncio.to_thread(self.run, timeout_s=timeout_s))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.stop()
+            for running in list(self._running.values()):
+                running.call.cancel()
+            await work
+            raise
+        finally:
+            self._callables.use(None)
+
+    def stop(self) -> None:
+        """Claim nothing more; `run` returns when what runs has ended. May be called from any thread."""
+        with self._changed:
+            self._stopping = self._news = True
+            self._changed.notify_all()
+
+    def _work_off(self, heartbeat: Heartbeat, until_s: float | None) -> PlanView:
+        while True:
+            if until_s is not None and now_s() >= until_s:
+                self._stopping = True
+            began_s = now_s()
+            view = self._look()
+            if view is not None:
+                if view.ended_at is not None or (self._stopping and not self._running):
+                    return view
+                if not self._stopping and self._start(view):
+                    heartbeat.hurry()
+            looked_s = now_s() - began_s
+            if looked_s > LONG_LOOK_S:
+                time.sleep(looked_s)
+            with self._changed:
+                self._changed.wait_for(lambda: self._news, POLL_S)
+                self._news = False
+
+    def _look(self) -> PlanView | None:
+        """How the plan stands, told to the listeners; nothing while the store is away."""
+        try:
+            if now_s() >= self._sweep_s:
+                self._sweep_s = now_s() + SWEEP_EVERY_S
+                self._service.sweep()
+            view = self._service.plan(self.plan_id)
+            for event in self._watch.compared(view, self._revisions):
+                self._listeners.tell(event)
+        except AWAY as error:
+            self._note("store", "look", error)
+            return None
+        return view
+
+    def _revisions(self, after: int) -> list[RevisionView]:
+        return self._service.plan_history(self.plan_id, after=after)
+
+    # -- claiming ---------------------------------------------------------------------------------
+
+    def _start(self, view: PlanView) -> bool:
+        """Claim what may be claimed and there is room for; whether anything was."""
+        if view.cycle is not None:
+            return self._start_edit(view, view.cycle)
+        if view.paused:
+            return False
+        started, in_vain = False, 0
+        ready = (t for t in view.tasks if t.status == "pending" and t.item not in self._running)
+        for task in sorted(ready, key=lambda t: -t.priority):
+            if len(self._running) >= self._slots or in_vain >= CLAIMS_IN_VAIN:
+                break
+            if self._start_task(view, task):
+                started = True
+            else:
+                in_vain += 1
+        return started
+
+    def _start_task(self, view: PlanView, task: TaskView) -> bool:
+        for agent in self._executors if task.agent is None else (task.agent,):
+            running = self._claimed(agent, task.item) if agent in self._executors else None
+            if running is not None:
+                given = TaskRun(view, task.key, running, self._service)
+                self._turn(running, partial(self._turns.task, running, self._executors[agent], given))
+                return True
+        return False
+
+    def _start_edit(self, view: PlanView, cycle: CycleView) -> bool:
+        editor, by = self._editor, view.editor
+        if editor is None or by is None or cycle.run is not None or cycle.item in self._running:
+            return False
+        running = self._claimed(by, cycle.item)
+        if running is None:
+            return False
+        self._turn(running, partial(self._turns.edit, running, editor, by))
+        return True
+
+    def _claimed(self, agent: str, item: int) -> Running | None:
+        """A run of exactly this item, if it can be had now."""
+        try:
+            leases = self._service.next(agent, item=item, lease_s=self._lease_s, worker=self._worker)
+        except ItemEnded:
+            return None
+        except AWAY as error:
+            self._note("store", "claim", error)
+            return None
+        return Running(leases[0]) if leases else None
+
+    def _turn(self, running: Running, turn: Callable[[], None]) -> None:
+        """Let a callable work in a thread of its own. It does not keep the process from ending."""
+        item = running.lease.item.id
+        self._running[item] = running
+
+        def work() -> None:
+            try:
+                turn()
+            except BaseException as error:  # a defect of ours: the run is lost when its lease runs out
+                self._note("orchestrator", running.lease.item.title, error)
+            finally:
+                with self._changed:
+                    del self._running[item]
+                    self._news = True
+                    self._changed.notify_all()
+
+        threading.Thread(target=work, name=f"interlock-task-{item}", daemon=True).start()
+
+    # -- monitoring -------------------------------------------------------------------------------
+
+    def view(self) -> PlanView:
+        """How the plan stands."""
+        return self._service.plan(self.plan_id)
+
+    def has_pending(self) -> bool:
+        """Whether an edit cycle is open: ends of tasks wait for the editor, and no task is claimed."""
+        return self.view().cycle is not None
+
+    def pending_task_ids(self) -> tuple[str, ...]:
+        """The keys of the tasks whose ends wait for the editor, oldest first."""
+        cycle = self.view().cycle
+        return () if cycle is None else cycle.pending
+
+    def wait_for_pending(self, timeout_s: float | None = None) -> bool:
+        """Wait until no edit cycle is open, whoever edits; false if it still is after `timeout_s`."""
+        until_s = None if timeout_s is None else now_s() + timeout_s
+        while self.has_pending():
+            if until_s is not None and now_s() >= until_s:
+                return False
+            time.sleep(PENDING_POLL_S)
+        return True
+
+    def statistics(self) -> EditStatistics:
+        """How the plan's edits went."""
+        stats = self._service.plan_stats(self.plan_id)
+        return EditStatistics(
+            total=stats.edits_total,
+            completed=stats.edits_completed,
+            timed_out=stats.edits_timed_out,
+            refused=stats.edits_refused,
+            rebased=stats.edits_rebased,
+            lock_s=stats.lock_s,
+        )
+
+    def set_timeout(self, edit_deadline_s: float) -> None:
+        """How long the editor may take for an edit, from the oldest end that it has not answered."""
+        self._service.set_edit_deadline(self.plan_id, edit_deadline_s, by=self._client.actor)
+
+    def listen(self, listener: Listener, *kinds: str) -> None:
+        """Tell a function of events of these kinds, or of all. It is called in a thread of its own."""
+        unknown = sorted(set(kinds) - set(KINDS))
+        if unknown:
+            raise InvalidInput(f"There is no event {unknown[0]!r}.", f"There are {', '.join(KINDS)}.")
+        self._listeners.add(listener, frozenset(kinds or KINDS))
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """What was raised in callables and by the store, the newest 1,000."""
+        return tuple(self._incidents)
+
+    def _note(self, where: str, about: str, error: BaseException) -> None:
+        self._incidents.append(Incident(where=where, about=about, error=error))

@@ -1,0 +1,122 @@
+"""What happens in a plan, for Python listeners: derived from what the plan looks like, look after look.
+
+So a listener hears of every task of the plan, whoever works on it. It hears of each start and each end once;
+of a task that started and ended between two looks, both. What happened before the first look is not told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from interlock.planview import PlanView, RevisionView, TaskView
+
+TASK_STARTED, TASK_COMPLETED, TASK_FAILED = "task.started", "task.completed", "task.failed"
+PLAN_MODIFIED = "plan.modified"
+KINDS = (TASK_STARTED, TASK_COMPLETED, TASK_FAILED, PLAN_MODIFIED)
+_ENDS = {"completed": TASK_COMPLETED, "failed": TASK_FAILED}
+#: How long a listener that does not come back may keep those that wait for all of them.
+_LISTENERS_WAIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEvent:
+    """One thing that happened. `key` is the task's; a modified plan has none."""
+
+    kind: str
+    plan: int
+    key: str | None
+    at: datetime | None
+    #: Of a task: item, attempt, agent, reason. Of the plan: revision, by, why, operations.
+    data: Mapping[str, Any]
+
+
+Listener = Callable[[PlanEvent], object]
+
+
+@dataclass(slots=True)
+class Watch:
+    """Compares each look at a plan with the one before."""
+
+    _tasks: dict[int, tuple[int, str]] = field(default_factory=dict)
+    _revision: int | None = None
+
+    def compared(self, view: PlanView, revisions: Callable[[int], list[RevisionView]]) -> Iterator[PlanEvent]:
+        """What is new. `revisions` reads those after a number, and is asked only where there are any."""
+        first, known = self._revision is None, self._revision or 0
+        self._revision = view.revision
+        if not first and view.revision > known:
+            for one in revisions(known):
+                yield PlanEvent(kind=PLAN_MODIFIED, plan=view.id, key=None, at=one.at, data=_modified(one))
+        before, self._tasks = self._tasks, {t.item: (t.attempt, t.status) for t in view.tasks}
+        if first:
+            return
+        for task in view.tasks:
+            attempt, status = before.get(task.item, (0, ""))
+            if task.attempt > attempt:
+                yield _of_task(TASK_STARTED, view, task, task.started_at or task.first_claimed_at)
+            if task.status in _ENDS and (task.attempt, task.status) != (attempt, status):
+                yield _of_task(_ENDS[task.status], view, task, task.ended_at)
+
+
+class Listeners:
+    """Calls listeners in a thread of their own, in order, so that a slow one holds up nothing else."""
+
+    def __init__(self, failed: Callable[[PlanEvent, Exception], None]) -> None:
+        """`failed` hears what a listener raised; the others are called all the same."""
+        self._failed = failed
+        self._listeners: list[tuple[Listener, frozenset[str]]] = []
+        self._waiting: deque[PlanEvent] = deque()
+        self._busy = False
+        self._changed = threading.Condition()
+
+    def add(self, listener: Listener, kinds: frozenset[str]) -> None:
+        with self._changed:
+            self._listeners.append((listener, kinds))
+
+    def tell(self, event: PlanEvent) -> None:
+        with self._changed:
+            if not any(event.kind in kinds for _, kinds in self._listeners):
+                return
+            self._waiting.append(event)
+            if not self._busy:
+                self._busy = True
+                threading.Thread(target=self._work, name="interlock-listeners", daemon=True).start()
+
+    def wait(self) -> bool:
+        """Wait until all were told, for a bounded time; whether they were."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._busy, _LISTENERS_WAIT_S)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._busy = False
+                    self._changed.notify_all()
+                    return
+                event, listeners = self._waiting.popleft(), list(self._listeners)
+            for listener, kinds in listeners:
+                if event.kind in kinds:
+                    try:
+                        listener(event)
+                    except Exception as error:
+                        self._failed(event, error)
+
+
+def _of_task(kind: str, view: PlanView, task: TaskView, at: datetime | None) -> PlanEvent:
+    data = {
+        "item": task.item,
+        "attempt": task.attempt,
+        "agent": task.run_agent or task.agent,
+        "reason": task.reason,
+    }
+    return PlanEvent(kind=kind, plan=view.id, key=task.key, at=at, data=data)
+
+
+def _modified(one: RevisionView) -> dict[str, Any]:
+    return {"revision": one.revision, "by": one.by, "why": one.why, "operations": one.operations}
