@@ -8,16 +8,42 @@ has lost its lease.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from interlock.agent import now_s
 from interlock.callables import Call
 from interlock.contract import LeaseView, MessageView, RunView, Service
-from interlock.core.plan_model import Graph, Operation
+from interlock.core.plan_model import EDIT_TYPE, Graph, Operation
 from interlock.heartbeat import BEAT_MAX_S
 from interlock.planfile import Edit, edit_of
 from interlock.planview import BatchView, CompletionView, PlanView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Something that was raised where nobody could catch it."""
+
+    #: `executor`, `editor`, `listener`, `store`, or `orchestrator` for a defect of ours.
+    where: str
+    #: The task, or what the listener was told.
+    about: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditStatistics:
+    """How the plan's edits went, in its whole life and whoever made them."""
+
+    total: int
+    completed: int
+    timed_out: int
+    refused: int
+    rebased: int
+    #: How long edit cycles were open, all together.
+    lock_s: float
 
 
 class Running:
@@ -35,6 +61,10 @@ class Running:
     @property
     def handle(self) -> str:
         return self.lease.run
+
+    @property
+    def is_edit(self) -> bool:
+        return self.lease.item.type == EDIT_TYPE
 
     @property
     def cancelled(self) -> bool:
@@ -119,12 +149,19 @@ class TaskRun:
 class EditRequest:
     """The ends of tasks that an editor has to answer, and the plan as it stands."""
 
-    def __init__(self, batch: BatchView, plan: PlanView, running: Running, refused: tuple[str, ...]) -> None:
-        self.plan = plan
-        #: Why the answer before this one was not accepted, if there was one; the plan was looked at again.
+    def __init__(
+        self, batch: BatchView, running: Running, service: Service, refused: tuple[str, ...]
+    ) -> None:
+        #: Why the answer before this one was not accepted, if there was one.
         self.refused = refused
         self._batch = batch
         self._running = running
+        self._service = service
+
+    @cached_property
+    def plan(self) -> PlanView:
+        """The whole plan as it stands; looked at when it is asked for."""
+        return self._service.plan(self._batch.plan)
 
     @property
     def completions(self) -> tuple[CompletionView, ...]:

@@ -17,8 +17,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,53 +25,37 @@ from typing import TYPE_CHECKING, Any, Self
 import interlock as package
 from interlock.agent import now_s
 from interlock.callables import Callables
+from interlock.contract import ItemFilter, RunView
 from interlock.core.errors import InvalidInput, ItemEnded
+from interlock.core.model import PlanId
 from interlock.core.names import agent_key, check_number, safe_name
+from interlock.core.plan_model import plan_lane
+from interlock.frontier import Frontier
 from interlock.heartbeat import Heartbeat
-from interlock.orchestrated import EditRequest, Running, TaskRun
-from interlock.planevents import KINDS, Listener, Listeners, Watch
+from interlock.orchestrated import EditRequest, EditStatistics, Incident, Running, TaskRun
+from interlock.planevents import KINDS, Listener, Listeners, PlanEvent, Watch
 from interlock.planfile import NewPlan, plan_of
-from interlock.planview import CycleView, PlanView, RevisionView, TaskView
+from interlock.planview import EditView, PlanView, RevisionView, TaskView
 from interlock.turns import AWAY, Turns
 
 if TYPE_CHECKING:
     from interlock.client import Interlock
 
-#: How long it waits at most before it looks again: others may have ended a task, or time something.
+#: How often it looks at the whole plan: others may have ended a task, or time something.
 POLL_S = 0.5
 SWEEP_EVERY_S = 1.0
 #: Claims that others were faster with, or that cannot be had now, before it looks again.
 CLAIMS_IN_VAIN = 8
 INCIDENTS_KEPT = 1_000
-#: A look that takes longer is followed by a pause of the same length: the plan is large.
-LONG_LOOK_S = 0.05
+#: How many times longer than a look itself the pause until the next is, at least.
+LOOKS_SHARE = 10
+#: A look that takes less needs no pause after it.
+SHORT_LOOK_S = 0.05
+#: How often it looks while somebody else edits.
+EDITING_POLL_S = 0.1
 PENDING_POLL_S = 0.02
 #: The name of the editor of a plan that is made without one.
 EDITOR = "editor"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
-    """Something that was raised where nobody could catch it."""
-
-    #: `executor`, `editor`, `listener`, `store`, or `orchestrator` for a defect of ours.
-    where: str
-    #: The task, or what the listener was told.
-    about: str
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditStatistics:
-    """How the plan's edits went, in its whole life and whoever made them."""
-
-    total: int
-    completed: int
-    timed_out: int
-    refused: int
-    rebased: int
-    #: How long edit cycles were open, all together.
-    lock_s: float
 
 
 class Orchestrator:
@@ -104,11 +87,12 @@ class Orchestrator:
         self._running: dict[int, Running] = {}
         self._changed = threading.Condition()
         self._news = self._stopping = False
+        self._ends: deque[tuple[str | None, RunView | EditView | None]] = deque()
+        self._look_s = self._looked_s = 0.0
         self._at_work, self._writing = threading.Lock(), threading.Lock()
         self._sweep_s = 0.0
         self._incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
         self._listeners = Listeners(lambda event, error: self._note("listener", event.kind, error))
-        self._watch = Watch()
         self._callables = Callables()
         self._client = interlock or package.connect()
         self._owns_client = interlock is None
@@ -118,11 +102,12 @@ class Orchestrator:
             view = self._service.plan(plan) if isinstance(plan, int) else self._create(plan)
             if editor is not None and view.editor is None:
                 raise InvalidInput(f"Plan {view.id} has no editor.", "Name one when the plan is created.")
-            list(self._watch.compared(view, self._revisions))  # what is told is counted from here
         except BaseException:
             self.close()
             raise
         self.plan_id = view.id
+        self._watch = Watch(view.id)
+        self._learn(view)
 
     def _create(self, plan: NewPlan | Mapping[str, Any]) -> PlanView:
         """Make the plan. Its agents are made known first: a plan may name none that nobody knows."""
@@ -208,51 +193,83 @@ class Orchestrator:
         while True:
             if until_s is not None and now_s() >= until_s:
                 self._stopping = True
-            began_s = now_s()
-            view = self._look()
-            if view is not None:
-                if view.ended_at is not None or (self._stopping and not self._running):
-                    return view
-                if not self._stopping and self._start(view):
+            try:
+                self._take_in()
+                if now_s() >= self._look_s:
+                    self._look()
+                if self._over:
+                    return self._frontier.view
+                if not self._stopping and self._start():
                     heartbeat.hurry()
-            looked_s = now_s() - began_s
-            if looked_s > LONG_LOOK_S:
-                time.sleep(looked_s)
+            except AWAY as error:
+                self._note("store", "look", error)
+                self._look_s = now_s() + POLL_S
             with self._changed:
-                self._changed.wait_for(lambda: self._news, POLL_S)
+                self._changed.wait_for(lambda: self._news, max(0.0, self._look_s - now_s()))
                 self._news = False
 
-    def _look(self) -> PlanView | None:
-        """How the plan stands, told to the listeners; nothing while the store is away."""
-        try:
-            if now_s() >= self._sweep_s:
-                self._sweep_s = now_s() + SWEEP_EVERY_S
-                self._service.sweep()
-            view = self._service.plan(self.plan_id)
-            for event in self._watch.compared(view, self._revisions):
-                self._listeners.tell(event)
-        except AWAY as error:
-            self._note("store", "look", error)
-            return None
-        return view
+    @property
+    def _over(self) -> bool:
+        return self._frontier.view.ended_at is not None or (self._stopping and not self._running)
+
+    def _look(self) -> None:
+        """Look at the whole plan, and move what time must move. The larger the plan, the rarer."""
+        began_s = now_s()
+        if began_s >= self._sweep_s:
+            self._sweep_s = began_s + SWEEP_EVERY_S
+            self._service.sweep()
+        self._learn(self._service.plan(self.plan_id))
+        self._looked_s = now_s() - began_s
+        self._look_s = now_s() + max(POLL_S, LOOKS_SHARE * self._looked_s)
+
+    def _look_within(self, span_s: float) -> None:
+        """Look again before the usual time, yet not all the time."""
+        self._look_s = min(self._look_s, now_s() + max(span_s, self._looked_s - SHORT_LOOK_S))
+
+    def _learn(self, view: PlanView) -> None:
+        self._frontier = Frontier.of(view)
+        self._tell(self._watch.looked(view, self._revisions))
+
+    def _take_in(self) -> None:
+        """What has ended since: tasks make others ready, edits change the plan."""
+        if not self._ends:
+            return
+        while self._ends:
+            key, answer = self._ends.popleft()
+            if key is not None and isinstance(answer, RunView) and answer.item is not None:
+                self._tell(self._watch.met(key, answer.item))
+                if answer.item.ended_at is not None:
+                    self._frontier.ended(key)
+            elif isinstance(answer, EditView) and answer.revision == self._frontier.view.revision:
+                self._frontier.editing = answer.editing
+                self._frontier.offer(answer.ready)
+            else:
+                self._look_within(0)
+        if self._frontier.empty and not self._running:
+            self._look_within(0)
+
+    def _tell(self, events: Iterable[PlanEvent]) -> None:
+        for event in events:
+            self._listeners.tell(event)
 
     def _revisions(self, after: int) -> list[RevisionView]:
         return self._service.plan_history(self.plan_id, after=after)
 
     # -- claiming ---------------------------------------------------------------------------------
 
-    def _start(self, view: PlanView) -> bool:
+    def _start(self) -> bool:
         """Claim what may be claimed and there is room for; whether anything was."""
-        if view.cycle is not None:
-            return self._start_edit(view, view.cycle)
-        if view.paused:
-            return False
+        frontier = self._frontier
+        if frontier.editing:
+            return self._start_edit(frontier.view)
         started, in_vain = False, 0
-        ready = (t for t in view.tasks if t.status == "pending" and t.item not in self._running)
-        for task in sorted(ready, key=lambda t: -t.priority):
-            if len(self._running) >= self._slots or in_vain >= CLAIMS_IN_VAIN:
+        while len(self._running) < self._slots and in_vain < CLAIMS_IN_VAIN:
+            task = next(frontier.ready(), None)
+            if task is None:
                 break
-            if self._start_task(view, task):
+            if task.item in self._running or (task.agent and task.agent not in self._executors):
+                continue
+            if self._start_task(frontier.view, task):
                 started = True
             else:
                 in_vain += 1
@@ -260,22 +277,28 @@ class Orchestrator:
 
     def _start_task(self, view: PlanView, task: TaskView) -> bool:
         for agent in self._executors if task.agent is None else (task.agent,):
-            running = self._claimed(agent, task.item) if agent in self._executors else None
+            running = self._claimed(agent, task.item)
             if running is not None:
+                self._tell(self._watch.met(task.key, running.lease.item))
                 given = TaskRun(view, task.key, running, self._service)
-                self._turn(running, partial(self._turns.task, running, self._executors[agent], given))
+                executor = self._executors[agent]
+                self._turn(task.key, running, partial(self._turns.task, running, executor, given))
                 return True
         return False
 
-    def _start_edit(self, view: PlanView, cycle: CycleView) -> bool:
+    def _start_edit(self, view: PlanView) -> bool:
+        """Claim the edit that the plan waits for, if it is ours to make and nobody has begun."""
         editor, by = self._editor, view.editor
-        if editor is None or by is None or cycle.run is not None or cycle.item in self._running:
-            return False
-        running = self._claimed(by, cycle.item)
-        if running is None:
-            return False
-        self._turn(running, partial(self._turns.edit, running, editor, by))
-        return True
+        if editor is not None and by is not None:
+            wanted = ItemFilter(lane=plan_lane(PlanId(view.id)), statuses=("pending",), limit=1)
+            for item in self._service.items(wanted):
+                running = self._claimed(by, item.id)
+                if running is not None:
+                    self._turn(None, running, partial(self._turns.edit, running, editor, by))
+                    return True
+        if not any(running.is_edit for running in self._running.values()):
+            self._look_within(EDITING_POLL_S)  # somebody else edits, or has edited
+        return False
 
     def _claimed(self, agent: str, item: int) -> Running | None:
         """A run of exactly this item, if it can be had now."""
@@ -283,24 +306,23 @@ class Orchestrator:
             leases = self._service.next(agent, item=item, lease_s=self._lease_s, worker=self._worker)
         except ItemEnded:
             return None
-        except AWAY as error:
-            self._note("store", "claim", error)
-            return None
         return Running(leases[0]) if leases else None
 
-    def _turn(self, running: Running, turn: Callable[[], None]) -> None:
+    def _turn(self, key: str | None, running: Running, turn: Callable[[], RunView | EditView | None]) -> None:
         """Let a callable work in a thread of its own. It does not keep the process from ending."""
         item = running.lease.item.id
         self._running[item] = running
 
         def work() -> None:
+            answer = None
             try:
-                turn()
+                answer = turn()
             except BaseException as error:  # a defect of ours: the run is lost when its lease runs out
                 self._note("orchestrator", running.lease.item.title, error)
             finally:
                 with self._changed:
                     del self._running[item]
+                    self._ends.append((key, answer))
                     self._news = True
                     self._changed.notify_all()
 

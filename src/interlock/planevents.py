@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from interlock.itemview import ItemView
 from interlock.planview import PlanView, RevisionView, TaskView
 
 TASK_STARTED, TASK_COMPLETED, TASK_FAILED = "task.started", "task.completed", "task.failed"
@@ -40,27 +41,47 @@ Listener = Callable[[PlanEvent], object]
 
 @dataclass(slots=True)
 class Watch:
-    """Compares each look at a plan with the one before."""
+    """Compares what is seen of a plan with what was seen before."""
 
+    plan: int
     _tasks: dict[int, tuple[int, str]] = field(default_factory=dict)
     _revision: int | None = None
 
-    def compared(self, view: PlanView, revisions: Callable[[int], list[RevisionView]]) -> Iterator[PlanEvent]:
-        """What is new. `revisions` reads those after a number, and is asked only where there are any."""
+    def looked(self, view: PlanView, revisions: Callable[[int], list[RevisionView]]) -> Iterator[PlanEvent]:
+        """What a look at the whole plan shows. `revisions` reads those after a number."""
         first, known = self._revision is None, self._revision or 0
         self._revision = view.revision
         if not first and view.revision > known:
             for one in revisions(known):
-                yield PlanEvent(kind=PLAN_MODIFIED, plan=view.id, key=None, at=one.at, data=_modified(one))
-        before, self._tasks = self._tasks, {t.item: (t.attempt, t.status) for t in view.tasks}
-        if first:
-            return
+                yield PlanEvent(kind=PLAN_MODIFIED, plan=self.plan, key=None, at=one.at, data=_modified(one))
+        before, self._tasks = self._tasks, {}
         for task in view.tasks:
-            attempt, status = before.get(task.item, (0, ""))
-            if task.attempt > attempt:
-                yield _of_task(TASK_STARTED, view, task, task.started_at or task.first_claimed_at)
-            if task.status in _ENDS and (task.attempt, task.status) != (attempt, status):
-                yield _of_task(_ENDS[task.status], view, task, task.ended_at)
+            if not first and task.item in before:
+                self._tasks[task.item] = before[task.item]
+            yield from self._seen(task.key, task.item, task, quietly=first)
+
+    def met(self, key: str, item: ItemView) -> Iterator[PlanEvent]:
+        """What one task shows."""
+        return self._seen(key, item.id, item)
+
+    def _seen(
+        self, key: str, number: int, task: TaskView | ItemView, *, quietly: bool = False
+    ) -> Iterator[PlanEvent]:
+        attempt, status = self._tasks.get(number, (0, ""))
+        self._tasks[number] = task.attempt, task.status
+        if quietly:
+            return
+        data = {
+            "item": number,
+            "attempt": task.attempt,
+            "agent": task.run_agent or task.agent,
+            "reason": task.reason,
+        }
+        if task.attempt > attempt:
+            at = task.started_at or task.first_claimed_at
+            yield PlanEvent(kind=TASK_STARTED, plan=self.plan, key=key, at=at, data=data)
+        if task.status in _ENDS and (task.attempt, task.status) != (attempt, status):
+            yield PlanEvent(kind=_ENDS[task.status], plan=self.plan, key=key, at=task.ended_at, data=data)
 
 
 class Listeners:
@@ -106,16 +127,6 @@ class Listeners:
                         listener(event)
                     except Exception as error:
                         self._failed(event, error)
-
-
-def _of_task(kind: str, view: PlanView, task: TaskView, at: datetime | None) -> PlanEvent:
-    data = {
-        "item": task.item,
-        "attempt": task.attempt,
-        "agent": task.run_agent or task.agent,
-        "reason": task.reason,
-    }
-    return PlanEvent(kind=kind, plan=view.id, key=task.key, at=at, data=data)
 
 
 def _modified(one: RevisionView) -> dict[str, Any]:

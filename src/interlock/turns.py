@@ -28,7 +28,7 @@ from interlock.core.errors import (
     StoreUnavailable,
 )
 from interlock.orchestrated import EditRequest, Running, TaskRun, edit_of_answer
-from interlock.planview import BatchView
+from interlock.planview import BatchView, EditView
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -55,80 +55,73 @@ class Turns:
         self._writing = writing
         self._note = note
 
-    def task(self, running: Running, executor: Callable[[TaskRun], Any], given: TaskRun) -> None:
-        """Let an executor do its task."""
+    def task(self, running: Running, executor: Callable[[TaskRun], Any], given: TaskRun) -> RunView | None:
+        """Let an executor do its task; the store's answer to its end."""
         try:
             value = self._callables.call(running.call, executor, given)
         except BaseException as error:
-            self._failed(running, "executor", given.key, error)
-            return
+            return self._failed(running, "executor", given.key, error)
         try:
             text = _kept(value)
         except (InterlockError, TypeError, ValueError, RecursionError) as error:
             self._note("executor", given.key, error)
             said = f"The result cannot be kept: {type(error).__name__}: {error}"
-            self._report(
-                running, given.key, self._service.fail, Report(running.handle, error=said, retry=False)
-            )
-        else:
-            self._report(running, given.key, self._service.done, Report(running.handle, result=text))
+            report = Report(running.handle, error=said, retry=False)
+            return self._report(running, given.key, self._service.fail, report)
+        return self._report(running, given.key, self._service.done, Report(running.handle, result=text))
 
-    def edit(self, running: Running, editor: Callable[[EditRequest], Any], by: str) -> None:
-        """Let an editor answer. An answer that is refused is asked for again, with the reasons."""
+    def edit(self, running: Running, editor: Callable[[EditRequest], Any], by: str) -> EditView | None:
+        """Let an editor answer; what that changed. A refused answer is asked for again, with the reasons."""
         about = running.lease.item.title
         refused: tuple[str, ...] = ()
         for _ in range(ANSWERS_MAX):
             try:
                 batch = self._patiently(running, self._service.plan_batch, running.handle)
-                plan = self._patiently(running, self._service.plan, batch.plan)
-                request = EditRequest(batch, plan, running, refused)
+                request = EditRequest(batch, running, self._service, refused)
                 answer = self._callables.call(running.call, editor, request)
             except (LeaseLost, CycleExpired) as error:
                 self._note("editor", about, error)
-                return
+                return None
             except BaseException as error:
                 self._failed(running, "editor", about, error)
-                return
-            refused = self._answered(running, batch, answer, by)
-            if not refused:
-                return
+                return None
+            try:
+                return self._hand_in(running, batch, answer, by)
+            except (EditRefused, InvalidInput) as error:
+                self._note("editor", about, error)
+                if isinstance(error, CycleExpired):
+                    return None
+                refused = getattr(error, "reasons", (str(error),))
+                running.ending = False
+            except InterlockError as error:
+                self._note("editor", about, error)
+                return None
         said = _cut(f"The edit was refused {ANSWERS_MAX} times: {' '.join(refused)}")
         self._report(running, about, self._service.fail, Report(running.handle, error=said))
+        return None
 
-    def _answered(self, running: Running, batch: BatchView, answer: object, by: str) -> tuple[str, ...]:
-        """Hand in an editor's answer; why it is to be asked for again, or nothing."""
-        try:
-            edit = edit_of_answer(answer)
-            self._ending(running)
-            self._patiently(
-                running,
-                self._service.edit_plan,
-                batch.plan,
-                base=batch.revision,
-                operations=edit.operations,
-                graph=edit.graph,
-                run=running.handle,
-                through=batch.through,
-                by=by,
-            )
-        except (EditRefused, InvalidInput) as error:
-            self._note("editor", running.lease.item.title, error)
-            if isinstance(error, CycleExpired):
-                return ()
-            running.ending = False
-            return getattr(error, "reasons", (str(error),))
-        except InterlockError as error:
-            self._note("editor", running.lease.item.title, error)
-        return ()
+    def _hand_in(self, running: Running, batch: BatchView, answer: object, by: str) -> EditView:
+        edit = edit_of_answer(answer)
+        self._ending(running)
+        return self._patiently(
+            running,
+            self._service.edit_plan,
+            batch.plan,
+            base=batch.revision,
+            operations=edit.operations,
+            graph=edit.graph,
+            run=running.handle,
+            through=batch.through,
+            by=by,
+        )
 
-    def _failed(self, running: Running, where: str, about: str, error: BaseException) -> None:
+    def _failed(self, running: Running, where: str, about: str, error: BaseException) -> RunView | None:
         """A callable raised. If that is because we cancelled it, the work is given back and not counted."""
         if isinstance(error, _CANCELLED) and running.call.cancelled:
-            self._report(running, about, self._service.release, Report(running.handle))
-            return
+            return self._report(running, about, self._service.release, Report(running.handle))
         self._note(where, about, error)
         said = _cut(f"{type(error).__name__}: {error}")
-        self._report(running, about, self._service.fail, Report(running.handle, error=said))
+        return self._report(running, about, self._service.fail, Report(running.handle, error=said))
 
     def _report(
         self,
@@ -136,16 +129,19 @@ class Turns:
         about: str,
         how: Callable[[Sequence[Report]], list[RunView]],
         report: Report,
-    ) -> None:
+    ) -> RunView | None:
+        """Say how a run ended; the store's answer, or nothing if it refused or stayed away."""
         self._ending(running)
         try:
             view = self._patiently(running, how, [report])[0]
         except InterlockError as error:
             self._note("store", about, error)
-            return
-        if view.refusal is not None:
-            running.lost = True
-            self._note("store", about, LeaseLost(view.refusal.message, view.refusal.hint))
+            return None
+        if view.refusal is None:
+            return view
+        running.lost = True
+        self._note("store", about, LeaseLost(view.refusal.message, view.refusal.hint))
+        return None
 
     def _ending(self, running: Running) -> None:
         with self._writing:

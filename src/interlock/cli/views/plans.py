@@ -104,7 +104,7 @@ def now_doing(found: PlanView) -> str | None:
     )
     return (
         f"waits for an edit by {who}, after {_named(cycle.pending, 'nothing')}; "
-        f"since {words.relative(cycle.opened_at)}, at most until {words.clock(cycle.deadline_at)}"
+        f"asked {words.relative(cycle.opened_at)}, at most until {words.clock(cycle.deadline_at)}"
     )
 
 
@@ -286,17 +286,30 @@ def differences(console: Console, found: Sequence[Difference]) -> None:
         mark, style = _MARKS[one.change]
         name = one.name if isinstance(one.name, str) else " → ".join(one.name)
         if one.change == "changed":
-            told = "  ".join(
-                f"{key}: {_value(one.before[key])} → {_value(one.after[key])}" for key in one.after
-            )
+            told = _moves(one.before, one.after)
         else:
-            told = "  ".join(f"{k}: {_value(v)}" for k, v in (one.after or one.before).items())
+            chosen = (one.after or one.before).items()
+            told = "  ".join(f"{k}: {_value(v)}" for k, v in chosen if (k, v) != ("title", one.name))
         console.print(Text(words.harmless(f"{mark} {one.what} {name}  {told}".rstrip()), style=style))
 
 
 def _operation(operation: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in operation.items() if key != "op"}
-    return f"{operation.get('op', '?')} {json.dumps(to_json(rest), ensure_ascii=False)}"
+    """An operation in one line: what it is, on what, and what it said or changed."""
+    one = dict(operation)
+    op, key = one.pop("op", "?"), one.pop("key", None)
+    name = key if key is not None else f"{one.pop('from', '?')} → {one.pop('to', '?')}"
+    before, after = one.pop("before", None), one.pop("after", None)
+    if before is not None and after is not None:
+        return f"{op} {name}  {_moves(before, after)}"
+    for usual in (("title", name), ("when", "success"), ("on_cancel", "block")):
+        if one.get(usual[0]) == usual[1]:
+            del one[usual[0]]
+    told = (f"{k}: {_value(v)}" for k, v in one.items() if k not in ("item", "source", "target"))
+    return "  ".join((f"{op} {name}", *told))
+
+
+def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    return "  ".join(f"{key}: {_value(before.get(key))} → {_value(after[key])}" for key in after)
 
 
 def _value(value: object) -> str:
