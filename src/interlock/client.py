@@ -196,7 +196,7 @@ class Interlock:
         self, service: Service, *, types: Mapping[str, TypeDefaults] | None = None, actor: str = ""
     ) -> None:
         self.service = service
-        self._types = types
+        self.types = types
         self.actor = actor
 
     def __enter__(self) -> Self:
@@ -213,7 +213,7 @@ class Interlock:
 
     def add(self, title: str, **fields: Unpack[ItemFields]) -> AddView:
         """Add one item: lane, agent, type, priority, message, … as the command's options name them."""
-        new = new_item({**fields, "title": title}, author=self.actor, types=self._types)
+        new = new_item({**fields, "title": title}, author=self.actor, types=self.types)
         return self.service.add([new])[0]
 
     def next(

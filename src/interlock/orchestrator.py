@@ -111,7 +111,7 @@ class Orchestrator:
 
     def _create(self, plan: NewPlan | Mapping[str, Any]) -> PlanView:
         """Make the plan. Its agents are made known first: a plan may name none that nobody knows."""
-        new = plan if isinstance(plan, NewPlan) else plan_of(plan)
+        new = plan if isinstance(plan, NewPlan) else plan_of(plan, types=self._client.types)
         editor = new.editor or (EDITOR if self._editor is not None else "")
         known = {agent.key for agent in self._service.agents()}
         for name in {*self._executors, *([agent_key(editor)] if self._editor is not None else ())} - known:
@@ -152,7 +152,7 @@ class Orchestrator:
         self._stopping = False
         heartbeat = Heartbeat(
             self._service,
-            lambda: [r for r in list(self._running.values()) if not (r.ending or r.lost)],
+            lambda: [running for running in self._live() if not running.ending],
             writing=self._writing,
             trouble=lambda error: None if error is None else self._note("store", "renew", error),
             crashed=lambda error: self._note("store", "heartbeat", error),
@@ -176,7 +176,7 @@ class Orchestrator:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             self.stop()
-            for running in list(self._running.values()):
+            for running in self._live():
                 running.call.cancel()
             await work
             raise
@@ -210,7 +210,7 @@ class Orchestrator:
 
     @property
     def _over(self) -> bool:
-        return self._frontier.view.ended_at is not None or (self._stopping and not self._running)
+        return self._frontier.view.ended_at is not None or (self._stopping and not self._live())
 
     def _look(self) -> None:
         """Look at the whole plan, and move what time must move. The larger the plan, the rarer."""
@@ -245,7 +245,7 @@ class Orchestrator:
                 self._frontier.offer(answer.ready)
             else:
                 self._look_within(0)
-        if self._frontier.empty and not self._running:
+        if self._frontier.empty and not self._live():
             self._look_within(0)
 
     def _tell(self, events: Iterable[PlanEvent]) -> None:
@@ -263,14 +263,16 @@ class Orchestrator:
         if frontier.editing:
             return self._start_edit(frontier.view)
         started, in_vain = False, 0
-        while len(self._running) < self._slots and in_vain < CLAIMS_IN_VAIN:
+        at_work = {running.lease.item.id for running in self._live()}
+        while len(at_work) < self._slots and in_vain < CLAIMS_IN_VAIN:
             task = next(frontier.ready(), None)
             if task is None:
                 break
-            if task.item in self._running or (task.agent and task.agent not in self._executors):
+            if task.item in at_work or (task.agent and task.agent not in self._executors):
                 continue
             if self._start_task(frontier.view, task):
                 started = True
+                at_work.add(task.item)
             else:
                 in_vain += 1
         return started
@@ -296,7 +298,7 @@ class Orchestrator:
                 if running is not None:
                     self._turn(None, running, partial(self._turns.edit, running, editor, by))
                     return True
-        if not any(running.is_edit for running in self._running.values()):
+        if not any(running.is_edit for running in self._live()):
             self._look_within(EDITING_POLL_S)  # somebody else edits, or has edited
         return False
 
@@ -308,10 +310,16 @@ class Orchestrator:
             return None
         return Running(leases[0]) if leases else None
 
+    def _live(self) -> list[Running]:
+        """The runs of this process. A callable that has lost its own counts no more; it works in vain."""
+        with self._changed:
+            return [running for running in self._running.values() if not running.lost]
+
     def _turn(self, key: str | None, running: Running, turn: Callable[[], RunView | EditView | None]) -> None:
         """Let a callable work in a thread of its own. It does not keep the process from ending."""
-        item = running.lease.item.id
-        self._running[item] = running
+        run = running.lease.fence
+        with self._changed:
+            self._running[run] = running
 
         def work() -> None:
             answer = None
@@ -321,12 +329,12 @@ class Orchestrator:
                 self._note("orchestrator", running.lease.item.title, error)
             finally:
                 with self._changed:
-                    del self._running[item]
+                    del self._running[run]
                     self._ends.append((key, answer))
                     self._news = True
                     self._changed.notify_all()
 
-        threading.Thread(target=work, name=f"interlock-task-{item}", daemon=True).start()
+        threading.Thread(target=work, name=f"interlock-run-{run}", daemon=True).start()
 
     # -- monitoring -------------------------------------------------------------------------------
 
