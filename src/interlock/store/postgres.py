@@ -9,15 +9,18 @@ agent; its lease runs out and the item is offered again.
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import psycopg
 
-from interlock.core.claiming import Agent, Claim, narrowed, with_room
+from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
@@ -33,10 +36,13 @@ from interlock.core.model import (
     RunId,
     RunRecord,
 )
+from interlock.core.plan_model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
+from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Claimed, Load, Look, Renewal
 from interlock.store.postgres_database import GONE, Connection, only
-from interlock.store.postgres_reads import PostgresReads, agent_from_row
+from interlock.store.postgres_plans import Moved, PostgresPlans
+from interlock.store.postgres_reads import agent_from_row
 from interlock.store.rows import (
     ITEM_COLUMNS,
     array,
@@ -55,6 +61,9 @@ ITEM_WIDTH = len(ITEM_COLUMNS)
 _QUEUE_ORDER = itemgetter(ITEM_COLUMNS.index("sort_key"), ITEM_COLUMNS.index("id"))
 STATE_WIDTH, RUN_WIDTH, EVENT_WIDTH = len(STATE_FIELDS) + 2, len(RunRecord._fields), len(Event._fields) + 1
 CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a transaction
+CLAIM_EVENTS_EACH = 1 << 12  # more than a claim starts
+#: So many more tasks are looked at than wanted: those who claim at once shall not all meet at the same few.
+TASKS_BEYOND = 32
 
 
 class _Unsure(Exception):
@@ -65,7 +74,7 @@ class _Unsure(Exception):
         self.decision = decision
 
 
-class PostgresStore(PostgresReads):
+class PostgresStore(PostgresPlans):
     """A store on a PostgreSQL database."""
 
     # -- numbers ----------------------------------------------------------------------------------
@@ -141,10 +150,10 @@ class PostgresStore(PostgresReads):
         self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]
     ) -> tuple[int, Decision]:
         xid, snapshot, now_us = self._load_claimed(conn, load) or self._load(conn, load, ids)
-        talkers = snapshot.follow_ups(frozenset(load.items), now_us)
+        needed = snapshot.spare_ids(frozenset(load.items), now_us)
         spare: tuple[ItemId, ...] = ()
-        if talkers:
-            spare = tuple(r[0] for r in conn.execute(self.sql["allocate"], {"count": talkers}))
+        if needed:
+            spare = tuple(r[0] for r in conn.execute(self.sql["allocate"], {"count": needed}))
         decision = decide(snapshot, build(ids), now_us, self.timing, spare)
         self._apply(conn, decision, xid)
         return xid, decision
@@ -177,11 +186,12 @@ class PostgresStore(PostgresReads):
     def _load_claimed(self, conn: Connection, load: Load) -> tuple[int, Snapshot, int] | None:
         """What `_load` gives, for items that this process claimed: less has to be asked."""
         known = self._claimed_here.take(load.items)
-        if known is None or load.arrivals:
+        if known is None or load.arrivals or load.plans:
             return None
         claimed, versions = known
         lanes = [i.spec.lock_lane for i in claimed if i.spec.lock_lane is not None]
-        if lanes:  # an item never changes its lane
+        lanes += [plan_lane(i.spec.plan) for i in claimed if i.spec.plan is not None]
+        if lanes:  # an item never changes its lane or its plan
             return self._load_lanes(conn, load, lanes, {})
         rows = conn.execute(self.sql["lock_claimed"], {"items": array(load.items)}, binary=True)
         xid, ids, found, now_us = rows.fetchall()[0]
@@ -199,11 +209,13 @@ class PostgresStore(PostgresReads):
 
     def _load(self, conn: Connection, load: Load, ids: Sequence[ItemId]) -> tuple[int, Snapshot, int]:
         sql = self.sql
-        named = {"items": array(load.items)}
-        xid, stand_on = conn.execute(sql["begin_deciding"], named).fetchall()[0]
+        named = list(load.items)
+        if load.edit is not None:
+            named += [t.item for t in tasks_of_edit(partial(self._asking, conn), load.edit)]
+        xid, stand_on = conn.execute(sql["begin_deciding"], {"items": array(named)}).fetchall()[0]
         seen_keys = self._take_keys(conn, load, ids)
-        if load.lanes or stand_on:
-            return self._load_lanes(conn, load, stand_on, seen_keys)
+        if load.lanes or stand_on or load.plans:
+            return self._load_lanes(conn, load, stand_on, seen_keys, named)
         targets = array((*load.items, *seen_keys.values()))
         rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
         items = {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
@@ -213,6 +225,7 @@ class PostgresStore(PostgresReads):
             unread=self._unread(conn, items),
             seen_keys=seen_keys,
             ended_runs=self._ended_runs(conn, load, items),
+            **self._edit_facts(conn, load, Parts({})),
         )
         return xid, snapshot, now_us
 
@@ -222,14 +235,17 @@ class PostgresStore(PostgresReads):
         load: Load,
         stand_on: Sequence[str],
         seen_keys: dict[tuple[str, str], ItemId],
+        named: Sequence[ItemId] = (),
     ) -> tuple[int, Snapshot, int]:
         sql = self.sql
-        names = {"lanes": array(sorted({*load.lanes, *stand_on}))}
+        lanes = sorted({*load.lanes, *stand_on, *map(plan_lane, load.plans)})
+        names = {"lanes": array(lanes)}
         if load.lanes:
             conn.execute(sql["add_lanes"], names)
         xid = only(conn.execute(sql["lock_lanes"], names).fetchone())
+        parts = self._parts(conn, load, lanes, named)
         wanted = {
-            "items": array((*load.items, *seen_keys.values())),
+            "items": array((*load.items, *seen_keys.values(), *sorted(parts.items))),
             "heads": max(Counter(stand_on).values(), default=1),
         }
         rows = conn.execute(sql["load_items"], {**names, **wanted}, binary=True).fetchall()
@@ -239,6 +255,9 @@ class PostgresStore(PostgresReads):
         if load.lanes:
             for lane, count, positions in conn.execute(sql["load_lines"], names):
                 lines[lane] = (count, tuple(positions or ()))
+        plans, gate_us = self._lock_gates(conn, parts, load) if parts.plans else ({}, None)
+        if gate_us is not None and self._now is None:
+            now_us = gate_us
         snapshot = Snapshot(
             items=items,
             lines=lines,
@@ -246,8 +265,20 @@ class PostgresStore(PostgresReads):
             seen_keys=seen_keys,
             ended_runs=self._ended_runs(conn, load, items),
             modes=self._modes(conn) if load.lanes else (),
+            plans=plans,
+            **self._edit_facts(conn, load, parts),
         )
         return xid, snapshot, self._time(conn) if now_us is None else now_us
+
+    def _parts(self, conn: Connection, load: Load, lanes: Sequence[str], named: Sequence[ItemId]) -> Parts:
+        """What the commands may touch of the plans whose lanes are locked."""
+        plans = [p for p in map(plan_of_lane, lanes) if p is not None]
+        if not plans:
+            return Parts({})
+        ask: Ask = partial(self._asking, conn)
+        if load.edit is not None and not {t.item for t in tasks_of_edit(ask, load.edit)} <= set(named):
+            raise Moved
+        return read_parts(ask, plans, load)
 
     def _unread(
         self, conn: Connection, items: dict[ItemId, Item]
@@ -285,6 +316,8 @@ class PostgresStore(PostgresReads):
             if rows:
                 conn.execute(sql[name], columns(rows, len(rows[0])))
 
+        if decision.plans or decision.lanes:
+            self._write_new_plans(conn, decision)
         if not (others or decision.born):
             others, raised = raised, []
         self._settle(conn, over, others, decision.runs, events)
@@ -297,6 +330,8 @@ class PostgresStore(PostgresReads):
         write("insert_messages", messages)
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
+        if decision.plans:
+            self._write_plans(conn, decision)
 
     def _settle(
         self,
@@ -333,7 +368,7 @@ class PostgresStore(PostgresReads):
 
     def _claim_freely(self, wish: Claim) -> tuple[list[Claimed], bool]:
         with self._connection() as conn:
-            rows = self._start(conn, wish, wish.item, "freely")
+            rows = self._start(conn, wish, wish.item, "items", "freely")
         return self._claimed(rows), bool(rows and rows[0][-1])
 
     def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
@@ -368,15 +403,50 @@ class PostgresStore(PostgresReads):
         """Within a transaction: lock the agent's row in one statement, count in the next."""
         row = conn.execute(self.sql["lock_agent"], {"agent": wish.agent}).fetchone()
         agent = agent_from_row(row) if row else None
-        running = int(only(conn.execute(self.sql["count_running"], {"agent": wish.agent}).fetchone()))
         allowed = narrowed(wish, agent)
-        allowed = with_room(allowed, agent, running) if allowed else None
+        allowed = with_room(allowed, agent, *self._running(conn, wish.agent)) if allowed else None
         return self._claim(conn, allowed, one) if allowed else []
 
-    def _claim(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Claimed]:
-        return self._claimed(self._start(conn, wish, one))
+    def _running(self, conn: Connection, agent: str) -> tuple[int, int]:
+        """How many runs an agent has that are no edits of plans, and how many that are."""
+        running, editing = conn.execute(self.sql["count_running"], {"agent": agent}).fetchall()[0]
+        return running, editing
 
-    def _start(self, conn: Connection, wish: Claim, one: ItemId | None, *how: str) -> list[tuple[Any, ...]]:
+    def _claim(self, conn: Connection, wish: Claim, one: ItemId | None) -> list[Claimed]:
+        """Tasks of plans and other items, the best of both: each kind in a statement of its own."""
+        tasks = self._best(conn, "ready_tasks", wish, one, wish.limit + TASKS_BEYOND)
+        if not tasks:
+            return self._claimed(self._start(conn, wish, one, "items"))
+        others = self._best(conn, "ready_items", wish, one, wish.limit)
+        first = heapq.nsmallest(
+            wish.limit, [*((key, 0) for _, key in tasks), *((key, 1) for (key,) in others)]
+        )
+        share = sum(kind == 0 for _, kind in first)
+        ids = [task for task, _ in tasks]
+        claimed: list[Claimed] = []
+        for nth, (how, most) in enumerate((("tasks", share), ("items", wish.limit), ("tasks", wish.limit))):
+            left = min(most, wish.limit - len(claimed))
+            if left > 0:
+                wanted = replace(wish, limit=left)
+                claimed += self._claimed(self._start(conn, wanted, one, how, nth=nth, tasks=ids))
+        return claimed
+
+    def _best(
+        self, conn: Connection, name: str, wish: Claim, one: ItemId | None, limit: int
+    ) -> list[tuple[Any, ...]]:
+        params = {**_filter(wish), "only": one}
+        asked = frozenset(key for key in ("only", "types") if params[key] is not None)
+        return conn.execute(self.sql.variant(name, asked, limit=limit), params, binary=True).fetchall()
+
+    def _start(
+        self,
+        conn: Connection,
+        wish: Claim,
+        one: ItemId | None,
+        *how: str,
+        nth: int = 0,
+        tasks: Sequence[ItemId] = (),
+    ) -> list[tuple[Any, ...]]:
         params = {
             **_filter(wish),
             "only": one,
@@ -385,6 +455,8 @@ class PostgresStore(PostgresReads):
             "default_lease_s": self.timing.lease_s,
             "now_us": self._now() if self._now else None,
             "event_base": self._event_base(conn),
+            "first_event": CLAIM_EVENTS_FROM + nth * CLAIM_EVENTS_EACH,
+            "tasks": array(tasks),
         }
         asked = frozenset(name for name in ("only", "types") if params[name] is not None).union(how)
         statement = self.sql.variant("claim", asked, limit=wish.limit)
@@ -414,8 +486,8 @@ class PostgresStore(PostgresReads):
 
     def _overtake(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Claimed]:
         row = conn.execute(self.sql["lock_agent"], {"agent": wish.agent}).fetchone()
-        running = int(only(conn.execute(self.sql["count_running"], {"agent": wish.agent}).fetchone()))
-        if with_room(wish, agent_from_row(row) if row else None, running) is None:
+        running, _ = self._running(conn, wish.agent)
+        if not has_room(agent_from_row(row) if row else None, running):
             return []
         command = Overtake(item=item, owner=owner)
         _, decision = self._decide(conn, Load(items=(item, owner)), lambda _: [command], ())

@@ -20,6 +20,7 @@ from interlock.core.model import (
     Spec,
     State,
 )
+from interlock.core.plan_model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 
@@ -178,4 +179,5 @@ _ELEMENTS: dict[type, Callable[[Any], str]] = {
     bool: lambda v: "t" if v else "f",
     str: _text,
     **dict.fromkeys((ItemStatus, RunStatus, Policy, RetryLane, EventKind, Reason), _text),
+    **dict.fromkeys((PlanStatus, EdgeState, When, OnCancel), _text),
 }

@@ -1,5 +1,7 @@
 -- Every agent with what it runs and what waits for it by name.
 SELECT a.key, a.name, a.max_concurrency, a.types, a.labels, a.paused_why, a.seen_us,
     (SELECT count(*) FROM interlock.items WHERE status = 'in_progress' AND due_us IS NOT NULL AND run_agent = a.key),
-    (SELECT count(*) FROM interlock.items WHERE status = 'pending' AND due_us IS NULL AND agent_key = a.key)
+    (SELECT count(*) FROM interlock.items WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = a.key)
+        + (SELECT count(*) FROM interlock.gates g JOIN interlock.items t ON t.plan = g.plan AND t.status = 'pending'
+            AND t.due_us IS NULL AND t.plan IS NOT NULL AND t.agent_key = a.key)
 FROM interlock.agents a ORDER BY a.key

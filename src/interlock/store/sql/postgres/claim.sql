@@ -2,9 +2,23 @@
 -- and never waits: rows that another transaction has locked are passed over.
 -- Items for this agent and items for anyone are probed apart, so items for others cost nothing; of the latter
 -- only those are locked that come before the last of the former. Lines marked --? or --[ are there when asked for:
--- `freely` claims nothing if `look` would see that something is due or that the agent has a limit of any kind.
-WITH clock AS MATERIALIZED (
+-- `freely` claims nothing if `look` would see that something is due or that the agent has a limit of any kind, or if
+-- there are tasks of plans that it could start. `items` are those without a plan; `tasks` are the tasks named whose
+-- plan gives out tasks, which are locked with its gate before the clock is read.
+WITH
+--[ tasks
+picked AS MATERIALIZED (
+    SELECT i.id FROM interlock.items i JOIN interlock.gates g ON g.plan = i.plan
+    WHERE i.id = ANY(%(tasks)s::bigint[]) AND g.open
+        AND i.status = 'pending' AND i.due_us IS NULL AND i.plan IS NOT NULL AND i.agent_key IN ('', %(agent)s)
+        AND i.type = ANY(%(types)s::text[]) --? types
+        AND (i.labels IS NULL OR i.labels <@ %(labels)s::text[])
+    ORDER BY i.sort_key, i.id LIMIT %(limit)s FOR NO KEY UPDATE OF i SKIP LOCKED FOR SHARE OF g SKIP LOCKED
+),
+--]
+clock AS MATERIALIZED (
     SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us, pg_current_xact_id()::text::bigint AS xid
+    FROM (SELECT count(*) FROM picked) AS locked --? tasks
 ),
 --[ freely
 standing AS MATERIALIZED (
@@ -19,15 +33,20 @@ standing AS MATERIALIZED (
         SELECT 1 FROM interlock.agents
         WHERE key = %(agent)s AND (max_concurrency IS NOT NULL OR paused_why IS NOT NULL
             OR cardinality(types) > 0 OR cardinality(labels) > 0)
+    ) AND NOT EXISTS (
+        SELECT 1 FROM interlock.gates g JOIN interlock.items t ON t.plan = g.plan AND t.status = 'pending'
+            AND t.due_us IS NULL AND t.plan IS NOT NULL AND t.agent_key IN ('', %(agent)s)
+        WHERE g.open
     ) AS free, EXISTS (
         SELECT 1 FROM interlock.items
         WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '' AND agent_key <> %(agent)s
     ) OR EXISTS (SELECT 1 FROM interlock.paused_projects) AS shut
 ),
 --]
+--[ items
 mine AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND agent_key = %(agent)s
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = %(agent)s
         AND (SELECT free FROM standing) --? freely
         AND id = %(only)s --? only
         AND type = ANY(%(types)s::text[]) --? types
@@ -37,7 +56,7 @@ mine AS MATERIALIZED (
 ),
 anyones AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = ''
         AND (SELECT free FROM standing) --? freely
         AND sort_key <= coalesce((SELECT max(sort_key) FROM mine HAVING count(*) >= %(limit)s), 9223372036854775807)
         AND id = %(only)s --? only
@@ -50,6 +69,7 @@ picked AS MATERIALIZED (
     SELECT id FROM (SELECT * FROM mine UNION ALL SELECT * FROM anyones) AS ready
     ORDER BY sort_key, id LIMIT %(limit)s
 ),
+--]
 claimed AS (
     UPDATE interlock.items i SET
         status = 'in_progress',
@@ -73,7 +93,7 @@ claimed AS (
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
-    SELECT %(event_base)s + (clock.xid << 16) + 32768 + row_number() OVER (), clock.now_us, 'run.started', '',
+    SELECT %(event_base)s + (clock.xid << 16) + %(first_event)s + row_number() OVER (), clock.now_us, 'run.started', '',
         c.project, c.id, c.run,
         coalesce(c.lane, c.observed_lane), c.run_agent,
         CASE WHEN c.first_claimed_us = clock.now_us THEN clock.now_us - c.created_us END,

@@ -5,4 +5,5 @@ SELECT EXISTS (
         AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
         AND (labels IS NULL OR labels <@ %(labels)s::text[])
         AND project NOT IN (SELECT project FROM interlock.paused_projects)
+        AND (plan IS NULL OR EXISTS (SELECT 1 FROM interlock.gates g WHERE g.plan = items.plan AND g.open))
 )

@@ -10,6 +10,9 @@ FROM (
         SELECT 1 FROM interlock.items
         WHERE status = 'pending' AND claim_by_us IS NOT NULL
             AND claim_by_us <= coalesce(%(now_us)s, (SELECT interlock.now_us()))
+    ) OR EXISTS (
+        SELECT 1 FROM interlock.plans
+        WHERE deadline_us IS NOT NULL AND deadline_us <= coalesce(%(now_us)s, (SELECT interlock.now_us()))
     ) AS due, EXISTS (
         SELECT 1 FROM interlock.items
         WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '' AND agent_key <> %(agent)s

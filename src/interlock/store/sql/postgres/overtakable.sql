@@ -14,7 +14,8 @@ blocked_agent AS (
         SELECT 1 FROM interlock.agents a WHERE a.key = owed.agent_key AND a.paused_why IS NULL
             AND (a.max_concurrency IS NULL OR a.max_concurrency > (
                 SELECT count(*) FROM interlock.items r
-                WHERE r.status = 'in_progress' AND r.due_us IS NOT NULL AND r.run_agent = a.key)))
+                WHERE r.status = 'in_progress' AND r.due_us IS NOT NULL AND r.run_agent = a.key
+                    AND r.type <> 'plan.edit')))
 ),
 blocked(id, lane) AS (
     SELECT i.id, i.lane FROM blocked_agent b JOIN interlock.items i ON i.agent_key = b.agent_key
@@ -33,6 +34,7 @@ rival AS (
             AND (%(types)s::text[] IS NULL OR d.type = ANY(%(types)s))
             AND (d.labels IS NULL OR d.labels <@ %(labels)s::text[])
             AND d.project NOT IN (SELECT project FROM interlock.paused_projects)
+            AND (d.plan IS NULL OR EXISTS (SELECT 1 FROM interlock.gates g WHERE g.plan = d.plan AND g.open))
         ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 1) AS item
     FROM blocked
 )

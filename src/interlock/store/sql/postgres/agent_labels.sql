@@ -1,0 +1,2 @@
+-- Every agent with its labels.
+SELECT key, labels FROM interlock.agents

@@ -1,0 +1,7 @@
+-- Every plan counts its tasks and its open tasks right.
+-- mend: This must not happen; keep a copy of the database and report it.
+SELECT 'plan ' || p.id FROM interlock.plans p
+WHERE p.tasks <> (SELECT count(*) FROM interlock.tasks t WHERE t.plan = p.id AND t.removed_revision IS NULL)
+    OR p.edges <> (SELECT count(*) FROM interlock.edges e WHERE e.plan = p.id)
+    OR p.open_tasks <> (SELECT count(*) FROM interlock.items i WHERE i.plan = p.id
+        AND i.status IN ('waiting', 'deferred', 'pending', 'in_progress'))

@@ -1,0 +1,4 @@
+-- Every edge at the tasks named.
+SELECT * FROM interlock.edges WHERE source = ANY(%(items)s::bigint[])
+UNION
+SELECT * FROM interlock.edges WHERE target = ANY(%(items)s::bigint[])

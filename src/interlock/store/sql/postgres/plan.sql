@@ -1,0 +1,2 @@
+-- One plan.
+SELECT * FROM interlock.plans WHERE id = %(plan)s

@@ -1,0 +1,2 @@
+-- Tasks of a plan that can never start as things are, and wait for what its editor does about it.
+SELECT * FROM interlock.tasks WHERE plan = %(plan)s AND doomed

@@ -1,0 +1,3 @@
+-- The tasks of a plan in order of arrival, with all columns of their items; removed ones too when they are asked for.
+SELECT t.*, i.* FROM interlock.tasks t JOIN interlock.items i ON i.id = t.item
+WHERE t.plan = %(plan)s AND (%(removed)s::boolean OR t.removed_revision IS NULL) ORDER BY t.item
