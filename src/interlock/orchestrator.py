@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -32,6 +33,7 @@ from interlock.core.names import agent_key, check_number, safe_name
 from interlock.core.plan_model import plan_lane
 from interlock.frontier import Frontier
 from interlock.heartbeat import Heartbeat
+from interlock.itemview import ItemView
 from interlock.orchestrated import EditRequest, EditStatistics, Incident, Running, TaskRun
 from interlock.planevents import KINDS, Listener, Listeners, PlanEvent, Watch
 from interlock.planfile import NewPlan, plan_of
@@ -240,6 +242,8 @@ class Orchestrator:
                 self._tell(self._watch.met(key, answer.item))
                 if answer.item.ended_at is not None:
                     self._frontier.ended(key)
+                else:
+                    self._expect_again(answer.item)
             elif isinstance(answer, EditView) and answer.revision == self._frontier.view.revision:
                 self._frontier.editing = answer.editing
                 self._frontier.offer(answer.ready)
@@ -247,6 +251,12 @@ class Orchestrator:
                 self._look_within(0)
         if self._frontier.empty and not self._live():
             self._look_within(0)
+
+    def _expect_again(self, item: ItemView) -> None:
+        """A task comes back when its back-off is over; by our clock, which need not be right about that."""
+        pause_s = 0.0 if item.run_at is None else (item.run_at - datetime.now(UTC)).total_seconds()
+        self._sweep_s = min(self._sweep_s, now_s() + pause_s)
+        self._look_within(pause_s)
 
     def _tell(self, events: Iterable[PlanEvent]) -> None:
         for event in events:

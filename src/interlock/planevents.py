@@ -44,7 +44,8 @@ class Watch:
     """Compares what is seen of a plan with what was seen before."""
 
     plan: int
-    _tasks: dict[int, tuple[int, str]] = field(default_factory=dict)
+    #: Of each task, by item: its attempt, its status and the last run it was seen in.
+    _tasks: dict[int, tuple[int, str, int | None]] = field(default_factory=dict)
     _revision: int | None = None
 
     def looked(self, view: PlanView, revisions: Callable[[int], list[RevisionView]]) -> Iterator[PlanEvent]:
@@ -67,8 +68,8 @@ class Watch:
     def _seen(
         self, key: str, number: int, task: TaskView | ItemView, *, quietly: bool = False
     ) -> Iterator[PlanEvent]:
-        attempt, status = self._tasks.get(number, (0, ""))
-        self._tasks[number] = task.attempt, task.status
+        attempt, status, run = self._tasks.get(number, (0, "", None))
+        self._tasks[number] = task.attempt, task.status, task.run or run
         if quietly:
             return
         data = {
@@ -77,7 +78,7 @@ class Watch:
             "agent": task.run_agent or task.agent,
             "reason": task.reason,
         }
-        if task.attempt > attempt:
+        if task.attempt > attempt or task.run not in (None, run):
             at = task.started_at or task.first_claimed_at
             yield PlanEvent(kind=TASK_STARTED, plan=self.plan, key=key, at=at, data=data)
         if task.status in _ENDS and (task.attempt, task.status) != (attempt, status):

@@ -1,0 +1,531 @@
+"""The orchestrator: Python callables do a plan's tasks; whatever they do, nothing hangs or is lost."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interlock
+from interlock.client import Interlock
+from interlock.contract import Report
+from interlock.core.errors import EditRefused, InvalidInput, LeaseLost
+from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
+from interlock.orchestrated import EditRequest, TaskRun
+from interlock.orchestrator import Orchestrator
+from interlock.planevents import PlanEvent
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/plans.db"
+    database: str = request.getfixturevalue("pg_database18")
+    return database
+
+
+@pytest.fixture
+def il(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interlock]:
+    """A connection to a store where a failed attempt is tried again at once."""
+    monkeypatch.setenv("INTERLOCK_BACK_OFF_FIRST_S", "0")
+    monkeypatch.setenv("INTERLOCK_BACK_OFF_MAX_S", "0")
+    monkeypatch.chdir(tmp_path)
+    with interlock.connect(url) as connection:
+        yield connection
+
+
+def plan(spec: str, **more: Any) -> dict[str, Any]:
+    """`a>b b>c d`: tasks by their keys, and edges."""
+    keys: dict[str, None] = {}
+    edges = []
+    for part in spec.split():
+        ends = part.split(">")
+        keys |= dict.fromkeys(ends)
+        edges += [{"from": ends[0], "to": ends[1]}] if len(ends) == 2 else []
+    tasks = [{"key": key, "agent": "coder", "max_attempts": 1} for key in keys]
+    return {"name": "plan", "tasks": tasks, "edges": edges, **more}
+
+
+def done(task: TaskRun) -> str:
+    return task.key
+
+
+def statuses(orchestrator: Orchestrator) -> dict[str, str]:
+    return {task.key: task.status for task in orchestrator.view().tasks}
+
+
+class Log:
+    """What happened, in order, from any thread."""
+
+    def __init__(self) -> None:
+        self.lines: list[Any] = []
+        self._changed = threading.Condition()
+
+    def add(self, line: Any) -> None:
+        with self._changed:
+            self.lines.append(line)
+            self._changed.notify_all()
+
+    def wait_for(self, line: Any) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: line in self.lines, PATIENCE_S), self.lines
+
+
+class TestExecutors:
+    def test_tasks_run_in_the_order_of_their_edges_and_get_what_came_before(self, il: Interlock):
+        given: dict[str, Any] = {}
+
+        def work(task: TaskRun) -> dict[str, str]:
+            given[task.key] = task.inputs()
+            return {"by": task.key}
+
+        with Orchestrator(plan("a>c b>c c>d"), executors={"coder": work}, interlock=il) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert given == {
+            "a": {},
+            "b": {},
+            "c": {"a": {"by": "a"}, "b": {"by": "b"}},
+            "d": {"c": {"by": "c"}},
+        }
+        assert not orchestrator.incidents
+
+    def test_plain_and_async_ones_work_side_by_side_each_for_its_agent(self, il: Interlock):
+        async def later(task: TaskRun) -> str:
+            await asyncio.sleep(0)
+            return f"{task.key} {threading.current_thread().name}"
+
+        spec = {
+            "name": "both",
+            "tasks": [
+                {"key": "a", "agent": "Plain"},
+                {"key": "b", "agent": "later", "payload": {"n": 1}},
+                {"key": "anyone"},
+            ],
+            "edges": [{"from": "a", "to": "b"}],
+        }
+        executors = {"plain": lambda task: task.attempt, "later": later}
+        with Orchestrator(spec, executors=executors, interlock=il) as orchestrator:
+            view = orchestrator.run(timeout_s=PATIENCE_S)
+        assert view.status == "completed"
+        items = {task.key: task.item for task in view.tasks}
+        assert il.service.show(items["a"]).runs[0].result == 1
+        assert il.service.show(items["b"]).runs[0].result == "b interlock-awaiting"
+
+    def test_no_more_run_at_once_than_there_is_room_for(self, il: Interlock):
+        full, count, most = threading.Barrier(3), Counter(), 3
+
+        def work(task: TaskRun) -> None:
+            with count:
+                full.wait(PATIENCE_S)  # breaks unless three are here at once
+
+        spec = plan(" ".join(f"t{n}" for n in range(9)))
+        with Orchestrator(
+            spec, executors={"coder": work}, interlock=il, max_concurrency=most
+        ) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert count.most == most
+
+    @pytest.mark.parametrize("error", [ValueError("no\x00pe\ud800"), SystemExit(3), KeyboardInterrupt()])
+    def test_whatever_one_raises_ends_its_task_and_is_kept(self, il: Interlock, error: BaseException):
+        def work(task: TaskRun) -> str:
+            if task.key == "a":
+                raise error
+            return "fine"
+
+        with Orchestrator(plan("a>b c"), executors={"coder": work}, interlock=il) as orchestrator:
+            view = orchestrator.run(timeout_s=PATIENCE_S)
+        assert (view.status, statuses(orchestrator)) == (
+            "partially_failed",
+            {"a": "failed", "b": "cancelled", "c": "completed"},
+        )
+        assert [(i.where, i.about, i.error) for i in orchestrator.incidents] == [("executor", "a", error)]
+        failed = next(task for task in view.tasks if task.key == "a")
+        said = il.service.show(failed.item).runs[0].error or ""
+        assert said.startswith(type(error).__name__)
+
+    def test_a_task_that_fails_is_tried_again_while_it_has_attempts(self, il: Interlock):
+        def work(task: TaskRun) -> int:
+            if task.attempt < 3:
+                raise RuntimeError("not yet")
+            return task.attempt
+
+        spec = {"name": "again", "tasks": [{"key": "a", "max_attempts": 3}]}
+        with Orchestrator(spec, executors={"coder": work}, interlock=il) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert len(orchestrator.incidents) == 2
+
+    @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}, "x" * (2 << 20)])
+    def test_a_result_that_cannot_be_kept_fails_the_task_for_good(self, il: Interlock, value: Any):
+        spec = {"name": "odd", "tasks": [{"key": "a", "max_attempts": 3}]}
+        with Orchestrator(spec, executors={"coder": lambda _: value}, interlock=il) as orchestrator:
+            view = orchestrator.run(timeout_s=PATIENCE_S)
+        assert view.status == "failed"
+        runs = il.service.show(view.tasks[0].item).runs
+        assert len(runs) == 1
+        assert (runs[0].error or "").startswith("The result cannot be kept: ")
+
+    def test_one_that_lost_its_run_works_in_vain_and_holds_up_nothing(self, il: Interlock):
+        stuck, go_on = threading.Event(), threading.Event()
+
+        def work(task: TaskRun) -> str:
+            if stuck.is_set():
+                return "second"
+            stuck.set()
+            il.service.take_back(task.item, why="a test")
+            go_on.wait(PATIENCE_S)
+            return "first"
+
+        spec = {"name": "zombie", "tasks": [{"key": "a"}]}
+        with Orchestrator(
+            spec, executors={"coder": work}, interlock=il, max_concurrency=1, lease_s=1.0
+        ) as orchestrator:
+            view = orchestrator.run(timeout_s=PATIENCE_S)
+            assert view.status == "completed"
+            go_on.set()
+            eventually(lambda: any(isinstance(i.error, LeaseLost) for i in orchestrator.incidents))
+        assert [run.result for run in il.service.show(view.tasks[0].item).runs] == [None, "second"]
+
+    def test_a_cancelled_plan_cancels_what_is_awaited(self, il: Interlock):
+        log = Log()
+
+        async def work(task: TaskRun) -> None:
+            log.add("began")
+            try:
+                await asyncio.sleep(PATIENCE_S)
+            except asyncio.CancelledError:
+                log.add("cancelled")
+                raise
+
+        with Orchestrator(plan("a"), executors={"coder": work}, interlock=il) as orchestrator:
+            running = threading.Thread(target=orchestrator.run, kwargs={"timeout_s": PATIENCE_S})
+            running.start()
+            log.wait_for("began")
+            il.service.cancel_plan(orchestrator.plan_id, why="a test")
+            running.join(PATIENCE_S)
+            assert not running.is_alive()
+            assert orchestrator.view().status == "cancelled"
+        assert log.lines == ["began", "cancelled"]
+
+
+class TestEditors:
+    def test_an_editor_answers_every_end_and_what_it_adds_runs(self, il: Interlock):
+        batches: list[list[str]] = []
+
+        def edit(request: EditRequest) -> Any:
+            batches.append([one.key for one in request.completions])
+            if batches[-1] == ["a"]:
+                assert request.completions[0].result == "a"
+                assert [task.key for task in request.plan.tasks] == ["a", "b"]
+                return [AddTask(task=TaskSpec(key="c")), AddEdge(edge=EdgeSpec(source="b", target="c"))]
+            return None
+
+        with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            view = orchestrator.run(timeout_s=PATIENCE_S)
+        assert (view.status, view.revision, view.editor) == ("completed", 2, "editor")
+        assert batches == [["a"], ["b"], ["c"]]
+        stats = orchestrator.statistics()
+        assert (stats.total, stats.completed, stats.timed_out) == (3, 3, 0)
+        assert 0 < stats.lock_s < PATIENCE_S
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"operations": [{"op": "add_task", "key": "z"}]},
+            [{"op": "add_task", "key": "z"}],
+            {"graph": {"tasks": [{"key": "a", "agent": "coder", "max_attempts": 1}, {"key": "z"}]}},
+            Graph(tasks=(TaskSpec(key="a", agent="coder", max_attempts=1), TaskSpec(key="z"))),
+        ],
+    )
+    def test_an_edit_may_be_said_in_several_ways(self, il: Interlock, answer: Any):
+        async def edit(request: EditRequest) -> Any:
+            return answer if request.revision == 1 else None
+
+        with Orchestrator(plan("a"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert statuses(orchestrator) == {"a": "completed", "z": "completed"}
+
+    def test_an_answer_that_is_refused_is_asked_for_again_with_the_reasons(self, il: Interlock):
+        heard: list[tuple[str, ...]] = []
+
+        def edit(request: EditRequest) -> Any:
+            heard.append(request.refused)
+            if len(heard) == 1:
+                return [{"op": "remove_task", "key": "a"}, {"op": "add_edge", "from": "b", "to": "b"}]
+            if len(heard) == 2:
+                return [{"op": "remove_task", "key": "a"}]
+            return None
+
+        with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert heard[0] == ()
+        assert heard[1] == ("operations[1]: The edge leads from 'b' to itself.",)
+        assert "Task a has ended as completed and cannot be removed." in heard[2]
+        assert isinstance(orchestrator.incidents[1].error, EditRefused)
+        assert orchestrator.view().revision == 1
+
+    def test_an_editor_that_always_fails_does_not_keep_the_plan(self, il: Interlock):
+        def edit(request: EditRequest) -> Any:
+            raise ZeroDivisionError
+
+        with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert {(i.where, type(i.error)) for i in orchestrator.incidents} == {("editor", ZeroDivisionError)}
+
+    def test_an_editor_that_is_too_slow_is_passed_over_and_its_edit_refused(self, il: Interlock):
+        log, late = Log(), threading.Event()
+
+        def edit(request: EditRequest) -> Any:
+            if [one.key for one in request.completions] == ["a"]:
+                log.add("editing")
+                late.wait(PATIENCE_S)
+                return [{"op": "remove_task", "key": "b"}]
+            return None
+
+        def work(task: TaskRun) -> None:
+            if task.key == "b":
+                late.set()
+
+        with Orchestrator(
+            plan("a>b", edit_deadline_s=1), executors={"coder": work}, editor=edit, interlock=il
+        ) as orchestrator:
+            view = orchestrator.run(timeout_s=PATIENCE_S)
+        assert (view.status, statuses(orchestrator)) == ("completed", {"a": "completed", "b": "completed"})
+        assert orchestrator.statistics().timed_out == 1
+
+    def test_somebody_else_may_be_the_editor(self, il: Interlock):
+        il.service.set_agent("planner")
+        spec = plan("a>b", editor="planner")
+        with Orchestrator(spec, executors={"coder": done}, interlock=il) as orchestrator:
+            running = threading.Thread(target=orchestrator.run, kwargs={"timeout_s": PATIENCE_S})
+            running.start()
+            for _ in range(2):
+                lease = il.service.next("planner", wait_s=PATIENCE_S)[0]
+                il.service.done([Report(run=lease.run)])
+            running.join(PATIENCE_S)
+            assert orchestrator.view().status == "completed"
+
+
+class TestListeners:
+    def test_each_start_end_and_change_is_told_once_and_in_order(self, il: Interlock):
+        log = Log()
+
+        def work(task: TaskRun) -> None:
+            if task.key == "b":
+                raise ValueError
+
+        def edit(request: EditRequest) -> Any:
+            return [{"op": "add_task", "key": "c"}] if request.completions[0].key == "b" else None
+
+        with Orchestrator(plan("a>b"), executors={"coder": work}, editor=edit, interlock=il) as orchestrator:
+            orchestrator.listen(lambda event: log.add((event.kind, event.key)))
+            orchestrator.run(timeout_s=PATIENCE_S)
+        assert log.lines == [
+            ("task.started", "a"),
+            ("task.completed", "a"),
+            ("task.started", "b"),
+            ("task.failed", "b"),
+            ("plan.modified", None),
+            ("task.started", "c"),
+            ("task.completed", "c"),
+        ]
+
+    def test_one_that_raises_is_noted_and_the_others_hear_all_the_same(self, il: Interlock):
+        log = Log()
+
+        def broken(event: PlanEvent) -> None:
+            raise RuntimeError("deaf")
+
+        with Orchestrator(plan("a"), executors={"coder": done}, interlock=il) as orchestrator:
+            orchestrator.listen(broken)
+            orchestrator.listen(lambda event: log.add(event.data["attempt"]), "task.completed")
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert log.lines == [1]
+        assert {(i.where, i.about) for i in orchestrator.incidents} == {
+            ("listener", "task.started"),
+            ("listener", "task.completed"),
+        }
+
+    def test_what_others_do_is_told_too(self, il: Interlock):
+        log = Log()
+        spec = {"name": "shared", "tasks": [{"key": "a", "agent": "tester"}]}
+        il.service.set_agent("tester")
+        with Orchestrator(spec, executors={"coder": done}, interlock=il) as orchestrator:
+            orchestrator.listen(lambda event: log.add((event.kind, event.data["agent"])))
+            running = threading.Thread(target=orchestrator.run, kwargs={"timeout_s": PATIENCE_S})
+            running.start()
+            lease = il.service.next("tester")[0]
+            il.service.done([Report(run=lease.run)])
+            running.join(PATIENCE_S)
+        assert log.lines == [("task.started", "tester"), ("task.completed", "tester")]
+
+    def test_an_event_that_does_not_exist_is_refused(self, il: Interlock):
+        orchestrator = Orchestrator(plan("a"), executors={"coder": done}, interlock=il)
+        with pytest.raises(InvalidInput, match=r"no event 'task\.done'"):
+            orchestrator.listen(print, "task.done")
+
+
+class TestMonitoring:
+    def test_ends_wait_for_the_editor_and_one_can_wait_for_it(self, il: Interlock):
+        log, go_on = Log(), threading.Event()
+
+        def edit(request: EditRequest) -> None:
+            log.add("editing")
+            assert go_on.wait(PATIENCE_S)
+
+        with Orchestrator(plan("a"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            assert not orchestrator.has_pending()
+            assert orchestrator.wait_for_pending(0)
+            running = threading.Thread(target=orchestrator.run, kwargs={"timeout_s": PATIENCE_S})
+            running.start()
+            log.wait_for("editing")
+            assert orchestrator.has_pending()
+            assert orchestrator.pending_task_ids() == ("a",)
+            assert not orchestrator.wait_for_pending(0.05)
+            orchestrator.set_timeout(1_200.0)
+            assert orchestrator.view().edit_deadline_s == 1_200.0
+            go_on.set()
+            assert orchestrator.wait_for_pending(PATIENCE_S)
+            running.join(PATIENCE_S)
+            assert orchestrator.pending_task_ids() == ()
+
+
+class TestSeveral:
+    def test_orchestrators_with_the_same_agents_do_only_their_own_tasks(self, il: Interlock):
+        did: dict[str, list[str]] = {name: [] for name in ("one", "two", "three")}
+
+        def worker(name: str) -> Callable[[TaskRun], None]:
+            return lambda task: did[name].append(task.key)
+
+        made = [
+            Orchestrator(
+                plan(" ".join(f"{name}-{n}" for n in range(5)), name=name),
+                executors={"coder": worker(name)},
+                interlock=il,
+            )
+            for name in did
+        ]
+        threads = [threading.Thread(target=one.run, kwargs={"timeout_s": PATIENCE_S}) for one in made]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert {one.view().status for one in made} == {"completed"}
+        assert {name: sorted(keys) for name, keys in did.items()} == {
+            name: [f"{name}-{n}" for n in range(5)] for name in did
+        }
+
+    def test_two_on_one_plan_share_its_tasks_and_none_is_done_twice(self, il: Interlock):
+        did: list[str] = []
+        spec = plan(" ".join(f"a>t{n} t{n}>z" for n in range(6)))
+        first = Orchestrator(spec, executors={"coder": lambda t: did.append(t.key)}, interlock=il)
+        second = Orchestrator(first.plan_id, executors={"coder": lambda t: did.append(t.key)}, interlock=il)
+        threads = [threading.Thread(target=o.run, kwargs={"timeout_s": PATIENCE_S}) for o in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert first.view().status == "completed"
+        assert sorted(did) == sorted(["a", "z", *(f"t{n}" for n in range(6))])
+
+    def test_one_that_stopped_leaves_the_rest_to_the_next(self, il: Interlock):
+        def once(task: TaskRun) -> str:
+            first.stop()
+            return "first"
+
+        first = Orchestrator(plan("a>b"), executors={"coder": once}, interlock=il)
+        assert first.run(timeout_s=PATIENCE_S).status == "running"
+        assert statuses(first) == {"a": "completed", "b": "pending"}
+        second = Orchestrator(first.plan_id, executors={"coder": done}, interlock=il)
+        assert second.run(timeout_s=PATIENCE_S).status == "completed"
+
+    def test_one_runs_once_at_a_time(self, il: Interlock):
+        refused: list[str] = []
+
+        def work(task: TaskRun) -> None:
+            with pytest.raises(InvalidInput) as caught:
+                orchestrator.run()
+            refused.append(caught.value.sentence)
+
+        with Orchestrator(plan("a"), executors={"coder": work}, interlock=il) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert refused == ["This orchestrator runs already."]
+
+
+class TestAsync:
+    def test_async_callables_run_on_the_callers_loop(self, il: Interlock):
+        loops: list[asyncio.AbstractEventLoop] = []
+
+        async def work(task: TaskRun) -> None:
+            loops.append(asyncio.get_running_loop())
+
+        async def program() -> str:
+            with Orchestrator(plan("a b"), executors={"coder": work}, interlock=il) as orchestrator:
+                view = await orchestrator.run_async(timeout_s=PATIENCE_S)
+            assert set(loops) == {asyncio.get_running_loop()}
+            return view.status
+
+        assert asyncio.run(program()) == "completed"
+
+    def test_when_it_is_cancelled_its_tasks_are_given_back(self, il: Interlock):
+        async def program() -> int:
+            began = asyncio.Event()
+
+            async def work(task: TaskRun) -> None:
+                began.set()
+                await asyncio.sleep(PATIENCE_S)
+
+            with Orchestrator(plan("a"), executors={"coder": work}, interlock=il) as orchestrator:
+                running = asyncio.create_task(orchestrator.run_async())
+                await began.wait()
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+                return orchestrator.plan_id
+
+        number = asyncio.run(program())
+        with Orchestrator(number, executors={"coder": done}, interlock=il) as orchestrator:
+            assert statuses(orchestrator) == {"a": "pending"}
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+
+
+def test_without_a_connection_the_store_of_the_environment_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("INTERLOCK_URL", f"sqlite:///{tmp_path}/own.db")
+    with Orchestrator(plan("a"), executors={"coder": done}) as orchestrator:
+        assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+
+
+def test_an_editor_for_a_plan_without_one_is_refused(il: Interlock):
+    number = Orchestrator(plan("a"), executors={"coder": done}, interlock=il).plan_id
+    with pytest.raises(InvalidInput, match="has no editor"):
+        Orchestrator(number, executors={"coder": done}, editor=lambda _: None, interlock=il)
+
+
+class Counter:
+    """Counts who is inside, and the most there ever were."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self.now -= 1
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
