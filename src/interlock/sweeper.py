@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from interlock.core.commands import Cancel, Expire, Repair
 from interlock.core.errors import InterlockError
 from interlock.core.ledger import Decision
-from interlock.core.model import ItemId
+from interlock.core.model import ItemId, Reason
 from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
 BATCH = 200
 ROUNDS = 50
+
+
+#: Why time alone ends what no run has.
+_ENDED_UNSTARTED = frozenset({Reason.UNCLAIMED, Reason.UNREACHABLE})
 
 
 @dataclass(slots=True)
@@ -44,14 +48,13 @@ def bring_due(store: Store, swept: Swept) -> None:
             return
         decision = _expire(store, due)
         moved = 0
-        had_run = {run.item for run in decision.runs}
-        ended = len(had_run)
+        ended = len(decision.runs)
         for answer in decision.answers:
             if not answer.changed:
                 continue
             moved += 1
             swept.promoted += len(answer.promoted)
-            ended += decision.after[answer.item].terminal and answer.item not in had_run
+            ended += decision.after[answer.item].state.reason in _ENDED_UNSTARTED
         swept.expired += ended
         swept.reentered += moved - ended
         if moved == 0 or (len(due) < BATCH and not decision.due_now):

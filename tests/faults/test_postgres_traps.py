@@ -251,7 +251,9 @@ def test_p5_what_a_claim_sorts_by_never_changes(
     pg_url: str, sessions: tuple[Session, Session], later: Callable[..., Future[Any]]
 ) -> None:
     """Naive: `ORDER BY priority LIMIT 1 FOR UPDATE` while a priority changes gives a row by its old place.
-    Ours has nothing to change: of what an item was asked to be, only its attempts are ever written again."""
+    Ours has nothing to change: of what an item was asked to be, only its attempts are ever written again. An
+    edit of a plan changes more, but only of a task that has not started and that it has locked: a claim at
+    the same moment passes it over, or starts it at its old place."""
     one, two = sessions
     one.run("CREATE TABLE job (id int, priority int)", "INSERT INTO job VALUES (1, 9), (2, 5)")
     one.run("BEGIN", "UPDATE job SET priority = 0 WHERE id = 1")
@@ -262,7 +264,12 @@ def test_p5_what_a_claim_sorts_by_never_changes(
 
     fixed = set(SPEC_FIELDS) - {"max_attempts"}
     texts = {f: f.read_text() for f in (SOURCES / "store" / "sql").rglob("*.sql")}
-    writes = {f: t for f, t in texts.items() if re.search(r"UPDATE\s+(interlock\.)?items", t)}
+    edits = ("update_spec.sql", "update_specs.sql")
+    writes = {
+        f: t
+        for f, t in texts.items()
+        if f.name not in edits and re.search(r"UPDATE\s+(interlock\.)?items", t)
+    }
     assert len(writes) >= 6, "claim, renew and update of both stores"
     for file, text in writes.items():
         for changes in re.findall(

@@ -134,10 +134,12 @@ def _wait(ledger: Ledger, item: Item, due_us: int | None) -> None:
         ledger.out.due_now.append(item.id)
     if item.status is ItemStatus.WAITING and item.state.due_us == due_us:
         return
-    led, lane = item.active, item.spec.lane
+    was, led, lane = item.status, item.active, item.spec.lane
     item = ledger.change(
         item, status=ItemStatus.WAITING, due_us=due_us, front=False, reason=Reason.PREDECESSORS_OPEN
     )
+    if was is not ItemStatus.WAITING:
+        ledger.event(EventKind.ITEM_REENTERED, item, Reason.PREDECESSORS_OPEN, status=item.status)
     if led and lane is not None:
         promote(ledger, lane, None)
 

@@ -22,6 +22,8 @@ from typing import Any
 ACTIVE = ("pending", "in_progress")
 UNFINISHED = ("waiting", "deferred", *ACTIVE)
 RETRIED = ("failed", "cancelled")
+#: What a task may be that an edit gives something to wait for; a back-off with a kept lane is `pending` too.
+BACK_TO_WAITING = ("pending", "deferred")
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
 
 
@@ -76,6 +78,8 @@ class Item:
     observed: bool = False
     run: int | None = None
     absorbed_by: int | None = None
+    #: The plan that it is a task of.
+    plan: int | None = None
 
 
 class History:
@@ -90,6 +94,7 @@ class History:
         self.kinds: Counter[str] = Counter(line.kind for line in self.lines)
         self._owners: dict[str, set[int]] = defaultdict(set)
         self._last_run: dict[str, int] = {}
+        self._in_cycle: set[int] = set()
         seqs = Counter(line.seq for line in self.lines)
         for seq in (seq for seq, count in seqs.items() if count > 1):
             self._break("numbered_once", f"the number {seq} was given to {seqs[seq]} lines")
@@ -169,6 +174,12 @@ class History:
             case ("lane", _, "overtaken"):
                 self._move(line, line.item, ("pending",), "deferred")
                 self._move(line, line.data.get("by_item"), ("deferred",), "pending")
+            case ("plan", _, "cycle_opened"):
+                self._in_cycle.add(line.data["plan"])
+            case ("plan", _, "cycle_closed"):
+                self._in_cycle.discard(line.data["plan"])
+            case ("plan", _, _):
+                pass
             case ("cancel" | "message" | "agent" | "project" | "mode", _, _):
                 pass
             case _:
@@ -191,7 +202,8 @@ class History:
             case "cancelled":
                 self._move(line, line.item, (*UNFINISHED, "cancelled"), "cancelled")
             case "reentered":
-                self._move(line, line.item, ("waiting", "pending", *RETRIED), line.data.get("status", ""))
+                found = (*BACK_TO_WAITING, "waiting", *RETRIED)
+                self._move(line, line.item, found, line.data.get("status", ""))
             case "parked" | "retried" | "duplicate" | "rejected":
                 pass  # the item stands where the line before left it
             case _:
@@ -203,7 +215,8 @@ class History:
         if line.item is None or line.item in self.items:
             self._break("added_once", f"{line} adds an item that is there already, or none")
             return
-        self.items[line.item] = Item(line.item, line.lane, "", observed, absorbed_by=absorbed_by)
+        plan = line.data.get("plan") if "task" in line.data else None
+        self.items[line.item] = Item(line.item, line.lane, "", observed, absorbed_by=absorbed_by, plan=plan)
         self._put(line, self.items[line.item], status)
 
     def _start(self, line: Line) -> None:
@@ -216,6 +229,8 @@ class History:
         if item is None:
             return
         item.run = line.run
+        if item.plan in self._in_cycle:
+            self._break("no_start_in_a_cycle", f"{line} is of plan {item.plan}, whose editor owes an edit")
         if line.lane is not None and not item.observed:
             before = self._last_run.get(line.lane, 0)
             if line.run <= before:

@@ -1,0 +1,292 @@
+"""Plans are edited while tasks end and are claimed. Docstrings name the guard taken out to see them fail."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from functools import partial
+
+import pytest
+
+from interlock.contract import LeaseView, Report
+from interlock.core.errors import EditRefused
+from interlock.core.plan_model import AddEdge, EdgeSpec, Graph, TaskSpec
+from interlock.service import LocalService
+from tests.faults import plan_racers
+from tests.faults.plan_racers import replacing
+from tests.faults.processes import PATIENCE_S, Actor, Crew, wait_until
+from tests.faults.stores import assert_kept, is_sqlite, open_service, query
+
+ROUNDS = int(os.environ.get("INTERLOCK_PLAN_ROUNDS", "12"))
+CLAIMERS = 16
+EDITOR = "planner"
+
+
+def graph(*paths: str, **tasks: str) -> Graph:
+    """Tasks by key, with the agent of some, and the edges along paths written as `A>B`."""
+    edges = [EdgeSpec(source=s, target=t) for s, t in (path.split(">") for path in paths if ">" in path)]
+    keys = dict.fromkeys(key for path in paths for key in path.split(">"))
+    return Graph(tasks=tuple(TaskSpec(key=k, agent=tasks.get(k, "")) for k in keys), edges=tuple(edges))
+
+
+def opened(url: str) -> LocalService:
+    service = open_service(url)
+    for agent in ("starter", EDITOR, "coder"):
+        service.set_agent(agent)
+    return service
+
+
+def item_of(service: LocalService, plan: int, key: str) -> int:
+    return next(t.item for t in service.plan(plan).tasks if t.key == key)
+
+
+def take(service: LocalService, agent: str, *, lease_s: float | None = None) -> LeaseView:
+    types = ["plan.edit"] if agent == EDITOR else ["task"]
+    leases = service.next(agent, types=types, wait_s=min(PATIENCE_S, 60), lease_s=lease_s)
+    assert leases, f"there is nothing for {agent}"
+    return leases[0]
+
+
+def answer_until_ended(service: LocalService, plan: int) -> str:
+    """Be an editor that changes nothing, until the plan is over."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while (view := service.plan(plan)).ended_at is None:
+        assert time.monotonic() < deadline_s, f"plan {plan} does not end: {view}"
+        for lease in service.next(EDITOR, types=["plan.edit"], wait_s=0.02) if view.editor else ():
+            service.edit_plan(plan, base=service.plan(plan).revision, operations=[], run=lease.run)
+        service.sweep()
+    return view.status
+
+
+@pytest.fixture
+def claimers(crew: Crew, url: str) -> list[Actor]:
+    """Processes that claim and do whatever there is, as fast as they can."""
+    open_service(url).close()
+    actors = crew.start_many(CLAIMERS, plan_racers.work_until_told, url, "coder")
+    for actor in actors:
+        assert actor.hear() == "there"
+    return actors
+
+
+def test_a_task_that_an_edit_removes_is_never_run_and_its_replacement_always_is(
+    claimers: list[Actor], url: str
+) -> None:
+    """16 claimers, while A ends and the editor replaces B, which A's end has just made ready.
+
+    Taken out: `cycle_us IS NULL` in SQLite's `claim.sql`, and the gate's `open` in PostgreSQL's: B is claimed
+    and the edit refused.
+    """
+    service = opened(url)
+    for _ in range(ROUNDS):
+        plan = service.create_plan("race", graph("A>B", "A>C", "C>D", A="starter"), editor=EDITOR).id
+        b = item_of(service, plan, "B")
+        service.done([Report(run=take(service, "starter").run)])
+        asked = take(service, EDITOR)
+        batch = service.plan_batch(asked.run)
+        service.edit_plan(
+            plan,
+            base=batch.revision,
+            operations=replacing("B", "B2", "A"),
+            run=asked.run,
+            through=batch.through,
+        )
+        assert answer_until_ended(service, plan) == "completed"
+        after = {t.key: t.status for t in service.plan(plan).tasks}
+        assert after == dict.fromkeys(("A", "C", "D", "B2"), "completed")
+        gone = service.show(b)
+        assert (gone.item.status, gone.item.reason, gone.runs) == ("cancelled", "removed_by_edit", ())
+    dismiss(claimers)
+    assert starts_during_a_cycle(url) == []
+    assert_kept(url)
+    service.close()
+
+
+def test_an_operators_edit_meets_claims_and_either_wins_as_a_whole(claimers: list[Actor], url: str) -> None:
+    """No editor, so B may be claimed as soon as A has ended: then the edit is refused and says so.
+
+    Taken out: the check of `first_claimed_us` in `Draft._unstarted`: the edit cancels tasks under their runs.
+    """
+    service = opened(url)
+    outcomes = {"edited": 0, "refused": 0}
+    for _ in range(ROUNDS):
+        plan = service.create_plan("race", graph("A>B", "Z", A="starter", Z="starter")).id
+        b = item_of(service, plan, "B")
+        service.done([Report(run=take(service, "starter").run)])
+        try:
+            service.edit_plan(plan, base=1, operations=replacing("B", "B2", "A"))
+            outcome = "edited"
+        except EditRefused as refused:
+            outcome = "refused" if "Task B " in refused.sentence else refused.sentence
+        outcomes[outcome] += 1
+        service.done([Report(run=take(service, "starter").run)])
+        assert answer_until_ended(service, plan) == "completed"
+        shown = service.show(b)
+        if outcome == "edited":
+            assert (shown.item.status, shown.runs) == ("cancelled", ())
+        else:
+            assert [r.status for r in shown.runs] == ["succeeded"]
+    dismiss(claimers)
+    assert outcomes["refused"] + outcomes["edited"] == ROUNDS
+    assert_kept(url)
+    service.close()
+
+
+def test_three_ends_at_once_are_one_batch(crew: Crew, url: str) -> None:
+    """Taken out: the plan's lane among those that a finish locks in PostgreSQL: two cycles, or a lost end.
+    (SQLite has one writer at a time.)"""
+    service = opened(url)
+    for _ in range(max(3, ROUNDS // 4)):
+        plan = service.create_plan("three", graph("A", "B", "C", "D"), editor=EDITOR).id
+        leases = service.next("coder", limit=3, lease_s=60)
+        assert set(crew.race_roles([x.run for x in leases], plan_racers.finish, url)) == {"succeeded"}
+        asked = take(service, EDITOR)
+        batch = service.plan_batch(asked.run)
+        assert (batch.through, sorted(c.n for c in batch.completions)) == (3, [1, 2, 3])
+        assert {c.result for c in batch.completions} == {"kept"}
+        service.edit_plan(plan, base=1, operations=[], run=asked.run, through=3)
+        service.cancel_plan(plan, why="enough")
+        assert count(url, "plan.cycle_opened", plan) == 1
+    assert_kept(url)
+    service.close()
+
+
+def test_an_end_during_an_edit_is_in_this_batch_or_the_next_and_its_result_survives(
+    crew: Crew, url: str
+) -> None:
+    """Taken out: the plan's lane, as above: the later writer of the plan's row undoes the other."""
+    service = opened(url)
+    for _ in range(max(3, ROUNDS // 4)):
+        plan = service.create_plan("during", graph("A>B", "X"), editor=EDITOR).id
+        held = {lease.item.title: lease for lease in service.next("coder", limit=2, lease_s=60)}
+        service.done([Report(run=held["A"].run)])
+        asked = take(service, EDITOR, lease_s=60)
+        roles = [("finish", held["X"].run, plan), ("edit", asked.run, plan)]
+        assert crew.race_roles(roles, plan_racers.finish_or_edit, url) == ["succeeded", 2]
+        view = service.plan(plan)
+        assert {t.key: t.status for t in view.tasks} == {"A": "completed", "X": "completed", "B2": "pending"}
+        assert view.cycle is not None
+        assert view.cycle.pending == ("X",), "its end is not answered yet"
+        again = take(service, EDITOR)
+        assert [c.result for c in service.plan_batch(again.run).completions] == ["kept"]
+        service.edit_plan(plan, base=2, operations=[], run=again.run)
+        assert service.plan(plan).cycle is None
+        service.cancel_plan(plan, why="enough")
+    assert_kept(url)
+    service.close()
+
+
+def test_an_editor_that_is_killed_is_asked_again_and_the_edit_happens_once(crew: Crew, url: str) -> None:
+    """kill -9 at any moment of the edit: it is there as a whole, or not at all and somebody else is asked."""
+    service = opened(url)
+    for n in range(max(4, ROUNDS // 4)):
+        plan = service.create_plan("killed", graph("A>B", A="starter"), editor=EDITOR).id
+        service.done([Report(run=take(service, "starter").run)])
+        actor = crew.start(plan_racers.edit_when_told, url, EDITOR, plan)
+        actor.hear()
+        actor.tell()
+        if n:
+            time.sleep(random.uniform(0, 0.012))
+        actor.kill()
+        lost = wait_until(partial(settled, service, plan), "the edit is there, or it is offered again")
+        if lost == "offered":
+            asked = take(service, EDITOR)
+            service.edit_plan(plan, base=1, operations=replacing("B", "B2", "A"), run=asked.run)
+        assert [r.revision for r in service.plan_history(plan)] == [1, 2]
+        assert take(service, "coder").item.title == "B2"
+        service.cancel_plan(plan, why="enough")
+        wait_until(partial(ended, service, plan), "the plan ends")
+    assert_kept(url)
+    service.close()
+
+
+def ended(service: LocalService, plan: int) -> bool:
+    service.sweep()
+    return service.plan(plan).ended_at is not None
+
+
+def settled(service: LocalService, plan: int) -> str:
+    service.sweep()
+    view = service.plan(plan)
+    if view.cycle is None:
+        return "edited"
+    return "offered" if view.cycle.run is None else ""
+
+
+def test_an_editor_that_stops_past_its_deadline_is_not_waited_for(crew: Crew, url: str) -> None:
+    """Claiming resumes, the late edit is refused and counted, and a task that runs meanwhile stays.
+
+    Taken out: the plans past their deadline in `due.sql`: the editor's next run goes on waiting for it.
+    """
+    service = opened(url)
+    plan = service.create_plan("late", graph("A>B", "X", A="starter"), editor=EDITOR, edit_deadline_s=1).id
+    running = take(service, "coder", lease_s=60)
+    assert running.item.title == "X"
+    service.done([Report(run=take(service, "starter").run)])
+    actor = crew.start(plan_racers.edit_when_told, url, EDITOR, plan)
+    actor.hear()
+    actor.stop()
+    assert take(service, "coder", lease_s=60).item.title == "B"
+    actor.go_on()
+    actor.tell()
+    assert actor.join() == "edit_cycle_expired"
+    stats = service.plan_stats(plan)
+    assert (stats.revision, stats.edits_timed_out, stats.edits_refused) == (1, 1, 1)
+    assert service.done([Report(run=running.run)])[0].status == "succeeded"
+    assert_kept(url)
+    service.close()
+
+
+def test_two_edits_at_once_from_the_same_base_do_not_both_win(url: str) -> None:
+    """One is rebased on the other, or refused: here both want the same edge."""
+    service, other = opened(url), open_service(url)
+    plan = service.create_plan("two", graph("A", "B")).id
+    wish = [AddEdge(edge=EdgeSpec(source="A", target="B"))]
+    service.edit_plan(plan, base=1, operations=wish, by="one")
+    with pytest.raises(EditRefused, match="A → B was added in revision 2 by one"):
+        other.edit_plan(plan, base=1, operations=wish, by="two")
+    assert_kept(url)
+    other.close()
+    service.close()
+
+
+def dismiss(actors: list[Actor]) -> None:
+    for actor in actors:
+        actor.tell("enough")
+    assert sum(actor.join() for actor in actors) > 0
+
+
+def count(url: str, kind: str, plan: int) -> int:
+    return int(
+        query(url, f"SELECT count(*) FROM events WHERE kind = '{kind}' AND lane = 'plan:{plan}'")[0][0]
+    )
+
+
+def starts_during_a_cycle(url: str) -> list[tuple[int, int]]:
+    """Tasks that were started after the time at which a cycle of their plan opened and before it closed."""
+    lane = "'plan:' || i.plan"
+    closed = (
+        "SELECT min(c.at_us) FROM events c"
+        " WHERE c.kind = 'plan.cycle_closed' AND c.lane = o.lane AND c.seq > o.seq"
+    )
+    return query(
+        url,
+        "SELECT i.id, i.plan FROM items i JOIN events s ON s.item = i.id AND s.kind = 'run.started'"
+        f" JOIN events o ON o.kind = 'plan.cycle_opened' AND o.lane = {lane}"
+        f" WHERE i.plan IS NOT NULL AND s.at_us > o.at_us AND s.at_us < ({closed})",
+    )
+
+
+def test_the_question_for_starts_during_a_cycle_finds_one(url: str) -> None:
+    """The check of the first race has power."""
+    service = opened(url)
+    plan = service.create_plan("one", graph("A", "B", A="starter"), editor=EDITOR).id
+    service.done([Report(run=take(service, "starter").run)])
+    service.edit_plan(plan, base=1, operations=[], run=take(service, EDITOR).run)
+    assert starts_during_a_cycle(url) == []
+    take(service, "coder", lease_s=60)
+    opened_us = query(url, "SELECT at_us FROM events WHERE kind = 'plan.cycle_opened'")[0][0]
+    table = "events" if is_sqlite(url) else "interlock.events"
+    query(url, f"UPDATE {table} SET at_us = {opened_us + 1} WHERE kind = 'run.started' AND agent = 'coder'")
+    assert len(starts_during_a_cycle(url)) == 1
+    service.close()
