@@ -45,13 +45,13 @@ class Place:
         return Finding(file=self.workflow.path, line=line, code=code, message=message, mend=mend)
 
 
-def check(files: Sequence[tuple[str, str]]) -> list[Finding]:
-    """All findings in files given as path and text, in the order in which they stand there."""
+def check(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
+    """All findings in files given as path and content, in the order in which they stand there."""
     findings: list[Finding] = []
     places: list[Place] = []
-    for path, text in files:
+    for path, data in files:
         try:
-            workflow = read_workflow(path, text)
+            workflow = read_workflow(path, data)
         except NotAWorkflow as error:
             mend = "Mend the line, or leave this file out."
             findings.append(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import yaml
 
-#: GitHub takes no larger workflow.
+#: Far above any workflow that people wrote.
 SIZE_MAX_BYTES = 512 * 1024
 
 
@@ -90,10 +90,16 @@ class Workflow:
     jobs: tuple[Job, ...]
 
 
-def read_workflow(path: str, text: str) -> Workflow:
-    """The workflow that a file's text describes."""
+def read_workflow(path: str, data: bytes) -> Workflow:
+    """The workflow that a file describes."""
+    if len(data) > SIZE_MAX_BYTES:
+        raise NotAWorkflow(
+            f"It has more than {SIZE_MAX_BYTES:,} bytes, and GitHub takes no workflow so large."
+        )
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(data.decode("utf-8-sig"), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError:
+        raise NotAWorkflow("It is not UTF-8 text.") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise NotAWorkflow(
