@@ -73,8 +73,6 @@ def check(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
 
 def _job_findings(workflow: Workflow) -> Iterator[Finding]:
     for job in agents.agent_jobs(workflow):
-        if job.reusable:
-            continue
         if job.concurrency is None and workflow.concurrency is None and _meets(workflow, job):
             yield Finding(
                 file=workflow.path,
