@@ -34,6 +34,7 @@ from interlock.refusals import PushRefusal, RefMove, RefusalKind, without_secret
 from interlock.store import git_story
 from interlock.store.git_documents import (
     COUNT_BITS,
+    FORMAT,
     check_pair,
     lane_bits,
     owner_document,
@@ -85,6 +86,8 @@ class Unread:
     name: str | None
     owner_oid: str | None
     queue_oid: str | None
+    #: Written by a version of Interlock that is newer than this one.
+    newer: bool
 
 
 class LaneRemote:
@@ -280,8 +283,14 @@ class LaneRemote:
 
     def replace(self, seen: Unread, change: Change[None]) -> None:
         """Put a lane in the place of what could not be read, if that is still what is there."""
-        blank = Lane(name="", ref_id=seen.ref_id, owner_oid=seen.owner_oid, queue_oid=seen.queue_oid)
-        refusal = self.repository.push(self.url, self.commits(blank, change))
+        moves = []
+        pins = seen.queue_oid, seen.owner_oid
+        # By hand a ref can be pointed at anything; what is no commit has no history to go on with.
+        tips = (oid if oid is not None and self.repository.has(oid) else None for oid in pins)
+        blank = Lane(name="", ref_id=seen.ref_id, queue_oid=next(tips), owner_oid=next(tips))
+        for pin, move in zip(pins, self.commits(blank, change), strict=True):
+            moves.append(RefMove(ref=move.ref, old_oid=pin, new_oid=move.new_oid))
+        refusal = self.repository.push(self.url, moves)
         if refusal is not None:
             raise _failed(refusal, 1)
 
@@ -325,7 +334,15 @@ def _pair(ref_id: str, carried: dict[str, tuple[str, Any]]) -> Lane | Unread:
         name, owner = read_owner(ref_id, owner_document)
         check_pair(ref_id, owner, queue)
     except UnreadableState as why:
-        return Unread(ref_id=ref_id, why=why, name=name, owner_oid=owner_oid, queue_oid=queue_oid)
+        formats = [document.get("format") for document in (owner_document, queue_document) if document]
+        return Unread(
+            ref_id=ref_id,
+            why=why,
+            name=name,
+            owner_oid=owner_oid,
+            queue_oid=queue_oid,
+            newer=any(type(number) is int and number > FORMAT for number in formats),
+        )
     return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
 
 
