@@ -27,17 +27,20 @@ def stop(*pids: int) -> None:
 
 
 def test_kill_9_of_a_worker_takes_its_agent_and_what_that_started_down(site: Site) -> None:
-    """Without the supervisor's watch over its socket both processes live on (tried by hand)."""
-    item = site.add(lane="issue:acme/app#1", lease_s=2.0)
+    """Long before the lease is over. Without the supervisor's watch over its socket both processes live on
+    for as long as their trust lasts (tried by hand)."""
+    item = site.add(lane="issue:acme/app#1", lease_s=3600.0)
     worker = site.work(WITH_CHILD)
     worker.until("started")
     agent, child = site.number_in("agent.pid"), site.number_in("child.pid")
     worker.kill()
     until_gone(agent, "the agent died with its worker")
     until_gone(child, "what the agent had started died too")
+    with site.service() as service:
+        service.take_back(item, why="its worker was killed")
     heir = site.work("exit 0", "--limit", "1")
     assert heir.until("ended")["status"] == "succeeded"
-    assert [run.status for run in site.runs(item)] == ["lost", "succeeded"]
+    assert [run.status for run in site.runs(item)] == ["released", "succeeded"]
     assert heir.ended() == 0
     assert not list(site.file(".interlock/runs").iterdir())
 
