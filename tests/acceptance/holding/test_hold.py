@@ -44,7 +44,7 @@ def test_every_message_reaches_exactly_one_run_of_the_command(il: Command, start
     """A storm of callers that leave their input with whoever holds the lane: nothing is lost and nothing is
     doubled, also where a holder ends just then.
 
-    Taken out: the follow-up (`return code, None` in `_report`); then some of them are missing.
+    The last instant is tried on purpose in `tests/integration/test_holding.py`.
     """
     script = 'cat "$INTERLOCK_MESSAGES" >> log; echo >> log'
     crew = []
