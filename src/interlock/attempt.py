@@ -152,16 +152,23 @@ class Attempt:
     # -- the run ------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:  # a defect: without its thread the run would keep its lease for ever
+            self._host.give_up(error)
+            self.close()
+
+    def _live(self) -> None:
         end: End | None = None
         try:
             end = self._work()
         except NotStarted as reason:
             self._tell("not_started", f"was not started: {reason}")
             end = self._end(Outcome.RELEASE)
-        except LeaseLost as error:
-            self._lost = error.sentence
+        except LeaseLost as error:  # the store has said so, or the lane's fence on the git remote
+            end = self._end(Outcome.FAIL, error=str(error))
         except CommandUnusable as error:
-            self._host.unusable(error)
+            self._host.give_up(error)
             end = self._end(Outcome.RELEASE)
         except (InterlockError, OSError) as error:
             self._tell("not_started", f"could not be started: {error}")
@@ -175,7 +182,7 @@ class Attempt:
         if end is not None and lost is None:
             self._host.report(self, end)
             return
-        self._tell("lost", lost or "was ended by the store: its time was over")
+        self._tell("lost", f"has lost its lease: {lost or 'its time was over'}")
         self.close()
 
     def _work(self) -> End | None:

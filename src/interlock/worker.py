@@ -23,7 +23,7 @@ from interlock.aftermath import Aftermath
 from interlock.agent import Agent, check_command, now_s
 from interlock.attempt import Attempt
 from interlock.contract import LeaseView, RunView, Service
-from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput
+from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.core.names import BATCH_MAX, agent_key, check_name
 from interlock.heartbeat import Heartbeat
 from interlock.job import Job, Notice
@@ -123,7 +123,7 @@ class Worker:
             lambda: [attempt for attempt in self.attempts() if attempt.beats],
             writing=writing,
             trouble=lambda error: self._trouble("renew", error),
-            crashed=self._crashed,
+            crashed=self.give_up,
         )
         self._reporter = Reporter(
             self._service,
@@ -133,7 +133,7 @@ class Worker:
             writing=writing,
             trouble=lambda error: self._trouble("report", error),
             answered=self._delivered,
-            crashed=self._crashed,
+            crashed=self.give_up,
         )
         self._heartbeat.start()
         self._reporter.start()
@@ -195,10 +195,6 @@ class Worker:
         with self._changed:
             self._attempts.pop(attempt.fence, None)
             self._changed.notify_all()
-
-    def unusable(self, error: CommandUnusable) -> None:
-        """No run can be started: give up."""
-        self._crashed(error)
 
     def _check(self) -> None:
         """Raise before anything is claimed if it cannot work."""
@@ -309,7 +305,8 @@ class Worker:
         slots = "1 slot" if self.wish.slots == 1 else f"{self.wish.slots} slots"
         return f"Worker {self.name} works for {self.wish.agent} in {slots}: {self.wish.command[0]}"
 
-    def _crashed(self, error: Exception) -> None:
+    def give_up(self, error: Exception) -> None:
+        """End what runs, then the worker, with this error."""
         with self._changed:
             self._failed = self._failed or error
             self._asked_to_end += 1
