@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 
 from interlock.core.errors import (
     GitFailed,
+    NoRemote,
     NotFound,
     PushFailed,
     RemoteUnavailable,
@@ -177,7 +178,7 @@ class LaneRemote:
         """Every lane there is, by name."""
         with self._turn("all"):
             for _ in range(AGREE_TRIES):
-                self.repository.fetch(self.url, *(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
+                self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
                 carried = self._carried(_ALL)
                 ref_ids = sorted({ref.rpartition("/")[2] for ref in carried})
                 found = [_pair(ref_id, carried) for ref_id in ref_ids]
@@ -190,12 +191,21 @@ class LaneRemote:
         # A pattern, because a ref that is not there is no error then.
         patterns = [f"{OWNERS}{ref_id}", f"{QUEUES}{ref_id}"]
         for _ in range(AGREE_TRIES):
-            self.repository.fetch(self.url, *(f"+{ref}*:{ref}*" for ref in patterns))
+            self._fetch(*(f"+{ref}*:{ref}*" for ref in patterns))
             found = _pair(ref_id, self._carried(*patterns))
             if isinstance(found, Lane):
                 break
             self._pause(AGREE_PAUSE_S)
         return found
+
+    def _fetch(self, *refspecs: str) -> None:
+        try:
+            self.repository.fetch(self.url, *refspecs)
+        except NoRemote:
+            where = without_secrets(self.url)
+            raise NoRemote(
+                f"There is no git repository at {where}.", f"Check INTERLOCK_URL; try git ls-remote {where}."
+            ) from None
 
     def _carried(self, *patterns: str) -> dict[str, tuple[str, Any]]:
         """Fetched refs with their commit's id and document, in one process."""
