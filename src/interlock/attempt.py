@@ -62,6 +62,8 @@ class Attempt:
         self.handle = lease.run
         self.begun_s = now_s()
         self.state = "starting"
+        #: Its place in the worker's table, from 1.
+        self.slot = 0
         self._lease_s = 3 * lease.renew_within_s
         self._sent_s = sent_s
         timeout_s = lease.item.timeout_s

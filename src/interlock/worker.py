@@ -261,6 +261,8 @@ class Worker:
         for lease in leases:
             attempt = Attempt(self._job, self, lease, sent_s)
             with self._changed:
+                taken = {other.slot for other in self._attempts.values()}
+                attempt.slot = next(n for n in range(1, self.wish.slots + 1) if n not in taken)
                 self._attempts[lease.fence] = attempt
                 self._started += 1
             if self.draining:  # asked to end while the claim was on its way
