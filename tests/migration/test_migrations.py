@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+import psycopg
 import pytest
 
+from interlock.contract import Report
 from interlock.core.errors import SchemaMismatch, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.store import migrate
@@ -67,6 +69,24 @@ def test_a_migration_whose_text_was_changed_is_refused(url: str) -> None:
     assert "Nothing was changed" in error.hint
 
 
+def test_the_script_applied_by_hand_is_the_same_as_migrating(url: str, backend: str) -> None:
+    text = migrate.script(backend, [])
+    if backend == "sqlite":
+        apsw.Connection(url.removeprefix("sqlite://")).execute(text)
+    else:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(text.encode())
+    service = open_service(url)
+    service.add([NewItem(title="by hand")])
+    lease = service.next("coder")[0]
+    assert service.done([Report(run=lease.run)])[0].status == "succeeded"
+    service.close()
+    store = open_store(url, migrate=False)
+    assert migrate.migrate(store) == 0
+    assert len(store.handle_key()) == 32
+    store.close()
+
+
 def test_a_database_of_a_newer_version_is_refused(url: str, backend: str) -> None:
     open_store(url).close()
     known = len(migrate.migrations(backend))
@@ -89,7 +109,7 @@ def test_an_older_database_is_refused_with_what_to_type_and_then_moved_on(
     assert error.hint == "Run `interlock migrate`."
 
     store = open_store(url, migrate=False)
-    assert migrate.script(backend, store.applied()).strip() == NEXT[backend].strip()
+    assert NEXT[backend].strip() in migrate.script(backend, store.applied())
     assert migrate.migrate(store) == 1
     store.close()
     assert query(url, "SELECT version FROM migrations ORDER BY version") == [
