@@ -32,7 +32,7 @@ from tests.faults.gitlanes import (
     take_over,
 )
 from tests.faults.processes import Crew
-from tests.git_fixtures import bare_repository, git_identity, http_remote, remote_url, write_hook
+from tests.git_fixtures import bare_repository, git, git_identity, http_remote, remote_url, write_hook
 
 __all__ = ["bare_repository", "git_identity", "http_remote", "remote_url"]
 
@@ -187,12 +187,33 @@ def test_two_clones_with_the_same_content_never_both_win(
     for clone in clones:
         lane = clone.remote.read(clone.remote.find(added.item.id))
         moves.append(clone.remote.commits(lane, clone._begin(lane, wish)))
-    assert moves[0] != moves[1]
     refusals = [
         clone.remote.repository.push(clone.remote.url, move)
         for clone, move in zip(clones, moves, strict=True)
     ]
     assert [r and r.kind for r in refusals] == [None, RefusalKind.STALE]
+
+
+def test_a_claim_that_was_decided_on_an_older_queue_is_refused_as_a_whole(
+    bare_repository: Path, tmp_path: Path
+) -> None:
+    """The owner has not moved since, but whom it would start has been superseded. Neither ref moves.
+
+    With a claim that moves the owner alone, or a push that is not atomic, a superseded item would run.
+    """
+    slow, quick = (GitLanes(bare_repository.as_uri(), tmp_path / name) for name in ("slow", "quick"))
+    old, new = (NewItem(title=title, lane=LANE, agent="coder", policy=Policy.SUPERSEDE) for title in "ab")
+    added = quick.add([old])[0]
+    assert added.item is not None
+    lane = slow.remote.read(slow.remote.find(added.item.id))
+    moves = slow.remote.commits(lane, slow._begin(lane, checked_wish("coder", (), (), 1, None, None)))
+    assert {move.ref for move in moves} == {OWNER, QUEUE}
+    assert quick.add([new])[0].decision == "superseding"
+    before = git(bare_repository, "for-each-ref")
+    refusal = slow.remote.repository.push(slow.remote.url, moves)
+    assert refusal is not None
+    assert refusal.kind is RefusalKind.STALE
+    assert git(bare_repository, "for-each-ref") == before
 
 
 def _the_same_handle(token_hex: Callable[[int], str]) -> Callable[[int], str]:
