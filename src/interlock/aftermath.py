@@ -75,9 +75,12 @@ def _no_process(files: RunFiles) -> bool:
 
 
 def _kill(trace: Trace) -> None:
-    """Kill what is left of a run's session, unless its number has become another's."""
-    if trace.session is None:
-        return
-    first = supervisor.process_stat(trace.session)
-    if first is None or supervisor.begun(first) == trace.session_begun:
-        supervisor.signal_each(supervisor.members(trace.session), signal.SIGKILL)
+    """Kill what is left of a run, unless a number has become another's.
+
+    First what is below its supervisor: once that is dead nobody knows what belonged to it.
+    """
+    above, session = trace.supervisor, trace.session
+    if above is not None and supervisor.begun(above) == trace.supervisor_begun is not None:
+        supervisor.signal_each([*supervisor.descendants(above), above], signal.SIGKILL)
+    if session is not None and supervisor.begun(session) in (None, trace.session_begun):
+        supervisor.signal_each(supervisor.members(session), signal.SIGKILL)

@@ -100,6 +100,8 @@ class Agent:
         self._one_order = threading.Lock()
         self._unread = b""
         self._ended: str | None = None
+        #: The process that watches over the command.
+        self.supervisor = self._process.pid
         #: The command's process and group; None until it has started.
         self.pid: int | None = None
         #: The last signal of the ladder that was sent.
@@ -194,8 +196,9 @@ class Agent:
         self._process.wait()
 
     def _order(self, line: str) -> None:
-        # Never waits: a supervisor that is stopped and does not read will find its trust outdated.
+        # Never waits. Who stopped the supervisor stopped the wrong process: nothing would end the command.
         with self._one_order, contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGCONT)
             self._control.send(line.encode() + b"\n")
 
     def _hear(self, program: str = "") -> None:

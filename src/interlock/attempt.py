@@ -193,6 +193,7 @@ class Attempt:
         agent = self._host.take_agent()
         try:
             self._wait_for_fresh_lease()
+            files.note(supervisor=agent.supervisor, supervisor_begun=supervisor.begun(agent.supervisor))
             agent.start(
                 self._job.command,
                 env=environment(self._job, files, self._lease, self._salvage),
@@ -244,8 +245,7 @@ class Attempt:
 
     def _started(self, files: RunFiles, agent: Agent) -> None:
         assert agent.pid is not None
-        stat = supervisor.process_stat(agent.pid)
-        files.note(session=agent.pid, session_begun=None if stat is None else supervisor.begun(stat))
+        files.note(session=agent.pid, session_begun=supervisor.begun(agent.pid))
         with self._changed:
             self._agent = agent
             if self._stop_reason is None:

@@ -96,9 +96,10 @@ def process_stat(pid: int) -> list[str] | None:
     return fields if fields and fields[0] not in "ZX" else None
 
 
-def begun(stat: list[str]) -> str:
-    """When a process began, in ticks since the machine did: tells it from a later one of the same number."""
-    return stat[19]
+def begun(pid: int) -> str | None:
+    """When a living process began, in ticks: tells it from a later one of the same number."""
+    stat = process_stat(pid)
+    return None if stat is None else stat[19]
 
 
 class Supervisor:

@@ -114,10 +114,40 @@ def test_a_worker_that_is_stopped_alone_has_no_agent_when_its_lease_is_over(site
     assert worker.until("refused")["outcome"] == "release"
 
 
+def test_a_supervisor_that_is_stopped_is_woken_and_ends_the_run(site: Site) -> None:
+    """Without the SIGCONT that comes with each order the run never ends (tried by hand)."""
+    site.add(lease_s=2.0)
+    worker = site.work("echo $$ > agent.pid; until [ -e go ]; do sleep 0.02; done", "--limit", "1")
+    worker.until("started")
+    agent = site.number_in("agent.pid")
+    stop(psutil.Process(agent).ppid())
+    site.file("go").touch()
+    assert worker.until("ended")["status"] == "succeeded"
+
+
+def test_a_supervisor_that_is_stopped_does_not_keep_its_lane_from_the_next_worker(site: Site) -> None:
+    """Its worker is dead, it is stopped, and both it and the agent would live for ever.
+
+    Without the look for what is below the earlier run's supervisor the item is given back again and again
+    (tried by hand).
+    """
+    item = site.add(lane="issue:acme/app#2", lease_s=1.0)
+    worker = site.work(STUBBORN)
+    worker.until("started")
+    agent = site.number_in("agent.pid")
+    watcher = psutil.Process(agent).ppid()
+    stop(watcher)
+    worker.kill()
+    heir = site.work("exit 0", "--limit", "1")
+    assert heir.until("ended", item=item)["status"] == "succeeded"
+    assert gone(agent)
+    assert gone(watcher)
+
+
 @pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
 def test_an_agent_that_ignores_sigint_and_sigterm_is_killed(site: Site, stopped: bool) -> None:
-    """Also one that is stopped: it gets SIGCONT, else only SIGKILL would reach it."""
-    item = site.add(lease_s=2.0)
+    """Also one that is stopped: it gets SIGCONT, else only SIGKILL would reach it (tried by hand)."""
+    item = site.add(lease_s=8.0)
     heard = "trap 'echo int >> heard' INT; trap 'echo term >> heard' TERM"
     worker = site.work(f"{heard}; echo $$ > agent.pid; while :; do sleep 0.02; done")
     worker.until("started")

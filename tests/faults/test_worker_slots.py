@@ -127,9 +127,7 @@ def test_a_process_of_an_earlier_run_is_killed_before_the_next_begins(site: Site
     item = site.add(lane="issue:acme/app#9", lease_s=1.0)
     stray = subprocess.Popen(["sleep", "300"], start_new_session=True)
     try:
-        stat = supervisor.process_stat(stray.pid)
-        assert stat is not None
-        trace = earlier(site, item, session=stray.pid, session_begun=supervisor.begun(stat))
+        trace = earlier(site, item, session=stray.pid, session_begun=supervisor.begun(stray.pid))
         lock = pretend_run(site, trace)
         worker = site.work("exit 0")
         assert stray.wait(30) == -signal.SIGKILL

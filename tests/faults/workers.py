@@ -80,7 +80,12 @@ class WorkProcess:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def kill(self) -> None:
+        """As by `kill -9`; returns when it is gone."""
         self._process.kill()
         self._process.wait()
 
