@@ -231,6 +231,10 @@ class TestDamage:
                 write([Report(run=lease.run)])
         (view,) = other.lanes()
         assert view.unreadable is not None
+        assert view.lane in (LANE, OWNER.rpartition("/")[2])
+        assert view.lane == LANE or damage in (_no_owner, _no_queue, _a_list), (
+            "half of it still tells the name"
+        )
         assert "cannot be read" in view.unreadable
 
         mended = other.mend(LANE, why="somebody pushed by hand", by="ann")

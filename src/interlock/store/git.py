@@ -47,7 +47,8 @@ from interlock.store.git_documents import ActionsRun
 from interlock.store.git_holder import Keeping, digest
 from interlock.store.git_lane import Deadlines, HasEnded, Lane
 from interlock.store.git_mending import mended
-from interlock.store.git_remote import Change, LaneRemote, Unread
+from interlock.store.git_refs import Unread
+from interlock.store.git_remote import Change, LaneRemote
 from interlock.store.git_sight import Sight
 
 LEASE_MIN_S = 900.0

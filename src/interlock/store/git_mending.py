@@ -21,7 +21,8 @@ from interlock.git import Repository
 from interlock.store import git_story
 from interlock.store.git_documents import Owner, Queue, read_owner, read_queue
 from interlock.store.git_lane import Lane
-from interlock.store.git_remote import OWNERS, QUEUES, Change, LaneRemote
+from interlock.store.git_refs import OWNERS, QUEUES
+from interlock.store.git_remote import Change, LaneRemote
 
 #: How far back to look. Damage is noticed at the next look at the lane, so it is not old.
 HISTORY_MAX = 200

@@ -8,10 +8,9 @@ pinned to what was read; where another was faster the server refuses, and all is
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -22,31 +21,21 @@ from filelock import FileLock, Timeout
 
 from interlock.core.errors import (
     GitFailed,
+    InterlockError,
     NoRemote,
     NotFound,
     PushFailed,
     RemoteUnavailable,
     StoreBusy,
     StoreUnavailable,
-    UnreadableState,
 )
 from interlock.git import Repository, access_of, lane_ref_id
 from interlock.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.store import git_story
-from interlock.store.git_documents import (
-    COUNT_BITS,
-    FORMAT,
-    check_pair,
-    lane_bits,
-    owner_document,
-    queue_document,
-    read_owner,
-    read_queue,
-    unreadable,
-)
+from interlock.store.git_documents import COUNT_BITS, lane_bits, owner_document, queue_document
 from interlock.store.git_lane import Lane
+from interlock.store.git_refs import OWNERS, QUEUES, Unread, document_of, read_pair
 
-OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
 #: Where a look at all lanes keeps them, so that it never meets a change of one.
 _ALL = "refs/all/"
 #: Pushes that fail although nobody else was faster are worth so many tries.
@@ -77,20 +66,6 @@ class Change(Generic[Answer]):
     happened: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """A lane whose state cannot be read: held by nobody knows whom."""
-
-    ref_id: str
-    why: UnreadableState
-    #: Its name, if at least one document still tells it.
-    name: str | None
-    owner_oid: str | None
-    queue_oid: str | None
-    #: Written by a version of Interlock that is newer than this one.
-    newer: bool
-
-
 class LaneRemote:
     """The lanes of one git remote."""
 
@@ -100,6 +75,8 @@ class LaneRemote:
         self._directory = directory / sha256(without_secrets(url).encode()).hexdigest()[:16]
         self._pause = pause
         self._ref_ids: dict[int, str] = {}
+        #: Lanes as this process last knew them.
+        self._known: dict[str, Lane] = {}
 
     @property
     def sights(self) -> Path:
@@ -181,7 +158,7 @@ class LaneRemote:
                 self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
                 carried = self._carried(_ALL)
                 ref_ids = sorted({ref.rpartition("/")[2] for ref in carried})
-                found = [_pair(ref_id, carried) for ref_id in ref_ids]
+                found = [read_pair(ref_id, carried) for ref_id in ref_ids]
                 if not any(isinstance(lane, Unread) for lane in found):
                     break
                 self._pause(AGREE_PAUSE_S)
@@ -192,7 +169,7 @@ class LaneRemote:
         patterns = [f"{OWNERS}{ref_id}", f"{QUEUES}{ref_id}"]
         for _ in range(AGREE_TRIES):
             self._fetch(*(f"+{ref}*:{ref}*" for ref in patterns))
-            found = _pair(ref_id, self._carried(*patterns))
+            found = read_pair(ref_id, self._carried(*patterns))
             if isinstance(found, Lane):
                 break
             self._pause(AGREE_PAUSE_S)
@@ -212,7 +189,7 @@ class LaneRemote:
         text = self.repository.text("for-each-ref", f"--format={_RECORD}", *patterns)
         fields = text.replace("\0\n", "\0").split("\0")
         records = zip(*[iter(fields[:-1])] * 3, strict=True)
-        return {ref.removeprefix(_ALL): (oid, _document(contents)) for ref, oid, contents in records}
+        return {ref.removeprefix(_ALL): (oid, document_of(contents)) for ref, oid, contents in records}
 
     # -- changing -------------------------------------------------------------------------------------
 
@@ -222,25 +199,25 @@ class LaneRemote:
         step: Callable[[Lane], Change[Answer]],
         *,
         name: str | None = None,
-        urgent: bool = False,
+        holder: bool = False,
     ) -> Answer:
         """Read, let `step` decide, push; as often as it takes within bounds. `step` must not have effects.
 
-        `urgent` is for holders: they do not give way to many arrivals.
+        A `holder` does not give way to many arrivals.
         """
         sent: dict[str, Change[Answer]] = {}
         tries = beaten = 0
         deadline_s = time.monotonic() + BEATEN_MAX_S
         while True:
             with self._turn(ref_id):
-                lane = self._named(ref_id, name)
-                arrived = self._arrived(lane, sent)
+                arrived = self._arrived(self._named(ref_id, name), sent) if sent else None
                 if arrived is not None:
                     return arrived.answer
-                change = step(lane)
+                lane, change = self._decided(ref_id, name, step)
                 moves = self.commits(lane, change)
                 refusal = self.repository.push(self.url, moves) if moves else None
             if refusal is None:
+                self._known[ref_id] = _moved(lane, change.after, moves)
                 return change.answer
             if refusal.kind is RefusalKind.STALE:
                 beaten += 1
@@ -258,7 +235,24 @@ class LaneRemote:
                     f"Others were faster on lane {lane.name} {beaten} times in {BEATEN_MAX_S:g} s.",
                     "Nothing was changed; try again.",
                 )
-            self._pause(back_off_s(0 if urgent else beaten))
+            self._pause(back_off_s(0 if holder else beaten))
+
+    def _decided(
+        self, ref_id: str, name: str | None, step: Callable[[Lane], Change[Answer]]
+    ) -> tuple[Lane, Change[Answer]]:
+        """What `step` makes of the lane, and of which.
+
+        If a handover follows from what we last knew, it is tried without reading first: it is pinned to both
+        refs, so it is refused unless nothing else has happened.
+        """
+        known = self._known.pop(ref_id, None)
+        if known is not None:
+            with contextlib.suppress(InterlockError):
+                change = step(known)
+                if change.after.owner is not known.owner and change.after.queue is not known.queue:
+                    return known, change
+        lane = self._named(ref_id, name)
+        return lane, step(lane)
 
     def commits(self, lane: Lane, change: Change[Answer]) -> list[RefMove]:
         """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal."""
@@ -324,45 +318,20 @@ class LaneRemote:
             lock.release()
 
 
+def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
+    """The lane after these moves arrived."""
+    tips = {move.ref: move.new_oid for move in moves}
+    return replace(
+        after,
+        owner_oid=tips.get(f"{OWNERS}{lane.ref_id}", lane.owner_oid),
+        queue_oid=tips.get(f"{QUEUES}{lane.ref_id}", lane.queue_oid),
+    )
+
+
 def back_off_s(beaten: int) -> float:
     """200 to 800 ms; doubled for each further five pushes that others were faster than, up to eight times."""
     spread = random.uniform(BACK_OFF_MIN_S, BACK_OFF_MAX_S)  # noqa: S311  (not a secret)
     return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 3))
-
-
-def _pair(ref_id: str, carried: dict[str, tuple[str, Any]]) -> Lane | Unread:
-    owner_oid, owner_document = carried.get(f"{OWNERS}{ref_id}", (None, None))
-    queue_oid, queue_document = carried.get(f"{QUEUES}{ref_id}", (None, None))
-    if owner_oid is None and queue_oid is None:
-        return Lane(name="", ref_id=ref_id)
-    name = None
-    try:
-        if owner_document is None or queue_document is None:
-            missing = "owner" if owner_document is None else "queue"
-            raise unreadable(ref_id, f"its {missing} is not a document of Interlock")
-        name, queue = read_queue(ref_id, queue_document)
-        name, owner = read_owner(ref_id, owner_document)
-        check_pair(ref_id, owner, queue)
-    except UnreadableState as why:
-        formats = [document.get("format") for document in (owner_document, queue_document) if document]
-        return Unread(
-            ref_id=ref_id,
-            why=why,
-            name=name,
-            owner_oid=owner_oid,
-            queue_oid=queue_oid,
-            newer=any(type(number) is int and number > FORMAT for number in formats),
-        )
-    return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
-
-
-def _document(contents: str) -> Any:
-    """The JSON between the subject and the trailer of a commit, as `Repository.commit_json` writes it."""
-    try:
-        document = json.loads(contents.split("\n\n")[1])
-    except (IndexError, ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def _failed(refusal: PushRefusal, tries: int) -> GitFailed:
