@@ -247,7 +247,7 @@ class GitLanes(Keeping):
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
         """Lanes that are held or have a line, and those whose state cannot be read: they count as held."""
         names.check_number("limit", limit, 1, names.BATCH_MAX)
-        views = []
+        beginning, views = names.folded_lane(prefix), []
         for lane in self.remote.read_all():
             if isinstance(lane, Unread):
                 views.append(_unread_view(lane))
@@ -255,7 +255,7 @@ class GitLanes(Keeping):
             self._sight.look(lane.ref_id, lane.sights())
             if lane.holder is not None or lane.line:
                 views.append(_lane_view(lane))
-        return [view for view in views if view.lane.startswith(prefix)][:limit]
+        return [view for view in views if view.lane.startswith(beginning)][:limit]
 
     def mend(self, lane: str, *, why: str, by: str = "") -> LaneView:
         """Rebuild a lane whose state cannot be read, from the last state in its history that can be."""

@@ -44,10 +44,11 @@ BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
 #: Being beaten by another's push is progress of the lane; it is borne for so long.
 BEATEN_MAX_S = 60.0
 #: Processes of one machine take turns. Not longer than this: whoever has the turn may be stopped.
-TURN_MAX_S = 10.0
+TURN_MAX_S, TURN_POLL_S = 10.0, 0.02
 #: Two refs of one push are not seen at exactly the same moment; two that stay apart are corrupt.
 AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
 LOOSE_MAX = 2_000
+REFS_AT_ONCE = 400
 
 #: A ref that was deleted must not linger here; nothing runs on in the background.
 _CONFIGURATION = f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
@@ -75,8 +76,8 @@ class LaneRemote:
         self._directory = directory / sha256(without_secrets(url).encode()).hexdigest()[:16]
         self._pause = pause
         self._ref_ids: dict[int, str] = {}
-        #: Lanes as this process last knew them.
-        self._known: dict[str, Lane] = {}
+        #: Lanes as our own last push left them.
+        self._left: dict[str, Lane] = {}
 
     @property
     def sights(self) -> Path:
@@ -96,9 +97,9 @@ class LaneRemote:
         try:
             if not made.is_file():
                 Repository.make_bare(path)
-                made.write_text(_CONFIGURATION)
                 with (path / "config").open("a") as file:
                     file.write(f"[include]\n\tpath = {made.name}\n")
+                made.write_text(_CONFIGURATION)  # last: it says that the repository is ready
             place = self._directory.resolve()
             clone = next((p for p in place.parents if (p / ".git").exists()), place)
         except OSError as error:
@@ -111,6 +112,8 @@ class LaneRemote:
 
     def close(self) -> None:
         """Pack what has piled up in the private repository."""
+        if "repository" not in self.__dict__:  # nobody looked at a lane
+            return
         with contextlib.suppress(OSError):
             # One of 256 directories tells about all; git itself guesses like this.
             if len([*(self.objects / "17").iterdir()]) > LOOSE_MAX // 256:
@@ -156,8 +159,11 @@ class LaneRemote:
         with self._turn("all"):
             for _ in range(AGREE_TRIES):
                 self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
-                carried = self._carried(_ALL)
-                ref_ids = sorted({ref.rpartition("/")[2] for ref in carried})
+                refs = self.repository.text("for-each-ref", "--format=%(refname)", _ALL).split()
+                carried: dict[str, tuple[str, Any]] = {}
+                for start in range(0, len(refs), REFS_AT_ONCE):
+                    carried |= self._carried(*refs[start : start + REFS_AT_ONCE])
+                ref_ids = sorted({ref.rpartition("/")[2] for ref in refs})
                 found = [read_pair(ref_id, carried) for ref_id in ref_ids]
                 if not any(isinstance(lane, Unread) for lane in found):
                     break
@@ -217,7 +223,8 @@ class LaneRemote:
                 moves = self.commits(lane, change)
                 refusal = self.repository.push(self.url, moves) if moves else None
             if refusal is None:
-                self._known[ref_id] = _moved(lane, change.after, moves)
+                if moves:
+                    self._left[ref_id] = _moved(lane, change.after, moves)
                 return change.answer
             if refusal.kind is RefusalKind.STALE:
                 beaten += 1
@@ -242,15 +249,15 @@ class LaneRemote:
     ) -> tuple[Lane, Change[Answer]]:
         """What `step` makes of the lane, and of which.
 
-        If a handover follows from what we last knew, it is tried without reading first: it is pinned to both
-        refs, so it is refused unless nothing else has happened.
+        If a handover follows from what our own last push left, it is tried without reading first: it is
+        pinned to both refs, so it is refused unless nothing else has happened.
         """
-        known = self._known.pop(ref_id, None)
-        if known is not None:
+        left = self._left.pop(ref_id, None)
+        if left is not None:
             with contextlib.suppress(InterlockError):
-                change = step(known)
-                if change.after.owner is not known.owner and change.after.queue is not known.queue:
-                    return known, change
+                change = step(left)
+                if change.after.owner is not left.owner and change.after.queue is not left.queue:
+                    return left, change
         lane = self._named(ref_id, name)
         return lane, step(lane)
 
@@ -305,17 +312,13 @@ class LaneRemote:
         A courtesy, not a lock: the pinned push is what excludes.
         """
         path = self.repository.directory.parent / "turns"
-        path.mkdir(exist_ok=True)
-        lock = FileLock(path / f"{what}.lock")
-        try:
-            lock.acquire(timeout=TURN_MAX_S, poll_interval=0.02)
-        except Timeout:
+        with contextlib.ExitStack() as turn:
+            # Where there is no turn to be had, for whatever reason, we do without.
+            with contextlib.suppress(Timeout, OSError, NotImplementedError):
+                path.mkdir(exist_ok=True)
+                lock = FileLock(path / f"{what}.lock")
+                turn.enter_context(lock.acquire(timeout=TURN_MAX_S, poll_interval=TURN_POLL_S))
             yield
-            return
-        try:
-            yield
-        finally:
-            lock.release()
 
 
 def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
