@@ -296,7 +296,7 @@ class _Holder:
         self._result.unlink(missing_ok=True)
         wish = self._wish
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "INTERLOCK_SALVAGE"},
             "INTERLOCK_URL": wish.url,
             "INTERLOCK_RUN": tenancy.handle,
             "INTERLOCK_FENCE": str(tenancy.fence),
