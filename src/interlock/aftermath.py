@@ -80,7 +80,7 @@ def _kill(trace: Trace) -> None:
     First what is below its supervisor: once that is dead nobody knows what belonged to it.
     """
     above, session = trace.supervisor, trace.session
-    if above is not None and supervisor.begun(above) == trace.supervisor_begun is not None:
+    if above is not None and trace.supervisor_begun and supervisor.begun(above) == trace.supervisor_begun:
         supervisor.signal_each([*supervisor.descendants(above), above], signal.SIGKILL)
     if session is not None and supervisor.begun(session) in (None, trace.session_begun):
         supervisor.signal_each(supervisor.members(session), signal.SIGKILL)

@@ -133,6 +133,7 @@ class Agent:
             "foreground": self._foreground,
             "terminal": self._gave_terminal,
         }
+        self._wake()
         self._control.setblocking(True)
         try:
             self._control.sendall(json.dumps(launch).encode() + b"\n")
@@ -190,16 +191,22 @@ class Agent:
         """Let go of it. What still runs is ended by the supervisor."""
         with self._one_order:
             self._control.close()
+        self._wake()
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()
         self._process.wait()
 
     def _order(self, line: str) -> None:
-        # Never waits. Who stopped the supervisor stopped the wrong process: nothing would end the command.
+        """Tell the supervisor; never waits."""
+        self._wake()
         with self._one_order, contextlib.suppress(OSError):
-            self._process.send_signal(signal.SIGCONT)
             self._control.send(line.encode() + b"\n")
+
+    def _wake(self) -> None:
+        """Whoever stopped the supervisor stopped the wrong process: nothing would end the command."""
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGCONT)
 
     def _hear(self, program: str = "") -> None:
         try:

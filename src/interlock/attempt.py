@@ -23,14 +23,16 @@ import contextlib
 import json
 import signal
 import threading
+import time
 from typing import Any
 
 from interlock import supervisor
 from interlock.agent import Agent, Ending, Ladder, now_s
 from interlock.briefing import brief, environment
-from interlock.contract import LeaseView, RunView
+from interlock.contract import EndedRunView, LeaseView, RunView
 from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost
 from interlock.core.model import Reason
+from interlock.core.states import RunStatus
 from interlock.heartbeat import BEAT_MAX_S
 from interlock.job import Host, Job, Notice
 from interlock.runfiles import RunFiles, Trace
@@ -75,6 +77,8 @@ class Attempt:
         #: Why it was asked to stop, and what the store said if the lease is gone.
         self._stop_reason: str | None = None
         self._lost: str | None = None
+        #: The agent reported that it was done, past this worker.
+        self._done_by_itself = False
         self._changed = threading.Condition()
         self._give_up = threading.Event()
         self._files: RunFiles | None = None
@@ -176,7 +180,8 @@ class Attempt:
             self._tell("not_started", f"could not be started: {error}")
             end = self._end(Outcome.RELEASE)
         self._log.close()
-        self._leave(succeeded=end is not None and end.outcome is Outcome.DONE)
+        done = end is not None and end.outcome is Outcome.DONE
+        self._leave(succeeded=done or self._done_by_itself)
         with self._changed:
             lost = self._lost
             if end is not None and lost is None:
@@ -297,44 +302,46 @@ class Attempt:
         return json.dumps({"stdout": stdout}) if stdout else None, False
 
     def _error(self, ending: Ending) -> str:
+        how = f"Exit code {ending.code}."
         if ending.code < 0:
-            how = f"Killed by {signal.Signals(-ending.code).name}."
-        else:
-            how = f"Exit code {ending.code}."
+            known = {number.value: number.name for number in signal.Signals}
+            how = f"Killed by {known.get(-ending.code, f'signal {-ending.code}')}."
         return f"{how}\n{self._both.text()}".strip()
 
     def _expired(self) -> bool:
         """Wait until the store ends the run because its time is over; false if it does not."""
         assert self._expires_s is not None
         for _ in range(EXPIRE_TRIES):
-            threading.Event().wait(max(EXPIRE_AGAIN_S, self._expires_s - now_s()))
+            time.sleep(max(EXPIRE_AGAIN_S, self._expires_s - now_s()))
             with contextlib.suppress(InterlockError):
                 self._job.service.sweep()
-                if self._ended_as() is not None:
+                if self._ended_run() is not None:
                     return True
         return False
 
     def _lose(self, why: str) -> None:
         """The lease is gone. Where the agent reported its own end it may end in peace, else it is killed."""
-        reported = False
+        ended = None
         with contextlib.suppress(InterlockError):
-            reported = self._ended_as() == Reason.REPORTED
+            ended = self._ended_run()
+        reported = ended.status if ended is not None and ended.reason == Reason.REPORTED else None
         with self._changed:
             if self.state in ("reporting", "over"):
                 return
             self._lost = why
+            self._done_by_itself = reported == RunStatus.SUCCEEDED
             self._give_up.set()
             self._changed.notify_all()
             agent = self._agent
-        if agent is not None and reported:
+        if agent is not None and reported is not None:
             agent.stop()
         elif agent is not None:
             agent.kill()
 
-    def _ended_as(self) -> str | None:
-        """The reason with which the store has ended this run."""
+    def _ended_run(self) -> EndedRunView | None:
+        """This run as the store has ended it; None if it goes on."""
         runs = self._job.service.show(self.item.id).runs
-        return next((run.reason for run in runs if run.run == self.fence and run.ended_at), None)
+        return next((run for run in runs if run.run == self.fence and run.ended_at), None)
 
     def _leave(self, *, succeeded: bool) -> None:
         """Put the worktree's work in safety and remove it; if that does not work, it stays."""

@@ -10,6 +10,7 @@ the cancel ladder and gives it back; a third time, at once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -23,7 +24,7 @@ from interlock.aftermath import Aftermath
 from interlock.agent import Agent, check_command, now_s
 from interlock.attempt import Attempt
 from interlock.contract import LeaseView, RunView, Service
-from interlock.core.errors import Exit, InterlockError, InvalidInput
+from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput
 from interlock.core.names import BATCH_MAX, agent_key, check_name
 from interlock.heartbeat import Heartbeat
 from interlock.job import Job, Notice
@@ -116,7 +117,6 @@ class Worker:
         """Work until drained; the exit code."""
         self._check()
         self._home.make()
-        prune(self._home.logs)
         writing = threading.Lock()
         self._heartbeat = Heartbeat(
             self._service,
@@ -206,6 +206,7 @@ class Worker:
         check_command(self.wish.command)
         if self.wish.worktree:
             self._job.workspaces.check()
+            self._job.workspaces.forget()
 
     # -- claiming -----------------------------------------------------------------------------------
 
@@ -215,6 +216,7 @@ class Worker:
             if time.monotonic() - cleared_s >= CLEAR_EVERY_S:
                 cleared_s = time.monotonic()
                 self._aftermath.clear()
+                prune(self._home.logs)
             sent_s = now_s()
             try:
                 leases = self._next()
@@ -274,8 +276,9 @@ class Worker:
     def _warm_up(self) -> None:
         """Have supervisors ready: for the slots that are free, and for the one that is free next."""
         free = self.wish.slots - len(self._attempts)
-        while len(self._idle) < min(max(free, 1), WARM_MAX):
-            self._idle.append(Agent())
+        with contextlib.suppress(OSError):  # a machine at its limits: the run itself will say so
+            while len(self._idle) < min(max(free, 1), WARM_MAX):
+                self._idle.append(Agent())
 
     # -- ending -------------------------------------------------------------------------------------
 
@@ -308,11 +311,13 @@ class Worker:
         return f"Worker {self.name} works for {self.wish.agent} in {slots}: {self.wish.command[0]}"
 
     def give_up(self, error: Exception) -> None:
-        """End what runs, then the worker, with this error."""
+        """Begin nothing more and end with this error; after a defect also what runs."""
         with self._changed:
             self._failed = self._failed or error
             self._asked_to_end += 1
             self._changed.notify_all()
+        if isinstance(error, CommandUnusable):
+            return  # what runs already may finish
         for attempt in self.attempts():
             attempt.stop("the worker failed")
 

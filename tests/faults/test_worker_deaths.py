@@ -125,6 +125,19 @@ def test_a_supervisor_that_is_stopped_is_woken_and_ends_the_run(site: Site) -> N
     assert worker.until("ended")["status"] == "succeeded"
 
 
+def test_supervisors_that_are_stopped_before_they_have_a_command_disturb_nothing(site: Site) -> None:
+    """One is given a command, the other dismissed. Without SIGCONT both are waited for (tried by hand)."""
+    worker = site.work("exit 0", "--max", "2")
+    worker.until("ready")
+    idle = wait_until(lambda: len(found := worker.supervisors()) == 2 and found, "two are ready")
+    stop(*(process.pid for process in idle))
+    site.add()
+    assert worker.until("ended")["status"] == "succeeded"
+    stop(*(process.pid for process in worker.supervisors()))
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+
+
 def test_a_supervisor_that_is_stopped_does_not_keep_its_lane_from_the_next_worker(site: Site) -> None:
     """Its worker is dead, it is stopped, and both it and the agent would live for ever.
 
