@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command import Command
-from tests.git_fixtures import bare_repository, clone, git, git_identity
+from tests.faults.processes import wait_until
+from tests.git_fixtures import bare_repository, clone, commit, git, git_identity
 
 __all__ = ["bare_repository", "git_identity"]
 
@@ -125,3 +126,28 @@ def test_a_run_in_a_workflow_names_the_run_and_its_attempt(il: Command, bare_rep
     log = git(bare_repository, "log", "--format=%b", "--glob=refs/interlock/owner")
     assert '"attempt": 2,' in log
     assert '"run": 4711' in log
+
+
+def test_a_holder_killed_is_followed_by_whoever_waits_and_cannot_push_any_more(
+    il: Command, bare_repository: Path, tmp_path: Path
+):
+    """`hold` and `push` on lanes in git, as typed: the git server refuses the dead holder's push."""
+    work = clone(bare_repository.as_uri(), tmp_path / "clone")
+    il.env = {"INTERLOCK_POLL_S": "0.1"}
+    short = {"INTERLOCK_GIT_LEASE_MIN_S": "4", "INTERLOCK_LEASE_S": "4"}
+    holder = Command(work, url=il.url, env=short)
+    told = tmp_path / "told"
+    tell = f'echo "$INTERLOCK_RUN" >{told}.new; mv {told}.new {told}; exec sleep 99'
+    process = holder.start("hold", LANE, "--", "sh", "-c", tell)
+    wait_until(told.exists, "the lane is held")
+    handle = told.read_text().strip()
+    commit(work, {"README": "mine\n"}, "mine")
+    assert holder("push", env={"INTERLOCK_RUN": handle}).code == 0
+    process.kill()
+    process.communicate()
+    heir = il("hold", LANE, "--", "sh", "-c", "echo $INTERLOCK_FENCE")
+    assert (heir.code, heir.out) == (0, "2\n")
+    commit(work, {"README": "late\n"}, "late")
+    late = holder("--json", "push", env={"INTERLOCK_RUN": handle})
+    assert (late.code, late.error["code"]) == (5, "lease_lost")
+    assert git(bare_repository, "log", "-1", "--format=%s", "main") == "mine"
