@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,16 +117,18 @@ def test_a_holder_stopped_past_its_lease_finds_itself_refused_when_it_goes_on(
 
 
 def test_a_renewal_keeps_a_taker_waiting(crew: Crew, bare_repository: Path, tmp_path: Path) -> None:
-    """A taker counts from the last owner commit, not the first: three leases pass, and nobody is robbed."""
-    holder = crew.start(hold, bare_repository.as_uri(), str(tmp_path / "holder"), 2.0)
+    """A taker counts from the last owner commit, not the first: more than a lease passes, none is robbed."""
+    lease_s = 4.0
+    holder = crew.start(hold, bare_repository.as_uri(), str(tmp_path / "holder"), lease_s)
     holder.hear()
     lanes = GitLanes(bare_repository.as_uri(), tmp_path / "heir", lease_min_s=1, poll_s=0.05)
     answer = lanes.add([NewItem(title="heir", lane=LANE, agent="heir")])[0]
     assert answer.item is not None
-    for _ in range(6):
+    began_s = time.monotonic()
+    while time.monotonic() < began_s + 1.3 * lease_s:
         holder.tell("renew")
         assert holder.hear().status == "running"
-        assert lanes.next("heir", item=answer.item.id, wait_s=1.0) == []
+        assert lanes.next("heir", item=answer.item.id, wait_s=lease_s / 3) == []
     holder.tell("done")
     assert holder.hear().promoted == (answer.item.id,)
     assert len(lanes.next("heir", item=answer.item.id)) == 1

@@ -229,7 +229,7 @@ class TestDamage:
         waiting = lanes.add([NewItem(title="waiting", lane=LANE, agent="cto", claim_within_s=1.0)])[0].arrival
         damage(bare_repository)
         other = open_lanes("elsewhere", pause=lambda _: None)
-        for policy in Policy:
+        for policy in (Policy.QUEUE, Policy.REJECT):
             with pytest.raises(UnreadableState, match="It counts as held"):
                 other.add([NewItem(title="new", lane=LANE, agent="coder", policy=policy)])
         assert other.next("cto") == other.next("coder") == []
@@ -398,6 +398,22 @@ class TestRefusals:
         with pytest.raises(PushFailed, match="refused the push") as refused:
             open_lanes(pause=pytest.fail).add([NewItem(title="work", lane=LANE)])
         assert "refs/interlock/" in refused.value.hint
+
+    @pytest.mark.parametrize(
+        ("setting", "value", "hint"),
+        [
+            ("receive.advertiseAtomic", "false", "moves several refs at once"),
+            ("receive.hideRefs", "refs/interlock", "write access to refs/interlock"),
+        ],
+    )
+    def test_a_server_that_does_not_allow_it_is_told_apart_and_not_tried_again(
+        self, open_lanes: Open, bare_repository: Path, setting: str, value: str, hint: str
+    ) -> None:
+        git(bare_repository, "config", setting, value)
+        with pytest.raises(PushFailed) as refused:
+            open_lanes(pause=pytest.fail).add([NewItem(title="work", lane=LANE)])
+        assert hint in refused.value.hint
+        assert "interlock" not in git(bare_repository, "for-each-ref")
 
     def test_a_server_that_always_dies_is_tried_five_times(
         self, open_lanes: Open, bare_repository: Path
