@@ -82,6 +82,8 @@ class Agent:
         """
         self._foreground = foreground
         self._gave_terminal = False
+        #: In the environment of the command and of whatever it starts.
+        self._mark = ""
         ours, theirs = socket.socketpair()
         pipe = None if foreground else subprocess.PIPE
         with theirs:
@@ -122,6 +124,7 @@ class Agent:
         `trust_until_s` is when the ladder begins by itself, on the clock of `now_s`. `lock` is a file on
         which the command and its supervisor hold a shared OS lock for as long as they live.
         """
+        self._mark = f"INTERLOCK_RUN={env.get('INTERLOCK_RUN')}"
         self._gave_terminal = self._foreground and _has_terminal()
         launch = {
             "command": list(command),
@@ -240,7 +243,7 @@ class Agent:
         """
         assert self.pid is not None
         pause_s = 0.005
-        while left := supervisor.members(self.pid):
+        while left := [*supervisor.members(self.pid), *supervisor.marked(self._mark)]:
             supervisor.signal_each(left, signal.SIGKILL)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, supervisor.KILL_AGAIN_MAX_S)

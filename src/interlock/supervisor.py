@@ -15,8 +15,8 @@ What it promises:
   this process adopts (PR_SET_CHILD_SUBREAPER); elsewhere it is the agent's process group.
 
 Not promised: that a process which changed its user or hangs in the kernel can be killed. Then `ended` is
-not said. If this process itself is killed, the agent dies with it and its worker kills the agent's session;
-a daemon in a session of its own escapes.
+not said. If this process itself is killed, the agent dies with it and its worker kills what the agent had
+started, as far as that is in its session or has its environment.
 
 Only the standard library, and little of it: a run may wait for this to start.
 """
@@ -68,6 +68,16 @@ def descendants(root: int) -> list[int]:
 def members(leader: int) -> list[int]:
     """The living processes of the group and of the session that `leader` began."""
     return [pid for pid, stat in _processes() if str(leader) in stat[2:4]]
+
+
+def marked(variable: str) -> list[int]:
+    """The living processes that were started with this in their environment, as in `NAME=value`."""
+    found = []
+    for pid, _ in _processes():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            if os.fsencode(variable) in file.read().split(b"\0"):
+                found.append(pid)
+    return found
 
 
 def signal_each(pids: list[int], number: int) -> None:

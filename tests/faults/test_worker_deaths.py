@@ -60,7 +60,7 @@ def test_kill_9_of_an_agent_fails_its_run_and_frees_the_slot(any_site: Site) -> 
 def test_kill_9_of_the_supervisor_takes_the_agent_down_and_the_worker_goes_on(site: Site) -> None:
     """Without the worker's look for survivors what the agent had started lives on (tried by hand)."""
     site.add(max_attempts=1)
-    worker = site.work("sleep 300 & echo $! > child.pid; echo $$ > agent.pid; wait")
+    worker = site.work(WITH_CHILD)
     worker.until("started")
     agent, child = site.number_in("agent.pid"), site.number_in("child.pid")
     psutil.Process(agent).parent().kill()
@@ -69,6 +69,26 @@ def test_kill_9_of_the_supervisor_takes_the_agent_down_and_the_worker_goes_on(si
     assert gone(child)
     site.add("more work")
     worker.until("started")
+
+
+def test_what_outlives_worker_and_supervisor_does_not_keep_its_lane_from_the_next_worker(site: Site) -> None:
+    """Both are killed, and a daemon of the agent stays, in a session of its own.
+
+    Without the look into its environment the item is given back again and again (tried by hand).
+    """
+    item = site.add(lane="issue:acme/app#4", lease_s=1.0)
+    worker = site.work(WITH_CHILD)
+    worker.until("started")
+    agent, child = site.number_in("agent.pid"), site.number_in("child.pid")
+    watcher = psutil.Process(agent).parent()
+    watcher.suspend()
+    worker.kill()
+    watcher.kill()
+    until_gone(agent, "the agent died with its supervisor")
+    assert not gone(child)
+    heir = site.work("exit 0", "--limit", "1")
+    assert heir.until("ended", item=item)["status"] == "succeeded"
+    assert gone(child)
 
 
 def test_everything_stopped_past_the_lease_and_resumed_dies_within_two_seconds(any_site: Site) -> None:
