@@ -10,6 +10,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.faults.processes import wait_until
+from tests.faults.stores import query
 from tests.faults.workers import Site, gone, until_gone
 
 #: Puts its number and that of a child in another session into files, and works for long.
@@ -115,8 +116,10 @@ def test_everything_stopped_past_the_lease_and_resumed_dies_within_two_seconds(a
         assert time.monotonic() - resumed_s < 2.0
         worker.until("lost", run=fence)
         assert service.show(item).item.run == lease.fence
-    refused = [run.status for run in site.runs(item) if run.run == fence]
-    assert refused == ["lost"]
+    assert [run.status for run in site.runs(item) if run.run == fence] == ["lost"]
+    assert query(site.url, f"SELECT count(*) FROM events WHERE kind = 'run.refused' AND run = {fence}") == [
+        (1,)
+    ]
 
 
 def test_a_worker_that_is_stopped_alone_has_no_agent_when_its_lease_is_over(site: Site) -> None:
