@@ -30,6 +30,7 @@ from interlock import supervisor
 from interlock.agent import Agent, Ending, Ladder, now_s
 from interlock.briefing import brief, environment
 from interlock.contract import EndedRunView, LeaseView, RunView
+from interlock.core.commands import Outcome
 from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost
 from interlock.core.model import Reason
 from interlock.core.states import RunStatus
@@ -38,7 +39,7 @@ from interlock.job import Host, Job, Notice
 from interlock.runfiles import RunFiles, Trace
 from interlock.runlog import RunLog, Tail
 from interlock.salvage import Salvage
-from interlock.spool import End, Outcome
+from interlock.spool import End
 from interlock.workspace import Workspace
 
 EXIT_RELEASE = 75
