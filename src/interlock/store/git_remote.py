@@ -42,7 +42,7 @@ _ALL = "refs/all/"
 TRIES = 5
 BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
 #: Being beaten by another's push is progress of the lane; it is borne for so long.
-BEATEN_MAX_S = 60.0
+BEATEN_MAX_S = 180.0
 #: Processes of one machine take turns. Not longer than this: whoever has the turn may be stopped.
 TURN_MAX_S, TURN_POLL_S = 10.0, 0.02
 #: Two refs of one push are not seen at exactly the same moment; two that stay apart are corrupt.
@@ -332,9 +332,9 @@ def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
 
 
 def back_off_s(beaten: int) -> float:
-    """200 to 800 ms; doubled for each further five pushes that others were faster than, up to eight times."""
+    """200 to 800 ms; doubled for each further five pushes that others were faster than, up to 16 times."""
     spread = random.uniform(BACK_OFF_MIN_S, BACK_OFF_MAX_S)  # noqa: S311  (not a secret)
-    return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 3))
+    return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 4))
 
 
 def _failed(refusal: PushRefusal, tries: int) -> GitFailed:
