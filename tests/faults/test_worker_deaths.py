@@ -122,13 +122,14 @@ def test_everything_stopped_past_the_lease_and_resumed_dies_within_two_seconds(a
     ]
 
 
-def test_a_worker_that_is_stopped_alone_has_no_agent_when_its_lease_is_over(site: Site) -> None:
+@pytest.mark.parametrize("both", [False, True], ids=["worker", "worker-and-agent"])
+def test_a_worker_that_is_stopped_has_no_agent_when_its_lease_is_over(site: Site, both: bool) -> None:
     """The supervisor's own trust ends it in time. With that taken out the agent works on (tried by hand)."""
     item = site.add(lease_s=3.0)
     worker = site.work(STUBBORN)
     worker.until("started")
     agent = site.number_in("agent.pid")
-    stop(worker.pid)
+    stop(worker.pid, *([agent] if both else []))
     until_gone(agent, "the agent ends by itself")
     # Nobody could take the item before: the lease is over only now, or later.
     assert site.item(item).status == "in_progress"
