@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.figure import Figure
-from bench.figures import claims, command, drains, wakes, worker_latency
+from bench.figures import claims, command, drains, locks, wakes, worker_latency
 from bench.plan import Plan
 from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
@@ -26,6 +26,7 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "wakes": wakes.wakes,
     "command": command.command,
     "worker": worker_latency.worker_latency,
+    "locks": locks.locks,
 }
 
 
@@ -85,6 +86,7 @@ def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: i
         claims_n=10 if quick else 100,
         wakes_n=20 if quick else 250,
         commands_n=3 if quick else 25,
+        locks_n=20 if quick else 1_000,
     )
 
 

@@ -33,3 +33,5 @@ class Plan:
     #: How often a waiting claim is woken, and how often a command is started.
     wakes_n: int
     commands_n: int
+    #: How often each kind of lock is taken and given back.
+    locks_n: int

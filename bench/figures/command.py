@@ -20,7 +20,9 @@ from interlock.core.model import NewItem
 
 SHOW = "interlock show ITEM"
 PYTHON = "python -c pass"
+HOLD = "interlock hold LANE -- true"
 SHOW_MAX_MS = 250
+HOLD_MAX_MS = 300
 
 
 def command(plan: Plan) -> list[Figure]:
@@ -40,11 +42,15 @@ def command(plan: Plan) -> list[Figure]:
             PYTHON: timed(sys.executable, "-c", "pass"),
             "interlock --version": timed(installed, "--version"),
             SHOW: timed(installed, "show", str(item)),
+            HOLD: timed(installed, "hold", "issue:acme/app#1", "--", "true"),
         }
     )
     title = f"F. Commands on SQLite, {plan.commands_n} runs each"
     figure = Figure(name="command", title=title, unit="ms", rows=rows, base=PYTHON)
-    figure.targets = [Target.at_most(f"F, {SHOW}: p50", figure.median(SHOW), SHOW_MAX_MS, "ms")]
+    figure.targets = [
+        Target.at_most(f"F, {SHOW}: p50", figure.median(SHOW), SHOW_MAX_MS, "ms"),
+        Target.at_most(f"F, {HOLD}: p50", figure.median(HOLD), HOLD_MAX_MS, "ms"),
+    ]
     return [figure]
 
 

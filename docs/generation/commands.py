@@ -82,11 +82,12 @@ def _command(name: str, command: Any, answer: str, exits: str) -> str:
 
 def _usage(name: str, arguments: list[Any], options: list[Any]) -> str:
     words = [f"interlock {name}"]
-    words += [p.metavar if p.required else f"[{p.metavar}]" for p in arguments]
+    values = [p.metavar if p.required else f"[{p.metavar}]" for p in arguments]
+    words += [value for value in values if "-- " not in value]
     words += [f"{p.opts[0]} {p.metavar}" for p in options if p.required]
     if any(not p.required for p in options):
         words.append("[OPTIONS]")
-    return " ".join(words)
+    return " ".join(words + [value for value in values if "-- " in value])  # a command comes last
 
 
 def _options(options: list[Any]) -> str:

@@ -48,7 +48,7 @@ class Aftermath:
             rivals = [files for files in found(self._home) if files.trace.rivals(trace)]
             for files in rivals:
                 if files.trace.run < trace.run:
-                    _kill(files.trace)
+                    _kill(files)
             if all(self._closed(files) or _no_process(files) for files in rivals):
                 return True
             if time.monotonic() > deadline_s or give_up.wait(pause_s):
@@ -74,10 +74,15 @@ def _no_process(files: RunFiles) -> bool:
         return sure
 
 
-def _kill(trace: Trace) -> None:
-    """Kill what is left of a run's session, unless its number has become another's."""
-    if trace.session is None:
-        return
-    first = supervisor.process_stat(trace.session)
-    if first is None or supervisor.begun(first) == trace.session_begun:
-        supervisor.signal_each(supervisor.members(trace.session), signal.SIGKILL)
+def _kill(files: RunFiles) -> None:
+    """Kill what is left of a run, unless a number has become another's.
+
+    First what is below its supervisor: once that is dead, only session and environment tell what was its.
+    """
+    trace = files.trace
+    above, session = trace.supervisor, trace.session
+    if above is not None and trace.supervisor_begun and supervisor.begun(above) == trace.supervisor_begun:
+        supervisor.signal_each([*supervisor.descendants(above), above], signal.SIGKILL)
+    if session is not None and supervisor.begun(session) in (None, trace.session_begun):
+        supervisor.signal_each(supervisor.members(session), signal.SIGKILL)
+    supervisor.signal_each(supervisor.marked(f"INTERLOCK_RESULT={files.result}"), signal.SIGKILL)

@@ -82,6 +82,8 @@ class Agent:
         """
         self._foreground = foreground
         self._gave_terminal = False
+        #: In the environment of the command and of whatever it starts.
+        self._mark = ""
         ours, theirs = socket.socketpair()
         pipe = None if foreground else subprocess.PIPE
         with theirs:
@@ -100,6 +102,8 @@ class Agent:
         self._one_order = threading.Lock()
         self._unread = b""
         self._ended: str | None = None
+        #: The process that watches over the command.
+        self.supervisor = self._process.pid
         #: The command's process and group; None until it has started.
         self.pid: int | None = None
         #: The last signal of the ladder that was sent.
@@ -120,6 +124,7 @@ class Agent:
         `trust_until_s` is when the ladder begins by itself, on the clock of `now_s`. `lock` is a file on
         which the command and its supervisor hold a shared OS lock for as long as they live.
         """
+        self._mark = f"INTERLOCK_RUN={env.get('INTERLOCK_RUN')}"
         self._gave_terminal = self._foreground and _has_terminal()
         launch = {
             "command": list(command),
@@ -131,6 +136,7 @@ class Agent:
             "foreground": self._foreground,
             "terminal": self._gave_terminal,
         }
+        self._wake()
         self._control.setblocking(True)
         try:
             self._control.sendall(json.dumps(launch).encode() + b"\n")
@@ -188,15 +194,22 @@ class Agent:
         """Let go of it. What still runs is ended by the supervisor."""
         with self._one_order:
             self._control.close()
+        self._wake()
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()
         self._process.wait()
 
     def _order(self, line: str) -> None:
-        # Never waits: a supervisor that is stopped and does not read will find its trust outdated.
+        """Tell the supervisor; never waits."""
+        self._wake()
         with self._one_order, contextlib.suppress(OSError):
             self._control.send(line.encode() + b"\n")
+
+    def _wake(self) -> None:
+        """Whoever stopped the supervisor stopped the wrong process: nothing would end the command."""
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGCONT)
 
     def _hear(self, program: str = "") -> None:
         try:
@@ -230,7 +243,7 @@ class Agent:
         """
         assert self.pid is not None
         pause_s = 0.005
-        while left := supervisor.members(self.pid):
+        while left := [*supervisor.members(self.pid), *supervisor.marked(self._mark)]:
             supervisor.signal_each(left, signal.SIGKILL)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, supervisor.KILL_AGAIN_MAX_S)

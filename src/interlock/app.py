@@ -161,7 +161,7 @@ def sqlite_path(url: str, root: Path) -> Path:
 def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresStore:
     scheme = scheme_of(settings.url)
     if scheme == "git":
-        raise InvalidInput("A store in git serves `hold`, `push` and `lanes`; this needs a database.", _FORMS)
+        raise InvalidInput("The git store serves `hold`, `push` and `lanes`; this needs a database.", _FORMS)
     if scheme == "postgresql":
         from interlock.store.postgres import PostgresStore  # noqa: PLC0415  (see above)
 

@@ -23,20 +23,23 @@ import contextlib
 import json
 import signal
 import threading
+import time
 from typing import Any
 
 from interlock import supervisor
 from interlock.agent import Agent, Ending, Ladder, now_s
 from interlock.briefing import brief, environment
-from interlock.contract import LeaseView, RunView
+from interlock.contract import EndedRunView, LeaseView, RunView
+from interlock.core.commands import Outcome
 from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost
 from interlock.core.model import Reason
+from interlock.core.states import RunStatus
 from interlock.heartbeat import BEAT_MAX_S
 from interlock.job import Host, Job, Notice
 from interlock.runfiles import RunFiles, Trace
 from interlock.runlog import RunLog, Tail
 from interlock.salvage import Salvage
-from interlock.spool import End, Outcome
+from interlock.spool import End
 from interlock.workspace import Workspace
 
 EXIT_RELEASE = 75
@@ -62,6 +65,8 @@ class Attempt:
         self.handle = lease.run
         self.begun_s = now_s()
         self.state = "starting"
+        #: Its place in the worker's table, from 1.
+        self.slot = 0
         self._lease_s = 3 * lease.renew_within_s
         self._sent_s = sent_s
         timeout_s = lease.item.timeout_s
@@ -73,6 +78,8 @@ class Attempt:
         #: Why it was asked to stop, and what the store said if the lease is gone.
         self._stop_reason: str | None = None
         self._lost: str | None = None
+        #: The agent reported that it was done, past this worker.
+        self._done_by_itself = False
         self._changed = threading.Condition()
         self._give_up = threading.Event()
         self._files: RunFiles | None = None
@@ -152,22 +159,30 @@ class Attempt:
     # -- the run ------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:  # a defect: without its thread the run would keep its lease for ever
+            self._host.give_up(error)
+            self.close()
+
+    def _live(self) -> None:
         end: End | None = None
         try:
             end = self._work()
         except NotStarted as reason:
             self._tell("not_started", f"was not started: {reason}")
             end = self._end(Outcome.RELEASE)
-        except LeaseLost as error:
-            self._lost = error.sentence
+        except LeaseLost as error:  # the store has said so, or the lane's fence on the git remote
+            end = self._end(Outcome.FAIL, error=str(error))
         except CommandUnusable as error:
-            self._host.unusable(error)
+            self._host.give_up(error)
             end = self._end(Outcome.RELEASE)
         except (InterlockError, OSError) as error:
             self._tell("not_started", f"could not be started: {error}")
             end = self._end(Outcome.RELEASE)
         self._log.close()
-        self._leave(succeeded=end is not None and end.outcome is Outcome.DONE)
+        done = end is not None and end.outcome is Outcome.DONE
+        self._leave(succeeded=done or self._done_by_itself)
         with self._changed:
             lost = self._lost
             if end is not None and lost is None:
@@ -175,7 +190,7 @@ class Attempt:
         if end is not None and lost is None:
             self._host.report(self, end)
             return
-        self._tell("lost", lost or "was ended by the store: its time was over")
+        self._tell("lost", f"has lost its lease: {lost or 'its time was over'}")
         self.close()
 
     def _work(self) -> End | None:
@@ -184,6 +199,7 @@ class Attempt:
         agent = self._host.take_agent()
         try:
             self._wait_for_fresh_lease()
+            files.note(supervisor=agent.supervisor, supervisor_begun=supervisor.begun(agent.supervisor))
             agent.start(
                 self._job.command,
                 env=environment(self._job, files, self._lease, self._salvage),
@@ -235,8 +251,7 @@ class Attempt:
 
     def _started(self, files: RunFiles, agent: Agent) -> None:
         assert agent.pid is not None
-        stat = supervisor.process_stat(agent.pid)
-        files.note(session=agent.pid, session_begun=None if stat is None else supervisor.begun(stat))
+        files.note(session=agent.pid, session_begun=supervisor.begun(agent.pid))
         with self._changed:
             self._agent = agent
             if self._stop_reason is None:
@@ -288,44 +303,46 @@ class Attempt:
         return json.dumps({"stdout": stdout}) if stdout else None, False
 
     def _error(self, ending: Ending) -> str:
+        how = f"Exit code {ending.code}."
         if ending.code < 0:
-            how = f"Killed by {signal.Signals(-ending.code).name}."
-        else:
-            how = f"Exit code {ending.code}."
+            known = {number.value: number.name for number in signal.Signals}
+            how = f"Killed by {known.get(-ending.code, f'signal {-ending.code}')}."
         return f"{how}\n{self._both.text()}".strip()
 
     def _expired(self) -> bool:
         """Wait until the store ends the run because its time is over; false if it does not."""
         assert self._expires_s is not None
         for _ in range(EXPIRE_TRIES):
-            threading.Event().wait(max(EXPIRE_AGAIN_S, self._expires_s - now_s()))
+            time.sleep(max(EXPIRE_AGAIN_S, self._expires_s - now_s()))
             with contextlib.suppress(InterlockError):
                 self._job.service.sweep()
-                if self._ended_as() is not None:
+                if self._ended_run() is not None:
                     return True
         return False
 
     def _lose(self, why: str) -> None:
         """The lease is gone. Where the agent reported its own end it may end in peace, else it is killed."""
-        reported = False
+        ended = None
         with contextlib.suppress(InterlockError):
-            reported = self._ended_as() == Reason.REPORTED
+            ended = self._ended_run()
+        reported = ended.status if ended is not None and ended.reason == Reason.REPORTED else None
         with self._changed:
             if self.state in ("reporting", "over"):
                 return
             self._lost = why
+            self._done_by_itself = reported == RunStatus.SUCCEEDED
             self._give_up.set()
             self._changed.notify_all()
             agent = self._agent
-        if agent is not None and reported:
+        if agent is not None and reported is not None:
             agent.stop()
         elif agent is not None:
             agent.kill()
 
-    def _ended_as(self) -> str | None:
-        """The reason with which the store has ended this run."""
+    def _ended_run(self) -> EndedRunView | None:
+        """This run as the store has ended it; None if it goes on."""
         runs = self._job.service.show(self.item.id).runs
-        return next((run.reason for run in runs if run.run == self.fence and run.ended_at), None)
+        return next((run for run in runs if run.run == self.fence and run.ended_at), None)
 
     def _leave(self, *, succeeded: bool) -> None:
         """Put the worktree's work in safety and remove it; if that does not work, it stays."""

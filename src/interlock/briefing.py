@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.contract import LeaseView, to_json
+from interlock.git import STRAY_VARIABLES
 from interlock.job import Job
 from interlock.runfiles import RunFiles
 from interlock.salvage import Salvage
@@ -28,7 +29,8 @@ def brief(files: RunFiles, lease: LeaseView, salvage: Sequence[Salvage]) -> None
 
 def environment(job: Job, files: RunFiles, lease: LeaseView, salvage: Sequence[Salvage]) -> dict[str, str]:
     """The worker's own environment, and what the run is."""
-    told = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    dropped = (*_NOT_INHERITED, *(STRAY_VARIABLES if job.worktree else ()))
+    told = {name: value for name, value in os.environ.items() if name not in dropped}
     told |= {
         "INTERLOCK_RUN": lease.run,
         "INTERLOCK_FENCE": str(lease.fence),

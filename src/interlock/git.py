@@ -49,7 +49,7 @@ _USAGE_ERROR = 129
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?", re.ASCII)
 _NONCE_KEY = "Interlock-Nonce"
 #: Where a caller's environment would send git to another repository than the one it was asked about.
-_STRAY_VARIABLES = (
+STRAY_VARIABLES = (
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_COMMON_DIR",
@@ -220,7 +220,7 @@ class Repository:
         parents: Sequence[str] = (),
         tree: str | None = None,
     ) -> str:
-        """The id of a new commit that carries `document`, and the files of `tree`. No two calls make the same.
+        """The id of a new commit that carries `document` and the files of `tree`. No two calls make the same.
 
         Uniqueness matters: two clones that push the *same* commit to a new ref both succeed.
         """
@@ -310,7 +310,7 @@ def check_remote(text: str) -> str:
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    environ = {name: value for name, value in os.environ.items() if name not in _STRAY_VARIABLES}
+    environ = {name: value for name, value in os.environ.items() if name not in STRAY_VARIABLES}
     # English messages, for they are read; no questions, for nobody may be there to answer.
     environ |= {"LC_ALL": "C", "LANGUAGE": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true"}
     return {**environ, **extra}

@@ -18,6 +18,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,7 +35,7 @@ from interlock.contract import (
     RunView,
     to_json,
 )
-from interlock.core.errors import Held, InterlockError, ItemEnded, LeaseLost
+from interlock.core.errors import CommandUnusable, Held, InterlockError, ItemEnded, LeaseLost
 from interlock.core.model import NewItem, Policy, Reason
 from interlock.core.names import (
     LEASE_MIN_S,
@@ -52,7 +53,7 @@ TYPE = "hold"
 #: Exit code of a command that was ended because its time was up, as timeout(1) has it.
 TIMED_OUT = 124
 #: A waiter that does not take the lane within so many leases, and at least so many seconds, is dead.
-CLAIM_WITHIN_LEASES, CLAIM_WITHIN_MIN_S = 2, 5.0
+CLAIM_WITHIN_LEASES, CLAIM_WITHIN_MIN_S = 2, 3.0
 #: A claim that was waited for tells little about when its lease began.
 CLAIM_AT_ONCE_S = 0.25
 #: How long the end of a command is told to a store that does not answer. Its lease ends by itself.
@@ -150,20 +151,31 @@ class _Holder:
         self._payload.write_text("{}")
         #: Nobody else claims what is ours, also not another process of the same agent.
         self._label = f"{TYPE}:{secrets.token_hex(8)}"
+        #: What stands for us on the lane, waiting or running.
+        self._item: int | None = None
 
     def run(self) -> int:
-        item = self._arrive()
+        """Hold the lane once, and again for what came in the last instant; the first exit code but 0."""
+        try:
+            return self._run()
+        except (KeyboardInterrupt, OSError, Held, CommandUnusable):
+            if self._item is not None:
+                self._withdraw(self._item, "its holder was interrupted")
+            raise
+
+    def _run(self) -> int:
+        self._item = self._arrive()
         give_up_s = None if self._wish.wait_s is None else now_s() + self._wish.wait_s
         code = 0
-        while item is not None:
+        while self._item is not None:
             try:
-                tenancy, messages = self._claim(item, give_up_s)
+                tenancy, messages = self._claim(self._item, give_up_s)
             except ItemEnded as ended:
                 if ended.reason not in _LATE:
                     raise
-                item = self._arrive()  # we were stopped for so long that the lane went on without us
+                self._item = self._arrive()  # we were stopped for so long that the lane went on without us
                 continue
-            code_now, item = self._work(tenancy, messages)
+            code_now, self._item = self._work(tenancy, messages)
             code = code or code_now
             give_up_s = None  # what came in the meantime is owed to somebody
         return code
@@ -211,14 +223,7 @@ class _Holder:
         )
 
     def _claim(self, item: int, give_up_s: float | None) -> tuple[Tenancy, Sequence[MessageView]]:
-        """Wait until the item is ours. Whatever ends the wait, our place in the line goes with it."""
-        try:
-            return self._claimed(item, give_up_s)
-        except (KeyboardInterrupt, Held):
-            self._withdraw(item, "its holder stopped waiting")
-            raise
-
-    def _claimed(self, item: int, give_up_s: float | None) -> tuple[Tenancy, Sequence[MessageView]]:
+        """Wait until the item is ours; what it was told so far comes with it."""
         wish = self._wish
         worker = safe_name(f"{socket.gethostname()}.{os.getpid()}")
         wait_s = 0.0
@@ -272,11 +277,8 @@ class _Holder:
             ending, seen = self._run_for(tenancy, messages), _last(messages)
             while self._ended_well(tenancy, ending) and (more := self._unread(tenancy, seen)):
                 ending, seen = self._run_for(tenancy, more), max(seen, _last(more))
-        except BaseException:
+        finally:
             tenancy.over = True
-            self._withdraw(tenancy.item.id, "its holder was interrupted")
-            raise
-        tenancy.over = True
         if tenancy.lost is not None:
             raise LeaseLost(tenancy.lost.message, "The command was ended.")
         if ending.stopped_by == "trust" and not tenancy.timed_out:
@@ -288,10 +290,13 @@ class _Holder:
         return self._report(tenancy, ending, seen)
 
     def _run_for(self, tenancy: Tenancy, messages: Sequence[MessageView]) -> Ending:
+        if tenancy.lost is not None:
+            raise LeaseLost(tenancy.lost.message, "The command was not started.")
         self._messages.write_text(json.dumps(to_json(messages), ensure_ascii=False))
+        self._result.unlink(missing_ok=True)
         wish = self._wish
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "INTERLOCK_SALVAGE"},
             "INTERLOCK_URL": wish.url,
             "INTERLOCK_RUN": tenancy.handle,
             "INTERLOCK_FENCE": str(tenancy.fence),
@@ -371,7 +376,7 @@ class _Holder:
             except InterlockError:
                 if now_s() > give_up_s:
                     return None
-                threading.Event().wait(REPORT_AGAIN_S)
+                time.sleep(REPORT_AGAIN_S)
 
 
 def _last(messages: Sequence[MessageView]) -> int:
@@ -390,4 +395,4 @@ def _held(lane: str, holder: HolderView) -> str:
 
 
 def _what_to_type(lane: str) -> str:
-    return f"interlock lanes {lane} shows it; interlock hold {lane} --if-held wait -- … waits for it."
+    return f"interlock lanes shows its line; interlock hold {lane} --if-held wait -- … waits for it."

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.aftermath import Aftermath
 from interlock.agent import Agent
 from interlock.contract import Service
-from interlock.core.errors import CommandUnusable
 from interlock.runfiles import Home
 from interlock.spool import End
 from interlock.workspace import Workspaces
@@ -68,6 +67,6 @@ class Host(Protocol):
         """The attempt needs its slot no more."""
         ...
 
-    def unusable(self, error: CommandUnusable) -> None:
-        """The command cannot be started, for this run or any other."""
+    def give_up(self, error: Exception) -> None:
+        """No run can be started any more: the command is missing, or something is defective."""
         ...

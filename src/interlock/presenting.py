@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -233,4 +234,4 @@ def quantile_s(spans_us: Sequence[int], share: float) -> float | None:
     """The nearest-rank quantile of sorted spans."""
     if not spans_us:
         return None
-    return round(spans_us[min(len(spans_us) - 1, int(share * len(spans_us)))] / US_PER_S, 6)
+    return round(spans_us[math.ceil(share * len(spans_us)) - 1] / US_PER_S, 6)

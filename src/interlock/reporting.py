@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.contract import LaneService, RunView
+from interlock.core.commands import Outcome
 from interlock.core.errors import InterlockError, InvalidInput, UnknownRun
 from interlock.core.names import BATCH_MAX
 from interlock.heartbeat import BackgroundLoop
-from interlock.spool import End, Outcome, Spool, orphans
+from interlock.spool import End, Spool, orphans
 
 GATHER_S = 0.007
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 2.0

@@ -79,7 +79,9 @@ class Trace:
     agent: str
     worker: str
     store: str
-    #: The agent's session and when its first process began, in the system's ticks; None until it has started.
+    #: The process above the agent, and the agent's session, with when they began: see `supervisor.begun`.
+    supervisor: int | None = None
+    supervisor_begun: str | None = None
     session: int | None = None
     session_begun: str | None = None
     #: The commit that the worktree began with, and the branch made for it; None without a worktree.

@@ -16,23 +16,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
 from interlock.contract import Report
+from interlock.core.commands import Outcome
 from interlock.core.names import MESSAGE_MAX_BYTES
 
 #: Result and error each within the store's limit, escaped as JSON.
 ENTRY_MAX_BYTES = 16 * MESSAGE_MAX_BYTES
-
-
-class Outcome(StrEnum):
-    """How a run ends: the name of the service's function."""
-
-    DONE = "done"
-    FAIL = "fail"
-    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ What it promises:
   this process adopts (PR_SET_CHILD_SUBREAPER); elsewhere it is the agent's process group.
 
 Not promised: that a process which changed its user or hangs in the kernel can be killed. Then `ended` is
-not said. If this process itself is killed, the agent dies with it and its worker kills the agent's session;
-a daemon in a session of its own escapes.
+not said. If this process itself is killed, the agent dies with it and its worker kills what the agent had
+started, as far as that is in its session or has its environment.
 
 Only the standard library, and little of it: a run may wait for this to start.
 """
@@ -70,6 +70,16 @@ def members(leader: int) -> list[int]:
     return [pid for pid, stat in _processes() if str(leader) in stat[2:4]]
 
 
+def marked(variable: str) -> list[int]:
+    """The living processes that were started with this in their environment, as in `NAME=value`."""
+    found = []
+    for pid, _ in _processes():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            if os.fsencode(variable) in file.read().split(b"\0"):
+                found.append(pid)
+    return found
+
+
 def signal_each(pids: list[int], number: int) -> None:
     """Send a signal to those that are still there and let us."""
     for pid in pids:
@@ -96,9 +106,10 @@ def process_stat(pid: int) -> list[str] | None:
     return fields if fields and fields[0] not in "ZX" else None
 
 
-def begun(stat: list[str]) -> str:
-    """When a process began, in ticks since the machine did: tells it from a later one of the same number."""
-    return stat[19]
+def begun(pid: int) -> str | None:
+    """When a living process began, in ticks: tells it from a later one of the same number."""
+    stat = process_stat(pid)
+    return None if stat is None else stat[19]
 
 
 class Supervisor:

@@ -10,6 +10,7 @@ the cancel ladder and gives it back; a third time, at once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -116,14 +117,13 @@ class Worker:
         """Work until drained; the exit code."""
         self._check()
         self._home.make()
-        prune(self._home.logs)
         writing = threading.Lock()
         self._heartbeat = Heartbeat(
             self._service,
             lambda: [attempt for attempt in self.attempts() if attempt.beats],
             writing=writing,
             trouble=lambda error: self._trouble("renew", error),
-            crashed=self._crashed,
+            crashed=self.give_up,
         )
         self._reporter = Reporter(
             self._service,
@@ -133,7 +133,7 @@ class Worker:
             writing=writing,
             trouble=lambda error: self._trouble("report", error),
             answered=self._delivered,
-            crashed=self._crashed,
+            crashed=self.give_up,
         )
         self._heartbeat.start()
         self._reporter.start()
@@ -196,10 +196,6 @@ class Worker:
             self._attempts.pop(attempt.fence, None)
             self._changed.notify_all()
 
-    def unusable(self, error: CommandUnusable) -> None:
-        """No run can be started: give up."""
-        self._crashed(error)
-
     def _check(self) -> None:
         """Raise before anything is claimed if it cannot work."""
         if not agent_key(self.wish.agent):
@@ -210,6 +206,7 @@ class Worker:
         check_command(self.wish.command)
         if self.wish.worktree:
             self._job.workspaces.check()
+            self._job.workspaces.forget()
 
     # -- claiming -----------------------------------------------------------------------------------
 
@@ -219,6 +216,7 @@ class Worker:
             if time.monotonic() - cleared_s >= CLEAR_EVERY_S:
                 cleared_s = time.monotonic()
                 self._aftermath.clear()
+                prune(self._home.logs)
             sent_s = now_s()
             try:
                 leases = self._next()
@@ -265,6 +263,8 @@ class Worker:
         for lease in leases:
             attempt = Attempt(self._job, self, lease, sent_s)
             with self._changed:
+                taken = {other.slot for other in self._attempts.values()}
+                attempt.slot = next(n for n in range(1, self.wish.slots + 1) if n not in taken)
                 self._attempts[lease.fence] = attempt
                 self._started += 1
             if self.draining:  # asked to end while the claim was on its way
@@ -276,8 +276,9 @@ class Worker:
     def _warm_up(self) -> None:
         """Have supervisors ready: for the slots that are free, and for the one that is free next."""
         free = self.wish.slots - len(self._attempts)
-        while len(self._idle) < min(max(free, 1), WARM_MAX):
-            self._idle.append(Agent())
+        with contextlib.suppress(OSError):  # a machine at its limits: the run itself will say so
+            while len(self._idle) < min(max(free, 1), WARM_MAX):
+                self._idle.append(Agent())
 
     # -- ending -------------------------------------------------------------------------------------
 
@@ -309,11 +310,14 @@ class Worker:
         slots = "1 slot" if self.wish.slots == 1 else f"{self.wish.slots} slots"
         return f"Worker {self.name} works for {self.wish.agent} in {slots}: {self.wish.command[0]}"
 
-    def _crashed(self, error: Exception) -> None:
+    def give_up(self, error: Exception) -> None:
+        """Begin nothing more and end with this error; after a defect also what runs."""
         with self._changed:
             self._failed = self._failed or error
             self._asked_to_end += 1
             self._changed.notify_all()
+        if isinstance(error, CommandUnusable):
+            return  # what runs already may finish
         for attempt in self.attempts():
             attempt.stop("the worker failed")
 

@@ -11,7 +11,7 @@ import pytest
 
 import interlock
 from interlock.core.errors import Held
-from tests.acceptance.command import PROGRAM, Command
+from tests.acceptance.command import PROGRAM, Command, CommandHere
 from tests.acceptance.holding.holders import children, dead, ended, pid_in, until
 
 SESSION = " ".join((*PROGRAM, "session"))
@@ -144,7 +144,8 @@ def test_the_run_is_that_of_the_workflow_where_nobody_names_one(il: Command):
         ("unlock", "-7"),
     ],
 )
-def test_bad_input_locks_nothing(il: Command, args: tuple[str, ...]):
+def test_bad_input_locks_nothing(tmp_path: Path, args: tuple[str, ...]):
+    il = CommandHere(tmp_path)
     answer = il("--json", "session", *args)
     assert (answer.code, answer.error["code"]) in [(2, "invalid_input"), (2, "usage")]
     assert locked(il) == []

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
+import re
+import struct
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import Command
+from tests.acceptance.command import PROGRAM, TIMEOUT_S, Command
 
 
 @pytest.mark.parametrize(
@@ -132,3 +139,34 @@ def test_the_log_of_a_run_stays(il: Command, tmp_path: Path) -> None:
     il.ok("add", "some work")
     il("work", "--agent", "a", "--limit", 1, "--", "sh", "-c", "echo out; echo err >&2")
     assert sorted((tmp_path / ".interlock/logs/run-1.log").read_text().split()) == ["err", "out"]
+
+
+def test_people_see_a_table_of_slots(il: Command) -> None:
+    for n in (1, 2):
+        il.ok("add", f"Fix page {n}", "--lane", f"issue:acme/app#{n}")
+    script = "echo step one; until [ -e go ]; do sleep 0.02; done"
+    args = ("work", "--agent", "coder", "--max", "3", "--exit-when-idle", "--", "sh", "-c", script)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    env = il.environment({"TERM": "xterm"})
+    process = subprocess.Popen(
+        [*PROGRAM, *args], cwd=il.directory, env=env, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    seen = ""
+    with contextlib.suppress(OSError):  # the terminal ends with the worker
+        while text := os.read(ours, 65536).decode(errors="replace"):
+            seen += text
+            if seen.count("step one") >= 2:
+                (il.directory / "go").touch()
+    os.close(ours)
+    assert process.wait(TIMEOUT_S) == 0
+    rows = re.findall(
+        r"^(\d) +(\d) +(\d) +(Fix page \d) +(issue:acme/app#\d) .*running +step one", seen, re.M
+    )
+    assert {row[3:] for row in rows} == {
+        ("Fix page 1", "issue:acme/app#1"),
+        ("Fix page 2", "issue:acme/app#2"),
+    }
+    assert re.search(r"^3 +idle", seen, re.M)
+    assert "Run 1 succeeded; item 1 is completed" in seen

@@ -10,6 +10,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.faults.processes import wait_until
+from tests.faults.stores import query
 from tests.faults.workers import Site, gone, until_gone
 
 #: Puts its number and that of a child in another session into files, and works for long.
@@ -27,17 +28,20 @@ def stop(*pids: int) -> None:
 
 
 def test_kill_9_of_a_worker_takes_its_agent_and_what_that_started_down(site: Site) -> None:
-    """Without the supervisor's watch over its socket both processes live on (tried by hand)."""
-    item = site.add(lane="issue:acme/app#1", lease_s=2.0)
+    """Long before the lease is over. Without the supervisor's watch over its socket both processes live on
+    for as long as their trust lasts (tried by hand)."""
+    item = site.add(lane="issue:acme/app#1", lease_s=3600.0)
     worker = site.work(WITH_CHILD)
     worker.until("started")
     agent, child = site.number_in("agent.pid"), site.number_in("child.pid")
     worker.kill()
     until_gone(agent, "the agent died with its worker")
     until_gone(child, "what the agent had started died too")
+    with site.service() as service:
+        service.take_back(item, why="its worker was killed")
     heir = site.work("exit 0", "--limit", "1")
     assert heir.until("ended")["status"] == "succeeded"
-    assert [run.status for run in site.runs(item)] == ["lost", "succeeded"]
+    assert [run.status for run in site.runs(item)] == ["released", "succeeded"]
     assert heir.ended() == 0
     assert not list(site.file(".interlock/runs").iterdir())
 
@@ -57,7 +61,7 @@ def test_kill_9_of_an_agent_fails_its_run_and_frees_the_slot(any_site: Site) -> 
 def test_kill_9_of_the_supervisor_takes_the_agent_down_and_the_worker_goes_on(site: Site) -> None:
     """Without the worker's look for survivors what the agent had started lives on (tried by hand)."""
     site.add(max_attempts=1)
-    worker = site.work("sleep 300 & echo $! > child.pid; echo $$ > agent.pid; wait")
+    worker = site.work(WITH_CHILD)
     worker.until("started")
     agent, child = site.number_in("agent.pid"), site.number_in("child.pid")
     psutil.Process(agent).parent().kill()
@@ -66,6 +70,26 @@ def test_kill_9_of_the_supervisor_takes_the_agent_down_and_the_worker_goes_on(si
     assert gone(child)
     site.add("more work")
     worker.until("started")
+
+
+def test_what_outlives_worker_and_supervisor_does_not_keep_its_lane_from_the_next_worker(site: Site) -> None:
+    """Both are killed, and a daemon of the agent stays, in a session of its own.
+
+    Without the look into its environment the item is given back again and again (tried by hand).
+    """
+    item = site.add(lane="issue:acme/app#4", lease_s=1.0)
+    worker = site.work(WITH_CHILD)
+    worker.until("started")
+    agent, child = site.number_in("agent.pid"), site.number_in("child.pid")
+    watcher = psutil.Process(agent).parent()
+    watcher.suspend()
+    worker.kill()
+    watcher.kill()
+    until_gone(agent, "the agent died with its supervisor")
+    assert not gone(child)
+    heir = site.work("exit 0", "--limit", "1")
+    assert heir.until("ended", item=item)["status"] == "succeeded"
+    assert gone(child)
 
 
 def test_everything_stopped_past_the_lease_and_resumed_dies_within_two_seconds(any_site: Site) -> None:
@@ -92,17 +116,20 @@ def test_everything_stopped_past_the_lease_and_resumed_dies_within_two_seconds(a
         assert time.monotonic() - resumed_s < 2.0
         worker.until("lost", run=fence)
         assert service.show(item).item.run == lease.fence
-    refused = [run.status for run in site.runs(item) if run.run == fence]
-    assert refused == ["lost"]
+    assert [run.status for run in site.runs(item) if run.run == fence] == ["lost"]
+    assert query(site.url, f"SELECT count(*) FROM events WHERE kind = 'run.refused' AND run = {fence}") == [
+        (1,)
+    ]
 
 
-def test_a_worker_that_is_stopped_alone_has_no_agent_when_its_lease_is_over(site: Site) -> None:
+@pytest.mark.parametrize("both", [False, True], ids=["worker", "worker-and-agent"])
+def test_a_worker_that_is_stopped_has_no_agent_when_its_lease_is_over(site: Site, both: bool) -> None:
     """The supervisor's own trust ends it in time. With that taken out the agent works on (tried by hand)."""
     item = site.add(lease_s=3.0)
     worker = site.work(STUBBORN)
     worker.until("started")
     agent = site.number_in("agent.pid")
-    stop(worker.pid)
+    stop(worker.pid, *([agent] if both else []))
     until_gone(agent, "the agent ends by itself")
     # Nobody could take the item before: the lease is over only now, or later.
     assert site.item(item).status == "in_progress"
@@ -111,10 +138,53 @@ def test_a_worker_that_is_stopped_alone_has_no_agent_when_its_lease_is_over(site
     assert worker.until("refused")["outcome"] == "release"
 
 
+def test_a_supervisor_that_is_stopped_is_woken_and_ends_the_run(site: Site) -> None:
+    """Without the SIGCONT that comes with each order the run never ends (tried by hand)."""
+    site.add(lease_s=2.0)
+    worker = site.work("echo $$ > agent.pid; until [ -e go ]; do sleep 0.02; done", "--limit", "1")
+    worker.until("started")
+    agent = site.number_in("agent.pid")
+    stop(psutil.Process(agent).ppid())
+    site.file("go").touch()
+    assert worker.until("ended")["status"] == "succeeded"
+
+
+def test_supervisors_that_are_stopped_before_they_have_a_command_disturb_nothing(site: Site) -> None:
+    """One is given a command, the other dismissed. Without SIGCONT both are waited for (tried by hand)."""
+    worker = site.work("exit 0", "--max", "2")
+    worker.until("ready")
+    idle = wait_until(lambda: len(found := worker.supervisors()) == 2 and found, "two are ready")
+    stop(*(process.pid for process in idle))
+    site.add()
+    assert worker.until("ended")["status"] == "succeeded"
+    stop(*(process.pid for process in worker.supervisors()))
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+
+
+def test_a_supervisor_that_is_stopped_does_not_keep_its_lane_from_the_next_worker(site: Site) -> None:
+    """Its worker is dead, it is stopped, and both it and the agent would live for ever.
+
+    Without the look for what is below the earlier run's supervisor the item is given back again and again
+    (tried by hand).
+    """
+    item = site.add(lane="issue:acme/app#2", lease_s=1.0)
+    worker = site.work(STUBBORN)
+    worker.until("started")
+    agent = site.number_in("agent.pid")
+    watcher = psutil.Process(agent).ppid()
+    stop(watcher)
+    worker.kill()
+    heir = site.work("exit 0", "--limit", "1")
+    assert heir.until("ended", item=item)["status"] == "succeeded"
+    assert gone(agent)
+    assert gone(watcher)
+
+
 @pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
 def test_an_agent_that_ignores_sigint_and_sigterm_is_killed(site: Site, stopped: bool) -> None:
-    """Also one that is stopped: it gets SIGCONT, else only SIGKILL would reach it."""
-    item = site.add(lease_s=2.0)
+    """Also one that is stopped: it gets SIGCONT, else only SIGKILL would reach it (tried by hand)."""
+    item = site.add(lease_s=8.0)
     heard = "trap 'echo int >> heard' INT; trap 'echo term >> heard' TERM"
     worker = site.work(f"{heard}; echo $$ > agent.pid; while :; do sleep 0.02; done")
     worker.until("started")

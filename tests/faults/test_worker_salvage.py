@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.fencing import LaneRun, arm
+from interlock.git import Repository
 from interlock.salvage import FILE_MAX_BYTES
 from tests.faults.processes import wait_until
 from tests.faults.workers import Site, until_gone
@@ -37,13 +39,8 @@ class Clone:
         self.site = Site(self.path, f"sqlite:///{self.path}/.interlock/interlock.db")
 
     def git(self, *args: str) -> str:
-        done = subprocess.run(
-            ["git", *args], cwd=self.path, check=True, capture_output=True, text=True, env=self.env()
-        )
+        done = subprocess.run(["git", *args], cwd=self.path, check=True, capture_output=True, text=True)
         return done.stdout.strip()
-
-    def env(self) -> dict[str, str] | None:
-        return None
 
     def refs(self, prefix: str) -> list[str]:
         return self.git("for-each-ref", "--format=%(refname)", prefix).split()
@@ -189,3 +186,15 @@ def test_a_remote_that_is_away_gives_the_item_back(clone: Clone) -> None:
     assert "remote" in worker.until("not_started")["text"]
     assert worker.until("ended")["status"] == "released"
     assert clone.site.item(item).attempt == 0
+
+
+def test_a_lane_that_a_later_run_has_armed_is_left_alone_and_the_run_says_why(clone: Clone) -> None:
+    """As after a restore of the store: its numbers lag behind the fence."""
+    item = clone.site.add(lane=LANE, max_attempts=1)
+    arm(Repository(clone.path), "origin", LaneRun(lane=LANE, handle=f"99.1.{'0' * 16}", agent="later"))
+    worker = clone.site.work("echo > started", "--worktree", "--limit", "1")
+    assert worker.until("ended")["status"] == "failed"
+    (run,) = clone.site.runs(item)
+    assert run.error is not None
+    assert "Run 99 of later has armed" in run.error
+    assert "started" not in worker.kinds()

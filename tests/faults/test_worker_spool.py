@@ -62,7 +62,7 @@ def test_a_result_is_delivered_once_when_the_store_is_back(site: Site) -> None:
 
 
 def test_the_next_worker_delivers_what_a_killed_one_owed(site: Site) -> None:
-    """Without the lock on a spool both heirs deliver it, and one is refused (tried by hand)."""
+    """Without the lock on a spool workers take over what others still owe (tried by hand)."""
     item = site.add()
     worker = site.work(ON_COMMAND, env=IMPATIENT)
     worker.until("started")

@@ -22,6 +22,7 @@ def note(**entry):
     session.write_text(json.dumps([*entries, {"run": os.environ["INTERLOCK_RUN"], **entry}]))
 
 def stopped(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a busy machine may need longer than the first rung
     note(what="stopped")
     sys.exit(130)
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -80,7 +79,12 @@ class WorkProcess:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def kill(self) -> None:
+        """As by `kill -9`; returns when it is gone."""
         self._process.kill()
         self._process.wait()
 
@@ -100,9 +104,12 @@ class WorkProcess:
         return [p for p in psutil.Process(self.pid).children() if any("supervisor" in w for w in p.cmdline())]
 
     def close(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            for number in (signal.SIGKILL, signal.SIGCONT):
-                self._process.send_signal(number)
+        """Kill it and everything below it, whatever was stopped."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self._process.kill()
         self._process.wait()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None

@@ -276,9 +276,7 @@ def test_a_stop_with_unread_messages_is_held_up_once(session: Session):
     assert answer["decision"] == "block"
     assert "Message 1 from sam: and the tests?" in answer["reason"]
     assert session("Stop", asked_before=True) == {}
-    assert (
-        session.service.renew([Report(run=session.lease.run)])[0].unread == 0
-    )  # so nobody repeats it
+    assert session.service.renew([Report(run=session.lease.run)])[0].unread == 0  # so nobody repeats it
     assert session("Stop") == {}
 
 

@@ -256,3 +256,26 @@ class TestNumbers:
         with pytest.raises(InvalidInput) as refused:
             names.check_number("window", value, low, high)
         assert str(refused.value) == said
+
+
+class TestSafeNames:
+    @pytest.mark.parametrize(
+        ("text", "name"),
+        [
+            ("host-1.example.com", "host-1.example.com"),
+            ("Ann B. Cö", "Ann-B.-C"),
+            ("-rf", "rf"),
+            ("../../etc", "etc"),
+            ("a..b", "a.b"),
+            ("x.lock", "x"),
+            ("日本", "unnamed"),
+            ("", "unnamed"),
+        ],
+    )
+    def test_a_name_that_nobody_chose_is_made_lawful(self, text: str, name: str) -> None:
+        assert names.safe_name(text) == name
+
+    @given(st.text())
+    def test_whatever_the_text_the_name_is_lawful(self, text: str) -> None:
+        assert names.check_name("name", names.safe_name(text))
+        assert names.agent_key(names.safe_name(text).lower())

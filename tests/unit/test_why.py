@@ -89,7 +89,7 @@ class TestInProgress:
         world.start(item, "coder")
         world.pass_s(20)
         text = sentence(world, item)
-        assert "worked on by coder (run 1) since 20 s ago" in text
+        assert "has been worked on by coder (run 1) for 20 s" in text
         assert "its lease ends in 40 s unless renewed, and then it is offered again" in text
 
     def test_a_timeout_that_comes_before_the_end_of_the_lease_is_told(self) -> None:

@@ -48,7 +48,7 @@ def workflow(
 
 
 def found(*texts: str) -> list[Finding]:
-    return check([(f"w{n}.yml", text) for n, text in enumerate(texts)])
+    return check([(f"w{n}.yml", text.encode()) for n, text in enumerate(texts)])
 
 
 def codes(*texts: str) -> list[str]:
@@ -362,6 +362,15 @@ def test_a_malformed_file_is_one_sentence(text, line, word):
     assert (finding.line, finding.message.count("\n")) == (line, 0)
     assert word in finding.message
     assert finding.message.endswith(".")
+
+
+@pytest.mark.parametrize(("data", "word"), [(b"name: \xe9", "UTF-8"), (b"#" * 600_000, "524,288 bytes")])
+def test_a_file_that_is_no_text_or_too_large_is_one_sentence(data, word):
+    good = workflow().encode()
+    (finding,) = check([("a.yml", data), ("b.yml", good)])
+    assert finding.code is Mistake.NOT_A_WORKFLOW
+    assert word in finding.message
+    assert check([("a.yml", b"\xef\xbb\xbf" + good)]) == []
 
 
 def test_a_malformed_group_is_found_and_the_rest_still_read():

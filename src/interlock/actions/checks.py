@@ -45,13 +45,13 @@ class Place:
         return Finding(file=self.workflow.path, line=line, code=code, message=message, mend=mend)
 
 
-def check(files: Sequence[tuple[str, str]]) -> list[Finding]:
-    """All findings in files given as path and text, in the order in which they stand there."""
+def check(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
+    """All findings in files given as path and content, in the order in which they stand there."""
     findings: list[Finding] = []
     places: list[Place] = []
-    for path, text in files:
+    for path, data in files:
         try:
-            workflow = read_workflow(path, text)
+            workflow = read_workflow(path, data)
         except NotAWorkflow as error:
             mend = "Mend the line, or leave this file out."
             findings.append(
@@ -73,8 +73,6 @@ def check(files: Sequence[tuple[str, str]]) -> list[Finding]:
 
 def _job_findings(workflow: Workflow) -> Iterator[Finding]:
     for job in agents.agent_jobs(workflow):
-        if job.reusable:
-            continue
         if job.concurrency is None and workflow.concurrency is None and _meets(workflow, job):
             yield Finding(
                 file=workflow.path,

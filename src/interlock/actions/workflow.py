@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import yaml
 
-#: GitHub takes no larger workflow.
+#: Far above any workflow that people wrote.
 SIZE_MAX_BYTES = 512 * 1024
 
 
@@ -57,7 +57,6 @@ class Concurrency:
 class Step:
     """One step of a job: a script, or an action."""
 
-    line: int
     run: Text | None
     shell: str
     uses: str
@@ -66,14 +65,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job; a reusable one (`uses:`) has its steps, group and timeout elsewhere."""
+    """One job; one that calls another workflow (`uses:`) has its steps elsewhere."""
 
     key: str
     line: int
     condition: Text | None
     concurrency: Concurrency | None
     has_timeout: bool
-    reusable: bool
     on_windows: bool
     steps: tuple[Step, ...]
 
@@ -90,10 +88,16 @@ class Workflow:
     jobs: tuple[Job, ...]
 
 
-def read_workflow(path: str, text: str) -> Workflow:
-    """The workflow that a file's text describes."""
+def read_workflow(path: str, data: bytes) -> Workflow:
+    """The workflow that a file describes."""
+    if len(data) > SIZE_MAX_BYTES:
+        raise NotAWorkflow(
+            f"It has more than {SIZE_MAX_BYTES:,} bytes, and GitHub takes no workflow so large."
+        )
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(data.decode("utf-8-sig"), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError:
+        raise NotAWorkflow("It is not UTF-8 text.") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise NotAWorkflow(
@@ -159,7 +163,6 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
         condition=_text(condition) if isinstance(condition, yaml.ScalarNode) else None,
         concurrency=_concurrency(_get(node, "concurrency")),
         has_timeout=_get(node, "timeout-minutes") is not None,
-        reusable=_get(node, "uses") is not None,
         on_windows="windows" in _plain(_get(node, "runs-on")).lower(),
         steps=tuple(_step(n, shell) for n in steps.value if isinstance(n, yaml.MappingNode))
         if isinstance(steps, yaml.SequenceNode)
@@ -170,7 +173,6 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
 def _step(node: yaml.Node, shell: str) -> Step:
     run = _get(node, "run")
     return Step(
-        line=_line(node),
         run=_text(run) if isinstance(run, yaml.ScalarNode) else None,
         shell=_plain(_get(node, "shell")) or shell,
         uses=_plain(_get(node, "uses")),

@@ -9,7 +9,6 @@ import typer
 
 from interlock.cli.command import Command, group
 from interlock.cli.session import session_of
-from interlock.cli.values import file_text
 from interlock.core.errors import Exit, InvalidInput, TooLarge
 from interlock.intake import choice
 
@@ -98,7 +97,7 @@ def check(
 
     session = session_of(ctx)
     paths = _workflows(files)
-    findings = look([(str(path), _text(path)) for path in paths])
+    findings = look([(str(path), _content(path)) for path in paths])
     if session.out.json:
         session.out.print_json({"files": [str(path) for path in paths], "findings": findings})
     else:
@@ -128,15 +127,15 @@ def _workflows(given: list[str] | None) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _text(path: Path) -> str:
+def _content(path: Path) -> bytes:
+    """A file's content, one byte more than a workflow may have at most."""
     from interlock.actions.workflow import SIZE_MAX_BYTES
 
-    text = file_text("workflow", str(path), SIZE_MAX_BYTES)
-    if len(text.encode()) > SIZE_MAX_BYTES:
-        raise TooLarge(
-            f"{path} has more than {SIZE_MAX_BYTES:,} bytes.", "GitHub takes no workflow of that size."
-        )
-    return text
+    try:
+        with path.open("rb") as file:
+            return file.read(SIZE_MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Mend its permissions.") from None
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

@@ -80,7 +80,7 @@ def add(
         _Option(metavar="SPAN", help="Once ready, end it if nobody has claimed it in this time."),
     ] = None,
     max_attempts: Annotated[
-        str | None, _Option(metavar="N", help="Tries before it is a dead letter.")
+        str | None, _Option(metavar="N", help="Tries before it is a dead letter; default: 3.")
     ] = None,
     retry_lane: Annotated[
         str | None,

@@ -106,6 +106,8 @@ def _group(name: str, members: typer.Typer, place: Place) -> Any:
 def _as_typed(params: list[Any]) -> list[Any]:
     for param in params:
         vars(param)["process_value"] = MethodType(_plain_value, param)
+        if getattr(param, "is_flag", False):
+            param.metavar = ""  # else the help shows a type where nothing is to be written
     return params
 
 

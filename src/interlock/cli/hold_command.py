@@ -44,9 +44,7 @@ def hold(
         str | None,
         typer.Option(metavar="TEXT", help="Input for the command, or for the holder with --if-held skip."),
     ] = None,
-    agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who holds it; default: your name and host.")
-    ] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who holds it; default: you.")] = None,
     lease: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Length of the lease, as in 90s or 5m.")
     ] = None,
@@ -58,8 +56,6 @@ def hold(
 
     The exit code is the command's; 128 and more: the signal that ended it. 5: the lease was lost.
     """
-    import socket
-
     from interlock import app, handover, holding
 
     session = session_of(ctx)
@@ -67,7 +63,7 @@ def hold(
     wish = holding.Hold(
         lane=lane_key(lane),
         command=command or (),
-        agent=agent or safe_name(f"{settings.actor}@{socket.gethostname()}").lower(),
+        agent=agent or safe_name(settings.actor).lower(),
         url=app.absolute_url(settings),
         if_held=holding.IfHeld(choice("way to meet a holder", if_held, tuple(holding.IfHeld))),
         wait_s=span_or_none("wait", wait),

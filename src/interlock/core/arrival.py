@@ -204,6 +204,7 @@ def _reject(ledger: Ledger, command: Arrive, lane: str, owner: Item) -> Arrival:
         EventKind.ITEM_REJECTED,
         None,
         Reason.LANE_HELD,
+        project=new.project,
         lane=lane,
         agent=agent_key(new.agent),
         run=owner.state.run,

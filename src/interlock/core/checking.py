@@ -100,7 +100,7 @@ def check_report(seen: int, result: str | None, error: str | None) -> None:
     try:
         json.loads(result)
     except ValueError as problem:
-        raise InvalidInput(f"The result is not valid JSON: {problem}.", "Quote it for your shell.") from None
+        raise InvalidInput(f"The result is not valid JSON: {problem}.", "Pass one JSON value.") from None
 
 
 def check_batch(what: str, count: int) -> None:

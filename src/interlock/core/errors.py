@@ -191,6 +191,7 @@ class UnreadableState(GitFailed):
     """A ref of Interlock holds something that Interlock did not write. It counts as held, never as free."""
 
     code = "unreadable_state"
+    exit_code = Exit.HELD
 
 
 class PushFailed(GitFailed):

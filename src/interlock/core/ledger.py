@@ -290,6 +290,7 @@ class Ledger:
         item: Item | None = None,
         reason: str = "",
         *,
+        project: str | None = None,
         run: RunId | None = None,
         lane: str | None = None,
         agent: str | None = None,
@@ -297,7 +298,7 @@ class Ledger:
         **data: Any,
     ) -> None:
         """Write a line of history about an item as it stands now; absent details are left out."""
-        project = item_id = None
+        item_id = None
         if item is not None:
             spec = item.spec
             project, item_id = spec.project, spec.id

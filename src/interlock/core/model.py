@@ -115,10 +115,8 @@ class Reason(StrEnum):
     DUE = "due"
     WOKEN = "woken_by_message"
     OVERTAKEN = "agent_cannot_start"
-    STRANDED = "lane_stranded"
     # refusals
     LEASE_LOST = "lease_lost"
-    RUN_ENDED = "run_ended"
 
 
 class EventKind(StrEnum):

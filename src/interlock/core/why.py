@@ -35,9 +35,9 @@ def why(item: Item, facts: Facts) -> str:
             return f"Item {item.id} {_pending(item, facts)}"
         case ItemStatus.IN_PROGRESS:
             asked = f", was asked to stop ({state.cancel_why})" if state.cancel_into else ""
-            since = _ago(state.run_started_us, now_us)
+            lasted = span(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S)
             return (
-                f"Item {item.id} is being worked on by {state.run_agent} (run {state.run}) since {since}"
+                f"Item {item.id} has been worked on by {state.run_agent} (run {state.run}) for {lasted}"
                 f"{asked}; its {_end_of_run(item, now_us)}, and then it is "
                 f"{'ended as ' + state.cancel_into if state.cancel_into else 'offered again'}."
             )

@@ -47,7 +47,8 @@ from interlock.store.git_documents import ActionsRun
 from interlock.store.git_holder import Keeping, digest
 from interlock.store.git_lane import Deadlines, HasEnded, Lane
 from interlock.store.git_mending import mended
-from interlock.store.git_remote import Change, LaneRemote, Unread
+from interlock.store.git_refs import Unread
+from interlock.store.git_remote import Change, LaneRemote
 from interlock.store.git_sight import Sight
 
 LEASE_MIN_S = 900.0
@@ -246,7 +247,7 @@ class GitLanes(Keeping):
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
         """Lanes that are held or have a line, and those whose state cannot be read: they count as held."""
         names.check_number("limit", limit, 1, names.BATCH_MAX)
-        views = []
+        beginning, views = names.folded_lane(prefix), []
         for lane in self.remote.read_all():
             if isinstance(lane, Unread):
                 views.append(_unread_view(lane))
@@ -254,7 +255,7 @@ class GitLanes(Keeping):
             self._sight.look(lane.ref_id, lane.sights())
             if lane.holder is not None or lane.line:
                 views.append(_lane_view(lane))
-        return [view for view in views if view.lane.startswith(prefix)][:limit]
+        return [view for view in views if view.lane.startswith(beginning)][:limit]
 
     def mend(self, lane: str, *, why: str, by: str = "") -> LaneView:
         """Rebuild a lane whose state cannot be read, from the last state in its history that can be."""

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from interlock.core.errors import InterlockError, UnreadableState
 from interlock.core.model import Item, ItemId, NewMessage, RunId, RunRecord, Spec, State
+from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
 from interlock.git import lane_ref_id
 
@@ -183,6 +184,7 @@ def read_owner(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Owner]:
             run = _read(OwnerRun, run)
         owner = Owner(last_run=RunId(_typed(int, document["last_run"])), run=run)
         _require(run is None or run.run <= owner.last_run, "a run above the last number")
+        _require(run is None or agent_key(run.run_agent) == run.run_agent != "", "no agent")
         return lane, owner
 
 
@@ -277,14 +279,18 @@ def _require(holds: bool, what: str) -> None:
         raise ValueError(what)
 
 
+#: What a document that was not written by us can cause while it is read.
+_BROKEN = (InterlockError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+
+
 @contextmanager
 def _exactly(what: str, ref_id: str) -> Iterator[None]:
     """Whatever goes wrong while a document is read: the document is at fault, and the lane is held."""
     try:
         yield
-    except InterlockError:
+    except UnreadableState:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+    except _BROKEN as error:
         raise unreadable(ref_id, f"its {what} has {error}") from None
 
 

@@ -76,7 +76,7 @@ class Keeping:
             view = ended_view(report.run, decision.answers[0], decision.after)
             return Change(after=after, answer=view, happened=git_story.told(decision.events))
 
-        return self.remote.transact(self.remote.find(item), step, urgent=True)
+        return self.remote.transact(self.remote.find(item), step, holder=True)
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Keep the leases of these runs, and learn of cancel requests and unread messages.
@@ -102,7 +102,7 @@ class Keeping:
                 )
             return Change(after=lane, answer=kept_view(report.run, before))
 
-        return self.remote.transact(self.remote.find(item), step, urgent=True)
+        return self.remote.transact(self.remote.find(item), step, holder=True)
 
     def _kept(self, item: Item, seen: int) -> Item:
         """The running item renewed. With the first renewal after a cancel request its grace begins."""

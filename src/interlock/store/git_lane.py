@@ -32,7 +32,7 @@ from interlock.store.git_sight import Ages
 from interlock.store.port import StoredMessage
 
 #: Ended items and runs stay in the queue for so long that late writers can be answered; all are in `git log`.
-ENDED_ITEMS_KEPT, ENDED_RUNS_KEPT, KEYS_KEPT = 50, 20, 200
+ENDED_ITEMS_KEPT, ENDED_RUNS_KEPT, KEYS_KEPT = 20, 20, 200
 
 #: Whether a workflow run's attempt has ended, as its forge says. Anything but a certain yes is no.
 HasEnded = Callable[[ActionsRun], bool]

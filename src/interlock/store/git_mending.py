@@ -6,8 +6,10 @@ commit, so whoever held the lane before is refused from then on. Its item, if st
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from interlock.core.commands import TakeBack
@@ -19,9 +21,11 @@ from interlock.git import Repository
 from interlock.store import git_story
 from interlock.store.git_documents import Owner, Queue, read_owner, read_queue
 from interlock.store.git_lane import Lane
-from interlock.store.git_remote import OWNERS, QUEUES, Change, LaneRemote
+from interlock.store.git_refs import OWNERS, QUEUES
+from interlock.store.git_remote import Change, LaneRemote
 
-HISTORY_MAX = 10_000
+#: How far back to look. Damage is noticed at the next look at the lane, so it is not old.
+HISTORY_MAX = 200
 
 Document = TypeVar("Document", Owner, Queue)
 
@@ -35,8 +39,13 @@ def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int,
             f"The lane {name} can be read; there is nothing to mend.",
             "`interlock lanes` shows who holds it.",
         )
-    queue = _last_readable(remote.repository, f"{QUEUES}{ref_id}", read_queue) or Queue()
-    owner = _last_readable(remote.repository, f"{OWNERS}{ref_id}", read_owner) or Owner()
+    if seen.newer:
+        raise InvalidInput(
+            f"The lane {name} was written by a newer Interlock; it is not broken.",
+            "Use that version here, too.",
+        )
+    queue = _last_whole(_readable(remote.repository, f"{QUEUES}{ref_id}", read_queue))
+    owner = next(iter(_readable(remote.repository, f"{OWNERS}{ref_id}", read_owner)), Owner())
     known = max(queue.last_run, owner.last_run)
     # Where no number can be read, the seconds since 1970 are greater than any count of runs.
     last_run = RunId(known + 1 if known else now_us // 1_000_000)
@@ -51,17 +60,24 @@ def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int,
     return after
 
 
-def _last_readable(
+def _readable(
     repository: Repository, ref: str, read: Callable[[str, Any], tuple[str, Document]]
-) -> Document | None:
-    """The newest document in a ref's history that can be read."""
+) -> list[Document]:
+    """The documents in a ref's history that can be read, newest first."""
     listed = repository.run("rev-list", "--first-parent", f"--max-count={HISTORY_MAX}", ref)
+    found = []
     for oid in listed.out.split() if not listed.code else ():
-        try:
-            return read(ref.rpartition("/")[2], repository.read_json(oid))[1]
-        except UnreadableState:
-            continue
-    return None
+        with contextlib.suppress(UnreadableState):
+            found.append(read(ref.rpartition("/")[2], repository.read_json(oid))[1])
+    return found
+
+
+def _last_whole(queues: list[Queue]) -> Queue:
+    """The newest queue with all that was unfinished in the one before it: nothing unfinished ever leaves."""
+    for queue, before in pairwise(queues):
+        if all(item.terminal or item.id in queue.items for item in before.items.values()):
+            return queue
+    return queues[-1] if queues else Queue()
 
 
 def _with_run(queue: Queue, owner: Owner, now_us: int) -> tuple[dict[ItemId, Item], Item | None]:

@@ -8,10 +8,9 @@ pinned to what was read; where another was faster the server refuses, and all is
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -22,41 +21,34 @@ from filelock import FileLock, Timeout
 
 from interlock.core.errors import (
     GitFailed,
+    InterlockError,
+    NoRemote,
     NotFound,
     PushFailed,
     RemoteUnavailable,
     StoreBusy,
     StoreUnavailable,
-    UnreadableState,
 )
 from interlock.git import Repository, access_of, lane_ref_id
 from interlock.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.store import git_story
-from interlock.store.git_documents import (
-    COUNT_BITS,
-    check_pair,
-    lane_bits,
-    owner_document,
-    queue_document,
-    read_owner,
-    read_queue,
-    unreadable,
-)
+from interlock.store.git_documents import COUNT_BITS, lane_bits, owner_document, queue_document
 from interlock.store.git_lane import Lane
+from interlock.store.git_refs import OWNERS, QUEUES, Unread, document_of, read_pair
 
-OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
 #: Where a look at all lanes keeps them, so that it never meets a change of one.
 _ALL = "refs/all/"
 #: Pushes that fail although nobody else was faster are worth so many tries.
 TRIES = 5
 BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
 #: Being beaten by another's push is progress of the lane; it is borne for so long.
-BEATEN_MAX_S = 60.0
+BEATEN_MAX_S = 180.0
 #: Processes of one machine take turns. Not longer than this: whoever has the turn may be stopped.
-TURN_MAX_S = 10.0
+TURN_MAX_S, TURN_POLL_S = 10.0, 0.02
 #: Two refs of one push are not seen at exactly the same moment; two that stay apart are corrupt.
 AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
 LOOSE_MAX = 2_000
+REFS_AT_ONCE = 400
 
 #: A ref that was deleted must not linger here; nothing runs on in the background.
 _CONFIGURATION = f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
@@ -75,18 +67,6 @@ class Change(Generic[Answer]):
     happened: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """A lane whose state cannot be read: held by nobody knows whom."""
-
-    ref_id: str
-    why: UnreadableState
-    #: Its name, if at least one document still tells it.
-    name: str | None
-    owner_oid: str | None
-    queue_oid: str | None
-
-
 class LaneRemote:
     """The lanes of one git remote."""
 
@@ -96,6 +76,8 @@ class LaneRemote:
         self._directory = directory / sha256(without_secrets(url).encode()).hexdigest()[:16]
         self._pause = pause
         self._ref_ids: dict[int, str] = {}
+        #: Lanes as our own last push left them.
+        self._left: dict[str, Lane] = {}
 
     @property
     def sights(self) -> Path:
@@ -115,9 +97,9 @@ class LaneRemote:
         try:
             if not made.is_file():
                 Repository.make_bare(path)
-                made.write_text(_CONFIGURATION)
                 with (path / "config").open("a") as file:
                     file.write(f"[include]\n\tpath = {made.name}\n")
+                made.write_text(_CONFIGURATION)  # last: it says that the repository is ready
             place = self._directory.resolve()
             clone = next((p for p in place.parents if (p / ".git").exists()), place)
         except OSError as error:
@@ -130,6 +112,8 @@ class LaneRemote:
 
     def close(self) -> None:
         """Pack what has piled up in the private repository."""
+        if "repository" not in self.__dict__:  # nobody looked at a lane
+            return
         with contextlib.suppress(OSError):
             # One of 256 directories tells about all; git itself guesses like this.
             if len([*(self.objects / "17").iterdir()]) > LOOSE_MAX // 256:
@@ -174,10 +158,13 @@ class LaneRemote:
         """Every lane there is, by name."""
         with self._turn("all"):
             for _ in range(AGREE_TRIES):
-                self.repository.fetch(self.url, *(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
-                carried = self._carried(_ALL)
-                ref_ids = sorted({ref.rpartition("/")[2] for ref in carried})
-                found = [_pair(ref_id, carried) for ref_id in ref_ids]
+                self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
+                refs = self.repository.text("for-each-ref", "--format=%(refname)", _ALL).split()
+                carried: dict[str, tuple[str, Any]] = {}
+                for start in range(0, len(refs), REFS_AT_ONCE):
+                    carried |= self._carried(*refs[start : start + REFS_AT_ONCE])
+                ref_ids = sorted({ref.rpartition("/")[2] for ref in refs})
+                found = [read_pair(ref_id, carried) for ref_id in ref_ids]
                 if not any(isinstance(lane, Unread) for lane in found):
                     break
                 self._pause(AGREE_PAUSE_S)
@@ -187,19 +174,28 @@ class LaneRemote:
         # A pattern, because a ref that is not there is no error then.
         patterns = [f"{OWNERS}{ref_id}", f"{QUEUES}{ref_id}"]
         for _ in range(AGREE_TRIES):
-            self.repository.fetch(self.url, *(f"+{ref}*:{ref}*" for ref in patterns))
-            found = _pair(ref_id, self._carried(*patterns))
+            self._fetch(*(f"+{ref}*:{ref}*" for ref in patterns))
+            found = read_pair(ref_id, self._carried(*patterns))
             if isinstance(found, Lane):
                 break
             self._pause(AGREE_PAUSE_S)
         return found
+
+    def _fetch(self, *refspecs: str) -> None:
+        try:
+            self.repository.fetch(self.url, *refspecs)
+        except NoRemote:
+            where = without_secrets(self.url)
+            raise NoRemote(
+                f"There is no git repository at {where}.", f"Check INTERLOCK_URL; try git ls-remote {where}."
+            ) from None
 
     def _carried(self, *patterns: str) -> dict[str, tuple[str, Any]]:
         """Fetched refs with their commit's id and document, in one process."""
         text = self.repository.text("for-each-ref", f"--format={_RECORD}", *patterns)
         fields = text.replace("\0\n", "\0").split("\0")
         records = zip(*[iter(fields[:-1])] * 3, strict=True)
-        return {ref.removeprefix(_ALL): (oid, _document(contents)) for ref, oid, contents in records}
+        return {ref.removeprefix(_ALL): (oid, document_of(contents)) for ref, oid, contents in records}
 
     # -- changing -------------------------------------------------------------------------------------
 
@@ -209,25 +205,26 @@ class LaneRemote:
         step: Callable[[Lane], Change[Answer]],
         *,
         name: str | None = None,
-        urgent: bool = False,
+        holder: bool = False,
     ) -> Answer:
         """Read, let `step` decide, push; as often as it takes within bounds. `step` must not have effects.
 
-        `urgent` is for holders: they do not give way to many arrivals.
+        A `holder` does not give way to many arrivals.
         """
         sent: dict[str, Change[Answer]] = {}
         tries = beaten = 0
         deadline_s = time.monotonic() + BEATEN_MAX_S
         while True:
             with self._turn(ref_id):
-                lane = self._named(ref_id, name)
-                arrived = self._arrived(lane, sent)
+                arrived = self._arrived(self._named(ref_id, name), sent) if sent else None
                 if arrived is not None:
                     return arrived.answer
-                change = step(lane)
+                lane, change = self._decided(ref_id, name, step)
                 moves = self.commits(lane, change)
                 refusal = self.repository.push(self.url, moves) if moves else None
             if refusal is None:
+                if moves:
+                    self._left[ref_id] = _moved(lane, change.after, moves)
                 return change.answer
             if refusal.kind is RefusalKind.STALE:
                 beaten += 1
@@ -245,7 +242,24 @@ class LaneRemote:
                     f"Others were faster on lane {lane.name} {beaten} times in {BEATEN_MAX_S:g} s.",
                     "Nothing was changed; try again.",
                 )
-            self._pause(back_off_s(0 if urgent else beaten))
+            self._pause(back_off_s(0 if holder else beaten))
+
+    def _decided(
+        self, ref_id: str, name: str | None, step: Callable[[Lane], Change[Answer]]
+    ) -> tuple[Lane, Change[Answer]]:
+        """What `step` makes of the lane, and of which.
+
+        If a handover follows from what our own last push left, it is tried without reading first: it is
+        pinned to both refs, so it is refused unless nothing else has happened.
+        """
+        left = self._left.pop(ref_id, None)
+        if left is not None:
+            with contextlib.suppress(InterlockError):
+                change = step(left)
+                if change.after.owner is not left.owner and change.after.queue is not left.queue:
+                    return left, change
+        lane = self._named(ref_id, name)
+        return lane, step(lane)
 
     def commits(self, lane: Lane, change: Change[Answer]) -> list[RefMove]:
         """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal."""
@@ -280,8 +294,14 @@ class LaneRemote:
 
     def replace(self, seen: Unread, change: Change[None]) -> None:
         """Put a lane in the place of what could not be read, if that is still what is there."""
-        blank = Lane(name="", ref_id=seen.ref_id, owner_oid=seen.owner_oid, queue_oid=seen.queue_oid)
-        refusal = self.repository.push(self.url, self.commits(blank, change))
+        moves = []
+        pins = seen.queue_oid, seen.owner_oid
+        # By hand a ref can be pointed at anything; what is no commit has no history to go on with.
+        tips = (oid if oid is not None and self.repository.has(oid) else None for oid in pins)
+        blank = Lane(name="", ref_id=seen.ref_id, queue_oid=next(tips), owner_oid=next(tips))
+        for pin, move in zip(pins, self.commits(blank, change), strict=True):
+            moves.append(RefMove(ref=move.ref, old_oid=pin, new_oid=move.new_oid))
+        refusal = self.repository.push(self.url, moves)
         if refusal is not None:
             raise _failed(refusal, 1)
 
@@ -292,50 +312,29 @@ class LaneRemote:
         A courtesy, not a lock: the pinned push is what excludes.
         """
         path = self.repository.directory.parent / "turns"
-        path.mkdir(exist_ok=True)
-        lock = FileLock(path / f"{what}.lock")
-        try:
-            lock.acquire(timeout=TURN_MAX_S, poll_interval=0.02)
-        except Timeout:
+        with contextlib.ExitStack() as turn:
+            # Where there is no turn to be had, for whatever reason, we do without.
+            with contextlib.suppress(Timeout, OSError, NotImplementedError):
+                path.mkdir(exist_ok=True)
+                lock = FileLock(path / f"{what}.lock")
+                turn.enter_context(lock.acquire(timeout=TURN_MAX_S, poll_interval=TURN_POLL_S))
             yield
-            return
-        try:
-            yield
-        finally:
-            lock.release()
+
+
+def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
+    """The lane after these moves arrived."""
+    tips = {move.ref: move.new_oid for move in moves}
+    return replace(
+        after,
+        owner_oid=tips.get(f"{OWNERS}{lane.ref_id}", lane.owner_oid),
+        queue_oid=tips.get(f"{QUEUES}{lane.ref_id}", lane.queue_oid),
+    )
 
 
 def back_off_s(beaten: int) -> float:
-    """200 to 800 ms; doubled for each further five pushes that others were faster than, up to eight times."""
+    """200 to 800 ms; doubled for each further five pushes that others were faster than, up to 16 times."""
     spread = random.uniform(BACK_OFF_MIN_S, BACK_OFF_MAX_S)  # noqa: S311  (not a secret)
-    return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 3))
-
-
-def _pair(ref_id: str, carried: dict[str, tuple[str, Any]]) -> Lane | Unread:
-    owner_oid, owner_document = carried.get(f"{OWNERS}{ref_id}", (None, None))
-    queue_oid, queue_document = carried.get(f"{QUEUES}{ref_id}", (None, None))
-    if owner_oid is None and queue_oid is None:
-        return Lane(name="", ref_id=ref_id)
-    name = None
-    try:
-        if owner_document is None or queue_document is None:
-            missing = "owner" if owner_document is None else "queue"
-            raise unreadable(ref_id, f"its {missing} is not a document of Interlock")
-        name, queue = read_queue(ref_id, queue_document)
-        name, owner = read_owner(ref_id, owner_document)
-        check_pair(ref_id, owner, queue)
-    except UnreadableState as why:
-        return Unread(ref_id=ref_id, why=why, name=name, owner_oid=owner_oid, queue_oid=queue_oid)
-    return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
-
-
-def _document(contents: str) -> Any:
-    """The JSON between the subject and the trailer of a commit, as `Repository.commit_json` writes it."""
-    try:
-        document = json.loads(contents.split("\n\n")[1])
-    except (IndexError, ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
+    return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 4))
 
 
 def _failed(refusal: PushRefusal, tries: int) -> GitFailed:

@@ -20,11 +20,19 @@ from interlock.store.clock import boot_id, since_boot_us
 Ages = Mapping[str, int]
 
 
+def this_clock() -> str:
+    """A name for the clock that spans are counted on: this boot, and the time of this container."""
+    try:
+        return f"{boot_id()} {Path('/proc/self/ns/time').readlink()}"
+    except OSError:
+        return boot_id()
+
+
 class Sight:
     """First sights, one small file for each lane."""
 
     def __init__(
-        self, directory: Path, *, now: Callable[[], int] = since_boot_us, boot: Callable[[], str] = boot_id
+        self, directory: Path, *, now: Callable[[], int] = since_boot_us, boot: Callable[[], str] = this_clock
     ) -> None:
         self._directory = directory
         self._now = now

@@ -8,7 +8,6 @@ the files, is refused and left alone.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,17 @@ class Migration:
     name: str
     text: str
 
+    #: What is run after it, in the same transaction.
+    record: str
+
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def script(self) -> str:
+        """The migration and its record."""
+        return self.text + self.record.format(version=self.version, name=self.name, checksum=self.checksum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +52,16 @@ class Migrator(Protocol):
 
     def applied(self) -> list[Applied]: ...
     def exclusively(self, work: Callable[[], int]) -> int: ...
-    def apply(self, migration: Migration, handle_key: str) -> None: ...
+    def run(self, script: str) -> None: ...
 
 
 def migrations(backend: str) -> list[Migration]:
     """The migrations of a backend, in order and without gaps."""
+    folder = _ROOT / backend / "migrations"
+    record = (folder / "recorded.sql").read_text("utf-8")
     found = [
-        Migration(version=int(f.stem[:4]), name=f.stem[5:], text=f.read_text("utf-8"))
-        for f in sorted((_ROOT / backend / "migrations").glob("[0-9]*.sql"))
+        Migration(version=int(f.stem[:4]), name=f.stem[5:], text=f.read_text("utf-8"), record=record)
+        for f in sorted(folder.glob("[0-9]*.sql"))
     ]
     assert [m.version for m in found] == list(range(1, len(found) + 1)), "migrations are numbered 1, 2, 3 …"
     return found
@@ -102,7 +111,7 @@ def migrate(database: Migrator) -> int:
     def work() -> int:
         missing = pending(database.backend, database.applied())
         for migration in missing:
-            database.apply(migration, secrets.token_hex(32))
+            database.run(migration.script)
         return len(missing)
 
     return database.exclusively(work)
@@ -110,7 +119,8 @@ def migrate(database: Migrator) -> int:
 
 def script(backend: str, applied: Sequence[Applied]) -> str:
     """The SQL that `migrate` would run, for people who apply it themselves."""
-    return "\n".join(m.text for m in pending(backend, applied))
+    missing = pending(backend, applied)
+    return "\n".join(["BEGIN;", *(m.script for m in missing), "COMMIT;"]) if missing else ""
 
 
 def rows_to_applied(rows: Sequence[Sequence[Any]]) -> list[Applied]:

@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from interlock.core.errors import StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
 from interlock.store.claimed_here import ClaimedHere
-from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.store.migrate import Applied, prepare, rows_to_applied
 from interlock.store.postgres_notices import Notices
 from interlock.store.statements import Statements
 
@@ -203,19 +203,9 @@ class PostgresDatabase:
             finally:
                 self._local.migrating = None
 
-    def apply(self, migration: Migration, handle_key: str) -> None:
+    def run(self, script: str) -> None:
         conn: Connection = self._local.migrating
-        conn.execute(migration.text.encode(), prepare=False)
-        conn.execute(
-            "CREATE TABLE IF NOT EXISTS interlock.migrations (version integer PRIMARY KEY,"
-            " name text NOT NULL, checksum text NOT NULL, applied_us bigint NOT NULL)"
-        )
-        if migration.version == 1:
-            conn.execute("INSERT INTO interlock.meta (name, value) VALUES ('handle_key', %s)", (handle_key,))
-        conn.execute(
-            "INSERT INTO interlock.migrations VALUES (%s, %s, %s, interlock.now_us())",
-            (migration.version, migration.name, migration.checksum),
-        )
+        conn.execute(script.encode(), prepare=False)
 
     def advance_runs(self, count: int) -> int:
         """After a restore: skip run numbers that may have been given out since the backup, and number

@@ -119,7 +119,8 @@ def spans(rows: Iterable[Sequence[Any]]) -> dict[str, list[int]]:
     lock_us: list[int] = []
     to_claim_us: list[int] = []
     for kind, span_us in rows:
-        (to_claim_us if kind == "run.started" else lock_us).append(span_us)
+        # A clock that was set back between two events makes no span of less than nothing.
+        (to_claim_us if kind == "run.started" else lock_us).append(max(0, span_us))
     return {"lock_us": sorted(lock_us), "to_claim_us": sorted(to_claim_us)}
 
 

@@ -20,7 +20,7 @@ import apsw
 from interlock.core.errors import SchemaMismatch
 from interlock.core.timing import Timing
 from interlock.store import clock, sqlite_forks
-from interlock.store.migrate import Applied, Migration, prepare, rows_to_applied
+from interlock.store.migrate import Applied, prepare, rows_to_applied
 from interlock.store.sqlite_trouble import in_words
 from interlock.store.statements import Statements
 
@@ -154,20 +154,8 @@ class SqliteDatabase:
         with self._write():
             return work()
 
-    def apply(self, migration: Migration, handle_key: str) -> None:
-        db = self.db
-        db.pragma("application_id", _APPLICATION_ID)
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL,"
-            " checksum TEXT NOT NULL, applied_us INTEGER NOT NULL) STRICT"
-        )
-        db.execute(migration.text)
-        if migration.version == 1:
-            db.execute("INSERT INTO meta (name, value) VALUES ('handle_key', ?)", (handle_key,))
-        db.execute(
-            "INSERT INTO migrations (version, name, checksum, applied_us) VALUES (?, ?, ?, ?)",
-            (migration.version, migration.name, migration.checksum, clock.wall_us()),
-        )
+    def run(self, script: str) -> None:
+        self.db.execute(script)
 
     def advance_runs(self, count: int) -> int:
         """Skip run numbers after a restore, so that none given out since the backup comes again."""

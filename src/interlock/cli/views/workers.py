@@ -125,15 +125,15 @@ def _line(run: int, line: bytes) -> str:
 def slots(worker: Worker, width: int) -> Table:
     """One row for each slot."""
     table = words.table("SLOT", "RUN", "ITEM", "TITLE", "LANE", "SINCE", "STATE", "LAST OUTPUT")
-    attempts = worker.attempts()
+    attempts = {attempt.slot: attempt for attempt in worker.attempts()}
     part = max(12, (width - 48) // 3)
-    for n in range(worker.wish.slots):
-        if n >= len(attempts):
-            table.add_row(str(n + 1), "", "", "", "", "", "draining" if worker.draining else "idle", "")
+    for n in range(1, worker.wish.slots + 1):
+        attempt = attempts.get(n)
+        if attempt is None:
+            table.add_row(str(n), "", "", "", "", "", "draining" if worker.draining else "idle", "")
             continue
-        attempt = attempts[n]
         table.add_row(
-            str(n + 1),
+            str(n),
             str(attempt.fence),
             str(attempt.item.id),
             words.shorten(words.harmless(attempt.item.title), part),

@@ -1,0 +1,168 @@
+"""Holding a lane when something happens in just that instant: failpoints in a real service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agent import now_s
+from interlock.contract import ChangeView, ItemFilter, LeaseView, Report, RunView
+from interlock.core.model import NewItem
+from interlock.core.timing import Timing
+from interlock.holding import Hold, IfHeld, hold
+from interlock.service import LocalService
+from interlock.store.sqlite import SqliteStore
+from interlock.tenancy import Tenancy
+
+LANE = "deploy:production"
+#: Writes down what it was told, one line a run.
+LOG = "cat $INTERLOCK_MESSAGES >> log; echo >> log; exit {}"
+
+
+class Interrupted(LocalService):
+    """A service in which something happens just before the first write of a kind."""
+
+    before_done: Any = None
+    before_msg: Any = None
+
+    def done(self, reports: Sequence[Report]) -> list[RunView]:
+        act, self.before_done = self.before_done, None
+        if act is not None:
+            act()
+        return super().done(reports)
+
+    def fail(self, reports: Sequence[Report]) -> list[RunView]:
+        act, self.before_done = self.before_done, None
+        if act is not None:
+            act()
+        return super().fail(reports)
+
+    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView:
+        act, self.before_msg = self.before_msg, None
+        if act is not None:
+            act()
+        return super().msg(item, text, author=author, from_bot=from_bot)
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interrupted]:
+    monkeypatch.chdir(tmp_path)
+    service = Interrupted(SqliteStore(tmp_path / "interlock.db", timing=Timing()))
+    yield service
+    service.close()
+
+
+def held(service: LocalService, *, code: int = 0, **wish: Any) -> int:
+    told: list[str] = []
+    return hold(
+        service,
+        Hold(
+            lane=LANE,
+            command=("sh", "-c", LOG.format(code)),
+            agent="ann",
+            url="sqlite:////nowhere",
+            default_lease_s=60.0,
+            beat_s=2.0,
+            **wish,
+        ),
+        tell=told.append,
+    )
+
+
+def heard(tmp_path: Path) -> list[list[str]]:
+    lines = (tmp_path / "log").read_text().splitlines()
+    return [[message["text"] for message in json.loads(line)] for line in lines]
+
+
+def statuses(service: LocalService) -> list[str]:
+    return [item.status for item in service.items(ItemFilter(all=True))]
+
+
+def owner(service: LocalService) -> int:
+    (lane,) = service.lanes()
+    assert lane.holder is not None
+    return lane.holder.item
+
+
+def test_a_message_of_the_last_instant_is_worked_on_by_the_same_process(
+    service: Interrupted, tmp_path: Path
+) -> None:
+    """Taken out: the follow-up (`return code, None` in `_report`)."""
+    service.before_done = lambda: service.msg(owner(service), "late")
+    assert held(service, message="first") == 0
+    assert heard(tmp_path) == [["first"], ["late"]]
+    assert statuses(service) == ["completed", "completed"]
+    assert service.lanes() == []
+
+
+def test_a_message_of_the_last_instant_waits_its_turn_behind_those_who_came_before(
+    service: Interrupted, tmp_path: Path
+) -> None:
+    def meanwhile() -> None:
+        item = owner(service)
+        service.next("bob")  # whom nobody has seen may be overtaken
+        service.add([NewItem(title="came before", lane=LANE, agent="bob", claim_within_s=1)])
+        service.msg(item, "late")
+
+    service.before_done = meanwhile
+    assert held(service) == 0, "nobody works on the other one: its time to be claimed is over in a second"
+    assert heard(tmp_path) == [[], ["late"]]
+    assert statuses(service) == ["completed", "cancelled", "completed"]
+
+
+def test_after_a_failure_the_message_is_worked_on_all_the_same_and_the_failure_is_told(
+    service: Interrupted, tmp_path: Path
+) -> None:
+    service.before_done = lambda: service.msg(owner(service), "late")
+    assert held(service, code=3) == 3
+    assert heard(tmp_path) == [[], ["late"]]
+    assert statuses(service) == ["failed", "failed"]
+
+
+def test_skip_finds_the_lane_free_when_its_holder_ends_just_then(
+    service: Interrupted, tmp_path: Path
+) -> None:
+    """Taken out: the loop in `_arrive`; then the input is lost, or `skip` fails."""
+    service.add([NewItem(title="the holder", lane=LANE, agent="bob")])
+    (lease,) = service.next("bob")
+    service.before_msg = lambda: service.done([Report(run=lease.run)])
+    assert held(service, if_held=IfHeld.SKIP, message="input") == 0
+    assert heard(tmp_path) == [["input"]]
+    assert statuses(service) == ["completed", "completed"]
+
+
+def test_a_renewal_that_does_not_move_the_end_of_the_lease_gives_no_new_trust(service: Interrupted) -> None:
+    """A store in git answers most renewals without a push. Taken out: the comparison in `renewed`."""
+    service.add([NewItem(title="work", lane=LANE)])
+    (lease,) = service.next("ann")
+    sent_s = now_s()
+    tenancy = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=None)
+    until_s = tenancy.until_s
+    assert sent_s + 40 < until_s < sent_s + 60
+
+    def answer(expires_at: datetime) -> RunView:
+        return RunView(run=lease.run, status="running", item=lease.item, expires_at=expires_at)
+
+    tenancy.renewed(answer(lease.expires_at), sent_s + 10)
+    assert tenancy.until_s == until_s
+    assert tenancy.beat_due_s == sent_s + 12
+    tenancy.renewed(answer(lease.expires_at + timedelta(seconds=20)), sent_s + 20)
+    assert tenancy.until_s == until_s + 20
+
+
+def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Interrupted) -> None:
+    service.add([NewItem(title="work", lane=LANE)])
+    (lease,) = service.next("ann")
+    assert isinstance(lease, LeaseView)
+    sent_s = now_s()
+    late = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=1_000)
+    early = Tenancy(lease, sent_s - 100, beat_s=2.0, timeout_s=0)
+    short = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=0)
+    assert late.until_s < sent_s + 60
+    assert (late.timed_out, early.timed_out, short.timed_out) == (False, False, True)
+    assert lease.expires_at > datetime.now(UTC)
