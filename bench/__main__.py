@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.figure import Figure
-from bench.figures import claims, command, drains, locks, wakes, worker_latency
+from bench.figures import claims, command, drains, locks, plans, wakes, worker_latency
 from bench.plan import Plan
 from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
@@ -27,6 +27,7 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "command": command.command,
     "worker": worker_latency.worker_latency,
     "locks": locks.locks,
+    "plans": plans.plans,
 }
 
 
@@ -87,6 +88,8 @@ def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: i
         wakes_n=20 if quick else 250,
         commands_n=3 if quick else 25,
         locks_n=20 if quick else 1_000,
+        plan_sizes=(100, 200, 400) if quick else (100, 1_000, 10_000),
+        edits_n=2 if quick else 40,
     )
 
 

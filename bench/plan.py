@@ -35,3 +35,6 @@ class Plan:
     commands_n: int
     #: How often each kind of lock is taken and given back.
     locks_n: int
+    #: Tasks of small, middle and large plans, and how often each kind of edit is timed.
+    plan_sizes: tuple[int, int, int]
+    edits_n: int
