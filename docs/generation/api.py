@@ -14,6 +14,7 @@ from interlock.client import Claimed, Interlock, ItemFields, Lease
 from interlock.contract import ItemFilter, LaneService, Report, Service
 from interlock.core.model import NewItem
 from interlock.core.plan_model import EdgeSpec, TaskSpec
+from interlock.editmonitor import EditMonitor
 from interlock.orchestrated import EditRequest, TaskRun
 from interlock.orchestrator import Orchestrator
 from interlock.planevents import PlanEvent
@@ -58,7 +59,7 @@ def service() -> str:
 
 
 def orchestrator() -> str:
-    return _class(Orchestrator)
+    return "\n\n".join([_class(Orchestrator), *(_function(*one) for one in members(EditMonitor).items())])
 
 
 def task_run() -> str:

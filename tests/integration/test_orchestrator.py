@@ -479,6 +479,12 @@ class TestSeveral:
         second = Orchestrator(first.plan_id, executors={"coder": done}, interlock=il)
         assert second.run(timeout_s=PATIENCE_S).status == "completed"
 
+    def test_a_stop_that_comes_before_the_start_holds_for_it(self, il: Interlock):
+        orchestrator = Orchestrator(plan("a"), executors={"coder": done}, interlock=il)
+        orchestrator.stop()
+        assert orchestrator.run(timeout_s=PATIENCE_S).tasks[0].status == "pending"
+        assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+
     def test_one_runs_once_at_a_time(self, il: Interlock):
         refused: list[str] = []
 
