@@ -57,16 +57,30 @@ pytestmark = pytest.mark.slow
 keys = st.sampled_from(KEYS)
 whens = st.sampled_from(list(When))
 on_cancels = st.sampled_from(list(OnCancel))
-operations: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(lambda k: AddTask(task=TaskSpec(key=k)), keys),
-    st.builds(RemoveTask, key=keys),
-    st.builds(
-        AddEdge,
-        edge=st.builds(EdgeSpec, source=keys, target=keys, when=whens, on_cancel=on_cancels),
-    ),
-    st.builds(RemoveEdge, source=keys, target=keys),
-    st.builds(UpdateEdge, source=keys, target=keys, when=whens),
-)
+
+
+@st.composite
+def operations(draw: st.DrawFn, model: PlanReference) -> Operation:
+    """One operation: mostly one that the plan as it stands allows, now and then any."""
+    lawful = draw(st.integers(0, 5)) > 0
+    known = sorted(model.tasks) if lawful and model.tasks else list(KEYS)
+    free = [k for k in known if k in model.tasks and model.unstarted(k)] or known
+    pairs = [p for p in model.edges if p[1] in free] or [(known[0], free[0])]
+    source, target = draw(st.sampled_from(known)), draw(st.sampled_from(free))
+    pair = draw(st.sampled_from(pairs))
+    match draw(st.integers(0, 6)):
+        case 0:
+            return RemoveTask(key=target)
+        case 1:
+            new = [k for k in KEYS if k not in model.tasks] if lawful else list(KEYS)
+            return AddTask(task=TaskSpec(key=draw(st.sampled_from(new or list(KEYS)))))
+        case 2:
+            return RemoveEdge(source=pair[0], target=pair[1])
+        case 3:
+            return UpdateEdge(source=pair[0], target=pair[1], when=draw(whens))
+        case _:
+            spec = EdgeSpec(source=source, target=target, when=draw(whens), on_cancel=draw(on_cancels))
+            return AddEdge(edge=spec)
 
 
 class PlansKeepTheRules(RuleBasedStateMachine):
@@ -82,11 +96,10 @@ class PlansKeepTheRules(RuleBasedStateMachine):
         self.items: dict[str, int] = {}
         self.leases: dict[str, LeaseView] = {}
         self.asked: LeaseView | None = None
-        self.offered = 0
 
     @initialize(
         data=st.data(),
-        has_editor=st.booleans(),
+        has_editor=st.sampled_from([True, True, False]),
         size=st.integers(1, 6),
     )
     def begin(self, data: st.DataObject, has_editor: bool, size: int) -> None:
@@ -115,21 +128,23 @@ class PlansKeepTheRules(RuleBasedStateMachine):
 
     # -- tasks ------------------------------------------------------------------------------------
 
-    @rule()
-    def claim(self) -> None:
-        leases = self.service.next("coder", types=["task"])
+    @rule(limit=st.integers(1, 3))
+    def claim(self, limit: int) -> None:
+        leases = self.service.next("coder", types=["task"], limit=limit)
         allowed = self.model.claimable()
-        assert bool(leases) == bool(allowed), f"{leases} where {allowed} may be claimed"
-        if leases:
-            key = next(k for k, item in self.items.items() if item == leases[0].item.id)
+        assert len(leases) == min(limit, len(allowed)), f"{leases} where {allowed} may be claimed"
+        for lease in leases:
+            key = next(k for k, item in self.items.items() if item == lease.item.id)
             assert key in allowed
             task = self.model.tasks[key]
             task.runs = task.started = True
             task.attempts += 1
-            self.leases[key] = leases[0]
+            self.leases[key] = lease
 
     @precondition(lambda self: self.leases)
-    @rule(n=st.integers(0, 9), how=st.sampled_from(["done", "done", "fail for good", "fail", "release"]))
+    @rule(
+        n=st.integers(0, 9), how=st.sampled_from(["done", "done", "done", "fail for good", "fail", "release"])
+    )
     def end(self, n: int, how: str) -> None:
         key = sorted(self.leases)[n % len(self.leases)]
         report = [Report(run=self.leases.pop(key).run, retry=how != "fail for good")]
@@ -150,6 +165,7 @@ class PlansKeepTheRules(RuleBasedStateMachine):
             else:
                 self.model.finish(key, "failed")
 
+    @precondition(lambda self: any(t.parked for t in self.model.tasks.values()) or len(self.leases) > 2)
     @rule()
     def time_passes(self) -> None:
         """Back-offs end, and every run that is under way is lost: its holder has crashed."""
@@ -164,7 +180,6 @@ class PlansKeepTheRules(RuleBasedStateMachine):
             task.parked = False
         self.leases.clear()
         self._lose_edit()
-        self.offered = self.offered if self.model.cycle else 0
 
     def _lose_edit(self) -> None:
         """A lost edit is offered again twice; the third loss closes the cycle, as does the deadline."""
@@ -206,9 +221,10 @@ class PlansKeepTheRules(RuleBasedStateMachine):
         self.asked = self.service.next(EDITOR, types=["plan.edit"])[0]
 
     @precondition(lambda self: self.asked is not None)
-    @rule(wishes=st.lists(operations, max_size=4), all_of_them=st.booleans())
-    def answer(self, wishes: list[Operation], all_of_them: bool) -> None:
+    @rule(data=st.data(), all_of_them=st.booleans())
+    def answer(self, data: st.DataObject, all_of_them: bool) -> None:
         assert self.asked is not None
+        wishes = data.draw(st.lists(operations(self.model), max_size=3))
         batch = self.service.plan_batch(self.asked.run)
         assert [c.key for c in batch.completions] == self.model.owed
         count = len(batch.completions)
@@ -245,9 +261,9 @@ class PlansKeepTheRules(RuleBasedStateMachine):
             with pytest.raises(InterlockError):
                 self.service.edit_plan(self.plan, base=1, operations=[], run=late.run)
 
-    @rule(wishes=st.lists(operations, min_size=1, max_size=4))
-    def operate(self, wishes: list[Operation]) -> None:
-        self._edit(wishes)
+    @rule(data=st.data())
+    def operate(self, data: st.DataObject) -> None:
+        self._edit(data.draw(st.lists(operations(self.model), min_size=1, max_size=3)))
 
     def _edit(self, wishes: list[Operation], run: str | None = None, through: int | None = None) -> bool:
         before = copy.deepcopy(self.model)
