@@ -39,6 +39,8 @@ REGIONS: dict[str, Callable[[], str]] = {
     "shapes": shapes.all_shapes,
     "limits of input": limits.of_input,
     "limits of time": limits.of_time,
+    "limits of plans": limits.of_plans,
+    "limits of documents": limits.of_documents,
     "limits of sweeps": limits.of_sweeps,
     "tables": schema.all_tables,
     "indexes": schema.all_indexes,
@@ -52,6 +54,12 @@ REGIONS: dict[str, Callable[[], str]] = {
     "Service": api.service,
     "Report": api.report,
     "ItemFilter": api.item_filter,
+    "Orchestrator": api.orchestrator,
+    "TaskRun": api.task_run,
+    "EditRequest": api.edit_request,
+    "PlanEvent": api.plan_event,
+    "TaskSpec": api.task_spec,
+    "EdgeSpec": api.edge_spec,
 }
 _REGION = re.compile(r"<!-- begin: ([^>]+?) -->\n.*?<!-- end: \1 -->", re.DOTALL)
 

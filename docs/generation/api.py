@@ -13,6 +13,12 @@ from docs.generation.shapes import field_types
 from interlock.client import Claimed, Interlock, ItemFields, Lease
 from interlock.contract import ItemFilter, LaneService, Report, Service
 from interlock.core.model import NewItem
+from interlock.core.plan_model import EdgeSpec, TaskSpec
+from interlock.editmonitor import EditMonitor
+from interlock.orchestrated import EditRequest, TaskRun
+from interlock.orchestrator import Orchestrator
+from interlock.planevents import PlanEvent
+from interlock.planview import PlanService
 from interlock.service import LocalService
 from interlock.sessionlock import SessionLock
 
@@ -48,8 +54,34 @@ def new_item() -> str:
 
 
 def service() -> str:
-    names = {**members(LaneService), **members(Service)}
+    names = {**members(LaneService), **members(Service), **members(PlanService)}
     return "\n\n".join(_function(name, getattr(LocalService, name)) for name in names)
+
+
+def orchestrator() -> str:
+    return "\n\n".join([_class(Orchestrator), *(_function(*one) for one in members(EditMonitor).items())])
+
+
+def task_run() -> str:
+    return _class(TaskRun)
+
+
+def edit_request() -> str:
+    return _class(EditRequest)
+
+
+def plan_event() -> str:
+    types = field_types(PlanEvent)
+    words = meanings("fields.PlanEvent", types)
+    return table(("field", "type", "meaning"), ((code(f), code(types[f]), words[f]) for f in types))
+
+
+def task_spec() -> str:
+    return _fields("TaskSpec", TaskSpec)
+
+
+def edge_spec() -> str:
+    return _fields("EdgeSpec", EdgeSpec)
 
 
 def report() -> str:

@@ -8,8 +8,8 @@ from types import ModuleType
 
 from docs.generation.markdown import code, table
 from docs.generation.meanings import meanings
-from interlock import sweeper
-from interlock.core import names, timing
+from interlock import documents, sweeper
+from interlock.core import names, plan_model, timing
 
 
 def of_input() -> str:
@@ -18,6 +18,14 @@ def of_input() -> str:
 
 def of_time() -> str:
     return _table("timing", timing)
+
+
+def of_plans() -> str:
+    return _table("plans", plan_model)
+
+
+def of_documents() -> str:
+    return _table("documents", documents)
 
 
 def of_sweeps() -> str:

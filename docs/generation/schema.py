@@ -10,7 +10,7 @@ from interlock.store.migrate import migrations
 
 _TABLE = re.compile(r"CREATE TABLE (?:interlock\.)?(\w+) \((.*?)\n\)", re.DOTALL)
 _ADDED = re.compile(r"ALTER TABLE (?:interlock\.)?(\w+) ADD COLUMN (\w+) ([^;]+);")
-_COLUMN = re.compile(r"    ([a-z_]+)\s+(.+?),?")
+_COLUMN = re.compile(r'    "?([a-z_]+)"?\s+(.+?),?')
 _END_OF_TYPE = re.compile(r"\s+(?:NOT|COLLATE|PRIMARY|REFERENCES|CHECK|DEFAULT|GENERATED)\b.*")
 _INDEX = re.compile(r"(?:-- [^\n]+\n)*CREATE (?:UNIQUE )?INDEX [^;]+;")
 

@@ -9,8 +9,10 @@ from typing import Any
 from docs.generation.commands import commands
 from docs.generation.markdown import code, link_shapes, table
 from docs.generation.meanings import meanings
-from interlock import contract
+from interlock import contract, planview
 from interlock.itemview import ItemView
+from interlock.plandiff import Difference
+from interlock.plangraph.measures import Measures
 from interlock.sessionlock import LockView
 
 _WORDS = {
@@ -28,10 +30,14 @@ def shapes() -> dict[str, dict[str, str]]:
     """Every answer by name, with its fields and their types."""
     found = {
         name: field_types(value)
-        for name, value in vars(contract).items()
-        if inspect.isclass(value) and name.endswith("View") and value.__module__ == contract.__name__
+        for module in (contract, planview)
+        for name, value in vars(module).items()
+        if inspect.isclass(value)
+        and name.endswith(("View", "Summary"))
+        and value.__module__ == module.__name__
     }
-    return {"ItemView": _item_fields(), **found, "LockView": field_types(LockView)}
+    others = {kind.__name__: field_types(kind) for kind in (Measures, Difference, LockView)}
+    return {"ItemView": _item_fields(), **found, **others}
 
 
 def field_types(kind: type) -> dict[str, str]:

@@ -33,19 +33,6 @@ class Incident:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditStatistics:
-    """How the plan's edits went, in its whole life and whoever made them."""
-
-    total: int
-    completed: int
-    timed_out: int
-    refused: int
-    rebased: int
-    #: How long edit cycles were open, all together.
-    lock_s: float
-
-
 class Running:
     """A run of this process, as its heartbeat sees it."""
 

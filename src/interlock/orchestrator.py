@@ -15,7 +15,6 @@ import asyncio
 import os
 import socket
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -26,15 +25,14 @@ from typing import TYPE_CHECKING, Any, Self
 import interlock as package
 from interlock.agent import now_s
 from interlock.callables import Callables
-from interlock.contract import ItemFilter, RunView
+from interlock.contract import RunView
 from interlock.core.errors import InvalidInput, ItemEnded
-from interlock.core.model import PlanId
 from interlock.core.names import agent_key, check_number, safe_name
-from interlock.core.plan_model import plan_lane
+from interlock.editmonitor import EditMonitor
 from interlock.frontier import Frontier
 from interlock.heartbeat import Heartbeat
 from interlock.itemview import ItemView
-from interlock.orchestrated import EditRequest, EditStatistics, Incident, Running, TaskRun
+from interlock.orchestrated import EditRequest, Incident, Running, TaskRun
 from interlock.planevents import KINDS, Listener, Listeners, PlanEvent, Watch
 from interlock.planfile import NewPlan, plan_of
 from interlock.planview import EditView, PlanView, RevisionView, TaskView
@@ -55,12 +53,12 @@ LOOKS_SHARE = 10
 SHORT_LOOK_S = 0.05
 #: How often it looks while somebody else edits.
 EDITING_POLL_S = 0.1
-PENDING_POLL_S = 0.02
+EDITING_LOOKS_SHARE = 3
 #: The name of the editor of a plan that is made without one.
 EDITOR = "editor"
 
 
-class Orchestrator:
+class Orchestrator(EditMonitor):
     """Runs one plan. `executors` are callables by the name of the agent whose tasks they do.
 
     A task without an agent goes to the first executor that may take it. An executor is given a `TaskRun`
@@ -107,7 +105,7 @@ class Orchestrator:
         except BaseException:
             self.close()
             raise
-        self.plan_id = view.id
+        super().__init__(self._service, view.id, actor=self._client.actor)
         self._watch = Watch(view.id)
         self._learn(view)
 
@@ -151,13 +149,12 @@ class Orchestrator:
         """
         if not self._at_work.acquire(blocking=False):
             raise InvalidInput("This orchestrator runs already.", "Make another one for the same plan.")
-        self._stopping = False
         heartbeat = Heartbeat(
             self._service,
             lambda: [running for running in self._live() if not running.ending],
             writing=self._writing,
             trouble=lambda error: None if error is None else self._note("store", "renew", error),
-            crashed=lambda error: self._note("store", "heartbeat", error),
+            crashed=self._heart_failed,
         )
         heartbeat.start()
         try:
@@ -165,6 +162,7 @@ class Orchestrator:
         finally:
             heartbeat.stop()
             self._listeners.wait()
+            self._stopping = False
             self._at_work.release()
 
     async def run_async(self, *, timeout_s: float | None = None) -> PlanView:
@@ -186,7 +184,10 @@ class Orchestrator:
             self._callables.use(None)
 
     def stop(self) -> None:
-        """Claim nothing more; `run` returns when what runs has ended. May be called from any thread."""
+        """Claim nothing more; `run` returns when what runs has ended. May be called from any thread.
+
+        Called while it does not run, it holds for the next time.
+        """
         with self._changed:
             self._stopping = self._news = True
             self._changed.notify_all()
@@ -199,20 +200,25 @@ class Orchestrator:
                 self._take_in()
                 if now_s() >= self._look_s:
                     self._look()
-                if self._over:
+                if self._frontier.view.ended_at is not None:
+                    return self._frontier.view
+                if self._stopping and not self._live():
+                    self._look()
                     return self._frontier.view
                 if not self._stopping and self._start():
                     heartbeat.hurry()
             except AWAY as error:
                 self._note("store", "look", error)
                 self._look_s = now_s() + POLL_S
+            next_s = self._look_s if until_s is None or self._stopping else min(self._look_s, until_s)
             with self._changed:
-                self._changed.wait_for(lambda: self._news, max(0.0, self._look_s - now_s()))
+                self._changed.wait_for(lambda: self._news, max(0.0, next_s - now_s()))
                 self._news = False
 
-    @property
-    def _over(self) -> bool:
-        return self._frontier.view.ended_at is not None or (self._stopping and not self._live())
+    def _heart_failed(self, error: Exception) -> None:
+        """Nothing renews the leases any more: whatever is claimed from here on would be lost."""
+        self._note("orchestrator", "heartbeat", error)
+        self.stop()
 
     def _look(self) -> None:
         """Look at the whole plan, and move what time must move. The larger the plan, the rarer."""
@@ -302,14 +308,14 @@ class Orchestrator:
         """Claim the edit that the plan waits for, if it is ours to make and nobody has begun."""
         editor, by = self._editor, view.editor
         if editor is not None and by is not None:
-            wanted = ItemFilter(lane=plan_lane(PlanId(view.id)), statuses=("pending",), limit=1)
-            for item in self._service.items(wanted):
+            for item in self._edit_asked():
                 running = self._claimed(by, item.id)
                 if running is not None:
                     self._turn(None, running, partial(self._turns.edit, running, editor, by))
                     return True
         if not any(running.is_edit for running in self._live()):
-            self._look_within(EDITING_POLL_S)  # somebody else edits, or has edited
+            # Somebody else edits, or has edited.
+            self._look_within(max(EDITING_POLL_S, EDITING_LOOKS_SHARE * self._looked_s))
         return False
 
     def _claimed(self, agent: str, item: int) -> Running | None:
@@ -346,45 +352,7 @@ class Orchestrator:
 
         threading.Thread(target=work, name=f"interlock-run-{run}", daemon=True).start()
 
-    # -- monitoring -------------------------------------------------------------------------------
-
-    def view(self) -> PlanView:
-        """How the plan stands."""
-        return self._service.plan(self.plan_id)
-
-    def has_pending(self) -> bool:
-        """Whether an edit cycle is open: ends of tasks wait for the editor, and no task is claimed."""
-        return self.view().cycle is not None
-
-    def pending_task_ids(self) -> tuple[str, ...]:
-        """The keys of the tasks whose ends wait for the editor, oldest first."""
-        cycle = self.view().cycle
-        return () if cycle is None else cycle.pending
-
-    def wait_for_pending(self, timeout_s: float | None = None) -> bool:
-        """Wait until no edit cycle is open, whoever edits; false if it still is after `timeout_s`."""
-        until_s = None if timeout_s is None else now_s() + timeout_s
-        while self.has_pending():
-            if until_s is not None and now_s() >= until_s:
-                return False
-            time.sleep(PENDING_POLL_S)
-        return True
-
-    def statistics(self) -> EditStatistics:
-        """How the plan's edits went."""
-        stats = self._service.plan_stats(self.plan_id)
-        return EditStatistics(
-            total=stats.edits_total,
-            completed=stats.edits_completed,
-            timed_out=stats.edits_timed_out,
-            refused=stats.edits_refused,
-            rebased=stats.edits_rebased,
-            lock_s=stats.lock_s,
-        )
-
-    def set_timeout(self, edit_deadline_s: float) -> None:
-        """How long the editor may take for an edit, from the oldest end that it has not answered."""
-        self._service.set_edit_deadline(self.plan_id, edit_deadline_s, by=self._client.actor)
+    # -- telling -----------------------------------------------------------------------------------
 
     def listen(self, listener: Listener, *kinds: str) -> None:
         """Tell a function of events of these kinds, or of all. It is called in a thread of its own."""

@@ -21,7 +21,7 @@ PLAN_MODIFIED = "plan.modified"
 KINDS = (TASK_STARTED, TASK_COMPLETED, TASK_FAILED, PLAN_MODIFIED)
 _ENDS = {"completed": TASK_COMPLETED, "failed": TASK_FAILED}
 #: How long a listener that does not come back may keep those that wait for all of them.
-_LISTENERS_WAIT_S = 5.0
+LISTENERS_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class Listeners:
     def wait(self) -> bool:
         """Wait until all were told, for a bounded time; whether they were."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._busy, _LISTENERS_WAIT_S)
+            return self._changed.wait_for(lambda: not self._busy, LISTENERS_WAIT_S)
 
     def _work(self) -> None:
         while True:

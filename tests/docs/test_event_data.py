@@ -1,12 +1,15 @@
 """Events carry what the reference says, tried with a history that has every kind of event."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from docs.generation.codes import event_data
 from interlock.contract import LeaseView, Report
+from interlock.core.errors import EditRefused
 from interlock.core.model import EventKind, NewItem, Policy
+from interlock.core.plan_model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
 from interlock.service import LocalService
 from interlock.store.sqlite import SqliteStore
 
@@ -77,6 +80,40 @@ def tell(story: Story) -> None:
     story.add("lane:4")
     story.next("fred")
     story.add("lane:4")
+    tell_of_a_plan(story)
+
+
+def tell_of_a_plan(story: Story) -> None:
+    """Edits that are applied and refused, by an operator and by the editor; a task fails and is retried."""
+    service = story.service
+    for name in ("gina", "hugo"):
+        service.set_agent(name)
+    tasks = tuple(TaskSpec(key=key, agent="gina", max_attempts=1) for key in ("a", "b", "c"))
+    edges = (EdgeSpec(source="a", target="b"),)
+    plan = service.create_plan("work", Graph(tasks=tasks, edges=edges), editor="hugo", by="sam").id
+    change: list[Operation] = [
+        AddTask(task=TaskSpec(key="d", agent="gina")),
+        RemoveTask(key="c"),
+        UpdateTask(key="b", changes={"priority": 2}),
+    ]
+    service.edit_plan(plan, base=1, operations=change, by="sam", why="better")
+    service.pause_plan(plan, why="lunch", by="sam")
+    service.resume_plan(plan, why="back", by="sam")
+    service.set_edit_deadline(plan, 60.0, by="sam")
+    items = {task.key: task.item for task in service.plan(plan).tasks}
+    first, second = (service.next("gina", item=items[key])[0] for key in ("a", "d"))
+    service.done([Report(run=second.run)])
+    edit = service.next("hugo", types=["plan.edit"])[0]
+    service.edit_plan(plan, base=2, operations=[UpdateTask(key="b", changes={"priority": 3})], run=edit.run)
+    service.fail([Report(run=first.run)])
+    edit = service.next("hugo", types=["plan.edit"])[0]
+    for operations in ([RemoveTask(key="a")], []):
+        with suppress(EditRefused):
+            service.edit_plan(plan, base=3, operations=operations, run=edit.run, by="hugo")
+    story.later(1)
+    service.retry(first.item.id, why="again", by="sam")
+    service.cancel_plan(plan, why="enough", by="sam")
+    story.later(1)
 
 
 @pytest.fixture

@@ -65,10 +65,10 @@ def finish_or_edit(talk: Connection, barrier: Barrier, role: tuple[str, str, int
         service.close()
 
 
-def edit_when_told(talk: Connection, url: str, agent: str, plan: int) -> str:
+def edit_when_told(talk: Connection, url: str, agent: str, plan: int, lease_s: float) -> str:
     """Take the edit that is asked for, wait for a word, then replace B; what came of it."""
     service = open_service(url)
-    lease = service.next(agent, types=["plan.edit"], wait_s=10, lease_s=1)[0]
+    lease = service.next(agent, types=["plan.edit"], wait_s=10, lease_s=lease_s)[0]
     say(talk, lease.run)
     talk.recv()
     try:

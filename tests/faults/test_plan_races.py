@@ -132,6 +132,23 @@ def test_an_operators_edit_meets_claims_and_either_wins_as_a_whole(claimers: lis
     service.close()
 
 
+def test_no_task_starts_while_an_editor_owes_an_edit(claimers: list[Actor], url: str) -> None:
+    """A wide plan: claims are under way whenever a task ends and a cycle opens.
+
+    Taken out: the lock in `lock_gates.sql`. The clock is then read before the claims that were under way have
+    ended, and their starts lie between the times at which a cycle opened and closed.
+    """
+    service = opened(url)
+    keys = [f"w{n}" for n in range(4 * ROUNDS)]
+    plan = service.create_plan("wide", graph(*keys), editor=EDITOR).id
+    assert answer_until_ended(service, plan) == "completed"
+    dismiss(claimers)
+    assert starts_during_a_cycle(url) == []
+    assert service.plan_stats(plan).completed == len(keys)
+    assert_kept(url)
+    service.close()
+
+
 def test_three_ends_at_once_are_one_batch(crew: Crew, url: str) -> None:
     """Taken out: the plan's lane among those that a finish locks in PostgreSQL: two cycles, or a lost end.
     (SQLite has one writer at a time.)"""
@@ -182,7 +199,7 @@ def test_an_editor_that_is_killed_is_asked_again_and_the_edit_happens_once(crew:
     for n in range(max(4, ROUNDS // 4)):
         plan = service.create_plan("killed", graph("A>B", A="starter"), editor=EDITOR).id
         service.done([Report(run=take(service, "starter").run)])
-        actor = crew.start(plan_racers.edit_when_told, url, EDITOR, plan)
+        actor = crew.start(plan_racers.edit_when_told, url, EDITOR, plan, 1)
         actor.hear()
         actor.tell()
         if n:
@@ -216,14 +233,14 @@ def settled(service: LocalService, plan: int) -> str:
 def test_an_editor_that_stops_past_its_deadline_is_not_waited_for(crew: Crew, url: str) -> None:
     """Claiming resumes, the late edit is refused and counted, and a task that runs meanwhile stays.
 
-    Taken out: the plans past their deadline in `due.sql`: the editor's next run goes on waiting for it.
+    Its lease would last longer. Taken out: the plans past their deadline in `due.sql`: nothing is claimed.
     """
     service = opened(url)
     plan = service.create_plan("late", graph("A>B", "X", A="starter"), editor=EDITOR, edit_deadline_s=1).id
     running = take(service, "coder", lease_s=60)
     assert running.item.title == "X"
     service.done([Report(run=take(service, "starter").run)])
-    actor = crew.start(plan_racers.edit_when_told, url, EDITOR, plan)
+    actor = crew.start(plan_racers.edit_when_told, url, EDITOR, plan, 60)
     actor.hear()
     actor.stop()
     assert take(service, "coder", lease_s=60).item.title == "B"

@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import interlock
+from interlock import planevents
 from interlock.client import Interlock
 from interlock.contract import Report
-from interlock.core.errors import EditRefused, InvalidInput, LeaseLost
+from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBusy
 from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.orchestrated import EditRequest, TaskRun
 from interlock.orchestrator import Orchestrator
 from interlock.planevents import PlanEvent
+from tests.postgres_fixtures import StartPostgres
 
 PATIENCE_S = 30.0
 
@@ -190,6 +193,31 @@ class TestExecutors:
             eventually(lambda: any(isinstance(i.error, LeaseLost) for i in orchestrator.incidents))
         assert [run.result for run in il.service.show(view.tasks[0].item).runs] == [None, "second"]
 
+    def test_an_end_waits_for_the_renewal_that_is_under_way(
+        self, il: Interlock, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Without the lock around both, the renewal arrives after the end and counts as a refused write."""
+        renewing, ended = threading.Event(), threading.Event()
+        renew, done_ = il.service.renew, il.service.done
+
+        def slow_renew(reports: Any) -> Any:
+            renewing.set()
+            ended.wait(0.5)
+            return renew(reports)
+
+        def done_told(reports: Any) -> Any:
+            views = done_(reports)
+            ended.set()
+            return views
+
+        monkeypatch.setattr(il.service, "renew", slow_renew)
+        monkeypatch.setattr(il.service, "done", done_told)
+        with Orchestrator(
+            plan("a"), executors={"coder": lambda _: renewing.wait(PATIENCE_S)}, interlock=il, lease_s=1.0
+        ) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert il.service.stats().refused_writes == 0
+
     def test_a_cancelled_plan_cancels_what_is_awaited(self, il: Interlock):
         log = Log()
 
@@ -350,6 +378,14 @@ class TestListeners:
             ("listener", "task.completed"),
         }
 
+    def test_one_that_never_comes_back_does_not_keep_the_orchestrator(
+        self, il: Interlock, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(planevents, "LISTENERS_WAIT_S", 0.1)
+        with Orchestrator(plan("a>b"), executors={"coder": done}, interlock=il) as orchestrator:
+            orchestrator.listen(lambda _: threading.Event().wait())
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+
     def test_what_others_do_is_told_too(self, il: Interlock):
         log = Log()
         spec = {"name": "shared", "tasks": [{"key": "a", "agent": "tester"}]}
@@ -399,7 +435,7 @@ class TestSeveral:
         did: dict[str, list[str]] = {name: [] for name in ("one", "two", "three")}
 
         def worker(name: str) -> Callable[[TaskRun], None]:
-            return lambda task: did[name].append(task.key)
+            return lambda task: did[name].append(task.title)  # its item's own, which is the key
 
         made = [
             Orchestrator(
@@ -442,6 +478,12 @@ class TestSeveral:
         assert statuses(first) == {"a": "completed", "b": "pending"}
         second = Orchestrator(first.plan_id, executors={"coder": done}, interlock=il)
         assert second.run(timeout_s=PATIENCE_S).status == "completed"
+
+    def test_a_stop_that_comes_before_the_start_holds_for_it(self, il: Interlock):
+        orchestrator = Orchestrator(plan("a"), executors={"coder": done}, interlock=il)
+        orchestrator.stop()
+        assert orchestrator.run(timeout_s=PATIENCE_S).tasks[0].status == "pending"
+        assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
 
     def test_one_runs_once_at_a_time(self, il: Interlock):
         refused: list[str] = []
@@ -529,3 +571,41 @@ def eventually(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < until_s
         time.sleep(0.01)
+
+
+def test_a_database_that_is_busy_for_long_costs_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without patience in `Turns` the end of the task is not reported, and it is done twice."""
+    monkeypatch.setenv("INTERLOCK_BUSY_TIMEOUT_S", "0.1")
+    other, did = apsw.Connection(str(tmp_path / "busy.db")), []
+
+    def give_back() -> None:
+        other.execute("ROLLBACK")
+
+    def work(task: TaskRun) -> None:
+        did.append(task.key)
+        if task.key == "a":
+            other.execute("BEGIN IMMEDIATE")
+            threading.Timer(1.0, give_back).start()
+
+    with (
+        interlock.connect(f"sqlite:///{tmp_path}/busy.db") as il,
+        Orchestrator(plan("a>b"), executors={"coder": work}, interlock=il, lease_s=3.0) as orchestrator,
+    ):
+        assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+    assert did == ["a", "b"]
+    assert {(i.where, type(i.error)) for i in orchestrator.incidents} == {("store", StoreBusy)}
+
+
+def test_a_server_that_restarts_in_the_middle_costs_no_task(start_postgres: StartPostgres):
+    server = start_postgres(18, fsync=True)
+
+    def work(task: TaskRun) -> str:
+        if task.key == "a" and server.running:
+            server.stop("immediate")
+            threading.Timer(0.3, server.start).start()
+        return task.key
+
+    with interlock.connect(server.url()) as il:
+        with Orchestrator(plan("a>b"), executors={"coder": work}, interlock=il) as orchestrator:
+            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+        assert il.service.stats().completions == 2

@@ -18,19 +18,6 @@ GAP = 1 << 32
 _TOP = 1 << 62
 
 
-def rank_all(nodes: Sequence[N], edges: Iterable[tuple[N, N]]) -> dict[N, int] | None:
-    """Ranks for a whole graph, level by level, or nothing if it has a cycle."""
-    ranks = dict.fromkeys(nodes, GAP)
-    ordered = topological(nodes, edges := list(edges))
-    if ordered is None:
-        return None
-    outgoing = _outgoing(edges)
-    for node in ordered:
-        for target in outgoing.get(node, ()):
-            ranks[target] = max(ranks[target], ranks[node] + GAP)
-    return ranks
-
-
 def topological(nodes: Iterable[N], edges: Iterable[tuple[N, N]]) -> list[N] | None:
     """The nodes with every source before its targets, or nothing if there is a cycle."""
     edges = list(edges)

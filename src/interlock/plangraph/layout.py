@@ -12,8 +12,7 @@ from itertools import pairwise
 from interlock.plangraph.graph import Graph
 from interlock.plangraph.layers import Layers, layered
 
-#: An odd number: the last one goes forth, so that chains are straight where they can be.
-_SWEEPS = 9
+_SWEEPS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +62,32 @@ def _lines(layers: Layers, node_lines: int) -> list[int]:
     for column, offset in zip(layers.columns, offsets, strict=True):
         for vertex, at in zip(column, offset, strict=True):
             line[vertex] = at - offset[-1] / 2
+    best: list[int] = []
     for sweep in range(_SWEEPS):
         forth = sweep % 2 == 0
         order = range(len(layers.columns)) if forth else range(len(layers.columns) - 1, -1, -1)
         for n in order:
             _draw_near(layers, n, offsets[n], line, forth=forth)
-    # Whole lines: rounding before the offset is added keeps the distances, which are whole numbers.
+        settled = _settled(layers, offsets, line)
+        if not best or _length(layers, settled) < _length(layers, best):
+            best = settled
+    top = min((at - (0 if layers.is_bend(v) else half) for v, at in enumerate(best)), default=0)
+    return [at - top for at in best]
+
+
+def _settled(layers: Layers, offsets: list[list[int]], line: list[float]) -> list[int]:
+    """Whole lines: rounding before the offset is added keeps the distances, which are whole numbers."""
     settled = [0] * len(line)
     for column, offset in zip(layers.columns, offsets, strict=True):
         for vertex, at in zip(column, offset, strict=True):
             settled[vertex] = round(line[vertex] - at) + at
-    top = min((at - (0 if layers.is_bend(v) else half) for v, at in enumerate(settled)), default=0)
-    return [at - top for at in settled]
+    return settled
+
+
+def _length(layers: Layers, line: list[int]) -> int:
+    """How far edges go up and down, where each that does so at all counts for more."""
+    steps = [abs(line[v] - line[n]) for v, after in enumerate(layers.after) for n in after]
+    return sum(steps) + 2 * sum(step > 0 for step in steps)
 
 
 def _offsets(layers: Layers, column: list[int], half: int) -> list[int]:

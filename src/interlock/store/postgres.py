@@ -429,7 +429,7 @@ class PostgresStore(PostgresPlans):
             if left > 0:
                 wanted = replace(wish, limit=left)
                 claimed += self._claimed(self._start(conn, wanted, one, how, nth=nth, tasks=ids))
-        return claimed
+        return sorted(claimed, key=lambda c: (c.item.spec.sort_key, c.item.id))
 
     def _best(
         self, conn: Connection, name: str, wish: Claim, one: ItemId | None, limit: int

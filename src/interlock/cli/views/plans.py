@@ -309,7 +309,8 @@ def _operation(operation: Mapping[str, Any]) -> str:
 
 
 def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    return "  ".join(f"{key}: {_value(before.get(key))} → {_value(after[key])}" for key in after)
+    moved = (key for key in after if after[key] != before.get(key))
+    return "  ".join(f"{key}: {_value(before.get(key))} → {_value(after[key])}" for key in moved)
 
 
 def _value(value: object) -> str:

@@ -34,9 +34,11 @@ standing AS MATERIALIZED (
         WHERE key = %(agent)s AND (max_concurrency IS NOT NULL OR paused_why IS NOT NULL
             OR cardinality(types) > 0 OR cardinality(labels) > 0)
     ) AND NOT EXISTS (
-        SELECT 1 FROM interlock.gates g JOIN interlock.items t ON t.plan = g.plan AND t.status = 'pending'
-            AND t.due_us IS NULL AND t.plan IS NOT NULL AND t.agent_key IN ('', %(agent)s)
-        WHERE g.open
+        -- A query for one value is never turned round: few plans are looked at, not all their tasks.
+        SELECT 1 FROM interlock.gates g WHERE g.open AND (
+            SELECT true FROM interlock.items t
+            WHERE t.plan = g.plan AND t.status = 'pending' AND t.due_us IS NULL AND t.plan IS NOT NULL
+                AND t.agent_key IN ('', %(agent)s) LIMIT 1)
     ) AS free, EXISTS (
         SELECT 1 FROM interlock.items
         WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '' AND agent_key <> %(agent)s

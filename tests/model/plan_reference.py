@@ -1,0 +1,155 @@
+"""The rules of plans a second time: one plan in plain dictionaries, looked at as a whole for every change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Pair = tuple[str, str]
+
+
+@dataclass
+class Task:
+    """`end` is how it ended, `why` what for; `runs` whether somebody has it; `parked` whether it waits to be
+    tried again."""
+
+    end: str = ""
+    why: str = ""
+    runs: bool = False
+    started: bool = False
+    parked: bool = False
+    let_go: bool = False
+    attempts: int = 0
+
+
+@dataclass
+class Edge:
+    when: str
+    on_cancel: str
+    state: str = "open"
+
+
+@dataclass
+class PlanReference:
+    """One plan. `owed` are the ends that no edit has answered yet; `cycle` says whether one is asked for."""
+
+    has_editor: bool
+    tasks: dict[str, Task] = field(default_factory=dict)
+    edges: dict[Pair, Edge] = field(default_factory=dict)
+    cycle: bool = False
+    owed: list[str] = field(default_factory=list)
+    paused: bool = False
+    revision: int = 1
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def status(self, key: str) -> str:
+        task = self.tasks[key]
+        if task.end:
+            return task.end
+        if task.runs:
+            return "in_progress"
+        if task.parked:
+            return "waiting"
+        return "pending" if task.let_go else "waiting"
+
+    def claimable(self) -> set[str]:
+        shut = self.cycle or self.paused
+        return set() if shut else {k for k in self.tasks if self.status(k) == "pending"}
+
+    def unstarted(self, key: str) -> bool:
+        task = self.tasks[key]
+        return not task.end and not task.started
+
+    @property
+    def over(self) -> bool:
+        return not self.cycle and all(t.end for t in self.tasks.values())
+
+    @property
+    def outcome(self) -> str:
+        if not self.over:
+            return "running"
+        ends = [t for t in self.tasks.values() if t.why != "unreachable"]
+        failed = [t for t in ends if t.end != "completed"]
+        if not failed:
+            return "completed"
+        return "partially_failed" if len(failed) < len(ends) else "failed"
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Every edge follows its source, and whatever follows from that, until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for (source, _), edge in self.edges.items():
+                if self.tasks[source].end and edge.state == "open":
+                    edge.state = _meaning(edge, self.tasks[source].end)
+            for key, task in self.tasks.items():
+                if not self.unstarted(key):
+                    continue
+                states = [e.state for (_, target), e in self.edges.items() if target == key]
+                task.let_go = all(s == "satisfied" for s in states)
+                if "broken" in states and not self.cycle:
+                    task.end, task.why = "cancelled", "unreachable"
+                    changed = True
+
+    def finish(self, key: str, end: str, why: str = "") -> None:
+        task = self.tasks[key]
+        task.end, task.why, task.runs, task.parked = end, why, False, False
+        if self.has_editor:
+            self.cycle = True
+            self.owed.append(key)
+        self.settle()
+
+    def answer(self, through: int | None) -> None:
+        """The editor has answered the first so many ends; all, if it does not say."""
+        self.owed = self.owed[len(self.owed) if through is None else through :]
+        self.cycle = bool(self.owed)
+        self.settle()
+
+    def give_up(self) -> None:
+        """The cycle closes unanswered."""
+        self.cycle = False
+        self.settle()
+
+    def retry(self, key: str) -> bool:
+        """Whether an ended task comes back; its dependents may follow."""
+        task = self.tasks[key]
+        states = [e.state for (_, target), e in self.edges.items() if target == key]
+        if task.end not in ("failed", "cancelled") or "broken" in states:
+            return False
+        task.end = task.why = ""
+        task.let_go = True
+        self._rearm(key)
+        self.settle()
+        return True
+
+    def _rearm(self, key: str) -> None:
+        for (source, target), edge in self.edges.items():
+            after = self.tasks[target]
+            waits = self.unstarted(target) and not after.let_go
+            if source != key or not (waits or after.why == "unreachable"):
+                continue
+            edge.state = "open"
+            states = [e.state for (_, t), e in self.edges.items() if t == target]
+            if after.why == "unreachable" and "broken" not in states:
+                after.end = after.why = ""
+                after.let_go = False
+                self._rearm(target)
+
+
+def _meaning(edge: Edge, end: str) -> str:
+    if end == "cancelled":
+        return "satisfied" if edge.on_cancel == "satisfy" else "broken"
+    wanted = {"success": ("completed",), "failure": ("failed",), "completion": ("completed", "failed")}
+    return "satisfied" if end in wanted[edge.when] else "broken"
+
+
+def acyclic(tasks: set[str], pairs: set[Pair]) -> bool:
+    left = set(tasks)
+    while left:
+        free = {t for t in left if not any(target == t and source in left for source, target in pairs)}
+        if not free:
+            return False
+        left -= free
+    return True

@@ -1,0 +1,186 @@
+"""What shells make of looks at a plan: what may be claimed next, what happened in between, what differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from interlock.core.plan_model import EdgeSpec, Graph, TaskSpec, When
+from interlock.frontier import Frontier
+from interlock.plandiff import differences
+from interlock.planevents import PlanEvent, Watch
+from interlock.planpicture import bare_picture, measures, picture
+from interlock.planview import EdgeView, PlanView, RevisionView, TaskView
+
+START = datetime(2027, 1, 31, 9, tzinfo=UTC)
+
+
+def task(key: str, status: str = "waiting", **more: object) -> TaskView:
+    made = TaskView(
+        key=key,
+        item=ord(key),
+        title=key,
+        type="task",
+        priority=0,
+        agent=None,
+        labels=(),
+        lane=None,
+        status=status,
+        reason="",
+        unmet=0,
+        broken=0,
+        attempt=0,
+        run=None,
+        run_agent=None,
+        created_at=START,
+        first_claimed_at=None,
+        started_at=None,
+        ended_at=None,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def plan(*tasks: TaskView, edges: str = "", **more: object) -> PlanView:
+    made = PlanView(
+        id=1,
+        name="plan",
+        project="default",
+        status="running",
+        revision=1,
+        editor=None,
+        edit_deadline_s=600.0,
+        paused=False,
+        paused_reason=None,
+        tasks=tasks,
+        edges=tuple(
+            EdgeView(source=pair[0], target=pair[1], when="success", on_cancel="block", state="open")
+            for pair in edges.split()
+        ),
+        cycle=None,
+        created_at=START,
+        ended_at=None,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+class TestFrontier:
+    def ready(self, frontier: Frontier) -> list[str]:
+        return [one.key for one in frontier.ready()]
+
+    def test_what_is_pending_is_ready_the_most_urgent_first_and_each_once(self) -> None:
+        frontier = Frontier.of(plan(task("a", "pending"), task("b"), task("c", "pending", priority=5)))
+        assert self.ready(frontier) == ["c", "a"]
+        assert frontier.empty
+        assert self.ready(frontier) == []
+
+    def test_the_last_end_that_a_task_waits_for_makes_it_ready(self) -> None:
+        frontier = Frontier.of(plan(task("a"), task("b"), task("c"), task("d"), edges="ac bc cd"))
+        frontier.ended("a")
+        assert frontier.empty
+        frontier.ended("b")
+        assert self.ready(frontier) == ["c"]
+        frontier.ended("b")  # told twice, as after a look that came in between
+        assert frontier.empty
+
+    def test_with_an_editor_an_end_stops_the_claims(self) -> None:
+        frontier = Frontier.of(plan(task("a"), task("b"), edges="ab", editor="planner"))
+        frontier.ended("a")
+        assert frontier.editing
+        assert self.ready(frontier) == []
+        frontier.editing = False
+        assert self.ready(frontier) == ["b"]
+
+    def test_nothing_of_a_paused_plan_is_ready_and_unknown_keys_are_passed_over(self) -> None:
+        assert self.ready(Frontier.of(plan(task("a", "pending"), paused=True))) == []
+        frontier = Frontier.of(plan(task("a")))
+        frontier.offer(["new"])
+        assert frontier.empty
+
+
+class TestWatch:
+    def told(self, *views: PlanView) -> list[tuple[str, str | None]]:
+        watch = Watch(1)
+        events: list[PlanEvent] = []
+        for view in views:
+            events += watch.looked(view, lambda after: self.revisions(after, views[-1].revision))
+        return [(event.kind, event.key) for event in events]
+
+    def revisions(self, after: int, last: int) -> list[RevisionView]:
+        return [
+            RevisionView(revision=n, base=n - 1, at=START, by="sam", run=None, why="", operations=())
+            for n in range(after + 1, last + 1)
+        ]
+
+    def test_the_first_look_tells_nothing(self) -> None:
+        assert self.told(plan(task("a", "completed", attempt=1), revision=5)) == []
+
+    def test_a_task_that_started_and_ended_between_two_looks_is_told_twice(self) -> None:
+        before, after = plan(task("a", "pending")), plan(task("a", "completed", attempt=1))
+        assert self.told(before, after, after) == [("task.started", "a"), ("task.completed", "a")]
+
+    def test_a_run_that_was_given_back_starts_again_with_the_same_attempt(self) -> None:
+        views = [
+            plan(task("a", "pending")),
+            plan(task("a", "in_progress", attempt=1, run=7)),
+            plan(task("a", "pending")),
+            plan(task("a", "in_progress", attempt=1, run=9)),
+            plan(task("a", "failed", attempt=1)),
+        ]
+        assert self.told(*views) == [("task.started", "a"), ("task.started", "a"), ("task.failed", "a")]
+
+    def test_a_task_that_is_retried_after_its_end_ends_again(self) -> None:
+        views = [
+            plan(task("a", "failed", attempt=1)),
+            plan(task("a", "failed", attempt=2)),
+        ]
+        assert self.told(*views) == [("task.started", "a"), ("task.failed", "a")]
+
+    def test_each_revision_is_told_before_what_its_tasks_do(self) -> None:
+        views = [plan(task("a", "pending")), plan(task("b", "completed", attempt=1), revision=3)]
+        assert self.told(*views) == [
+            ("plan.modified", None),
+            ("plan.modified", None),
+            ("task.started", "b"),
+            ("task.completed", "b"),
+        ]
+
+
+class TestDifferences:
+    def test_tasks_and_edges_added_removed_and_changed(self) -> None:
+        before = Graph(
+            tasks=(TaskSpec(key="a"), TaskSpec(key="b", title="B"), TaskSpec(key="c")),
+            edges=(EdgeSpec(source="a", target="b"), EdgeSpec(source="a", target="c")),
+        )
+        after = Graph(
+            tasks=(TaskSpec(key="a", priority=3), TaskSpec(key="d", agent="ada"), TaskSpec(key="c")),
+            edges=(EdgeSpec(source="a", target="c", when=When.FAILURE),),
+        )
+        found = [
+            (d.what, d.name, d.change, dict(d.before), dict(d.after)) for d in differences(before, after)
+        ]
+        assert found == [
+            ("task", "a", "changed", {"priority": 0}, {"priority": 3}),
+            ("task", "d", "added", {}, {"agent": "ada"}),
+            ("task", "b", "removed", {"title": "B"}, {}),
+            ("edge", ("a", "c"), "changed", {"when": "success"}, {"when": "failure"}),
+            ("edge", ("a", "b"), "removed", {}, {}),
+        ]
+        assert list(differences(after, after)) == []
+
+
+class TestPictures:
+    def test_a_plan_is_drawn_with_its_statuses_and_an_earlier_revision_without(self) -> None:
+        view = plan(task("a", "completed"), task("b"), edges="ab")
+        assert [node.status for node in picture(view).nodes] == ["completed", "waiting"]
+        graph = Graph(tasks=(TaskSpec(key="a"),))
+        assert [(node.key, node.title, node.status) for node in bare_picture("x", graph).nodes] == [
+            ("a", "a", "")
+        ]
+
+    def test_a_task_took_from_its_first_claim_to_its_end(self) -> None:
+        ended = task(
+            "a", "completed", first_claimed_at=START, ended_at=START + timedelta(seconds=5), attempt=2
+        )
+        running = task("b", "in_progress", first_claimed_at=START)
+        found = measures(plan(ended, running, edges="ab"))
+        assert (found.critical_path, found.total_work_s, found.depth) == (("a",), 5.0, 2)
