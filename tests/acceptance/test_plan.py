@@ -243,7 +243,7 @@ class TestEdit:
         any_here.ok("done", any_here.claim()["run"], "--result", '{"ok": true}')
         assert any_here("next", "--agent", "coder").code == 3
         code, _, _ = refused(any_here, "plan", "edit", 1, "--base", 1, "-", stdin=REMOVE_MEND)
-        assert code != 0  # while the editor owes an edit nobody else edits
+        assert code == 4  # while the editor owes an edit nobody else edits
         lease = any_here.claim("planner")
         assert lease["item"]["type"] == "plan.edit"
         batch = any_here.ok("plan", "batch", lease["run"])

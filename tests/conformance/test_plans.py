@@ -14,6 +14,7 @@ from interlock.core.errors import (
     Held,
     InvalidInput,
     InvalidPlan,
+    ItemEnded,
     LeaseLost,
     PlanEnded,
     StaleRevision,
@@ -788,3 +789,24 @@ def test_a_task_that_keeps_its_lane_in_back_off_goes_on(planner: Planner) -> Non
     planner.pass_s(20)
     planner.do("A", "B")
     assert planner.view().status == "completed"
+
+
+def test_an_edit_whose_cycle_has_closed_is_not_asked_for_again(planner: Planner) -> None:
+    planner.make("A, B", editor=EDITOR)
+    planner.do("A")
+    asked = planner.ask()
+    planner.fail(asked, retry=False)
+    with pytest.raises(ItemEnded, match="cycle has closed"):
+        planner.service.retry(asked.item.id)
+
+
+def test_what_is_said_too_late_to_an_editor_becomes_work_of_its_own(planner: Planner) -> None:
+    planner.make("A>B", editor=EDITOR)
+    planner.do("A")
+    asked = planner.ask()
+    planner.service.msg(asked.item.id, "mind the budget")
+    planner.edit(lease=asked)
+    assert planner.view().cycle is None
+    follow_up = planner.claim(EDITOR, types=["task"], item=max(i.id for i in planner.unfinished()))
+    assert (follow_up.item.type, follow_up.item.lane, follow_up.item.plan) == ("task", None, None)
+    assert [m.text for m in follow_up.messages] == ["mind the budget"]

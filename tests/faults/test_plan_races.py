@@ -18,7 +18,7 @@ from tests.faults.plan_racers import replacing
 from tests.faults.processes import PATIENCE_S, Actor, Crew, wait_until
 from tests.faults.stores import assert_kept, is_sqlite, open_service, query
 
-ROUNDS = int(os.environ.get("INTERLOCK_PLAN_ROUNDS", "12"))
+ROUNDS = int(os.environ.get("INTERLOCK_PLAN_ROUNDS", "6"))
 CLAIMERS = 16
 EDITOR = "planner"
 

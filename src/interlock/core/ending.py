@@ -25,6 +25,7 @@ from interlock.core.lanes import carry_messages, newest_replacement, promote, re
 from interlock.core.ledger import Ledger
 from interlock.core.model import EventKind, Item, ItemId, Reason, RetryLane, RunRecord, State
 from interlock.core.names import TITLE_MAX_CHARS
+from interlock.core.plan_model import EDIT_TYPE
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
 from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, back_off_s, to_us
 
@@ -278,6 +279,8 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
     ticket = min(ticket for _, ticket in unread)
     count = item.state.message_count - mark
     spec = item.spec
+    if spec.type == EDIT_TYPE:  # what was said to an editor too late is work of its own, not another edit
+        spec = spec._replace(type="task", lane=None)
     title = spec.title if spec.title.startswith("Follow-up: ") else f"Follow-up: {spec.title}"
     # It joins the line of its lane before anyone is promoted; `promote` then finds the lane free.
     child = ledger.bear(

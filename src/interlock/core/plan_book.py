@@ -29,7 +29,8 @@ class PlanChanges:
     """What one transaction writes of a plan."""
 
     plan: Plan
-    new: bool = False
+    #: The plan as it was read; nothing for a new one.
+    before: Plan | None = None
     tasks: list[Task] = field(default_factory=list)
     new_tasks: list[Task] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
@@ -124,7 +125,10 @@ class Book:
     def changes(self) -> PlanChanges | None:
         """Everything that differs from what was read, or nothing."""
         out = PlanChanges(
-            plan=self.plan, new=self._new, completions=self.completions, revisions=self.revisions
+            plan=self.plan,
+            before=None if self._new else self._plan_before,
+            completions=self.completions,
+            revisions=self.revisions,
         )
         for item, task in self.tasks.items():
             before = self._tasks_before.get(item)

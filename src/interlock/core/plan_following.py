@@ -21,7 +21,16 @@ from interlock.core.lanes import promote
 from interlock.core.ledger import Ledger
 from interlock.core.model import EventKind, Item, ItemId, Reason
 from interlock.core.plan_book import Book
-from interlock.core.plan_model import Completion, Edge, EdgeState, OnCancel, PlanStatus, Task, When
+from interlock.core.plan_model import (
+    EDIT_TYPE,
+    Completion,
+    Edge,
+    EdgeState,
+    OnCancel,
+    PlanStatus,
+    Task,
+    When,
+)
 from interlock.core.states import ItemStatus
 
 #: Ends of tasks that are the plan's own doing: no failure, and nothing for an editor to answer.
@@ -162,6 +171,8 @@ def judge(ledger: Ledger, book: Book, item: Item, task: Task) -> None:
 
 def why_not_retried(ledger: Ledger, item: Item) -> str:
     """What keeps a task that ended from being tried again; nothing for most, and for items without a plan."""
+    if item.spec.type == EDIT_TYPE:
+        return f"Item {item.id} asked for an edit whose cycle has closed; the next end of a task asks anew."
     book = ledger.books.get(item.spec.plan) if item.spec.plan is not None else None
     if book is None:
         return ""

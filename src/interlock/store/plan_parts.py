@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.core.model import ItemId, PlanId
-from interlock.core.plan_model import Edge, Task
-from interlock.store.plan_rows import edge_from_row, task_from_row
+from interlock.core.plan_book import PlanPart
+from interlock.core.plan_model import Edge, Plan, Task
+from interlock.store.plan_rows import edge_from_row, plan_from_row, task_from_row
 from interlock.store.port import EditLoad, Load
 
 #: Runs a statement by its name. Lists are given as lists.
@@ -21,11 +22,21 @@ Ask = Callable[..., Sequence[Sequence[Any]]]
 
 @dataclass(slots=True)
 class Part:
-    """Tasks and edges of one plan, as they are gathered."""
+    """One plan with the tasks and edges that are gathered of it."""
 
+    plan: Plan
     tasks: dict[ItemId, Task] = field(default_factory=dict)
     edges: dict[tuple[ItemId, ItemId], Edge] = field(default_factory=dict)
     unanswered: list[tuple[int, int]] = field(default_factory=list)
+
+    def whole(self) -> PlanPart:
+        """All of it, for the rules."""
+        return PlanPart(
+            plan=self.plan,
+            tasks=tuple(self.tasks.values()),
+            edges=tuple(self.edges.values()),
+            unanswered=tuple(self.unanswered),
+        )
 
 
 @dataclass(slots=True)
@@ -51,10 +62,13 @@ def tasks_of_edit(ask: Ask, edit: EditLoad) -> list[Task]:
 
 def read_parts(ask: Ask, plans: Iterable[PlanId], load: Load) -> Parts:
     """What the commands of a transaction may touch of the plans whose lanes it has locked."""
-    parts = Parts({plan: Part() for plan in plans})
-    if load.items:
+    rows = [row for plan in plans for row in ask("plan", plan=plan)]
+    parts = Parts({plan.id: Part(plan) for plan in map(plan_from_row, rows)})
+    if load.items and parts.plans:
         _read_following(ask, parts, load)
     for plan, part in parts.plans.items():
+        if part.plan.editor is None:
+            continue
         doomed = [task_from_row(r) for r in ask("tasks_doomed", plan=plan)]
         parts.put_tasks(doomed)
         parts.items.update(t.item for t in doomed)

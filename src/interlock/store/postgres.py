@@ -255,7 +255,7 @@ class PostgresStore(PostgresPlans):
         if load.lanes:
             for lane, count, positions in conn.execute(sql["load_lines"], names):
                 lines[lane] = (count, tuple(positions or ()))
-        plans, gate_us = self._lock_gates(conn, parts, load) if parts.plans else ({}, None)
+        gate_us = self._lock_gates(conn, parts, load) if parts.plans else None
         if gate_us is not None and self._now is None:
             now_us = gate_us
         snapshot = Snapshot(
@@ -265,7 +265,7 @@ class PostgresStore(PostgresPlans):
             seen_keys=seen_keys,
             ended_runs=self._ended_runs(conn, load, items),
             modes=self._modes(conn) if load.lanes else (),
-            plans=plans,
+            plans={plan: part.whole() for plan, part in parts.plans.items()},
             **self._edit_facts(conn, load, parts),
         )
         return xid, snapshot, self._time(conn) if now_us is None else now_us

@@ -9,7 +9,6 @@ import psycopg
 
 from interlock.core.ledger import Decision
 from interlock.core.model import Item, ItemId, PlanId
-from interlock.core.plan_book import PlanPart
 from interlock.core.plan_model import Edge, Plan, PlanStatus, Revision, Task
 from interlock.store.plan_parts import Parts
 from interlock.store.plan_rows import (
@@ -65,25 +64,13 @@ class PostgresPlans(PostgresReads):
         plain = {k: array(v) if isinstance(v, list) else v for k, v in params.items()}
         return conn.execute(self.sql[name], plain, binary=True).fetchall()
 
-    def _lock_gates(
-        self, conn: Connection, parts: Parts, load: Load
-    ) -> tuple[dict[PlanId, PlanPart], int | None]:
-        """The plans' own rows; and, where this transaction may open or close one, its gate is locked and the
-        clock is read, last of all."""
-        found = {}
-        for plan, part in parts.plans.items():
-            for row in self._asking(conn, "plan", plan=plan):
-                found[plan] = PlanPart(
-                    plan=plan_from_row(row),
-                    tasks=tuple(part.tasks.values()),
-                    edges=tuple(part.edges.values()),
-                    unanswered=tuple(part.unanswered),
-                )
-        turned = sorted(k for k, part in found.items() if part.plan.editor is not None or k in load.plans)
+    def _lock_gates(self, conn: Connection, parts: Parts, load: Load) -> int | None:
+        """Lock the gates that this transaction may open or close, and read the clock, last of all."""
+        editors = {k for k, part in parts.plans.items() if part.plan.editor is not None}
+        turned = sorted(editors.union(load.plans).intersection(parts.plans))
         if not turned:
-            return found, None
-        rows = self._asking(conn, "lock_gates", plans=turned)
-        return found, max(r[0] for r in rows)
+            return None
+        return int(max(r[0] for r in self._asking(conn, "lock_gates", plans=turned)))
 
     def _edit_facts(self, conn: Connection, load: Load, parts: Parts) -> dict[str, Any]:
         """What only an edit, or a new plan, has to know."""
@@ -106,7 +93,7 @@ class PostgresPlans(PostgresReads):
         """Before the items: they refer to their plan and their lanes."""
         if decision.lanes:
             conn.execute(self.sql["add_lanes"], {"lanes": array(sorted(set(decision.lanes)))})
-        self._write(conn, "insert_plans", [c.plan for c in decision.plans if c.new])
+        self._write(conn, "insert_plans", [c.plan for c in decision.plans if c.before is None])
 
     def _write_plans(self, conn: Connection, decision: Decision) -> None:
         """After the items: tasks refer to them. What a claim meets is written last."""
@@ -123,8 +110,10 @@ class PostgresPlans(PostgresReads):
             self._write(conn, "update_edges", plan.edges)
             self._write(conn, "insert_completions", plan.completions)
             self._write(conn, "insert_revisions", plan.revisions)
-        self._write(conn, "update_plans", [c.plan for c in decision.plans if not c.new])
-        self._write(conn, "open_gates", [(c.plan.id, _gives_out(c.plan)) for c in decision.plans])
+        self._write(conn, "update_plans", [c.plan for c in decision.plans if c.before is not None])
+        new = [c for c in decision.plans if c.before is None]
+        turned = [c for c in decision.plans if c.before and _gives_out(c.before) is not _gives_out(c.plan)]
+        self._write(conn, "open_gates", [(c.plan.id, _gives_out(c.plan)) for c in (*new, *turned)])
 
     def _write(self, conn: Connection, name: str, rows: Sequence[Sequence[Any]]) -> None:
         if rows:

@@ -98,7 +98,7 @@ class SqliteStore(SqlitePlans):
             seen_keys=seen_keys,
             ended_runs=self._ended_runs(db, load, items),
             modes=self.modes() if load.lanes else (),
-            plans=self._plan_parts(db, parts),
+            plans={plan: part.whole() for plan, part in parts.plans.items()},
             **self._edit_facts(db, load, parts),
         )
 

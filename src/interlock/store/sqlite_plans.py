@@ -10,7 +10,6 @@ import apsw
 
 from interlock.core.ledger import Decision
 from interlock.core.model import Item, ItemId, PlanId
-from interlock.core.plan_book import PlanPart
 from interlock.core.plan_model import Edge, Plan, Revision, Task
 from interlock.store.plan_parts import Parts
 from interlock.store.plan_rows import (
@@ -62,19 +61,6 @@ class SqlitePlans(SqliteReads):
         plain = {k: json.dumps(v) if isinstance(v, list) else v for k, v in params.items()}
         return list(db.execute(self.sql[name], plain))
 
-    def _plan_parts(self, db: apsw.Connection, parts: Parts) -> dict[PlanId, PlanPart]:
-        found = {}
-        for plan, part in parts.plans.items():
-            rows = self._asking(db, "plan", plan=plan)
-            if rows:
-                found[plan] = PlanPart(
-                    plan=plan_from_row(rows[0]),
-                    tasks=tuple(part.tasks.values()),
-                    edges=tuple(part.edges.values()),
-                    unanswered=tuple(part.unanswered),
-                )
-        return found
-
     def _edit_facts(self, db: apsw.Connection, load: Load, parts: Parts) -> dict[str, Any]:
         """What only an edit, or a new plan, has to know."""
         if not load.agents:
@@ -95,7 +81,7 @@ class SqlitePlans(SqliteReads):
         """Before the items: they refer to their plan and their lanes."""
         if decision.lanes:
             db.execute(self.sql["add_lanes"], {"lanes": json.dumps(decision.lanes)})
-        new = [c.plan for c in decision.plans if c.new]
+        new = [c.plan for c in decision.plans if c.before is None]
         if new:
             db.executemany(self.sql["insert_plan"], new)
 
