@@ -34,7 +34,7 @@ const watch = setInterval(() => {
 }, POLL_MS * 5);
 
 hold.on("error", (error) => {
-  const missing = "There is no interlock on the path: install it in an earlier step, as in pip install interlock.";
+  const missing = "There is no interlock on the path: install it in an earlier step.";
   fs.writeSync(log, `${error.code === "ENOENT" ? missing : error.message}\n`);
   tenancy.write("ended", { code: 127 });
   clearInterval(watch);

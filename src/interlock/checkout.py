@@ -6,6 +6,7 @@ from pathlib import Path
 
 from interlock.core.errors import GitFailed, InvalidInput, NoRemote, NoRepository, PushFailed, RebaseConflict
 from interlock.git import LOCAL_TIMEOUT_S, Repository
+from interlock.refusals import without_secrets
 
 REBASE_TIMEOUT_S = 600.0
 #: How many conflicting files an error names.
@@ -86,7 +87,7 @@ class Checkout:
         """Whether the checked out commit has this one in its history."""
         return self.repository.run("merge-base", "--is-ancestor", oid, "HEAD").code == 0
 
-    def rebase(self, onto: str, branch: str) -> None:
+    def rebase(self, onto: str, *, remote: str, branch: str) -> None:
         """Put the own commits on top of `onto`; in a conflict all is as before and the files are named."""
         if self.repository.run("merge-base", onto, "HEAD").code:
             raise self._strangers(branch)
@@ -114,7 +115,7 @@ class Checkout:
             raise RebaseConflict(
                 f"The rebase onto the new commits of {branch} conflicts in {_named(files)}. It was taken"
                 " back; nothing was pushed.",
-                f"Run git pull --rebase for {branch}, mend the files, then push again.",
+                f"Run git pull --rebase {without_secrets(remote)} {branch}, mend the files, then push again.",
             )
         raise PushFailed(
             f"The rebase onto the new commits of {branch} failed: {answer.complaint}. It was taken back.",

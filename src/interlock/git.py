@@ -157,7 +157,7 @@ class Repository:
             "ls-remote", "--quiet", "--", check_remote(remote), *patterns, timeout_s=REMOTE_TIMEOUT_S
         )
         if answer.code:
-            raise _remote_failure(remote, answer)
+            raise self._remote_failure(remote, answer)
         pairs = (line.split("\t", 1) for line in answer.out.splitlines() if "\t" in line)
         return {ref: oid for oid, ref in pairs}
 
@@ -178,7 +178,7 @@ class Repository:
             timeout_s=timeout_s or REMOTE_TIMEOUT_S,
         )
         if answer.code:
-            raise _remote_failure(remote, answer)
+            raise self._remote_failure(remote, answer)
 
     def push(
         self,
@@ -207,8 +207,36 @@ class Repository:
         )
         if not answer.code:
             return None
-        _raise_if_not_there(remote, answer)
+        self._raise_if_not_there(remote, answer)
         return classify(answer.out, answer.err, timed_out=answer.timed_out)
+
+    def _remote_failure(self, remote: str, answer: Answer) -> GitFailed:
+        self._raise_if_not_there(remote, answer)
+        if answer.code == _USAGE_ERROR or "couldn't find remote ref" in answer.err:
+            return _failure("fetch", answer)
+        why = "it did not answer in time" if answer.timed_out else answer.complaint
+        return RemoteUnavailable(
+            f"The remote {without_secrets(remote)!r} cannot be read: {why}.",
+            "Check the network and your access with git ls-remote.",
+        )
+
+    def _raise_if_not_there(self, remote: str, answer: Answer) -> None:
+        """Raise if there is no such remote, or no repository where it leads to."""
+        if "not a git repository (or any" in answer.err:
+            raise NoRepository("This is not a git repository.", "Go to a clone of the repository first.")
+        if "does not appear to be a git repository" not in answer.err and "No such remote" not in answer.err:
+            return
+        name = without_secrets(remote)
+        configured = self.run("config", "--get", f"remote.{remote}.url")
+        if configured.code:
+            raise NoRemote(
+                f"There is no remote {name!r}.",
+                "See git remote -v, or add one with git remote add origin URL.",
+            )
+        raise RemoteUnavailable(
+            f"The remote {name!r} leads to no repository: {without_secrets(configured.out.strip())}.",
+            f"See whether it is there; git remote set-url {name} URL mends the address.",
+        )
 
     # -- state
 
@@ -363,24 +391,3 @@ def _failure(command: str, answer: Answer) -> GitFailed:
             f"Interlock needs git {OLDEST_GIT} or later; see git --version.",
         )
     return GitFailed(f"git {command} failed: {answer.complaint}.", "")
-
-
-def _remote_failure(remote: str, answer: Answer) -> GitFailed:
-    _raise_if_not_there(remote, answer)
-    if answer.code == _USAGE_ERROR or "couldn't find remote ref" in answer.err:
-        return _failure("fetch", answer)
-    why = "it did not answer in time" if answer.timed_out else answer.complaint
-    return RemoteUnavailable(
-        f"The remote {without_secrets(remote)!r} cannot be read: {why}.",
-        "Check the network and your access with git ls-remote.",
-    )
-
-
-def _raise_if_not_there(remote: str, answer: Answer) -> None:
-    if "not a git repository (or any" in answer.err:
-        raise NoRepository("This is not a git repository.", "Go to a clone of the repository first.")
-    if "does not appear to be a git repository" in answer.err or "No such remote" in answer.err:
-        raise NoRemote(
-            f"There is no remote {without_secrets(remote)!r}.",
-            "See git remote -v, or add one with git remote add origin URL.",
-        )

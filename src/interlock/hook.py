@@ -2,8 +2,8 @@
 
 The agent's program calls the hook at the start of a session, around every use of a tool, and when the agent
 wants to stop. Each call is a process of its own; what one must remember for the next lies in a small file.
-The hook renews the lease, at most every few seconds, and brings what came: messages, a request to stop, the
-loss of the lease.
+The hook renews the lease every few seconds, however long it is, and brings what came: messages, a request to
+stop, the loss of the lease.
 
 Not promised: that a paused or stubborn agent stops acting. Once the lease is lost a push is denied here, and
 the git server refuses it where it goes through `interlock push`. A store that cannot be reached never stops
@@ -12,10 +12,10 @@ an agent, unless the lease is known to be over.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 #: What the program sends may hold a whole file that a tool wrote.
 EVENT_MAX_BYTES = 64 << 20
-#: A renewal is due after this share of what is left of the lease, and never sooner than the minimum.
-RENEW_SHARE, RENEW_MIN_S = 1 / 6, 5.0
+#: So often the store is asked while tools are used, whatever the lease: people who write wait for no renewal.
+LOOK_S = 5.0
+#: A store that is slow to answer, as a git server may be, costs an agent at most this share of its time.
+LOOK_SHARE = 1 / 10
 #: The program cuts longer texts; what does not fit is told next time.
 TOLD_MAX_CHARS, MESSAGE_MAX_CHARS = 8_000, 4_000
 GIT_TIMEOUT_S = 10.0
@@ -140,16 +142,20 @@ class Hook:
 
     def _stop(self, event: HookEvent) -> Answer:
         sight = self._look(urgent=True)  # also the last chance to say what was read
-        if event.asked_before or self._memory.lost or (sight.view and sight.view.cancel_requested):
+        if self._memory.lost or (sight.view and sight.view.cancel_requested):
             return {}  # the sooner it stops the better
-        wanted = self._told(sight.messages)
+        wanted = []
+        if not event.asked_before:
+            self._memory.tell_again("work")
+            wanted = self._told(sight.messages)
         if wanted:
             wanted.append("Answer these messages or act on them, then end.")
         work = _work(event.directory)
-        if work.left and work.mark != self._memory.work:
+        # What it did because of a message may be asked about too, but no work is asked about twice in a row.
+        if work.left and work.mark != self._memory.work and self._memory.tell_once("work"):
             wanted.append(
-                f"{work.left} Commit and run interlock push, or undo what is not wanted, then end: other runs"
-                " do not see what only lies here."
+                f"{work.left} {work.remedy}, or undo what is not wanted, then end: other runs do not see what"
+                " only lies here."
             )
         return {"decision": "block", "reason": "\n".join(wanted)} if wanted else _warning(sight)
 
@@ -161,7 +167,7 @@ class Hook:
             return sight
         sent_s = self._now_s()
         try:
-            with closing(self._lanes()) as service:
+            with contextlib.closing(self._lanes()) as service:
                 sight.view = service.renew([Report(run=self._handle, seen=memory.seen)])[0]
                 if sight.view.refusal is None and sight.view.unread:
                     sight.messages = service.inbox(self._handle, seen=memory.seen)
@@ -169,14 +175,13 @@ class Hook:
             memory.lost = error.sentence
         except InterlockError as error:
             sight.trouble = error.sentence
-            memory.look_again_s = sent_s + RENEW_MIN_S
+        answered_s = self._now_s()
+        memory.look_again_s = answered_s + max(LOOK_S, (answered_s - sent_s) / LOOK_SHARE)
         if sight.view is not None and sight.view.refusal is not None:
             memory.lost = sight.view.refusal.message
         elif sight.view is not None and sight.view.expires_at is not None:
             memory.tell_again("trouble")
             memory.expires_at_s = sight.view.expires_at.timestamp()
-            left_s = memory.expires_at_s - sent_s
-            memory.look_again_s = sent_s + max(RENEW_MIN_S, RENEW_SHARE * left_s)
         return sight
 
     def _news(self, sight: _Sight) -> list[str]:
@@ -255,25 +260,35 @@ class Work:
     """What lies in a working tree and nowhere else."""
 
     left: str = ""
+    remedy: str = ""
     mark: str = ""
 
 
 def _work(directory: Path) -> Work:
-    """Changes that are not committed and commits that no remote has; nothing where git cannot say."""
+    """Changes that are not committed and commits that no remote has; nothing where git cannot say.
+
+    Where there is no remote a commit is as far as work can go.
+    """
     from interlock.git import Repository  # noqa: PLC0415  (only two of the events need it)
 
     repository = Repository(directory)
     try:
-        if not repository.text("remote", timeout_s=GIT_TIMEOUT_S):
-            return Work()
         status = repository.text("status", "--porcelain", timeout_s=GIT_TIMEOUT_S)
-        ahead = repository.text("rev-list", "HEAD", "--not", "--remotes", timeout_s=GIT_TIMEOUT_S)
+        remote = bool(repository.text("remote", timeout_s=GIT_TIMEOUT_S))
     except GitFailed:
         return Work()
+    ahead = ""
+    if remote:
+        with contextlib.suppress(GitFailed):  # there is no commit yet
+            ahead = repository.text("rev-list", "HEAD", "--not", "--remotes", timeout_s=GIT_TIMEOUT_S)
     changed, commits = len(status.splitlines()), len(ahead.splitlines())
     left = f"Not committed here: {_counted(changed, 'changed file')}." if changed else ""
     left += f" Not pushed: {_counted(commits, 'commit')}." if commits else ""
-    return Work(left=left.strip(), mark=sha256(f"{status}\0{ahead}".encode()).hexdigest()[:16])
+    return Work(
+        left=left.strip(),
+        remedy="Commit and run interlock push" if remote else "Commit it",
+        mark=sha256(f"{status}\0{ahead}".encode()).hexdigest()[:16],
+    )
 
 
 def _counted(number: int, what: str) -> str:

@@ -156,5 +156,5 @@ class FencedPush:
             if not self._repository.has(tip):
                 self._repository.fetch(self._remote, self._ref, timeout_s=TRANSFER_TIMEOUT_S)
             if not self._checkout.contains(tip):
-                self._checkout.rebase(tip, self._branch)
+                self._checkout.rebase(tip, remote=self._remote, branch=self._branch)
         return self._checkout.head()

@@ -14,6 +14,7 @@ import yaml
 from interlock import app, settings
 from interlock.actions.expressions import parse_condition, parse_template, truth
 from interlock.actions.occurrences import Occurrence
+from interlock.contract import LaneView
 from tests.acceptance.command import Command, CommandHere
 from tests.faults.processes import wait_until
 
@@ -119,6 +120,53 @@ def test_rights_and_time_are_limited(here: Command):
     assert set(workflow["on"]) >= {"issues", "issue_comment", "pull_request", "schedule", "workflow_dispatch"}
 
 
+def run_script(text: str, directory: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["bash", "-e", "-c", text], cwd=directory, env=env, check=False, capture_output=True, text=True
+    )
+
+
+def install_step(here: Command, *args: str) -> dict[str, Any]:
+    (step,) = (s for s in written(here, *args)["jobs"]["agent"]["steps"] if "INSTALL" in s.get("env", {}))
+    return dict(step)
+
+
+def test_nothing_is_installed_that_nobody_chose(here: Command):
+    step = install_step(here)
+    assert step["env"]["INSTALL"] == "${{ vars.INTERLOCK_INSTALL }}"
+    empty = run_script(step["run"], here.directory, {"INSTALL": ""})
+    assert (empty.returncode, empty.stdout.count("\n")) == (1, 1)
+    assert "INTERLOCK_INSTALL" in empty.stdout
+    assert "set it, or use --install" in here("actions", "init").out
+    assert "INTERLOCK_INSTALL" not in here("actions", "init", "--force", "--install", ".").out
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (".", ["."]),
+        ("git+https://host.example/a/interlock@0123abc", ["git+https://host.example/a/interlock@0123abc"]),
+        (" --require-hashes  -r pins.txt ", ["--require-hashes", "-r", "pins.txt"]),
+        ("./*.whl#sha256=1", ["./*.whl#sha256=1"]),
+        ("a; touch `b`", ["a;", "touch", "`b`"]),
+    ],
+)
+def test_what_is_chosen_reaches_pip_word_by_word_and_no_shell(here: Command, tmp_path: Path, given, words):
+    step = install_step(here, "--install", given)
+    (tmp_path / "python").write_text("#!/bin/sh\nshift 3; printf '%s\\n' \"$@\"\n")
+    (tmp_path / "python").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **step["env"]}
+    done = run_script(step["run"], tmp_path, env)
+    assert done.stdout.splitlines() == words
+
+
+def test_a_place_that_is_not_named_like_a_workflow_is_a_directory(here: Command):
+    for output in (".github/workflows", "elsewhere/"):
+        written_to = here.ok("actions", "init", "--output", output)["path"]
+        assert written_to == str(Path(output) / "agent.yml")
+        assert (here.directory / written_to).is_file()
+
+
 def test_a_file_that_is_there_is_replaced_only_by_force(here: Command):
     here.ok("actions", "init", "--output", "w.yml")
     path = here.directory / "w.yml"
@@ -145,7 +193,7 @@ def test_a_command_of_several_lines_is_kept_as_it_is(here: Command):
         for s in written(here, "--agent-command", command)["jobs"]["agent"]["steps"]
         if "WORK" in s.get("env", {})
     )
-    lines = work["env"]["WORK"].splitlines()
+    lines = work["env"]["WORK"].partition("# From here on it is the agent's.\n")[2].splitlines()
     assert lines[:5] == ["claude -p \"say: 'yes' # no\"", "", "if true; then", "  echo @STYLE@ {{ }}", "fi"]
 
 
@@ -157,6 +205,10 @@ def test_a_command_of_several_lines_is_kept_as_it_is(here: Command):
         (["init", "--agent-command", "echo ${{ github.event.comment.body }}"], "${{"),
         (["init", "--agent-command", "a\x07b"], "control"),
         (["init", "--agent-command", "x" * 20_000], "20,000"),
+        (["init", "--install", " "], "empty"),
+        (["init", "--install", "${{ github.head_ref }}"], "dollar"),
+        (["init", "--install", "'interlock @ x'"], "quote"),
+        (["init", "--install", "x" * 3_000], "3,000"),
         (["init", "--output", "/dev/null/w.yml"], "cannot be written"),
         (["check", "missing.yml"], "missing.yml"),
         (["check"], "workflows"),
@@ -229,17 +281,16 @@ class Runner:
         )
         return done.stdout.strip()
 
-    def start(self, name: str) -> "subprocess.Popen[str]":
+    def start(self, name: str, **given: str) -> "subprocess.Popen[str]":
         (asked,) = (s for s in self.job["steps"] if s.get("name") == name)
         script = self.directory / "step.sh"
         script.write_text(asked["run"])
-        given = {"PULL_REQUEST": "", "BRANCH": "b"}
-        if "WORK" in asked["env"]:
-            given["WORK"] = asked["env"]["WORK"]
+        env = {"PULL_REQUEST": "", "BRANCH": "b", "START": "origin/main", "INSTALL": ""}
+        env |= {name: value for name, value in asked["env"].items() if "${{" not in value}
         step = subprocess.Popen(
             ["bash", "-e", script],
             cwd=self.clone,
-            env=self.environ | given,
+            env=self.environ | env | given,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -248,16 +299,22 @@ class Runner:
         self.steps.append(step)
         return step
 
-    def run(self, name: str) -> str:
-        step = self.start(name)
+    def run(self, name: str, **given: str) -> str:
+        step = self.start(name, **given)
         out, _ = step.communicate(timeout=TIMEOUT_S)
         assert step.returncode == 0, out
         return out
 
     def holders(self) -> list[str]:
+        return [view.lane for view in self.lanes() if view.holder is not None]
+
+    def waiting(self) -> int:
+        return sum(view.waiting for view in self.lanes())
+
+    def lanes(self) -> list[LaneView]:
         lanes = app.open_lanes(settings.load(url=self.url, environ={}, directory=self.clone))
         try:
-            return [view.lane for view in lanes.lanes() if view.holder is not None]
+            return lanes.lanes()
         finally:
             lanes.close()
 
@@ -277,23 +334,63 @@ def runner(tmp_path: Path, here: Command) -> Iterator[Callable[[str], Runner]]:
 
 def test_the_job_works_on_the_branch_of_its_number_under_its_lane_and_pushes(runner):
     job = runner(
-        'echo "fence $INTERLOCK_FENCE on $INTERLOCK_LANE" > answer.txt; git add . ; git commit -q -m answer'
+        'echo "fence $INTERLOCK_FENCE on $INTERLOCK_LANE" >> answer.txt; git add . ; git commit -q -m answer'
     )
-    job.run("Go to the branch")
     job.run("Work")
     assert job.git("show", "agent/issue-7:answer.txt", at=job.remote) == "fence 1 on issue:octo/app#7"
     assert job.holders() == []
-    # A second run finds the branch, and has nothing to push when nothing was done.
-    job.git("switch", "--quiet", "main")
-    job.run("Go to the branch")
-    assert job.git("branch", "--show-current") == "agent/issue-7"
+    # A second run goes on where the first one ended.
+    job.run("Work")
+    assert job.git("show", "agent/issue-7:answer.txt", at=job.remote).count("fence") == 2
 
 
 def test_a_job_that_answers_in_words_pushes_no_branch(runner):
     job = runner("echo done")
-    job.run("Go to the branch")
     assert "done" in job.run("Work")
     assert job.git("for-each-ref", "refs/heads", "--format=%(refname)", at=job.remote) == "refs/heads/main"
+
+
+def test_a_job_that_waited_works_on_what_the_holder_before_it_pushed(runner):
+    """Taken out: the fetch under the lane, as if the clone were enough; the agent then sees only `first`."""
+    job = runner("git log --format=%s > seen.txt")
+    holder = subprocess.Popen(
+        ["interlock", "hold", "issue:octo/app#7", "--", "cat"],
+        cwd=job.clone,
+        env=job.environ,
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    job.steps.append(holder)
+    wait_until(lambda: job.holders() == ["issue:octo/app#7"], "another holds the lane")
+    step = job.start("Work")
+    wait_until(lambda: job.waiting() == 1, "the job waits")
+    other = job.directory / "other"
+    job.git("clone", "--quiet", str(job.remote), str(other), at=job.directory)
+    me = ("-c", "user.name=a", "-c", "user.email=a@b")
+    job.git(*me, "commit", "--quiet", "--allow-empty", "-m", "meanwhile", at=other)
+    job.git("push", "--quiet", "origin", "HEAD:agent/issue-7", at=other)
+    holder.communicate("", timeout=TIMEOUT_S)
+    out, _ = step.communicate(timeout=TIMEOUT_S)
+    assert step.returncode == 0, out
+    assert (job.clone / "seen.txt").read_text().splitlines() == ["meanwhile", "first"]
+
+
+@pytest.mark.parametrize(("head", "branch"), [("change", "change"), ("", "")])
+def test_a_pull_request_is_worked_on_in_its_own_branch_and_never_in_that_of_a_fork(runner, head, branch):
+    """`gh` needs GitHub; a stand-in says what it says of a branch here, and nothing of a fork."""
+    job = runner("git branch --show-current > seen.txt")
+    gh = job.directory / "bin" / "gh"
+    gh.write_text(f'#!/bin/sh\necho "$*" > gh.txt\nprintf %s "{head}"\n')
+    gh.chmod(0o755)
+    job.git("push", "--quiet", "origin", "HEAD:refs/heads/change")
+    out = job.run("Work", PULL_REQUEST="yes")
+    asked = (job.clone / "gh.txt").read_text()
+    assert asked.startswith("pr view 7 --json isCrossRepository,headRefName --jq select(")
+    if branch:
+        assert (job.clone / "seen.txt").read_text() == f"{branch}\n"
+    else:
+        assert "comes from a fork" in out
+        assert not (job.clone / "seen.txt").exists()
 
 
 def test_a_cancellation_reaches_the_agent_and_frees_the_lane(runner):

@@ -71,6 +71,7 @@ MISTAKES = [
     (["show", "99"], 1, "not_found", "99"),
     (["show", "1" * 30], 2, INVALID, "number"),
     (["why", "99"], 1, "not_found", "99"),
+    (["why", "abc"], 2, INVALID, "neither the number of an item nor the handle of a run"),
     (["msg", "99", "hello"], 1, "not_found", "99"),
     (["msg", "one", "hello"], 2, INVALID, "one"),
     (["cancel", "99", "--reason", "r"], 1, "not_found", "99"),

@@ -152,6 +152,10 @@ def test_what_is_wrong_with_the_tree_is_said_before_anything_is_done(
 def test_names_that_are_no_remote_branch_or_run(il: Command, run: str, tree: Path) -> None:
     commit(tree, {"a": "1"}, "mine")
     assert "There is no remote 'upstream'." in refused(il, "--run", run, "upstream")
+    git(tree, "remote", "add", "moved", "/nowhere/shop.git")
+    assert "The remote 'moved' leads to no repository: /nowhere/shop.git." in refused(
+        il, "--run", run, "moved"
+    )
     assert "is not a remote" in refused(il, "--run", run, "a\nb", code=2)
     assert "cannot be the name of a branch" in refused(il, "--run", run, "origin", "a..b", code=2)
     assert "is not a handle" in refused(il, "--run", "seven", code=2)

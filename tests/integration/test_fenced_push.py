@@ -439,8 +439,9 @@ def test_a_conflicting_rebase_is_taken_back_and_names_the_files(
     (tree / "untracked").write_text("stays")
     lease = claim(store, "coder")
     for _ in range(2):  # nothing is left that would break a later try
-        with pytest.raises(RebaseConflict, match=r"conflicts in README, sub dir/ü\."):
+        with pytest.raises(RebaseConflict, match=r"conflicts in README, sub dir/ü\.") as told:
             Push(tree, lease).run()
+        assert told.value.hint.startswith("Run git pull --rebase origin main, ")
         assert git(tree, "rev-parse", "HEAD") == mine
         assert git(tree, "symbolic-ref", "--short", "HEAD") == "main"
         assert git(tree, "status", "--porcelain") == "?? untracked"

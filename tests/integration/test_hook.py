@@ -14,7 +14,7 @@ import pytest
 from interlock.contract import LeaseView, Report
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
-from interlock.hook import MESSAGE_MAX_CHARS, RENEW_MIN_S, Hook, HookEvent
+from interlock.hook import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
 from interlock.service import LocalService
 from interlock.store.sqlite import SqliteStore
 
@@ -34,6 +34,8 @@ class Session:
         #: How often the store was opened by the hook.
         self.looks = 0
         self.down = False
+        #: How long the store takes to answer the hook.
+        self.slow_s = 0.0
         self.service = self._open()
         self.service.add([NewItem(title="Fix the login", lane="issue:acme/app#42", lease_s=60)])
         self.lease = self.claim()
@@ -43,6 +45,7 @@ class Session:
 
     def _look(self) -> LocalService:
         self.looks += 1
+        self.now_s += self.slow_s
         if self.down:
             raise StoreUnavailable("The database cannot be reached.", "Wait.")
         return self._open()
@@ -158,14 +161,32 @@ def test_tool_use_renews_the_lease_at_most_every_few_seconds(session: Session):
     assert view.refusal is None  # 120 s have passed on a lease of 60 s
 
 
-def test_a_short_lease_is_not_renewed_more_often_than_the_minimum(session: Session):
+@pytest.mark.parametrize("lease_s", [6, 600, 24 * 3600])
+def test_messages_and_requests_to_stop_are_told_in_seconds_whatever_the_lease(session: Session, lease_s):
     session.service.done([Report(run=session.lease.run)])
-    session.service.add([NewItem(title="Quick", lease_s=6)])
+    session.service.add([NewItem(title="Another", lease_s=lease_s)])
     session.lease = session.claim()
     session("PreToolUse", "Read")
-    session.now_s += RENEW_MIN_S - 1
+    session.service.msg(session.lease.item.id, "also the logout", author="sam")
+    session.now_s += LOOK_S - 1
+    assert session.told("PreToolUse") == ""
+    assert session.looks == 1
+    session.now_s += 1
+    assert session.told("PreToolUse") == "Message 1 from sam: also the logout"
+    session.service.cancel(session.lease.item.id, why="not needed")
+    session.now_s += LOOK_S
+    assert "You are asked to stop" in session.told("PostToolUse")
+
+
+def test_a_store_that_is_slow_to_answer_is_asked_less_often(session: Session):
+    session.slow_s = 2
+    session("PreToolUse", "Read")
+    session.now_s += session.slow_s / LOOK_SHARE - 1
     session("PreToolUse", "Read")
     assert session.looks == 1
+    session.now_s += 1
+    session("PreToolUse", "Read")
+    assert session.looks == 2
 
 
 # -- losing the lease ---------------------------------------------------------------------------------
@@ -310,6 +331,44 @@ def test_a_stop_with_work_that_nobody_else_sees_is_held_up_once(session: Session
     assert "Not pushed: 1 commit." in session("Stop")["reason"]
     tree("push", "--quiet")
     assert session("Stop") == {}
+
+
+def test_work_is_told_beside_a_message_and_work_done_for_a_message_is_told_after_it(session: Session, tree):
+    session.told("SessionStart")
+    session.service.msg(session.lease.item.id, "and the tests?", author="sam")
+    (session.tree / "new.py").write_text("x = 1\n")
+    reason = session("Stop")["reason"]
+    assert "and the tests?" in reason
+    assert "Not committed here: 1 changed file." in reason
+    assert session("Stop", asked_before=True) == {}
+    tree("add", ".")
+    tree("commit", "--quiet", "-m", "work")
+    tree("push", "--quiet")
+    session.service.msg(session.lease.item.id, "rename it", author="sam")
+    assert "Not committed" not in session("Stop")["reason"]
+    (session.tree / "new.py").rename(session.tree / "better.py")
+    assert "Not committed here: 2 changed files." in session("Stop", asked_before=True)["reason"]
+    assert session("Stop", asked_before=True) == {}
+
+
+def test_without_a_remote_a_commit_is_asked_for_and_no_push(session: Session, tree):
+    tree("remote", "remove", "origin")
+    session.told("SessionStart")
+    (session.tree / "new.py").write_text("x = 1\n")
+    reason = session("Stop")["reason"]
+    assert "Not committed here: 1 changed file. Commit it, or undo" in reason
+    assert "push" not in reason
+    tree("add", ".")
+    tree("commit", "--quiet", "-m", "work")
+    assert session("Stop") == {}
+
+
+def test_work_before_the_first_commit_is_asked_about(session: Session):
+    subprocess.run(["git", "init", "--quiet", session.tree], check=True)
+    subprocess.run(["git", "remote", "add", "origin", "nowhere"], cwd=session.tree, check=True)
+    session.told("SessionStart")
+    (session.tree / "new.py").write_text("x = 1\n")
+    assert "Not committed here: 1 changed file." in session("Stop")["reason"]
 
 
 def test_what_lay_there_before_the_session_is_not_asked_about(session: Session, tree):

@@ -144,6 +144,14 @@ class TestWaiting:
         parked = put(world, "parked")
         assert "in back-off after a failed attempt and comes back in 10 s" in sentence(world, parked)
 
+    def test_an_item_that_was_only_given_back_has_not_failed(self) -> None:
+        world = World()
+        item = world.put("work")
+        for _ in range(3):
+            world.start(item)
+            world.release(item)
+        assert "in back-off after it was given back 3 times in a row and" in sentence(world, item)
+
 
 class TestEnded:
     def test_a_dead_letter_says_how_often_it_was_tried_and_how_to_bring_it_back(self) -> None:

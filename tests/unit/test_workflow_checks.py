@@ -200,6 +200,33 @@ def test_one_key_for_all_numbers_loses_runs_unless_every_one_is_kept(group):
     assert codes(workflow(on="[issue_comment]", group=group, waits="queue: max")) == []
 
 
+@pytest.mark.parametrize(
+    ("matrix", "part", "expected"),
+    [
+        ("{who: [claude, codex]}", "matrix.who", ["key_per_matrix"]),
+        ("{Who: [claude, codex]}", "matrix['who']", ["key_per_matrix"]),
+        ("{include: [{who: claude}, {who: codex, more: 1}]}", "matrix.who", ["key_per_matrix"]),
+        ("{who: [claude, codex], os: [x]}", "matrix.os", []),
+        ("{who: [claude, codex]}", "github.repository", []),
+        ("{who: [claude, claude]}", "matrix.who", []),
+        # Only a run knows.
+        ("{who: [claude, codex], exclude: [{who: codex}]}", "matrix.who", []),
+        ("{who: '${{ fromJSON(vars.WHO) }}'}", "matrix.who", []),
+        ("{who: [claude], include: [{more: 1}, {more: 2}]}", "matrix.more", []),
+    ],
+)
+def test_the_jobs_of_a_matrix_share_the_key_of_their_number(matrix, part, expected):
+    group = "a-${{ " + part + " }}-${{ " + NUMBER + " }}"
+    text = workflow(job=f"timeout-minutes: 30\n            strategy: {{matrix: {matrix}}}", group=group)
+    assert codes(text) == expected
+
+
+def test_a_matrix_on_a_clock_may_work_on_many_things_at_once():
+    job = "{timeout-minutes: 9, strategy: {matrix: {p: [a, b]}}, runs-on: x, steps: [{run: exec claude}]"
+    text = f"on: {CLOCK}\njobs: {{a: {job}, concurrency: {{group: '${{{{ matrix.p }}}}', queue: max}}}}}}"
+    assert codes(text) == []
+
+
 def test_keys_that_differ_only_in_case_are_found_across_files():
     other = "on: push\njobs: {deploy: {runs-on: x, concurrency: '%s', steps: [{run: make}]}}"
     (finding,) = found(other % "Deploy-${{ github.ref }}", other % "deploy-${{ github.ref }}")
@@ -304,6 +331,77 @@ def test_plain_builds_are_left_alone():
     assert codes(textwrap.dedent(text)) == []
 
 
+# -- texts of strangers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("github.event.comment.body", "github.event.comment.body"),
+        ("GitHub.Event.Issue['Title']", "github.event.issue.title"),
+        ("github.head_ref", "github.head_ref"),
+        ("github.event.pull_request.head.ref || github.ref", "github.event.pull_request.head.ref"),
+        ("vars.ASK && github.event.review.body || ''", "github.event.review.body"),
+        ("format('{0} {1}', github.actor, github.event.issue.body)", "github.event.issue.body"),
+        ("join(github.event.commits.*.message, ' ')", "github.event.commits.*.message"),
+        ("github.event.commits[0].author.name", "github.event.commits.*.author.name"),
+        ("github.event[github.event_name].body", "github.event.*.body"),
+        ("toJSON(github.event)", "github.event"),
+        ("toJSON( github.event.comment )", "github.event.comment"),
+        ("(contains('a', 'b') && github.head_ref)", "github.head_ref"),
+    ],
+)
+def test_a_stranger_s_text_in_a_script_is_found(expression, text):
+    (finding,) = found(workflow(step=f'run: exec claude -p "${{{{ {expression} }}}}"'))
+    assert finding.code is Mistake.SCRIPT_INJECTION
+    assert finding.message.startswith(f"{text} becomes part of the script")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "github.event.issue.number",
+        "github.event.comment.id",
+        "github.event.comment.user.login",
+        "contains(github.event.comment.body, '@claude')",
+        "startsWith(github.head_ref, 'agent/') && 'ours' || 'theirs'",
+        "github.event.pull_request.head.ref == 'main'",
+        "'main' != github.head_ref",
+        "github.event.issue.body && 'some' || 'none'",
+        "!github.head_ref",
+        "github.event",
+        "toJSON(github.event.issue.labels)",
+        "'github.event.comment.body'",
+        "needs.github.outputs.body",
+        "github.event.comment.body |",
+        "github.",
+        "github.event[",
+    ],
+)
+def test_what_strangers_cannot_write_or_only_decide_is_no_injection(expression):
+    assert codes(workflow(step=f'run: exec claude -p "${{{{ {expression} }}}}"')) == []
+
+
+def test_the_environment_is_the_right_place_for_a_stranger_s_text():
+    env = "{BODY: '${{ github.event.comment.body }}'}"
+    assert codes(workflow(step=f"{{run: 'exec claude -p \"$BODY\"', env: {env}}}")) == []
+
+
+def test_an_injection_is_found_on_its_line_and_in_any_workflow():
+    text = """\
+        on: pull_request
+        jobs:
+          build:
+            runs-on: x
+            steps:
+              - run: |
+                  make
+                  echo "${{ github.event.pull_request.title }}"
+    """
+    (finding,) = found(textwrap.dedent(text))
+    assert (finding.line, finding.code) == (8, Mistake.SCRIPT_INJECTION)
+
+
 # -- files that are odd ------------------------------------------------------------------------------
 
 
@@ -332,7 +430,7 @@ def test_anchors_matrices_and_reusable_workflows_are_read():
               - &step {run: exec claude}
               - *step
     """
-    assert codes(textwrap.dedent(text)) == []
+    assert codes(textwrap.dedent(text)) == ["key_per_matrix"]
 
 
 @pytest.mark.parametrize("on", ["on: issue_comment", "'on': [issue_comment]", "on:\n  issue_comment:"])

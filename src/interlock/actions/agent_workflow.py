@@ -5,6 +5,7 @@ The text stands beside this module in `agent_workflow.yml`; here are the few pla
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from importlib import resources
 from textwrap import dedent, indent
@@ -13,11 +14,13 @@ from interlock.core.errors import InvalidInput
 from interlock.core.names import check_text
 
 COMMAND_MAX_BYTES = 16 * 1024
+INSTALL_MAX_BYTES = 2 * 1024
 #: A script of the repository's own, so that the workflow favours no agent.
 DEFAULT_COMMAND = "bash .github/agent.sh"
 
 _TEMPLATE = "agent_workflow.yml"
 _COMMAND_INDENT = " " * 12
+_INSTALL_INDENT = " " * 10
 
 
 class Style(StrEnum):
@@ -38,19 +41,46 @@ _WAITING = {
 }
 
 
-def agent_workflow(style: Style, command: str, version: str) -> str:
-    """The text of the workflow. `command` is put into a shell script as it is."""
+#: Only the owner of a repository knows where its Interlock comes from. A mere name would be looked up in a
+#: public index, where it may be anybody's, and what is installed runs with the rights of the job.
+_INSTALL_FROM_VARIABLE = """\
+# What to install: the words behind `pip install`. No default, for this code gets the rights of the job.
+INSTALL: ${{ vars.INTERLOCK_INSTALL }}"""
+
+
+def agent_workflow(style: Style, command: str, install: str | None) -> str:
+    """The text of the workflow.
+
+    `command` is put into a shell script as it is. `install` are the words behind `pip install`; without them
+    the workflow asks a variable of the repository, and fails while that is empty.
+    """
     text = resources.files("interlock.actions").joinpath(_TEMPLATE).read_text("utf-8")
     for mark, value in (
         ("@STYLE@", style.value),
         ("@WAITING@", _WAITING[style]),
         ("@CONCURRENCY@", _CONCURRENCY[style]),
-        ("@VERSION@", version),
+        ("@INSTALL@", indent(_installed(install), _INSTALL_INDENT)),
         # Last, for what people write may contain anything.
         ("@COMMAND@", indent(_checked(command), _COMMAND_INDENT)),
     ):
         text = text.replace(mark, value)
     return text
+
+
+def _installed(install: str | None) -> str:
+    if install is None:
+        return _INSTALL_FROM_VARIABLE
+    words = " ".join(check_text("install", install, INSTALL_MAX_BYTES).split())
+    if not words:
+        raise InvalidInput(
+            "What to install is empty.", "Name a path, an address with a commit, or a file of pins."
+        )
+    if any(c in "\"'\\{}$" or not c.isprintable() for c in words):
+        raise InvalidInput(
+            "What to install has a quote, a brace, a dollar or a control character, and no shell reads it.",
+            "Write words as they stand behind pip install, such as git+https://HOST/interlock@COMMIT.",
+        )
+    return f"INSTALL: {json.dumps(words, ensure_ascii=False)}"
 
 
 def _checked(command: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from interlock.actions.expressions import PIECE
 from interlock.actions.occurrences import CONVERSATION_EVENTS
 from interlock.actions.workflow import Job, Step, Workflow
 from interlock.shellscript import SimpleCommand, commands
@@ -42,7 +43,6 @@ _ACTIONS = (
 #: What starts a program of one's own, and arguments with which it does not.
 _STARTERS = frozenset({"bash", "bun", "deno", "node", "python", "python3", "ruby", "sh", "ts-node", "tsx"})
 _NOT_STARTED = frozenset({"--version", "-c", "-e", "-m", "add", "ci", "i", "install", "lint", "test"})
-_EXPRESSION = re.compile(r"\$\{\{.*?\}\}", re.DOTALL)
 
 
 def agent_jobs(workflow: Workflow) -> list[Job]:
@@ -89,7 +89,7 @@ def _may_be_agent_step(step: Step) -> bool:
 
 def _script(step: Step) -> list[SimpleCommand]:
     # An expression may hold marks of the shell's language; for the shell it is a text.
-    text = _EXPRESSION.sub("EXPRESSION", step.run.value) if step.run is not None else ""
+    text = PIECE.sub("EXPRESSION", step.run.value) if step.run is not None else ""
     return [command for command in commands(text) if not command.inner]
 
 

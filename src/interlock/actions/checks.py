@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations, count
+from itertools import combinations, count, product
 
 from interlock.actions import agents
 from interlock.actions.expressions import (
@@ -22,6 +22,7 @@ from interlock.actions.expressions import (
     truth,
 )
 from interlock.actions.findings import Finding, Mistake
+from interlock.actions.injections import injections
 from interlock.actions.occurrences import ANSWERED_EVENTS, Occurrence, occurrences
 from interlock.actions.workflow import Concurrency, Job, NotAWorkflow, Workflow, read_workflow
 
@@ -64,10 +65,10 @@ def check(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
                 )
             )
             continue
-        findings += _job_findings(workflow)
+        findings += [*_job_findings(workflow), *_injections(workflow)]
         for place in _places(workflow, findings):
             places.append(place)
-            findings += [*_waiting(place), *_bots(place), *_keys(place)]
+            findings += [*_waiting(place), *_bots(place), *_keys(place), *_matrix(place)]
     return sorted(set(findings) | set(_case(places)))
 
 
@@ -97,6 +98,20 @@ def _job_findings(workflow: Workflow) -> Iterator[Finding]:
                 message=f"The shell gets the signals of a cancellation, {program} does not:"
                 " it is killed without a chance to end.",
                 mend=f"Make it the last command of its step and write exec before it: exec {program} …",
+            )
+
+
+def _injections(workflow: Workflow) -> Iterator[Finding]:
+    """A stranger's text becomes part of a script, in whatever workflow."""
+    for run in (step.run for job in workflow.jobs for step in job.steps if step.run is not None):
+        for line, text in injections(run.value):
+            yield Finding(
+                file=workflow.path,
+                line=run.line + (line if run.literal else 0),
+                code=Mistake.SCRIPT_INJECTION,
+                message=f"{text} becomes part of the script before the shell reads it: whoever wrote it"
+                " runs commands with the rights of the job.",
+                mend='Put it into the env: of the step and write "$NAME", or read $GITHUB_EVENT_PATH.',
             )
 
 
@@ -246,6 +261,27 @@ def _keys(place: Place) -> Iterator[Finding]:
                 "Put the number into the key, or keep every event with queue: max.",
             )
             break
+
+
+def _matrix(place: Place) -> Iterator[Finding]:
+    """The jobs of a matrix are of one run, on one thing."""
+    template = parse_template(place.concurrency.group.value)
+    people = [occurrence for occurrence, _ in place.keys if not occurrence.by_bot][:1]
+    for occurrence, job in product(people, place.jobs if place.at_job else ()):
+        contexts = occurrence.contexts(place.workflow.name)
+        for name, values in job.matrix.items():
+            with suppress(Undecided):
+                first, second = (
+                    template.fill(contexts | {"matrix": Record("matrix", {name: value})})
+                    for value in values[:2]
+                )
+                if first.lower() != second.lower():
+                    yield place.finding(
+                        Mistake.KEY_PER_MATRIX,
+                        f"On one {occurrence.thing}, the jobs of the matrix get the keys {first} and"
+                        f" {second}: they work on it at once.",
+                        f"Leave matrix.{name} out of the key, and let the jobs take turns with queue: max.",
+                    )
 
 
 def _case(places: Sequence[Place]) -> Iterator[Finding]:

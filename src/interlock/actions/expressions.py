@@ -59,7 +59,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
-_PIECE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+PIECE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -78,7 +78,7 @@ def parse_template(text: str) -> Template:
     """Split a text into what stands in it and what is computed."""
     pieces: list[str | Node] = []
     end = 0
-    for match in _PIECE.finditer(text):
+    for match in PIECE.finditer(text):
         pieces += [text[end : match.start()], parse(match[1])]
         end = match.end()
     if "${{" in text[end:]:
@@ -89,7 +89,7 @@ def parse_template(text: str) -> Template:
 def parse_condition(text: str) -> Node:
     """What `if:` says: one expression, with or without `${{ }}` around it, or a text with pieces."""
     stripped = text.strip()
-    whole = _PIECE.fullmatch(stripped)
+    whole = PIECE.fullmatch(stripped)
     if whole and "${{" not in whole[1]:
         return parse(whole[1])
     if "${{" not in stripped:
@@ -134,7 +134,7 @@ class _Parser:
     """Recursive descent, loosest operator first."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = _tokens(text)
+        self._tokens = tokens(text)
         self._at = 0
         self._depth = 0
 
@@ -236,7 +236,8 @@ class _Parser:
             raise MalformedExpression(f"{mark!r} is missing")
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
+def tokens(text: str) -> list[tuple[str, str]]:
+    """The kinds and texts of which an expression consists; the last one is its end."""
     found: list[tuple[str, str]] = []
     at = 0
     while text[at:].strip():

@@ -16,11 +16,13 @@ class Mistake(StrEnum):
     BOT_NOT_FILTERED = "bot_not_filtered"
     KEYED_APART = "keyed_apart"
     KEY_PER_RUN = "key_per_run"
+    KEY_PER_MATRIX = "key_per_matrix"
     NUMBERS_SHARE_KEY = "numbers_share_key"
     KEY_CASE = "key_case"
     QUEUE_WITH_CANCEL = "queue_with_cancel"
     SIGNALS_LOST = "signals_lost"
     TIMEOUT_MISSING = "timeout_missing"
+    SCRIPT_INJECTION = "script_injection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

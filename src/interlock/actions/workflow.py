@@ -73,6 +73,8 @@ class Job:
     concurrency: Concurrency | None
     has_timeout: bool
     on_windows: bool
+    #: The values for which jobs run side by side, as far as they are written out.
+    matrix: Mapping[str, tuple[str, ...]]
     steps: tuple[Step, ...]
 
 
@@ -164,10 +166,26 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
         concurrency=_concurrency(_get(node, "concurrency")),
         has_timeout=_get(node, "timeout-minutes") is not None,
         on_windows="windows" in _plain(_get(node, "runs-on")).lower(),
+        matrix=dict(_matrix(_get(_get(node, "strategy"), "matrix"))),
         steps=tuple(_step(n, shell) for n in steps.value if isinstance(n, yaml.MappingNode))
         if isinstance(steps, yaml.SequenceNode)
         else (),
     )
+
+
+def _matrix(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The names of a matrix with more than one value; what `exclude` leaves of it only GitHub knows."""
+    if _get(node, "exclude") is not None:
+        return
+    include = _get(node, "include")
+    listed = {name: _list(values) for name, values in _pairs(node) if name != "include"}
+    if not listed and isinstance(include, yaml.SequenceNode):  # beside a list it only adds to its jobs
+        for name, value in (pair for entry in include.value for pair in _pairs(entry)):
+            listed.setdefault(name, []).append(_plain(value))
+    for name, values in listed.items():
+        distinct = tuple(dict.fromkeys(value for value in values if "${{" not in value))
+        if len(distinct) > 1:
+            yield name.lower(), distinct
 
 
 def _step(node: yaml.Node, shell: str) -> Step:

@@ -48,8 +48,19 @@ def init(
         str | None,
         typer.Option(metavar="COMMAND", help="What runs the agent; default: bash .github/agent.sh."),
     ] = None,
+    install: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="What pip installs Interlock from; default: the repository variable INTERLOCK_INSTALL.",
+        ),
+    ] = None,
     output: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Where to write; default: .github/workflows/agent.yml.")
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="A file, or a directory to write agent.yml in; default: .github/workflows/agent.yml.",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print it and write nothing.")] = False,
@@ -58,13 +69,12 @@ def init(
 
     One run for each number at a time, on a lane of the repository's own git server. The file explains itself.
     """
-    from interlock import __version__
     from interlock.actions.agent_workflow import DEFAULT_COMMAND, Style, agent_workflow
 
     session = session_of(ctx)
     chosen = Style(choice("style", style, tuple(Style)))
-    text = agent_workflow(chosen, DEFAULT_COMMAND if agent_command is None else agent_command, __version__)
-    path = Path(output) if output is not None else _root() / _DEFAULT_OUTPUT
+    text = agent_workflow(chosen, DEFAULT_COMMAND if agent_command is None else agent_command, install)
+    path = _file(output)
     if not dry_run:
         _write(path, text, force=force)
     if session.out.json:
@@ -77,6 +87,11 @@ def init(
         if agent_command is None:
             out.print(
                 f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command."
+            )
+        if install is None:
+            out.print(
+                "It installs Interlock from what the repository variable INTERLOCK_INSTALL says: set it,"
+                " or use --install."
             )
     return Exit.OK
 
@@ -136,6 +151,14 @@ def _content(path: Path) -> bytes:
             return file.read(SIZE_MAX_BYTES + 1)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Mend its permissions.") from None
+
+
+def _file(output: str | None) -> Path:
+    """Where the workflow goes; a place that is not named like a workflow is a directory."""
+    if output is None:
+        return _root() / _DEFAULT_OUTPUT
+    path = Path(output)
+    return path if path.suffix in (".yml", ".yaml") else path / _DEFAULT_OUTPUT.name
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

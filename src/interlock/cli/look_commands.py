@@ -188,4 +188,11 @@ def _item(service: Service, text: str | None) -> int:
         raise InvalidInput(
             "There is no item.", "Give its number, as `interlock ls` shows it, or a run's handle."
         )
-    return whole("item", text) if text.removeprefix("-").isdecimal() else service.item_of(text)
+    if "." in text:
+        return service.item_of(text)
+    if not text.removeprefix("-").isdecimal():
+        raise InvalidInput(
+            f"{text[:80]!r} is neither the number of an item nor the handle of a run.",
+            "Give the number that `interlock ls` shows, or the handle that `interlock next` printed.",
+        )
+    return whole("item", text)

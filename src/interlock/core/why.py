@@ -46,7 +46,7 @@ def why(item: Item, facts: Facts) -> str:
         case ItemStatus.WAITING if state.due_us is None:
             return f"Item {item.id} {_planned(facts)}"
         case ItemStatus.WAITING:
-            cause = "in back-off after a failed attempt" if item.parked else "scheduled"
+            cause = _back_off(item) if item.parked else "scheduled"
             back = _in(state.due_us, now_us)
             return (
                 f"Item {item.id} is {cause} and comes back {back}; the sweeper or the next claim brings it."
@@ -147,6 +147,13 @@ def _deferred(item: Item, facts: Facts) -> str:
         f"is {place} on lane {item.spec.lane} behind item {owner.id}, which waits for {who} to start{stuck}; "
         f"it is promoted when that one ends."
     )
+
+
+def _back_off(item: Item) -> str:
+    """Why it is parked: a failed attempt, or runs that gave it back without one."""
+    if item.state.releases:
+        return f"in back-off after it was given back {item.state.releases} times in a row"
+    return "in back-off after a failed attempt"
 
 
 def _end_of_run(item: Item, now_us: int) -> str:
