@@ -24,7 +24,7 @@ def connect(url: str | None = None) -> Interlock:
 def session_lock(number: int, *, run_id: str) -> SessionLock:
     """Lock the session of an issue or pull request against other processes of this host, for a `with` block.
 
-    Raises `interlock.core.errors.Held` at once if another run has it.
+    Raises `interlock.core.errors.Held` at once if it is locked, for whatever run.
     """
     from pathlib import Path  # noqa: PLC0415
 

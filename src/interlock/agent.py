@@ -259,21 +259,44 @@ class Agent:
         return Ending(code=os.waitstatus_to_exitcode(int(status)), stopped_by=None if why == "-" else why)
 
 
-def unusable(program: str, why: str) -> CommandUnusable:
+def unusable(
+    program: str,
+    why: str,
+    hint: str = "Check its spelling, PATH and permissions; everything after -- is the command.",
+) -> CommandUnusable:
     """The error for a program that is not there or may not be run."""
-    return CommandUnusable(
-        f"The command {program!r} cannot be started: {why[:1].lower()}{why[1:]}.",
-        "Check its spelling, PATH and permissions; everything after -- is the command.",
+    return CommandUnusable(f"The command {program!r} cannot be started: {why[:1].lower()}{why[1:]}.", hint)
+
+
+def in_worktree(command: Sequence[str], worktree: Path) -> Sequence[str]:
+    """The command as a run in a worktree finds it; raises where it does not.
+
+    A relative path means the file in the worktree. Where that has none it means the one that the worker sees:
+    a script need not be committed to be used.
+    """
+    program = Path(command[0])
+    if "/" not in command[0] or program.is_absolute() or (worktree / program).exists():
+        return command
+    if not program.exists():
+        raise not_in_worktree(command[0])
+    return (str(program.absolute()), *command[1:])
+
+
+def not_in_worktree(program: str) -> CommandUnusable:
+    return unusable(
+        program,
+        "it is neither in the worktree nor where the worker was started",
+        "Commit it, or give its absolute path.",
     )
 
 
 def check_command(command: Sequence[str], *, here: bool = False) -> None:
-    """Raise before anything is claimed if the command is missing; a path may still appear in a worktree,
-    unless it is to run `here`."""
+    """Raise if the command is missing. A relative path may still appear in a worktree, unless it is to run
+    `here`."""
     if not command or not command[0]:
         raise InvalidInput("There is no command.", "Put it after --, as in -- ./agent.sh.")
     program = command[0]
-    if (here or "/" not in program) and shutil.which(program) is None:
+    if (here or "/" not in program or Path(program).is_absolute()) and shutil.which(program) is None:
         raise unusable(program, "permission denied" if Path(program).exists() else "there is no such program")
 
 

@@ -27,19 +27,20 @@ import time
 from typing import Any
 
 from interlock import supervisor
-from interlock.agent import Agent, Ending, Ladder, now_s
+from interlock.agent import Agent, Ending, Ladder, in_worktree, now_s
 from interlock.briefing import brief, environment
-from interlock.contract import EndedRunView, LeaseView, RunView
+from interlock.contract import LeaseView, RunView
 from interlock.core.commands import Outcome
-from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost
-from interlock.core.model import Reason
+from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost, UnreadableState
 from interlock.core.states import RunStatus
 from interlock.heartbeat import BEAT_MAX_S
+from interlock.hindrance import machine_error
 from interlock.job import Host, Job, Notice
 from interlock.runfiles import RunFiles, Trace
 from interlock.runlog import RunLog, Tail
 from interlock.salvage import Salvage
 from interlock.spool import End
+from interlock.verdict import already, ended_run, reported_run
 from interlock.workspace import Workspace
 
 EXIT_RELEASE = 75
@@ -78,8 +79,8 @@ class Attempt:
         #: Why it was asked to stop, and what the store said if the lease is gone.
         self._stop_reason: str | None = None
         self._lost: str | None = None
-        #: The agent reported that it was done, past this worker.
-        self._done_by_itself = False
+        #: What the agent reported as its end, past this worker.
+        self._reported: str | None = None
         self._changed = threading.Condition()
         self._give_up = threading.Event()
         self._files: RunFiles | None = None
@@ -177,12 +178,15 @@ class Attempt:
         except CommandUnusable as error:
             self._host.give_up(error)
             end = self._end(Outcome.RELEASE)
-        except (InterlockError, OSError) as error:
+        except UnreadableState as error:  # a matter of its lane alone
             self._tell("not_started", f"could not be started: {error}")
+            end = self._end(Outcome.RELEASE)
+        except (InterlockError, OSError) as error:
+            self._host.hindered(self, machine_error(error))
             end = self._end(Outcome.RELEASE)
         self._log.close()
         done = end is not None and end.outcome is Outcome.DONE
-        self._leave(succeeded=done or self._done_by_itself)
+        self._leave(succeeded=done or self._reported == RunStatus.SUCCEEDED)
         with self._changed:
             lost = self._lost
             if end is not None and lost is None:
@@ -190,7 +194,10 @@ class Attempt:
         if end is not None and lost is None:
             self._host.report(self, end)
             return
-        self._tell("lost", f"has lost its lease: {lost or 'its time was over'}")
+        if self._reported is not None:
+            self._host.tell(self._notice("ended", already(self.fence, self._reported), status=self._reported))
+        else:
+            self._tell("lost", f"has lost its lease: {lost or 'its time was over'}")
         self.close()
 
     def _work(self) -> End | None:
@@ -200,12 +207,13 @@ class Attempt:
         try:
             self._wait_for_fresh_lease()
             files.note(supervisor=agent.supervisor, supervisor_begun=supervisor.begun(agent.supervisor))
+            command, place = self._job.command, self._workspace
             agent.start(
-                self._job.command,
+                in_worktree(command, place.path) if place else command,
                 env=environment(self._job, files, self._lease, self._salvage),
                 ladder=self._ladder,
                 trust_until_s=self._trust_until_s(),
-                cwd=self._workspace.path if self._workspace else None,
+                cwd=place.path if place else None,
                 lock=files.agent_lock,
             )
             self._started(files, agent)
@@ -261,6 +269,7 @@ class Attempt:
             agent.kill()
         elif self._stop_reason is not None:
             agent.stop()
+        self._host.begun()
         self._tell("started", f"started on item {self.item.id}: {self.item.title}", pid=agent.pid)
 
     def _take(self, stream: str, data: bytes) -> None:
@@ -316,33 +325,25 @@ class Attempt:
             time.sleep(max(EXPIRE_AGAIN_S, self._expires_s - now_s()))
             with contextlib.suppress(InterlockError):
                 self._job.service.sweep()
-                if self._ended_run() is not None:
+                if ended_run(self._job.service, item=self.item.id, run=self.fence) is not None:
                     return True
         return False
 
     def _lose(self, why: str) -> None:
         """The lease is gone. Where the agent reported its own end it may end in peace, else it is killed."""
-        ended = None
-        with contextlib.suppress(InterlockError):
-            ended = self._ended_run()
-        reported = ended.status if ended is not None and ended.reason == Reason.REPORTED else None
+        ended = reported_run(self._job.service, item=self.item.id, run=self.fence)
         with self._changed:
             if self.state in ("reporting", "over"):
                 return
             self._lost = why
-            self._done_by_itself = reported == RunStatus.SUCCEEDED
+            self._reported = ended.status if ended is not None else None
             self._give_up.set()
             self._changed.notify_all()
             agent = self._agent
-        if agent is not None and reported is not None:
+        if agent is not None and ended is not None:
             agent.stop()
         elif agent is not None:
             agent.kill()
-
-    def _ended_run(self) -> EndedRunView | None:
-        """This run as the store has ended it; None if it goes on."""
-        runs = self._job.service.show(self.item.id).runs
-        return next((run for run in runs if run.run == self.fence and run.ended_at), None)
 
     def _leave(self, *, succeeded: bool) -> None:
         """Put the worktree's work in safety and remove it; if that does not work, it stays."""
@@ -376,13 +377,7 @@ class Attempt:
         return self._timeout_s is not None and self._timeout_s <= now_s()
 
     def _tell(self, kind: str, text: str, **data: Any) -> None:
-        self._host.tell(
-            Notice(
-                kind=kind,
-                text=f"Run {self.fence} {text}",
-                run=self.fence,
-                item=self.item.id,
-                lane=self.item.lane,
-                data=data,
-            )
-        )
+        self._host.tell(self._notice(kind, f"Run {self.fence} {text}", **data))
+
+    def _notice(self, kind: str, text: str, **data: Any) -> Notice:
+        return Notice(kind=kind, text=text, run=self.fence, item=self.item.id, lane=self.item.lane, data=data)

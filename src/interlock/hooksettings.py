@@ -45,7 +45,7 @@ class Change:
         target = self.path.resolve()
         passing = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(exist_ok=True)
             passing.write_text(self.after, "utf-8")
             if target.exists():
                 passing.chmod(target.stat().st_mode & 0o777)
@@ -58,7 +58,15 @@ class Change:
 
 
 def installed(path: Path) -> Change:
-    """The settings with the hook at every event; where it is already, nothing is added."""
+    """The settings with the hook at every event; where it is already, nothing is added.
+
+    Of directories only `.claude` is made: any other that is missing is a mistake in the path.
+    """
+    parent = path.parent
+    if not parent.is_dir() and not (parent.name == PLACE.parent.name and parent.parent.is_dir()):
+        raise InvalidInput(
+            f"There is no directory {parent}.", "Make it first, or choose another file with --settings."
+        )
     before, document = _read(path)
     hooks = document.setdefault("hooks", {})
     _require(isinstance(hooks, dict), path, "hooks is no object")

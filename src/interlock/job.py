@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.aftermath import Aftermath
 from interlock.agent import Agent
 from interlock.contract import Service
+from interlock.core.errors import InterlockError
 from interlock.runfiles import Home
 from interlock.spool import End
 from interlock.workspace import Workspaces
@@ -48,6 +49,18 @@ class Job:
     aftermath: Aftermath
 
 
+def told_to_end(asked: int, at_work: int) -> Notice:
+    """What a worker says when it is asked to end for the nth time."""
+    one = at_work == 1
+    if asked == 1:
+        rest = f"{at_work} still at work; a second Ctrl-C stops {'it' if one else 'them'}"
+        return Notice(
+            kind="draining", text=f"Draining: no more is claimed, {rest if at_work else 'nothing runs'}."
+        )
+    rest = f"{at_work} at work; {'its item is' if one else 'their items are'} given back"
+    return Notice(kind="stopping", text=f"Stopping {rest}." if at_work else "Stopping; nothing runs.")
+
+
 class Host(Protocol):
     """What an attempt asks of its worker. None of it waits."""
 
@@ -65,6 +78,14 @@ class Host(Protocol):
 
     def over(self, attempt: Attempt) -> None:
         """The attempt needs its slot no more."""
+        ...
+
+    def begun(self) -> None:
+        """The agent of an attempt has started."""
+        ...
+
+    def hindered(self, attempt: Attempt, error: InterlockError) -> None:
+        """This machine cannot start any agent now."""
         ...
 
     def give_up(self, error: Exception) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections import deque
 from pathlib import Path
 
@@ -38,7 +39,8 @@ class Tail:
         return data.decode(errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
     def last_line(self) -> str:
-        lines = self.text()[-2_000:].split("\n")
+        """The last that is not blank, as a terminal shows it: a progress bar overwrites itself."""
+        lines = re.split("[\r\n]", self.text()[-2_000:])
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 

@@ -56,6 +56,8 @@ class LockView:
     run_id: str | None
     acquired_at: datetime | None
     pid: int | None
+    #: The process with whose end it becomes free, where another keeps it for that one.
+    until_pid: int | None
 
 
 class SessionLocks:
@@ -120,12 +122,15 @@ class SessionLocks:
                             removed.append(number)
         return removed
 
-    def status(self) -> list[LockView]:
-        """Every lock file, lowest number first."""
+    def status(self, only: int | None = None) -> list[LockView]:
+        """Every lock file, or only that of one session; lowest number first."""
         found = []
+        wanted = None if only is None else self.path(only)
         if self.directory.is_dir():
             with self._guarded():
                 for number, path in self._files():
+                    if wanted not in (None, path):
+                        continue
                     with _opened(path) as lock:
                         if lock is not None:
                             found.append(_status(number, lock, held=not _take(lock)))
@@ -191,14 +196,14 @@ class SessionLock:
     ) -> None:
         self.release()
 
-    def sign(self, pid: int) -> None:
-        """Write down who holds it: this run, in that process."""
+    def sign(self, pid: int, *, until_pid: int | None = None) -> None:
+        """Write down who holds it: this run, in that process, for the length of another if one is given."""
         content = {
             "issueNumber": self.number,
             "runId": self.run_id,
             "acquiredAt": self.acquired_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "pid": pid,
-        }
+        } | ({} if until_pid is None else {"untilPid": until_pid})
         data = json.dumps(content, indent=2).encode() + b"\n"
         os.pwrite(self.descriptor, data, 0)
         os.ftruncate(self.descriptor, len(data))
@@ -221,8 +226,24 @@ class SessionLock:
         return not os.path.samestat(found, os.fstat(self.descriptor))
 
 
-def keep_for(lock: SessionLock, pid: int) -> int:
-    """Hand a lock to a process that keeps it until `pid` has ended or it is unlocked; the keeper's number."""
+def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
+    """Lock a session until `pid` has ended or it is unlocked; the number of the process that keeps it.
+
+    Where it is kept for the same run and the same process already, that is all there is to do. For the run
+    alone it is not: several jobs of one run may be on this host.
+    """
+    try:
+        lock = locks.acquire(number, run_id)
+    except Held:
+        for view in locks.status(number):
+            if view.held and view.pid and (view.run_id, view.until_pid) == (run_id, pid):
+                return view.pid
+        raise
+    return _keep_for(lock, pid)
+
+
+def _keep_for(lock: SessionLock, pid: int) -> int:
+    """Hand a lock to a process that keeps it; the keeper's number."""
     try:
         return _kept(lock, _watched(pid), pid)
     except BaseException:
@@ -256,7 +277,7 @@ def _kept(lock: SessionLock, watched: int, pid: int) -> int:
         pass_fds=inherited,
         start_new_session=True,
     )
-    lock.sign(keeper.pid)
+    lock.sign(keeper.pid, until_pid=pid)
     keeper.returncode = 0  # nobody waits for it
     for descriptor in inherited:
         os.close(descriptor)
@@ -322,20 +343,23 @@ def _opened(path: Path) -> Iterator[int | None]:
 
 
 def _status(number: int, lock: int, *, held: bool) -> LockView:
-    run_id, acquired_at, pid = _read(os.pread(lock, CONTENT_MAX_BYTES, 0))
-    return LockView(number=number, held=held, run_id=run_id, acquired_at=acquired_at, pid=pid)
+    run_id, acquired_at, pid, until_pid = _read(os.pread(lock, CONTENT_MAX_BYTES, 0))
+    return LockView(
+        number=number, held=held, run_id=run_id, acquired_at=acquired_at, pid=pid, until_pid=until_pid
+    )
 
 
-def _read(data: bytes) -> tuple[str | None, datetime | None, int | None]:
+def _read(data: bytes) -> tuple[str | None, datetime | None, int | None, int | None]:
+    unreadable = None, None, None, None
     try:
         content: Any = json.loads(data)
-        run_id, pid = content["runId"], content["pid"]
+        run_id, pid, until_pid = content["runId"], content["pid"], content.get("untilPid")
         acquired_at = datetime.fromisoformat(content["acquiredAt"])
-    except (ValueError, KeyError, TypeError):
-        return None, None, None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return unreadable
     if not isinstance(run_id, str) or not isinstance(pid, int) or acquired_at.tzinfo is None:
-        return None, None, None
-    return run_id, acquired_at, pid
+        return unreadable
+    return run_id, acquired_at, pid, until_pid if isinstance(until_pid, int) else None
 
 
 def _locked(status: LockView) -> Held:
@@ -345,9 +369,10 @@ def _locked(status: LockView) -> Held:
             f"Session {number} is locked, but its file does not say by whom.",
             f"fuser .interlock/locks/{number}.lock names the process; the lock ends with it.",
         )
+    process = status.pid if status.until_pid is None else status.until_pid
     since = f"{status.acquired_at.astimezone():%Y-%m-%d %H:%M:%S}"
     return Held(
-        f"Session {number} is locked by run {status.run_id} (process {status.pid}) since {since}.",
-        f"It is free when that process ends, or after interlock session unlock {number} --run-id"
+        f"Session {number} is locked by run {status.run_id} (process {process}) since {since}.",
+        f"It is free when process {process} ends, or after interlock session unlock {number} --run-id"
         f" {status.run_id}.",
     )

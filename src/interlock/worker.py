@@ -19,19 +19,22 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from interlock.aftermath import Aftermath
-from interlock.agent import Agent, check_command, now_s
+from interlock.agent import Agent, check_command, not_in_worktree, now_s
 from interlock.attempt import Attempt
 from interlock.contract import LeaseView, RunView, Service
 from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput
 from interlock.core.names import BATCH_MAX, agent_key, check_name
 from interlock.heartbeat import Heartbeat
-from interlock.job import Job, Notice
+from interlock.hindrance import Hindrance
+from interlock.job import Job, Notice, told_to_end
 from interlock.reporting import Reporter
 from interlock.runfiles import Home, Trace
 from interlock.runlog import prune
 from interlock.spool import End
+from interlock.verdict import verdict
 from interlock.workspace import Workspaces
 
 #: How long one claim waits for work. A worker that is told to drain while idle ends within this time.
@@ -103,6 +106,7 @@ class Worker:
         self._asked_to_end = 0
         self._failed: Exception | None = None
         self._troubles: set[str] = set()
+        self._hindrance = Hindrance()
 
     def attempts(self) -> list[Attempt]:
         """What is at work now, oldest first."""
@@ -147,6 +151,8 @@ class Worker:
         finally:
             self._wait_for_slots()
             self._end()
+        if self.wish.exit_when_idle and not self.draining:
+            self._failed = self._failed or self._hindrance.error  # idle, but not because nothing is left
         if self._failed is not None:
             raise self._failed
         idle = self._started == 0 and self.wish.exit_when_idle and not self.draining
@@ -158,18 +164,11 @@ class Worker:
             self._asked_to_end += 1
             self._changed.notify_all()
             asked, attempts = self._asked_to_end, list(self._attempts.values())
-        if asked == 1:
-            self.tell(
-                Notice(kind="draining", text=f"Draining: {len(attempts)} still at work, no more is claimed.")
-            )
-            return
-        self.tell(
-            Notice(kind="stopping", text=f"Stopping {len(attempts)} at work; their items are given back.")
-        )
+        self.tell(told_to_end(asked, len(attempts)))
         for attempt in attempts:
             if asked == 2:
                 attempt.stop("the worker was told to stop")
-            else:
+            elif asked > 2:
                 attempt.kill()
 
     # -- for attempts -------------------------------------------------------------------------------
@@ -186,10 +185,26 @@ class Worker:
         """Owe the store this end; the slot is free when it has answered."""
 
         def answered(_: End, answer: RunView | InterlockError) -> None:
-            self.tell(_ended(end, answer, attempt.item.lane))
+            self.tell(verdict(self._service, end, answer, attempt.item.lane))
             attempt.close()
 
         self._reporter.report(end, answered)
+
+    def begun(self) -> None:
+        with self._changed:
+            recovered = self._hindrance.lift()
+            self._changed.notify_all()
+        if recovered:
+            self.tell(Notice(kind="recovered", text="Runs can be started again."))
+
+    def hindered(self, attempt: Attempt, error: InterlockError) -> None:
+        """Claim nothing for a while. What was not started does not count as a run."""
+        with self._changed:
+            self._started -= 1
+            new = self._hindrance.meet(error)
+        if new:
+            text = f"Run {attempt.fence} could not be started: {error} Nothing is claimed until that is over."
+            self.tell(Notice(kind="hindered", text=text, run=attempt.fence, item=attempt.item.id))
 
     def over(self, attempt: Attempt) -> None:
         with self._changed:
@@ -203,9 +218,12 @@ class Worker:
         for what, names in (("type", self.wish.types), ("label", self.wish.labels)):
             for name in names:
                 check_name(what, name)
-        check_command(self.wish.command)
+        check_command(self.wish.command, here=not self.wish.worktree)
         if self.wish.worktree:
             self._job.workspaces.check()
+            program = self.wish.command[0]
+            if "/" in program and not Path(program).exists() and not self._job.workspaces.has(program):
+                raise not_in_worktree(program)
             self._job.workspaces.forget()
 
     # -- claiming -----------------------------------------------------------------------------------
@@ -217,6 +235,8 @@ class Worker:
                 cleared_s = time.monotonic()
                 self._aftermath.clear()
                 prune(self._home.logs)
+            if not self._unhindered():
+                continue
             sent_s = now_s()
             try:
                 leases = self._next()
@@ -237,15 +257,41 @@ class Worker:
     def _may_claim(self) -> bool:
         """Wait for a free slot; false when there is nothing more to claim."""
         with self._changed:
-            while not self.draining and len(self._attempts) >= self.wish.slots:
+            while not self.draining and (len(self._attempts) >= self.wish.slots or self._at_limit_for_now):
                 self._warm_up()
                 self._changed.wait()
             self._warm_up()
             return not self.draining and self.wish.limit != self._started
 
+    @property
+    def _at_limit_for_now(self) -> bool:
+        """Whether what is being started would be the last; if something hinders it, it does not count."""
+        starting = any(attempt.state == "starting" for attempt in self._attempts.values())
+        return self.wish.limit == self._started and starting
+
+    def _unhindered(self) -> bool:
+        """Wait out a hindrance, then see whether it is over, as far as that can be seen without an item."""
+        with self._changed:
+            if self._hindrance.error is None:
+                return True
+            while not self.draining and (left_s := self._hindrance.left_s):
+                self._changed.wait(left_s)
+            if self.draining:
+                return False
+        if self.wish.worktree:
+            try:
+                self._job.workspaces.reach()
+            except InterlockError as error:
+                with self._changed:
+                    self._hindrance.meet(error)
+                return False
+        return True
+
     def _next(self) -> list[LeaseView]:
         with self._changed:
             free = self.wish.slots - len(self._attempts)
+            if self._hindrance.error is not None:
+                free = min(free, 1)  # one item tells whether it is over
             at_work = bool(self._attempts)
         if self.wish.limit is not None:
             free = min(free, self.wish.limit - self._started)
@@ -341,30 +387,10 @@ class Worker:
 
     def _delivered(self, end: End, answer: RunView | InterlockError) -> None:
         """The end of a run of a worker that died."""
-        self.tell(_ended(end, answer, None))
+        self.tell(verdict(self._service, end, answer, None))
 
 
 def incarnation() -> str:
     """A name for this process that no other process ever has."""
     host = re.sub(r"[^A-Za-z0-9]+", "-", socket.gethostname()).strip("-")[:60] or "host"
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-def _ended(end: End, answer: RunView | InterlockError, lane: str | None) -> Notice:
-    """What became of a report."""
-    if isinstance(answer, InterlockError):
-        kind, text = "refused", answer.sentence
-    elif answer.refusal is not None:
-        kind, text = "refused", answer.refusal.message
-    else:
-        now = f"; item {end.item} is {answer.item.status}" if answer.item else ""
-        kind, text = "ended", f"Run {end.fence} {answer.status}{now}"
-    status = answer.status if isinstance(answer, RunView) else "refused"
-    return Notice(
-        kind=kind,
-        text=text,
-        run=end.fence,
-        item=end.item,
-        lane=lane,
-        data={"outcome": end.outcome, "status": status},
-    )

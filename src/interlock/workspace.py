@@ -9,6 +9,7 @@ only after everything in it is safe: pushed, on a branch, or salvaged.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import threading
 from collections.abc import Callable, Sequence
@@ -49,6 +50,15 @@ class Workspaces:
         Repository.around(self._home.root)
         if self._repository.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").code:
             raise GitFailed("There is no commit yet.", "Commit something before you work in worktrees.")
+
+    def has(self, path: str) -> bool:
+        """Whether what is checked out has this file, so that a worktree can be expected to."""
+        return self._repository.run("cat-file", "-e", f"HEAD:{os.path.normpath(path)}").code == 0
+
+    def reach(self) -> None:
+        """Raise `RemoteUnavailable` if the remote that worktrees begin with cannot be read."""
+        with contextlib.suppress(NoRemote):
+            self._repository.ls_remote(remote_of(self._repository, None), "HEAD")
 
     def open(self, files: RunFiles, handle: str, told: Callable[[str], None]) -> Workspace:
         """A fresh worktree for a run; `told` hears what it should know.
@@ -110,7 +120,7 @@ class Workspaces:
             try:
                 arm(self._repository, remote, run)
             except PushFailed as error:  # who may not push needs no fence, but should know that there is none
-                told(f"The lane is not fenced on {remote}: {error.sentence}")
+                told(f"is not fenced on {remote}: {error.sentence}")
         refs = self._repository.ls_remote(remote, "HEAD", "refs/heads/*")
         wanted = (self._followed(), f"refs/heads/{current_branch(self._repository)}", "HEAD")
         ref = next((name for name in wanted if name in refs), None)

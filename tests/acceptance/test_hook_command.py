@@ -169,6 +169,30 @@ def test_dry_run_shows_the_difference_and_writes_nothing(here: Command):
     assert "interlock hook" in (here.directory / "mine.json").read_text()
 
 
+@pytest.mark.parametrize("place", ["nope/x.json", "nope/.claude/settings.json"])
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_no_directory_is_made_but_that_of_the_settings(here: Command, place, dry_run):
+    answer = here("--json", "hook", "install", "--settings", place, *dry_run)
+    assert answer.code == 2
+    assert "There is no directory nope" in answer.error["message"]
+    assert not (here.directory / "nope").exists()
+    (here.directory / "sub").mkdir()
+    assert here.ok("hook", "install", "--settings", "sub/.claude/settings.json")["written"]
+
+
+def test_a_command_that_agents_would_not_find_is_told_of_at_once(here: Command):
+    nowhere = {"PATH": str(here.directory)}
+    answer = here("hook", "install", env=nowhere)
+    assert (answer.code, answer.err.count("\n")) == (0, 2)
+    assert "There is no interlock on the PATH here" in answer.err
+    assert str(here.directory) not in settings(here).read_text()
+    assert not here("--json", "hook", "install", env=nowhere).json["on_path"]
+    program = here.directory / "interlock"
+    program.touch(mode=0o755)
+    assert here("hook", "install", env=nowhere).err == ""
+    assert here("--json", "hook", "install", env=nowhere).json["on_path"]
+
+
 def test_from_a_directory_below_the_repository_s_settings_are_meant(here: Command):
     (here.directory / ".git").mkdir()
     below = here.directory / "src"

@@ -125,6 +125,34 @@ def test_a_lock_can_be_taken_in_one_step_and_released_in_another(il: Command):
     until(lambda: locked(il) == [], "the end of the lock")
 
 
+def test_a_step_that_is_repeated_finds_its_lock_and_another_job_of_the_run_does_not(il: Command):
+    me, parent = str(os.getpid()), str(os.getppid())
+    first = il.ok("session", "lock", 42, "--run-id", "17042", "--pid", me)
+    assert il.ok("session", "lock", 42, "--run-id", "17042", "--pid", me) == first
+    refused = il("session", "lock", 42, "--run-id", "17042", "--pid", parent)
+    assert (refused.code, refused.out) == (4, "")
+    assert f"locked by run 17042 (process {me}) since" in refused.err
+    assert f"It is free when process {me} ends, or after" in refused.err
+    assert il("session", "lock", 42, "--run-id", "17042", "--", "true").code == 4
+    (lock,) = il.ok("session", "status")["locks"]
+    assert (lock["pid"], lock["until_pid"]) == (first["pid"], os.getpid())
+    il.ok("session", "unlock", 42, "--run-id", "17042")
+    assert il.ok("session", "lock", 42, "--run-id", "17042", "--pid", me)["pid"] != first["pid"]
+    il.ok("session", "unlock", 42, "--run-id", "17042")
+
+
+def test_one_session_can_be_asked_for(il: Command):
+    assert il("session", "status", 42).out == "Session 42 is not locked.\n"
+    for number in (7, 42):
+        il.ok("session", "lock", number, "--run-id", "run-1", "--pid", str(os.getpid()))
+    assert [lock["number"] for lock in il.ok("session", "status", 42)["locks"]] == [42]
+    (line,) = il("session", "status", 42).out.splitlines()[1:]
+    assert line.split()[:4] == ["42", "locked", "run-1", str(os.getpid())]
+    assert il("session", "status", 0).code == 2
+    for number in (7, 42):
+        il.ok("session", "unlock", number, "--run-id", "run-1")
+
+
 def test_the_run_is_that_of_the_workflow_where_nobody_names_one(il: Command):
     step = {"GITHUB_RUN_ID": "17042"}
     assert il("session", "lock", 42, "--pid", str(os.getpid()), env=step).code == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.cli.views.workers import column_widths
 from tests.acceptance.command import PROGRAM, TIMEOUT_S, Command
 
 
@@ -98,7 +99,9 @@ def test_types_and_labels_choose_what_is_claimed(il: Command) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (("--agent", "a", "--", "no-such-program"), 1, "'no-such-program' cannot be started"),
+        (("--agent", "a", "--", "no-such-program"), 127, "'no-such-program' cannot be started"),
+        (("--agent", "a", "--", "./not/there"), 127, "'./not/there' cannot be started"),
+        (("--agent", "a", "--", "/dev/null"), 126, "'/dev/null' cannot be started: permission denied"),
         (("--agent", "a"), 2, "There is no command."),
         (("--agent", "", "--", "true"), 2, "agent"),
         (("--agent", "a", "--type", "a b", "--", "true"), 2, "type"),
@@ -119,14 +122,81 @@ def test_what_cannot_work_is_said_before_anything_is_claimed(
     assert il.ok("show", 1)["item"]["first_claimed_at"] is None
 
 
+def write_script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def make_repository(directory: Path) -> None:
+    """With one commit that has `committed.sh`."""
+    write_script(directory / "committed.sh", "pwd; echo $0")
+    for args in (
+        ("init", "-q", "-b", "main"),
+        ("add", "committed.sh"),
+        ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-q", "-m", "one"),
+    ):
+        subprocess.run(["git", *args], cwd=directory, check=True)
+
+
 def test_a_command_that_vanishes_gives_its_item_back_and_ends_the_worker(il: Command) -> None:
-    """A path is looked up where the run works: it may be missing there, and it costs no attempt."""
-    il.ok("add", "some work")
-    answer = il("work", "--agent", "a", "--", "./not/there")
-    assert answer.code == 1
-    assert "'./not/there' cannot be started: no such file" in answer.err
-    shown = il.ok("show", 1)
+    """It costs no attempt."""
+    for title in ("first", "second"):
+        il.ok("add", title)
+    write_script(il.directory / "once.sh", "rm once.sh")
+    answer = il("work", "--agent", "a", "--", "./once.sh")
+    assert answer.code == 127
+    assert "'./once.sh' cannot be started: no such file" in answer.err
+    shown = il.ok("show", 2)
     assert (shown["item"]["status"], shown["item"]["attempt"]) == ("pending", 0)
+
+
+def test_a_script_need_not_be_committed_to_work_in_worktrees(il: Command) -> None:
+    """It is taken from where the worker was started; one that is committed from the worktree."""
+    make_repository(il.directory)
+    write_script(il.directory / "agent.sh", "pwd; echo $0")
+    for command, place in (("./agent.sh", f"{il.directory}/agent.sh"), ("./committed.sh", "./committed.sh")):
+        il.ok("add", "some work")
+        answer = il("work", "--agent", "a", "--worktree", "--limit", 1, "--", command)
+        assert answer.code == 0
+        assert "/.interlock/worktrees/run-" in answer.out
+        assert f"| {place}\n" in answer.out
+
+
+def test_a_script_that_is_nowhere_is_missed_before_anything_is_claimed(il: Command) -> None:
+    make_repository(il.directory)
+    il.ok("add", "some work")
+    answer = il("--json", "work", "--agent", "a", "--worktree", "--", "./nowhere.sh")
+    assert answer.code == 127
+    assert answer.error["hint"] == "Commit it, or give its absolute path."
+    assert il.ok("show", 1)["item"]["first_claimed_at"] is None
+
+
+def test_a_failed_run_says_how_and_when_it_is_tried_again(il: Command) -> None:
+    il.ok("add", "some work")
+    il.ok("add", "other work", "--max-attempts", 1)
+    script = "[ $INTERLOCK_ITEM = 1 ] && exit 3; kill -TERM $$"
+    answer = il("work", "--agent", "a", "--limit", 2, "--", "sh", "-c", script)
+    assert re.search(r"Run 1 failed \(exit code 3\); item 1 is tried again in \d+ s\n", answer.out)
+    assert "Run 2 failed (killed by SIGTERM); item 2 is failed\n" in answer.out
+
+
+@pytest.mark.parametrize("report", ["done", "release"])
+def test_a_command_that_reports_by_itself_is_not_told_of_a_refusal(il: Command, report: str) -> None:
+    il.ok("add", "some work")
+    program = " ".join(PROGRAM)
+    answer = il("work", "--agent", "a", "--limit", 1, "--", "sh", "-c", f"{program} {report}")
+    status = {"done": "succeeded", "release": "released"}[report]
+    assert f"Run 1 had already reported itself: {status}\n" in answer.out
+    assert "refused" not in answer.out
+
+
+def test_of_a_progress_bar_the_last_state_is_shown(il: Command) -> None:
+    il.ok("add", "some work")
+    answer = il("work", "--agent", "a", "--limit", 1, "--", "printf", r"1%%\r50%%\r100%%\nready\r\n")
+    assert "1 | 100%\n" in answer.out
+    assert "1 | ready\n" in answer.out
+    assert r"\x0d" not in answer.out
 
 
 def test_a_repository_without_a_commit_has_no_worktrees(il: Command) -> None:
@@ -139,6 +209,16 @@ def test_the_log_of_a_run_stays(il: Command, tmp_path: Path) -> None:
     il.ok("add", "some work")
     il("work", "--agent", "a", "--limit", 1, "--", "sh", "-c", "echo out; echo err >&2")
     assert sorted((tmp_path / ".interlock/logs/run-1.log").read_text().split()) == ["err", "out"]
+
+
+def test_a_narrow_table_keeps_its_numbers_and_leaves_the_lane_out() -> None:
+    row = {"SLOT": "1", "RUN": "1204", "ITEM": "1187", "TITLE": "Fix " * 9, "LANE": "issue:acme/app#1"}
+    row |= {"SINCE": "14 min", "STATE": "reporting", "LAST OUTPUT": "x" * 80}
+    for width in (45, 60, 75, 90, 120, 200):
+        widths = column_widths([row], width)
+        assert sum(widths.values()) + 2 * (len(widths) - 1) <= width
+        assert all(widths[name] >= len(row[name]) for name in ("SLOT", "RUN", "ITEM", "SINCE", "STATE"))
+        assert ("TITLE" in widths, "LANE" in widths) == (width >= 60, width >= 90)
 
 
 def test_people_see_a_table_of_slots(il: Command) -> None:

@@ -179,13 +179,39 @@ def test_a_worktree_that_cannot_be_salvaged_stays(clone: Clone) -> None:
     assert (clone.path / ".interlock/worktrees/run-1/deep/näw file").read_text() == "new\n"
 
 
-def test_a_remote_that_is_away_gives_the_item_back(clone: Clone) -> None:
+def test_a_remote_that_is_away_pauses_the_worker_until_it_is_back(clone: Clone) -> None:
+    """Items are not claimed and given back again and again, and what did not start is no run. If the remote
+    is asked for again with an item in hand, there are more ends (tried by hand)."""
+    items = [clone.site.add(lane=f"{LANE}{n}") for n in range(2)]
+    away = clone.remote.rename(clone.remote.with_suffix(".away"))
+    asked = clone.remote.with_name("asked")
+    answer = f'answer() {{ git-upload-pack "$@"; code=$?; echo >> "{asked}"; return $code; }}; answer'
+    clone.git("config", "remote.origin.uploadpack", answer)
+    worker = clone.site.work("exit 0", "--worktree", "--limit", "2", "--max", "2")
+    assert "The remote 'origin' leads to no repository" in worker.until("hindered")["text"]
+    for _ in items:
+        assert worker.until("ended")["status"] == "released"
+    wait_until(lambda: len(asked.read_text()) > len(items), "the remote is asked for again")
+    away.rename(clone.remote)
+    assert worker.until("recovered")["text"] == "Runs can be started again."
+    assert worker.ended() == 0
+    assert [said["status"] for said in worker.heard if said["event"] == "ended"][2:] == ["succeeded"] * 2
+    assert worker.kinds().count("hindered") == 1
+    assert [clone.site.item(item).attempt for item in items] == [1, 1]
+
+
+def test_a_machine_on_which_nothing_can_begin_is_no_idle_worker(clone: Clone) -> None:
+    """The item is given back until it waits out its back-off; then the worker ends, and not as if all was
+    well."""
     item = clone.site.add(lane=LANE)
-    clone.remote.rename(clone.remote.with_suffix(".away"))
-    worker = clone.site.work("exit 0", "--worktree", "--limit", "1")
-    assert "remote" in worker.until("not_started")["text"]
-    assert worker.until("ended")["status"] == "released"
-    assert clone.site.item(item).attempt == 0
+    (clone.path / ".git/worktrees").write_text("in the way")
+    patient = {"INTERLOCK_BACK_OFF_FIRST_S": "60", "INTERLOCK_BACK_OFF_MAX_S": "60"}
+    worker = clone.site.work("exit 0", "--worktree", "--exit-when-idle", env=patient)
+    worker.until("hindered")
+    assert worker.ended() == 1
+    assert "cannot be made" in worker.heard.pop()["error"]["message"]
+    assert worker.kinds().count("hindered") == 1
+    assert [run.status for run in clone.site.runs(item)] == ["released"] * 3
 
 
 def test_a_lane_that_a_later_run_has_armed_is_left_alone_and_the_run_says_why(clone: Clone) -> None:

@@ -52,6 +52,8 @@ def test_the_last_line_is_one_that_says_something() -> None:
     tail.take(b"one\n two \n\n   \n")
     assert tail.last_line() == "two"
     assert Tail(10).last_line() == ""
+    tail.take(b"1 of 3\r2 of 3\r\n")
+    assert tail.last_line() == "2 of 3"
 
 
 def test_old_logs_are_removed(tmp_path: Path, monkeypatch) -> None:

@@ -73,7 +73,15 @@ def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = F
     """Put the hook into Claude Code's settings of this repository; what else they say stays."""
     from interlock.hooksettings import installed
 
-    return _change(session_of(ctx), installed(_path(settings)), dry_run=dry_run, done="Put the hook into")
+    session = session_of(ctx)
+    code = _change(session, installed(_path(settings)), dry_run=dry_run, done="Put the hook into")
+    if not _on_path() and not session.out.json:
+        # Not an absolute path instead: the settings are shared through the repository.
+        session.out.refuse(
+            "There is no interlock on the PATH here, and the hook starts it by that name.",
+            "Put the directory of the command on the PATH that agents get.",
+        )
+    return code
 
 
 @hook.command("uninstall", cls=Command)
@@ -93,13 +101,19 @@ def _path(given: str | None) -> Path:
     return Path(given) if given is not None else worktree_root(Path.cwd()) / PLACE
 
 
+def _on_path() -> bool:
+    from shutil import which
+
+    return which("interlock") is not None
+
+
 def _change(session: Session, change: Change, *, dry_run: bool, done: str) -> int:
     changed = change.before != change.after
     if not dry_run:
         change.write()
     if session.out.json:
         told = {"path": str(change.path), "changed": changed, "written": changed and not dry_run}
-        session.out.print_json({**told, "diff": change.diff})
+        session.out.print_json({**told, "diff": change.diff, "on_path": _on_path()})
     elif not changed:
         sys.stdout.write(f"{change.path} is as it should be.\n")
     else:

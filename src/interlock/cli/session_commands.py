@@ -47,7 +47,8 @@ def lock(
 ) -> int:
     """Lock a session, for the length of a command or of the process that calls.
 
-    Exits with 4 at once if another run has it. With a command the exit code is the command's.
+    Exits with 4 at once if it is locked, unless it is for the same run and until the same process ends. With
+    a command the exit code is the command's.
     """
     from interlock import sessionlock
 
@@ -58,8 +59,7 @@ def lock(
     watched = os.getppid() if pid is None else whole("process", pid)
     if command:
         return _run_under(here, issue, owner, command)
-    held = _locks(here).acquire(issue, owner)
-    keeper = sessionlock.keep_for(held, watched)
+    keeper = sessionlock.lock_until(_locks(here), issue, owner, watched)
     if here.out.json:
         here.out.print_json({"number": issue, "run_id": owner, "pid": keeper, "until_pid": watched})
     else:
@@ -107,17 +107,22 @@ def clean(ctx: typer.Context) -> int:
 
 
 @session.command("status", cls=Command)
-def status(ctx: typer.Context) -> int:
+def status(
+    ctx: typer.Context,
+    number: Annotated[
+        str | None, typer.Argument(metavar="NUMBER", help="Only that of this issue or pull request.")
+    ] = None,
+) -> int:
     """List the locks and who holds them."""
-    return _print_status(session_of(ctx))
+    return _print_status(session_of(ctx), None if number is None else whole("number", number))
 
 
-def _print_status(here: Session) -> int:
-    found = _locks(here).status()
+def _print_status(here: Session, number: int | None = None) -> int:
+    found = _locks(here).status(number)
     if here.out.json:
         here.out.print_json({"locks": found})
     elif not found:
-        typer.echo("No session is locked.")
+        typer.echo("No session is locked." if number is None else f"Session {number} is not locked.")
     else:
         from interlock.cli.views import sessions
 

@@ -11,7 +11,7 @@ import typer
 
 from interlock.cli.session import session_of
 from interlock.cli.values import span_or_none, whole_or_none
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.core.names import BATCH_MAX, LEASE_MAX_S, LEASE_MIN_S, check_number
 from interlock.intake import whole
 
@@ -50,6 +50,7 @@ def work(
     INTERLOCK_ITEM, INTERLOCK_PAYLOAD and other variables. Ctrl-C drains, a second Ctrl-C stops what runs.
     """
     from interlock import app
+    from interlock.cli.hold_command import cannot_run
     from interlock.cli.views.workers import Screen
     from interlock.runfiles import Home
     from interlock.worker import Wish, Worker
@@ -88,8 +89,11 @@ def work(
             echo=screen.echo,
         )
         _drain_on_signals(worker)
-        with screen.showing(worker):
-            return worker.run()
+        try:
+            with screen.showing(worker):
+                return worker.run()
+        except CommandUnusable as error:
+            return cannot_run(session, command[0], error)
 
 
 def _drain_on_signals(worker: Worker) -> None:

@@ -96,10 +96,8 @@ class LaneRemote:
         made = path / "interlock"
         try:
             if not made.is_file():
-                Repository.make_bare(path)
-                with (path / "config").open("a") as file:
-                    file.write(f"[include]\n\tpath = {made.name}\n")
-                made.write_text(_CONFIGURATION)  # last: it says that the repository is ready
+                with _in_turn(self._directory, "cache"):  # of two that git makes at once, one fails
+                    _make_cache(path, made)
             place = self._directory.resolve()
             clone = next((p for p in place.parents if (p / ".git").exists()), place)
         except OSError as error:
@@ -311,14 +309,29 @@ class LaneRemote:
 
         A courtesy, not a lock: the pinned push is what excludes.
         """
-        path = self.repository.directory.parent / "turns"
-        with contextlib.ExitStack() as turn:
-            # Where there is no turn to be had, for whatever reason, we do without.
-            with contextlib.suppress(Timeout, OSError, NotImplementedError):
-                path.mkdir(exist_ok=True)
-                lock = FileLock(path / f"{what}.lock")
-                turn.enter_context(lock.acquire(timeout=TURN_MAX_S, poll_interval=TURN_POLL_S))
+        with _in_turn(self.repository.directory.parent / "turns", what):
             yield
+
+
+@contextlib.contextmanager
+def _in_turn(directory: Path, what: str) -> Iterator[None]:
+    """One process of this machine after the other. Where no turn is to be had, we do without."""
+    with contextlib.ExitStack() as turn:
+        with contextlib.suppress(Timeout, OSError, NotImplementedError):
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(directory / f"{what}.lock")
+            turn.enter_context(lock.acquire(timeout=TURN_MAX_S, poll_interval=TURN_POLL_S))
+        yield
+
+
+def _make_cache(path: Path, made: Path) -> None:
+    """Make the private repository, unless another has by now."""
+    if made.is_file():
+        return
+    Repository.make_bare(path)
+    with (path / "config").open("a") as file:
+        file.write(f"[include]\n\tpath = {made.name}\n")
+    made.write_text(_CONFIGURATION)  # last: it says that the repository is ready
 
 
 def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:

@@ -19,7 +19,13 @@ def locks(console: Console, found: Sequence[LockView]) -> None:
             str(lock.number),
             Text("locked", style="bold green") if lock.held else Text("free", style=words.QUIET),
             lock.run_id or "unreadable",
-            "" if lock.pid is None else str(lock.pid),
+            _process(lock),
             words.relative(lock.acquired_at) if lock.acquired_at is not None else "",
         )
     console.print(table)
+
+
+def _process(lock: LockView) -> str:
+    """The process with whose end it is free."""
+    process = lock.pid if lock.until_pid is None else lock.until_pid
+    return "" if process is None else str(process)

@@ -11,16 +11,21 @@ import queue
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.live import Live
+from rich.text import Text
 
 from interlock.agent import now_s
 from interlock.cli.views import words
 from interlock.job import Notice
 
 if TYPE_CHECKING:
-    from rich.live import Live
+    from rich.console import Console
     from rich.table import Table
 
     from interlock.cli.output import Output
@@ -29,7 +34,24 @@ if TYPE_CHECKING:
 _LINES_MAX = 5_000
 _LINE_MAX_BYTES = 4_096
 _FRAME_S = 0.25
-_LOUD = {"refused", "lost", "trouble", "not_started", "timed_out", "stays", "log_lost", "spooled", "unfenced"}
+#: So many of the last lines are printed again when the terminal has changed its size.
+_RECENT_MAX = 200
+_COLUMNS = ("SLOT", "RUN", "ITEM", "TITLE", "LANE", "SINCE", "STATE", "LAST OUTPUT")
+_GAP, _TEXT_MIN = 2, 9
+#: Columns that are cut, with the room that all of them need together before this one is shown.
+_ELASTIC = {"TITLE": 20, "LANE": 48, "LAST OUTPUT": 0}
+_LOUD = {
+    "refused",
+    "lost",
+    "trouble",
+    "not_started",
+    "timed_out",
+    "hindered",
+    "stays",
+    "log_lost",
+    "spooled",
+    "unfenced",
+}
 #: After these a run prints nothing more.
 _LAST_WORDS = ("ended", "refused", "lost")
 
@@ -98,51 +120,79 @@ class Screen:
         sys.stdout.flush()
 
     def _show_table(self, worker: Worker) -> None:
-        from rich.live import Live
-        from rich.text import Text
-
         console = self._out.console
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            while True:
-                with contextlib.suppress(queue.Empty):
-                    while (said := self._queue.get(timeout=_FRAME_S)) is not None:
-                        assert isinstance(said, Notice)
-                        style = "red" if said.kind in _LOUD else words.QUIET if said.kind == "started" else ""
-                        console.print(
-                            Text(f"{words.clock(said.at)}  {words.harmless(said.text)}", style=style)
-                        )
-                    return
-                self._draw(live, worker)
+        recent: deque[Text] = deque(maxlen=_RECENT_MAX)
+        while True:
+            size = console.size
+            with Live(console=console, auto_refresh=False, transient=True) as live:
+                while console.size == size:
+                    if not self._take(console, recent):
+                        return
+                    live.update(slots(worker, size.width), refresh=True)
+            # The terminal has folded or moved what stood there, nobody knows where to: begin anew.
+            console.clear()
+            for line in list(recent)[-max(1, console.size.height - worker.wish.slots - 2) :]:
+                console.print(line)
 
-    def _draw(self, live: Live, worker: Worker) -> None:
-        live.update(slots(worker, live.console.width), refresh=True)
+    def _take(self, console: Console, recent: deque[Text]) -> bool:
+        """Print what was said until a frame is due; false after the last word."""
+        with contextlib.suppress(queue.Empty):
+            while (said := self._queue.get(timeout=_FRAME_S)) is not None:
+                assert isinstance(said, Notice)
+                style = "red" if said.kind in _LOUD else words.QUIET if said.kind == "started" else ""
+                recent.append(Text(f"{words.clock(said.at)}  {words.harmless(said.text)}", style=style))
+                console.print(recent[-1])
+            return False
+        return True
 
 
 def _line(run: int, line: bytes) -> str:
-    return f"{run} | {words.harmless(line[:_LINE_MAX_BYTES].decode(errors='replace'))}"
+    """A line as a terminal shows it: of a progress bar what was written last."""
+    shown = line.rstrip(b"\r").rpartition(b"\r")[2]
+    return f"{run} | {words.harmless(shown[:_LINE_MAX_BYTES].decode(errors='replace'))}"
 
 
 def slots(worker: Worker, width: int) -> Table:
-    """One row for each slot."""
-    table = words.table("SLOT", "RUN", "ITEM", "TITLE", "LANE", "SINCE", "STATE", "LAST OUTPUT")
+    """One row for each slot. Numbers and states are whole; where it is narrow the lane goes first."""
     attempts = {attempt.slot: attempt for attempt in worker.attempts()}
-    part = max(12, (width - 48) // 3)
+    rows: list[dict[str, str]] = []
     for n in range(1, worker.wish.slots + 1):
-        attempt = attempts.get(n)
-        if attempt is None:
-            table.add_row(str(n), "", "", "", "", "", "draining" if worker.draining else "idle", "")
-            continue
-        table.add_row(
-            str(n),
-            str(attempt.fence),
-            str(attempt.item.id),
-            words.shorten(words.harmless(attempt.item.title), part),
-            words.shorten_lane(attempt.item.lane or "", part),
-            words.span(now_s() - attempt.begun_s),
-            attempt.state,
-            words.shorten(words.harmless(attempt.last_line), part),
-        )
+        row = dict.fromkeys(_COLUMNS, "") | {
+            "SLOT": str(n),
+            "STATE": "draining" if worker.draining else "idle",
+        }
+        if (attempt := attempts.get(n)) is not None:
+            row |= {
+                "RUN": str(attempt.fence),
+                "ITEM": str(attempt.item.id),
+                "TITLE": words.harmless(attempt.item.title),
+                "LANE": attempt.item.lane or "",
+                "SINCE": words.span(now_s() - attempt.begun_s),
+                "LAST OUTPUT": words.harmless(attempt.last_line),
+            }
+            if attempt.state != "running" or not worker.draining:
+                row["STATE"] = attempt.state
+        rows.append(row)
+    widths = column_widths(rows, width)
+    table = words.table(*widths)
+    for row in rows:
+        row["LANE"] = words.shorten_lane(row["LANE"], widths.get("LANE", 0))
+        table.add_row(*(words.shorten(row[name], room) for name, room in widths.items()))
     return table
+
+
+def column_widths(rows: list[dict[str, str]], width: int) -> dict[str, int]:
+    """The columns that there is room for, and how wide each may be; what was last printed gets the rest."""
+    full = {name: max(len(name), *(cell_len(row[name]) for row in rows)) for name in _COLUMNS}
+    # Spans and states come and go; columns that move all the time are hard to read.
+    full["SINCE"], full["STATE"] = max(full["SINCE"], 6), max(full["STATE"], 9)
+    left = width - sum(full[name] + _GAP for name in _COLUMNS if name not in _ELASTIC)
+    shown = [name for name, least in _ELASTIC.items() if left >= least]
+    room: dict[str, int] = {}
+    for name in shown:
+        room[name] = left if name == shown[-1] else min(full[name], max(left // 3, _TEXT_MIN))
+        left -= room[name] + _GAP
+    return {name: room.get(name, full[name]) for name in _COLUMNS if name not in _ELASTIC or name in room}
 
 
 def as_json(notice: Notice) -> dict[str, object]:
