@@ -30,6 +30,8 @@ class HolderView:
     expires_at: datetime | None
     #: It was asked to stop; `expires_at` is at the latest the end of its grace.
     cancel_requested: bool
+    #: It is what an item before it was told and did not read.
+    follow_up: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class LeaseView(NamedTuple):
     renew_within_s: float
     item: ItemView
     messages: tuple[MessageView, ...]
+    #: How long the call had waited when its claim was made: the lease began no earlier.
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +105,18 @@ class ChangeView:
     promoted: tuple[int, ...] = ()
     #: The number of the message that was appended.
     n: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldView:
+    """How a hold ended. What ran last is named; of one that was skipped, who has its message."""
+
+    #: `ran` or `skipped`.
+    status: str
+    lane: str
+    item: int
+    run: int | None
+    exit_code: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Holding a lane for the length of a command: like flock(1), on whatever store there is.
 
-The holder is an item on the lane, of type `hold`. It arrives, waits its turn, is claimed by this process and
-no other (its label is known to nobody else), is renewed while the command runs, and ends with it. What it is
-told meanwhile is not lost: the command runs again for messages that it has not seen.
+The holder is an item on the lane, of type `hold`. It arrives, waits its turn (`holdplace`), is claimed by
+this process, is renewed while the command runs, and ends with it. What it is told meanwhile is not lost: the
+command runs again for messages that it has not seen, and those of a holder that died go to the next hold.
 
 Promised: the command runs only under the lease. If the lease cannot be renewed, the command is ended before
 the lease is over, also while this process is stopped. A holder or a waiter that dies gives the lane away: the
@@ -15,85 +15,37 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
 
 from interlock.agent import Agent, Ending, check_command, now_s
 from interlock.contract import (
-    HolderView,
+    HoldView,
     LaneService,
     MessageView,
     Report,
     RunView,
     to_json,
 )
-from interlock.core.errors import CommandUnusable, Held, InterlockError, ItemEnded, LeaseLost
-from interlock.core.model import NewItem, Policy, Reason
+from interlock.core.errors import CommandUnusable, Held, InterlockError, LeaseLost
 from interlock.core.names import (
     LEASE_MIN_S,
     PAYLOAD_MAX_BYTES,
     TIMEOUT_MAX_S,
-    WAIT_MAX_S,
     check_number,
-    safe_name,
 )
 from interlock.handover import Signals
 from interlock.heartbeat import Heartbeat
+from interlock.holdplace import Hold, IfHeld, Place, Turn, last_of
 from interlock.tenancy import Tenancy
 
-TYPE = "hold"
 #: Exit code of a command that was ended because its time was up, as timeout(1) has it.
 TIMED_OUT = 124
-#: A waiter that does not take the lane within so many leases, and at least so many seconds, is dead.
-CLAIM_WITHIN_LEASES, CLAIM_WITHIN_MIN_S = 2, 3.0
-#: A claim that was waited for tells little about when its lease began.
-CLAIM_AT_ONCE_S = 0.25
 #: How long the end of a command is told to a store that does not answer. Its lease ends by itself.
 REPORT_S, REPORT_AGAIN_S = 10.0, 0.5
-#: Ends of an item after which a waiter takes a new place in the line: it was taken for dead.
-_LATE = (Reason.UNCLAIMED, Reason.ATTEMPTS_EXHAUSTED)
-
-
-class IfHeld(StrEnum):
-    """What to do when the lane is taken."""
-
-    WAIT = "wait"
-    SKIP = "skip"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """What is asked for."""
-
-    lane: str
-    command: Sequence[str]
-    agent: str
-    #: The store, as the command will find it in INTERLOCK_URL.
-    url: str
-    if_held: IfHeld = IfHeld.WAIT
-    #: The longest to wait; None: for ever.
-    wait_s: float | None = None
-    #: None: as the store's settings say.
-    lease_s: float | None = None
-    default_lease_s: float
-    timeout_s: float | None = None
-    message: str | None = None
-    author: str = ""
-    #: How often at most the store is asked whether the lane is still ours.
-    beat_s: float
-
-    @property
-    def span_s(self) -> float:
-        return self.default_lease_s if self.lease_s is None else self.lease_s
 
 
 def check(wish: Hold, environ: Mapping[str, str]) -> None:
@@ -111,8 +63,8 @@ def check(wish: Hold, environ: Mapping[str, str]) -> None:
         )
 
 
-def hold(lanes: LaneService, wish: Hold, *, tell: Callable[[str], None]) -> int:
-    """Take the lane, run the command, give the lane back; the command's exit code.
+def hold(lanes: LaneService, wish: Hold, *, tell: Callable[[str], None]) -> HoldView:
+    """Take the lane, run the command, give the lane back; say how it ended.
 
     `tell` gets a sentence for people where there is something to say. Raises `Held` where the lane is not to
     be had, and `LeaseLost` where it was lost while the command ran.
@@ -149,122 +101,45 @@ class _Holder:
         self._messages = folder / "messages.json"
         self._result = folder / "result.json"
         self._payload.write_text("{}")
-        #: Nobody else claims what is ours, also not another process of the same agent.
-        self._label = f"{TYPE}:{secrets.token_hex(8)}"
-        #: What stands for us on the lane, waiting or running.
-        self._item: int | None = None
+        self._place = Place(lanes, wish, tell)
+        #: What we have claimed and not ended.
+        self._running: int | None = None
 
-    def run(self) -> int:
+    def run(self) -> HoldView:
         """Hold the lane once, and again for what came in the last instant; the first exit code but 0."""
         try:
             return self._run()
         except (KeyboardInterrupt, OSError, Held, CommandUnusable):
-            if self._item is not None:
-                self._withdraw(self._item, "its holder was interrupted")
+            self._withdraw()
+            self._place.leave()
             raise
 
-    def _run(self) -> int:
-        self._item = self._arrive()
-        give_up_s = None if self._wish.wait_s is None else now_s() + self._wish.wait_s
+    def _run(self) -> HoldView:
+        found: Turn | HoldView | None = self._place.turn()
+        if isinstance(found, HoldView):
+            return found
         code = 0
-        while self._item is not None:
-            try:
-                tenancy, messages = self._claim(self._item, give_up_s)
-            except ItemEnded as ended:
-                if ended.reason not in _LATE:
-                    raise
-                self._item = self._arrive()  # we were stopped for so long that the lane went on without us
-                continue
-            code_now, self._item = self._work(tenancy, messages)
+        while isinstance(found, Turn):
+            run = found.tenancy
+            self._running = run.item.id
+            code_now, follow_up = self._work(found)
+            self._running = None
             code = code or code_now
-            give_up_s = None  # what came in the meantime is owed to somebody
-        return code
+            # What came in the meantime is owed to somebody.
+            found = None if follow_up is None else self._place.follow_up(follow_up)
+        return HoldView(status="ran", lane=self._wish.lane, item=run.item.id, run=run.fence, exit_code=code)
 
-    # -- taking the lane --------------------------------------------------------------------------
-
-    def _arrive(self) -> int | None:
-        """The item that takes the lane or waits for it; none if there is nothing for us to do."""
-        wish = self._wish
-        while True:
-            answer = self._lanes.add([self._new_item()])[0]
-            if answer.arrival is not None:
-                if answer.holder is not None and answer.decision == "queued":
-                    self._tell(f"Waiting: {_held(wish.lane, answer.holder)}")
-                return answer.arrival
-            assert answer.holder is not None, "only a lane that somebody has is refused"
-            if wish.if_held is IfHeld.FAIL:
-                raise Held(_held(wish.lane, answer.holder), _what_to_type(wish.lane))
-            if wish.message is None:
-                self._tell(f"Skipped: {_held(wish.lane, answer.holder)}")
-                return None
-            with contextlib.suppress(ItemEnded):  # it ended in between: perhaps the lane is ours now
-                told = self._lanes.msg(answer.holder.item, wish.message, author=wish.author)
-                self._tell(f"Skipped: item {told.item.id} has the message. {_held(wish.lane, answer.holder)}")
-                return None
-
-    def _new_item(self) -> NewItem:
-        wish = self._wish
-        timeout_s = None
-        if wish.timeout_s is not None:  # the store's is for the case that nobody ends the command here
-            timeout_s = min(wish.timeout_s + wish.span_s, TIMEOUT_MAX_S)
-        return NewItem(
-            title=f"{TYPE}: {safe_name(Path(wish.command[0]).name)}",  # not its arguments: they may be secret
-            type=TYPE,
-            agent=wish.agent,
-            lane=wish.lane,
-            labels=(self._label,),
-            policy=Policy.QUEUE if wish.if_held is IfHeld.WAIT else Policy.REJECT,
-            message=wish.message,
-            author=wish.author,
-            lease_s=wish.lease_s,
-            timeout_s=timeout_s,
-            claim_within_s=max(CLAIM_WITHIN_LEASES * wish.span_s, CLAIM_WITHIN_MIN_S),
-            max_attempts=1,
-        )
-
-    def _claim(self, item: int, give_up_s: float | None) -> tuple[Tenancy, Sequence[MessageView]]:
-        """Wait until the item is ours; what it was told so far comes with it."""
-        wish = self._wish
-        worker = safe_name(f"{socket.gethostname()}.{os.getpid()}")
-        wait_s = 0.0
-        while True:
-            sent_s = now_s()
-            found = self._lanes.next(
-                wish.agent,
-                labels=(self._label,),
-                item=item,
-                wait_s=wait_s,
-                lease_s=wish.lease_s,
-                worker=worker,
-            )
-            if found:
-                tenancy = Tenancy(found[0], sent_s, beat_s=wish.beat_s, timeout_s=wish.timeout_s)
-                if now_s() - sent_s > CLAIM_AT_ONCE_S:
-                    sent_s = now_s()
-                    tenancy.renewed(self._lanes.renew([Report(run=tenancy.handle)])[0], sent_s)
-                return tenancy, found[0].messages
-            left_s = WAIT_MAX_S if give_up_s is None else give_up_s - now_s()
-            if left_s <= 0:
-                self._refuse()
-            wait_s = min(left_s, WAIT_MAX_S)
-
-    def _refuse(self) -> NoReturn:
-        lane = self._wish.lane
-        found = next((view for view in self._lanes.lanes(prefix=lane) if view.lane == lane), None)
-        holder = found.holder if found is not None else None
-        if holder is None:
-            raise Held(f"Lane {lane} was not to be had in time.", "Try again.")
-        raise Held(f"{_held(lane, holder)} It did not become free in time.", _what_to_type(lane))
-
-    def _withdraw(self, item: int, why: str) -> None:
-        """Give our place up at once; where that does not work, it is lost with its time to be claimed."""
-        with contextlib.suppress(InterlockError):
-            self._lanes.cancel(item, why=why, by=self._wish.author, force=True)
+    def _withdraw(self) -> None:
+        if self._running is not None:
+            with contextlib.suppress(InterlockError):
+                why = "its holder was interrupted"
+                self._lanes.cancel(self._running, why=why, by=self._wish.author, force=True)
 
     # -- under the lease --------------------------------------------------------------------------
 
-    def _work(self, tenancy: Tenancy, messages: Sequence[MessageView]) -> tuple[int, int | None]:
+    def _work(self, turn: Turn) -> tuple[int, int | None]:
         """Run the command for all that the item was told; its exit code, and what to go on with."""
+        tenancy, messages = turn.tenancy, turn.messages
         heartbeat = Heartbeat(
             self._lanes,
             lambda: [] if tenancy.over or tenancy.lost else [tenancy],
@@ -274,17 +149,19 @@ class _Holder:
         )
         heartbeat.start()
         try:
-            ending, seen = self._run_for(tenancy, messages), _last(messages)
+            ending, seen = self._run_for(tenancy, messages), last_of(messages)
             while self._ended_well(tenancy, ending) and (more := self._unread(tenancy, seen)):
-                ending, seen = self._run_for(tenancy, more), max(seen, _last(more))
+                self._tell(f"Running the command again, for what it was told meanwhile: {_count(more)}.")
+                ending, seen = self._run_for(tenancy, more), max(seen, last_of(more))
         finally:
             tenancy.over = True
         if tenancy.lost is not None:
             raise LeaseLost(tenancy.lost.message, "The command was ended.")
         if ending.stopped_by == "trust" and not tenancy.timed_out:
+            self._give_back(tenancy, seen)
             raise LeaseLost(
                 f"The lease of run {tenancy.fence} on {self._wish.lane} could not be renewed in time.",
-                "The command was ended before the lease was over. Look at the store: interlock doctor.",
+                "The command was ended before the lease was over. Try again when the store answers.",
             )
         heartbeat.stop()
         return self._report(tenancy, ending, seen)
@@ -354,10 +231,15 @@ class _Holder:
             return code, None
         if view.refusal is not None:
             raise LeaseLost(view.refusal.message, "Its lease was lost before the command had ended.")
-        if view.follow_up is not None and not self._ended_itself(tenancy, ending):
-            self._withdraw(view.follow_up, "its holder was ended before it read this")
-            return code, None
-        return code, view.follow_up
+        return code, view.follow_up if self._ended_itself(tenancy, ending) else None
+
+    def _give_back(self, tenancy: Tenancy, seen: int) -> None:
+        """End a run that we could not keep, if the store answers now: nobody has to wait out its lease."""
+        report = Report(
+            run=tenancy.handle, seen=seen, error="The lease was not renewed in time.", retry=False
+        )
+        with contextlib.suppress(InterlockError):
+            self._lanes.fail([report])
 
     def _read_result(self) -> str | None:
         """What the command left as its result, if it is JSON and not too large."""
@@ -379,20 +261,5 @@ class _Holder:
                 time.sleep(REPORT_AGAIN_S)
 
 
-def _last(messages: Sequence[MessageView]) -> int:
-    return max((message.n for message in messages), default=0)
-
-
-def _held(lane: str, holder: HolderView) -> str:
-    """Who has the lane, since when and until when."""
-    who = f"{holder.agent} " if holder.agent else ""
-    since = f"{holder.since.astimezone():%Y-%m-%d %H:%M:%S}"
-    if holder.run is None or holder.expires_at is None:
-        return f"Lane {lane} is kept for item {holder.item} {f'of {who}' if who else ''}since {since}."
-    until = f"{holder.expires_at.astimezone():%H:%M:%S}"
-    end = "and was asked to stop by then" if holder.cancel_requested else "unless renewed"
-    return f"Lane {lane} is held by {who}(run {holder.run}) since {since}, until {until} {end}."
-
-
-def _what_to_type(lane: str) -> str:
-    return f"interlock lanes shows its line; interlock hold {lane} --if-held wait -- … waits for it."
+def _count(messages: Sequence[MessageView]) -> str:
+    return f"{len(messages)} message{'' if len(messages) == 1 else 's'}"

@@ -39,6 +39,7 @@ def holder_view(owner: Item | None) -> HolderView | None:
         since=moment(state.run_started_us or owner.spec.created_us),
         expires_at=maybe_moment(owner.expires_us),
         cancel_requested=state.cancel_into is not None,
+        follow_up=owner.follow_up,
     )
 
 

@@ -108,15 +108,17 @@ class LocalService(Planning, Fleet):
             wish = self._only(wish, ItemId(item))
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
         self._make_known(wish.agent, agent.strip())
-        deadline_s = time.monotonic() + wait_s
+        asked_s = time.monotonic()
+        deadline_s = asked_s + wait_s
         in_vain_s = 0.0
         while True:
+            waited_s = int(1000 * (time.monotonic() - asked_s)) / 1000
             agent_now, claimed = self._claim(wish)
             if wish.item is not None and not claimed:
                 self._require_unended(wish.item)
             left_s = deadline_s - time.monotonic()
             if claimed or left_s <= 0:
-                return [self._lease(c) for c in claimed]
+                return [self._lease(c, waited_s) for c in claimed]
             allowed = narrowed(wish, agent_now)
             # Ready items that this agent cannot take now (it is full, say) wake it in vain: look less often.
             time.sleep(min(left_s, self._poll_s if allowed is None else in_vain_s))
@@ -155,7 +157,7 @@ class LocalService(Planning, Fleet):
             self.store.see_agent(key, name)
             self._known[key] = now_s
 
-    def _lease(self, claimed: Claimed) -> LeaseView:
+    def _lease(self, claimed: Claimed, waited_s: float) -> LeaseView:
         item, payload = claimed
         spec, state = item
         assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
@@ -167,6 +169,7 @@ class LocalService(Planning, Fleet):
             round(state.run_lease_s / 3, 3),
             ItemView(item, payload),
             tuple(map(message_view, messages)) if messages else (),
+            waited_s,
         )
 
     # -- the holder's writes ----------------------------------------------------------------------

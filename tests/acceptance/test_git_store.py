@@ -76,7 +76,7 @@ def test_an_unreadable_lane_is_held_and_mended_from_the_command_line(il: Command
     git(bare_repository, "update-ref", owner, git(bare_repository, "rev-parse", "main"))
     answer = il("--json", "hold", LANE, "--if-held", "fail", "--", "true")
     assert (answer.code, answer.error["code"]) == (4, "unreadable_state")
-    assert "interlock lanes mend" in answer.error["hint"]
+    assert f"interlock lanes mend {LANE} --reason" in answer.error["hint"]
     assert "unreadable, counts as held" in il("lanes").out
     (lane,) = il.ok("lanes")["lanes"]
     assert "cannot be read" in lane["unreadable"]

@@ -12,9 +12,11 @@ import pytest
 
 from interlock.agent import now_s
 from interlock.contract import ChangeView, ItemFilter, LeaseView, Report, RunView
+from interlock.core.errors import LeaseLost, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
-from interlock.holding import Hold, IfHeld, hold
+from interlock.holding import hold
+from interlock.holdplace import Hold, IfHeld
 from interlock.service import LocalService
 from interlock.store.sqlite import SqliteStore
 from interlock.tenancy import Tenancy
@@ -71,7 +73,7 @@ def held(service: LocalService, *, code: int = 0, **wish: Any) -> int:
             **wish,
         ),
         tell=told.append,
-    )
+    ).exit_code
 
 
 def heard(tmp_path: Path) -> list[list[str]]:
@@ -134,6 +136,45 @@ def test_skip_finds_the_lane_free_when_its_holder_ends_just_then(
     assert held(service, if_held=IfHeld.SKIP, message="input") == 0
     assert heard(tmp_path) == [["input"]]
     assert statuses(service) == ["completed", "completed"]
+
+
+class Unrenewable(LocalService):
+    """A service that is away whenever a lease is to be renewed."""
+
+    def renew(self, reports: Sequence[Report]) -> list[RunView]:
+        raise StoreUnavailable("Away.", "Wait.")
+
+
+def test_a_hold_that_could_not_renew_gives_the_lane_back_if_the_store_answers_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: `_give_back`; then the lane stays held for the rest of the lease."""
+    monkeypatch.chdir(tmp_path)
+    service = Unrenewable(SqliteStore(tmp_path / "interlock.db", timing=Timing()))
+    wish = Hold(
+        lane=LANE,
+        command=("sleep", "60"),
+        agent="ann",
+        url="sqlite:////nowhere",
+        lease_s=2.0,
+        default_lease_s=60.0,
+        beat_s=2.0,
+    )
+    with pytest.raises(LeaseLost, match="could not be renewed in time") as lost:
+        hold(service, wish, tell=lambda _: None)
+    assert "doctor" not in lost.value.hint
+    assert statuses(service) == ["failed"]
+    (item,) = service.items(ItemFilter(all=True))
+    assert item.reason == "no_retry", "it was ended by its holder, not by its lease"
+    service.close()
+
+
+def test_a_lease_that_was_waited_for_is_trusted_from_when_it_was_claimed(service: Interrupted) -> None:
+    """Taken out: `waited_s` of a lease; then trust is counted from the start of the wait."""
+    service.add([NewItem(title="work", run_after_s=1)])
+    sent_s = now_s()
+    (lease,) = service.next("ann", wait_s=30)
+    assert 0.9 <= lease.waited_s <= now_s() - sent_s
 
 
 def test_a_renewal_that_does_not_move_the_end_of_the_lease_gives_no_new_trust(service: Interrupted) -> None:

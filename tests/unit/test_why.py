@@ -136,6 +136,23 @@ class TestDeferred:
         assert "lost its owner; the next sweep promotes it" in sentence(world, world.put("work"))
 
 
+class TestHold:
+    def test_a_turn_is_left_to_its_hold_and_what_was_left_over_to_the_next_one(self) -> None:
+        world = World()
+        hold = {"type": "hold", "labels": ("hold",), "agent": "ann", "max_attempts": 1, "claim_within_s": 120}
+        item = world.put("hold: true", **hold)
+        assert "is the turn of an `interlock hold` of ann, which takes it; it ends in 2 min" in sentence(
+            world, item
+        )
+        world.start(item)
+        world.tell(item, "too late")
+        world.fail(item)
+        follow_up = max(world.items)
+        assert "the next `interlock hold` on its lane takes it; it ends in 2 min" in sentence(
+            world, follow_up
+        )
+
+
 class TestWaiting:
     def test_a_schedule_and_a_back_off_are_told_apart(self) -> None:
         world = World()

@@ -161,7 +161,7 @@ def _take_global_options(
             expose_value=False,
             metavar="URL",
             rich_help_panel="Everywhere",
-            help="The store: sqlite:///path or postgresql://… (else INTERLOCK_URL).",
+            help="The store: sqlite:///path, postgresql://… or git+https://… (else INTERLOCK_URL).",
         ),
     ] = None,
     no_color: Annotated[

@@ -57,15 +57,16 @@ def hold(
     The exit code is the command's; 128 and more: the signal that ended it. 5: the lease was lost.
     """
     from interlock import app, handover, holding
+    from interlock.holdplace import Hold, IfHeld
 
     session = session_of(ctx)
     settings = session.settings
-    wish = holding.Hold(
+    wish = Hold(
         lane=lane_key(lane),
         command=command or (),
         agent=agent or safe_name(settings.actor).lower(),
         url=app.absolute_url(settings),
-        if_held=holding.IfHeld(choice("way to meet a holder", if_held, tuple(holding.IfHeld))),
+        if_held=IfHeld(choice("way to meet a holder", if_held, tuple(IfHeld))),
         wait_s=span_or_none("wait", wait),
         lease_s=span_or_none("lease", lease),
         default_lease_s=settings.lease_s,
@@ -77,11 +78,14 @@ def hold(
     try:
         holding.check(wish, os.environ)
         with session.lanes() as lanes:
-            return holding.hold(lanes, wish, tell=_tell)
+            ended = holding.hold(lanes, wish, tell=_tell)
     except CommandUnusable as error:
         return cannot_run(session, wish.command[0], error)
     except handover.Signalled as signalled:
         return 128 + signalled.number
+    if session.out.json:
+        session.out.print_json(ended)
+    return ended.exit_code
 
 
 def cannot_run(session: Session, program: str, error: CommandUnusable) -> int:

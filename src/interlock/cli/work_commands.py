@@ -77,7 +77,7 @@ def renew(ctx: typer.Context, handles: _Handles = None, seen: _Seen = None) -> i
     """Keep your leases; learn of cancel requests and new messages."""
     session = session_of(ctx)
     reports = _reports(handles, seen)
-    with session.service() as service:
+    with session.lanes() as service:
         return _print_runs(session, service.renew(reports))
 
 
@@ -92,7 +92,7 @@ def done(
     """Say that the work is finished."""
     session = session_of(ctx)
     reports = _reports(handles, seen, result=None if result is None else json_text("result", result))
-    with session.service() as service:
+    with session.lanes() as service:
         return _print_runs(session, service.done(reports))
 
 
@@ -114,7 +114,7 @@ def fail(
     session = session_of(ctx)
     text = None if error is None else text_of("error", error, MESSAGE_MAX_BYTES)
     reports = _reports(handles, seen, error=text, retry=not no_retry)
-    with session.service() as service:
+    with session.lanes() as service:
         return _print_runs(session, service.fail(reports))
 
 
@@ -135,7 +135,7 @@ def release(
         if reason is not None:
             raise InvalidInput("A reason goes with --item.", "A holder releases with its handle alone.")
         reports = _reports(handles, seen)
-        with session.service() as service:
+        with session.lanes() as service:
             return _print_runs(session, service.release(reports))
     if handles or seen is not None:
         raise InvalidInput("Handles and --item are given at once.", "Use one or the other.")
@@ -164,7 +164,7 @@ def inbox(
     session = session_of(ctx)
     run = _handles([handle] if handle else None)[0]
     mark = whole_or_none("seen", seen) or 0
-    with session.service() as service:
+    with session.lanes() as service:
         messages = service.inbox(run, seen=mark)
     if session.out.json:
         session.out.print_json({"messages": messages})
@@ -187,7 +187,7 @@ def msg(
     number = whole("item", item)
     said = text_of("message", text, MESSAGE_MAX_BYTES) if text == "-" else text
     signed = session.settings.actor if author is None else author
-    with session.service() as service:
+    with session.lanes() as service:
         change = service.msg(number, said, author=signed, from_bot=from_bot)
     if session.out.json:
         session.out.print_json(change)

@@ -23,7 +23,7 @@ from interlock.core.commands import Ended, Finish, Outcome
 from interlock.core.errors import LeaseLost, Refusal
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
 from interlock.core.ledger import Ledger
-from interlock.core.model import EventKind, Item, ItemId, Reason, RetryLane, RunRecord, State
+from interlock.core.model import FOLLOW_UP, EventKind, Item, ItemId, Reason, RetryLane, RunRecord, State
 from interlock.core.names import TITLE_MAX_CHARS
 from interlock.core.plan_model import EDIT_TYPE
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
@@ -281,7 +281,7 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
     spec = item.spec
     if spec.type == EDIT_TYPE:  # what was said to an editor too late is work of its own, not another edit
         spec = spec._replace(type="task", lane=None)
-    title = spec.title if spec.title.startswith("Follow-up: ") else f"Follow-up: {spec.title}"
+    title = spec.title if item.follow_up else f"{FOLLOW_UP}{spec.title}"
     # It joins the line of its lane before anyone is promoted; `promote` then finds the lane free.
     child = ledger.bear(
         spec._replace(

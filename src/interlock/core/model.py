@@ -24,6 +24,8 @@ PlanId = NewType("PlanId", int)
 UNPOSITIONED = 2**31 - 1
 NO_AGENT = ""
 US_PER_S = 1_000_000
+#: How the title begins of an item that carries on what another had not read.
+FOLLOW_UP = "Follow-up: "
 
 
 class Policy(StrEnum):
@@ -260,6 +262,11 @@ class Item(NamedTuple):
         state = self.state
         waiting = state.status in (ItemStatus.WAITING, ItemStatus.PENDING)
         return waiting and state.due_us is not None and (state.attempt > 0 or state.releases > 0)
+
+    @property
+    def follow_up(self) -> bool:
+        """Whether it was made of what an item before it had not read."""
+        return self.spec.title.startswith(FOLLOW_UP)
 
     @property
     def has_unread(self) -> bool:

@@ -11,6 +11,8 @@ from interlock.core.plan_model import Plan, PlanStatus
 from interlock.core.states import ItemStatus
 
 _NAMED_AT_MOST = 5
+#: Type and label of what `interlock hold` adds, and only it claims.
+_HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,13 @@ def _pending(item: Item, facts: Facts) -> str:
     if not item.spec.agent_key:
         return f"is ready and {queue}; any agent's next claim takes it."
     agent, name = facts.agent, item.spec.agent_key
+    startable = agent is None or agent.paused_why is None
+    if startable and item.spec.type == _HOLD and _HOLD in item.spec.labels:
+        ends = f"it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed"
+        if not item.follow_up:
+            return f"is the turn of an `interlock hold` of {name}, which takes it; {ends}."
+        left = "is what a hold was told and did not read"
+        return f"{left}; the next `interlock hold` on its lane takes it; {ends}."
     if agent is None:
         return (
             f"is ready for {name}, which has never asked for work; {name}'s first `interlock next` takes it."

@@ -139,21 +139,22 @@ class GitLanes(Keeping):
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
         if item is not None:
             wish = replace(wish, item=ItemId(item))
-        deadline_s = time.monotonic() + wait_s
+        asked_s = time.monotonic()
+        deadline_s = asked_s + wait_s
         pause_s = self._poll_s
         while True:
-            leases = self._claim(wish)
+            leases = self._claim(wish, asked_s)
             left_s = deadline_s - time.monotonic()
             if leases or left_s <= 0:
                 return leases
             self._pause(min(left_s, pause_s * random.uniform(0.75, 1.25)))  # noqa: S311  (not a secret)
             pause_s = min(pause_s * SLOWER, self._poll_s * SLOWEST)
 
-    def _claim(self, wish: Claim) -> list[LeaseView]:
+    def _claim(self, wish: Claim, asked_s: float) -> list[LeaseView]:
         ref_ids = [self.remote.find(wish.item)] if wish.item is not None else self._worth_a_look(wish)
         leases: list[LeaseView] = []
         for ref_id in ref_ids:
-            lease = self.remote.transact(ref_id, lambda lane: self._begin(lane, wish))
+            lease = self.remote.transact(ref_id, lambda lane: self._begin(lane, wish, asked_s))
             leases += [lease] if lease is not None else []
             if len(leases) == wish.limit:
                 break
@@ -176,8 +177,8 @@ class GitLanes(Keeping):
                 found.append((order, lane.ref_id))
         return [ref_id for _, ref_id in sorted(found)]
 
-    def _begin(self, lane: Lane, wish: Claim) -> Change[LeaseView | None]:
-        now_us = self._now()
+    def _begin(self, lane: Lane, wish: Claim, asked_s: float) -> Change[LeaseView | None]:
+        now_us, waited_s = self._now(), int(1000 * (time.monotonic() - asked_s)) / 1000
         seen = lane.seen_items(self._deadlines(lane, now_us))
         decision, after = lane.decide(seen, lane.overdue(seen, now_us), now_us, self._timing)
         happened = git_story.told(decision.events)
@@ -190,7 +191,7 @@ class GitLanes(Keeping):
         item = started(item, wish, RunId(after.owner.last_run + 1), lease_s, now_us)
         handle = f"{item.state.run}.{item.id}.{secrets.token_hex(8)}"
         after = after.begun(item, digest(handle), self._actions)
-        lease = self._lease(handle, item, after, lane)
+        lease = self._lease(handle, item, after, lane)._replace(waited_s=waited_s)
         return Change(after=after, answer=lease, happened=(*happened, git_story.began(item)))
 
     def _lease(self, handle: str, item: Item, after: Lane, before: Lane) -> LeaseView:

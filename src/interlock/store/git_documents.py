@@ -298,8 +298,13 @@ def unreadable(ref_id: str, why: str) -> UnreadableState:
     """The one error for a lane whose state is not what Interlock wrote."""
     return UnreadableState(
         f"The state of the lane {ref_id} cannot be read: {why}. It counts as held.",
-        "See its history with git log; `interlock lanes mend LANE --reason TEXT` rebuilds it.",
+        mend_hint("LANE"),
     )
+
+
+def mend_hint(lane: str) -> str:
+    """What to type for a lane that cannot be read."""
+    return f"See its history with git log; `interlock lanes mend {lane} --reason TEXT` rebuilds it."
 
 
 _TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))

@@ -28,11 +28,12 @@ from interlock.core.errors import (
     RemoteUnavailable,
     StoreBusy,
     StoreUnavailable,
+    UnreadableState,
 )
 from interlock.git import Repository, access_of, lane_ref_id
 from interlock.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.store import git_story
-from interlock.store.git_documents import COUNT_BITS, lane_bits, owner_document, queue_document
+from interlock.store.git_documents import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
 from interlock.store.git_lane import Lane
 from interlock.store.git_refs import OWNERS, QUEUES, Unread, document_of, read_pair
 
@@ -127,7 +128,8 @@ class LaneRemote:
     def _named(self, ref_id: str, name: str | None) -> Lane:
         found = self._read(ref_id)
         if isinstance(found, Unread):
-            raise found.why
+            known = found.name or name
+            raise found.why if known is None else UnreadableState(found.why.sentence, mend_hint(known))
         if not found.name and name is None:
             raise NotFound(f"There is no lane {ref_id} on this remote.", "`interlock lanes` lists them.")
         return replace(found, name=found.name or name or "")

@@ -2,11 +2,12 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import Command
+from tests.acceptance.command import PROGRAM, Command
 from tests.acceptance.holding.holders import LANE, UNTIL_LET_GO, Start, dead, ended, let_go, pid_in, until
 
 
@@ -54,3 +55,27 @@ def test_a_holder_that_is_killed_gives_the_lane_away_with_its_lease(il: Command,
     until(lambda: dead(pid), "the end of the command")
     answer = il("hold", LANE, "--", "echo", "mine")
     assert (answer.code, answer.out) == (0, "mine\n")
+
+
+def test_a_hold_that_waited_for_most_of_its_lease_has_a_whole_lease(il: Command, start: Start):
+    """Taken out: `waited_s` in `_claim`; then the command is killed as it starts; exit code 5."""
+    holder = start(il, "--agent", "ann", "--", "sh", "-c", f"echo $$ > held; {UNTIL_LET_GO}")
+    pid_in(il.directory / "held")
+    waiter = start(il, "--agent", "bob", "--lease", 4, "--", "sh", "-c", "echo $$ > ran; sleep 1; echo end")
+    until(lambda: il.ok("lanes")["lanes"][0]["waiting"] == 1, "the waiter")
+    time.sleep(3.5)  # its wait is one call of 4 s
+    let_go(il, holder)
+    answer = ended(waiter)
+    assert (answer.code, answer.out) == (0, "end\n")
+
+
+def test_a_command_reads_its_messages_and_keeps_its_lease_by_hand(il: Command, start: Start):
+    interlock = " ".join(PROGRAM)
+    script = f"echo $$ > held; {UNTIL_LET_GO}; {interlock} --json inbox > inbox; {interlock} renew --seen 1"
+    holder = start(il, "--", "sh", "-c", script)
+    pid_in(il.directory / "held")
+    (item,) = holders(il)
+    assert il("msg", item, "one more").code == 0
+    let_go(il, holder)
+    (message,) = json.loads((il.directory / "inbox").read_text())["messages"]
+    assert message["text"] == "one more"
