@@ -192,7 +192,7 @@ def test_two_clones_with_the_same_content_never_both_win(
     moves = []
     for clone in clones:
         lane = clone.remote.read(clone.remote.find(added.item.id))
-        moves.append(clone.remote.commits(lane, clone._begin(lane, wish)))
+        moves.append(clone.remote.commits(lane, clone._begin(lane, wish, time.monotonic())))
     refusals = [
         clone.remote.repository.push(clone.remote.url, move)
         for clone, move in zip(clones, moves, strict=True)
@@ -212,7 +212,9 @@ def test_a_claim_that_was_decided_on_an_older_queue_is_refused_as_a_whole(
     added = quick.add([old])[0]
     assert added.item is not None
     lane = slow.remote.read(slow.remote.find(added.item.id))
-    moves = slow.remote.commits(lane, slow._begin(lane, checked_wish("coder", (), (), 1, None, None)))
+    moves = slow.remote.commits(
+        lane, slow._begin(lane, checked_wish("coder", (), (), 1, None, None), time.monotonic())
+    )
     assert {move.ref for move in moves} == {OWNER, QUEUE}
     assert quick.add([new])[0].decision == "superseding"
     before = git(bare_repository, "for-each-ref")

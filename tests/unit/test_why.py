@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from interlock.core.claiming import Agent
@@ -139,7 +141,8 @@ class TestDeferred:
 class TestHold:
     def test_a_turn_is_left_to_its_hold_and_what_was_left_over_to_the_next_one(self) -> None:
         world = World()
-        hold = {"type": "hold", "labels": ("hold",), "agent": "ann", "max_attempts": 1, "claim_within_s": 120}
+        hold: dict[str, Any] = {"type": "hold", "labels": ("hold",), "agent": "ann"}
+        hold |= {"max_attempts": 1, "claim_within_s": 120}
         item = world.put("hold: true", **hold)
         assert "is the turn of an `interlock hold` of ann, which takes it; it ends in 2 min" in sentence(
             world, item
