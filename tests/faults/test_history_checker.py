@@ -88,6 +88,15 @@ def test_a_run_that_starts_while_another_holds_the_lane_is_found() -> None:
 
 
 BROKEN: list[tuple[str, Callable[[], Log]]] = [
+    (
+        "no_start_in_a_cycle",
+        lambda: (
+            Log()
+            .born(1, plan=7, task="a", lane=None)
+            .add("plan.cycle_opened", lane=None, plan=7)
+            .add("run.started", 1, 11, lane=None)
+        ),
+    ),
     ("run_numbers_grow", lambda: handover().born(3).add("run.started", 3, 10)),
     ("started_before_ended", lambda: Log().born(1).add("run.succeeded", 1, 11)),
     ("ends_once", lambda: handover().add("run.lost", 2, 12, item_status="pending")),
