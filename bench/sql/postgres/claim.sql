@@ -4,7 +4,7 @@ WITH clock AS MATERIALIZED (
 ),
 picked AS MATERIALIZED (
     SELECT id FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = ''
     ORDER BY sort_key LIMIT %(batch)s FOR NO KEY UPDATE SKIP LOCKED
 ),
 claimed AS (

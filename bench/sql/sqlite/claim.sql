@@ -14,7 +14,7 @@ FROM (
     SELECT id AS item, row_number() OVER (ORDER BY sort_key) - 1 AS nth
     FROM (
         SELECT id, sort_key FROM items
-        WHERE status = 'pending' AND due_us IS NULL AND agent_key = ''
+        WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = ''
         ORDER BY sort_key LIMIT :batch
     )
 ) AS picked
