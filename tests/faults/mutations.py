@@ -72,9 +72,12 @@ class Meeting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, url: str, name: str) -> None:
         import interlock.store.postgres
+        import interlock.store.postgres_deciding
         import interlock.store.sqlite
 
-        module = interlock.store.sqlite if is_sqlite(url) else interlock.store.postgres
+        postgres = interlock.store.postgres, interlock.store.postgres_deciding
+        modules = (interlock.store.sqlite,) if is_sqlite(url) else postgres
+        module = next(m for m in modules if hasattr(m, name))
         function = getattr(module, name)
         self._barrier = threading.Barrier(2)
         self.met = False
