@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from interlock.cli.command import Command, group
+from interlock.cli.options import Limit, Reason, limit_of
 from interlock.cli.session import session_of
 from interlock.contract import AgentView
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
-from interlock.core.names import BATCH_MAX, check_number
 from interlock.intake import choice, whole
 
 agents = group("List agents, or change one.")
@@ -74,7 +74,7 @@ def set_agent(
 def pause_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")],
+    reason: Reason,
 ) -> int:
     """Let an agent start nothing new; what runs goes on."""
     return _pause(ctx, name, reason, paused=True)
@@ -84,7 +84,7 @@ def pause_agent(
 def resume_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")] = "",
+    reason: Reason = "",
 ) -> int:
     """Let a paused agent start again."""
     return _pause(ctx, name, reason, paused=False)
@@ -101,14 +101,13 @@ def _pause(ctx: typer.Context, name: str, reason: str, *, paused: bool) -> int:
 def list_lanes(
     ctx: typer.Context,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes that start so.")] = "",
-    limit: Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")] = "100",
+    limit: Limit = "100",
 ) -> int:
     """List lanes that are held or have a line, and who holds them."""
     if ctx.invoked_subcommand is not None:
         return Exit.OK
     session = session_of(ctx)
-    count = whole("limit", limit)
-    check_number("limit", count, 1, BATCH_MAX)
+    count = limit_of(limit)
     with session.lanes() as service:
         found = service.lanes(prefix=prefix, limit=count)
     if session.out.json:
@@ -150,7 +149,7 @@ def set_mode(
 def mend_lane(
     ctx: typer.Context,
     lane: Annotated[str, typer.Argument(metavar="LANE")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")],
+    reason: Reason,
 ) -> int:
     """Rebuild a lane in git that cannot be read, from its history; whoever held it has lost it."""
     from interlock import app

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.session import session_of
 from interlock.cli.values import whole_or_none
 from interlock.contract import EventView, ItemFilter, Service
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.names import BATCH_MAX, check_number, lane_key
+from interlock.core.names import lane_key
 from interlock.core.states import ItemStatus
 from interlock.intake import choice, span_s, whole
 
@@ -32,11 +33,11 @@ def list_items(
     dead: Annotated[
         bool, typer.Option("--dead", help="Dead letters: failed after the last attempt.")
     ] = False,
-    lane: Annotated[str | None, typer.Option(metavar="LANE", help="Only this lane.")] = None,
+    lane: OnlyLane = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project.")] = None,
     type_: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = None,
-    limit: Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")] = "100",
+    limit: Limit = "100",
 ) -> int:
     """List items: what runs, what waits and for whom."""
     session = session_of(ctx)
@@ -44,8 +45,7 @@ def list_items(
     statuses = tuple(choice("status", text, lawful) for text in status or ())
     if dead:
         statuses += (ItemStatus.FAILED.value,)
-    count = whole("limit", limit)
-    check_number("limit", count, 1, BATCH_MAX)
+    count = limit_of(limit)
     wanted = ItemFilter(
         all=all_, statuses=statuses, lane=lane, agent=agent, project=project, type=type_, limit=count
     )
@@ -62,10 +62,7 @@ def list_items(
 
 def show(
     ctx: typer.Context,
-    item: Annotated[
-        str | None,
-        typer.Argument(metavar="ITEM|HANDLE", help="Without one the run of INTERLOCK_RUN is taken."),
-    ] = None,
+    item: ItemOrHandle = None,
 ) -> int:
     """Show one item: its state, runs, messages and history."""
     session = session_of(ctx)
@@ -82,10 +79,7 @@ def show(
 
 def why(
     ctx: typer.Context,
-    item: Annotated[
-        str | None,
-        typer.Argument(metavar="ITEM|HANDLE", help="Without one the run of INTERLOCK_RUN is taken."),
-    ] = None,
+    item: ItemOrHandle = None,
 ) -> int:
     """Say what an item waits for and what will move it."""
     session = session_of(ctx)
@@ -108,14 +102,13 @@ def events(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing as things happen.")] = False,
     item: Annotated[str | None, typer.Option(metavar="ITEM", help="Only this item.")] = None,
-    lane: Annotated[str | None, typer.Option(metavar="LANE", help="Only this lane.")] = None,
-    limit: Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")] = "100",
+    lane: OnlyLane = None,
+    limit: Limit = "100",
 ) -> int:
     """Print the history: the newest events, or those after a number."""
     session = session_of(ctx)
     start, number = whole_or_none("after", after), whole_or_none("item", item)
-    count = whole("limit", limit)
-    check_number("limit", count, 1, BATCH_MAX)
+    count = limit_of(limit)
     with session.service() as service:
         if follow:
             return _follow(ctx, service.follow(after=start), number, None if lane is None else lane_key(lane))
@@ -151,12 +144,11 @@ def stats(
 
 def top(
     ctx: typer.Context,
-    every: Annotated[str, typer.Option(metavar="SPAN", help="Look again after so long.")] = "1s",
+    every: Every = "1s",
 ) -> int:
     """Watch lanes, runs and the queue live. q or Ctrl-C ends it."""
     session = session_of(ctx)
-    every_s = span_s("every", every)
-    check_number("every", every_s, 0.1, 3600)
+    every_s = every_s_of(every)
     with session.service() as service:
         from interlock.cli.views import live
 

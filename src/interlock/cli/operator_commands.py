@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from interlock.cli.options import Reason
 from interlock.cli.session import Session, session_of
 from interlock.contract import ChangeView
 from interlock.core.errors import Exit, InterlockError
@@ -21,7 +22,7 @@ _Name = Annotated[str, typer.Argument(metavar="NAME")]
 def cancel(
     ctx: typer.Context,
     items: _Items,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")],
+    reason: Reason,
     force: Annotated[
         bool, typer.Option("--force", help="Revoke a running lease at once, without grace.")
     ] = False,
@@ -38,7 +39,7 @@ def cancel(
 def retry(
     ctx: typer.Context,
     items: _Items,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")] = "",
+    reason: Reason = "",
 ) -> int:
     """Give ended items one more attempt, or cut a back-off short."""
     session = session_of(ctx)
@@ -51,7 +52,7 @@ def pause(
     ctx: typer.Context,
     what: _What,
     name: _Name,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")],
+    reason: Reason,
 ) -> int:
     """Let an agent or project start nothing new; what runs goes on."""
     return _pause(ctx, what, name, reason, paused=True)
@@ -61,7 +62,7 @@ def resume(
     ctx: typer.Context,
     what: _What,
     name: _Name,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")] = "",
+    reason: Reason = "",
 ) -> int:
     """Let a paused agent or project start again."""
     return _pause(ctx, what, name, reason, paused=False)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.command import Command, group
+from interlock.cli.options import Every, Limit, every_s_of, limit_of
 from interlock.cli.session import Session, session_of
 from interlock.cli.values import file_text, whole_or_none
 from interlock.contract import Service, to_json
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.names import BATCH_MAX, check_number
 from interlock.core.plan_model import EDIT_TYPE, PlanStatus
-from interlock.intake import choice, span_s, whole
+from interlock.intake import choice, whole
 
 if TYPE_CHECKING:
     from interlock.planview import PlanView
@@ -25,7 +25,6 @@ _FORMATS = ("text", "mermaid", "svg")
 _Id = Annotated[str, typer.Argument(metavar="ID", help="A plan's number, as `interlock plan ls` shows it.")]
 _File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - is standard input.")]
 _Reason = Annotated[str, typer.Option("--reason", "--why", metavar="TEXT", help="Why, for the history.")]
-_Limit = Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")]
 
 
 @plan.callback()
@@ -38,7 +37,7 @@ def plan_alone(ctx: typer.Context) -> int:
 def list_plans(
     ctx: typer.Context,
     all_: Annotated[bool, typer.Option("--all", help="Ended plans as well.")] = False,
-    limit: _Limit = "100",
+    limit: Limit = "100",
 ) -> int:
     """List plans: how far each one is."""
     return _list(ctx, ended=all_, limit=limit)
@@ -205,7 +204,7 @@ def batch(
 def watch(
     ctx: typer.Context,
     id_: _Id,
-    every: Annotated[str, typer.Option(metavar="SPAN", help="Look again after so long.")] = "1s",
+    every: Every = "1s",
 ) -> int:
     """Watch a plan live until it ends; q or Ctrl-C ends it earlier.
 
@@ -215,8 +214,7 @@ def watch(
     from interlock.cli.views import planwatch
 
     session = session_of(ctx)
-    number, every_s = whole("plan", id_), span_s("every", every)
-    check_number("every", every_s, 0.1, 3600)
+    number, every_s = whole("plan", id_), every_s_of(every)
     with session.service() as service:
         if session.out.json:
             last = planwatch.emit(service, number, every_s, session.out.print_json)
@@ -226,11 +224,7 @@ def watch(
 
 
 @plan.command("cancel", cls=Command)
-def cancel(
-    ctx: typer.Context,
-    id_: _Id,
-    reason: _Reason,
-) -> int:
+def cancel(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
     """Cancel a plan and all its open tasks; those that run are asked to stop."""
     session = session_of(ctx)
     with session.service() as service:
@@ -280,12 +274,11 @@ def history(
     ctx: typer.Context,
     id_: _Id,
     after: Annotated[str, typer.Option(metavar="REV", help="Only what came after this revision.")] = "0",
-    limit: _Limit = "100",
+    limit: Limit = "100",
 ) -> int:
     """Print a plan's revisions: who changed what, when and why."""
     session = session_of(ctx)
-    number, start, count = whole("plan", id_), whole("after", after), whole("limit", limit)
-    check_number("limit", count, 1, BATCH_MAX)
+    number, start, count = whole("plan", id_), whole("after", after), limit_of(limit)
     with session.service() as service:
         found = service.plan_history(number, after=start, limit=count)
     if session.out.json:
@@ -322,8 +315,7 @@ def diff(
 
 def _list(ctx: typer.Context, *, ended: bool, limit: str) -> int:
     session = session_of(ctx)
-    count = whole("limit", limit)
-    check_number("limit", count, 1, BATCH_MAX)
+    count = limit_of(limit)
     with session.service() as service:
         found = service.plans(ended=ended, limit=count)
     if session.out.json:

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from interlock.cli.options import OnlyTypes, OwnLabels, limit_of
 from interlock.cli.session import Session, session_of
 from interlock.cli.values import json_text, span_or_none, text_of, whole_or_none
 from interlock.contract import Report, RunView
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
+from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
 from interlock.intake import span_s, whole
 
 _Handles = Annotated[
@@ -27,12 +28,8 @@ def claim(
     ctx: typer.Context,
     *,
     agent: Annotated[str, typer.Option(metavar="NAME", help="Who asks. Names are compared without case.")],
-    type_: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only items of this type; repeatable.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="A label you have; repeatable.")
-    ] = None,
+    type_: OnlyTypes = None,
+    label: OwnLabels = None,
     limit: Annotated[str, typer.Option(metavar="N", help="Claim up to so many.")] = "1",
     wait: Annotated[str, typer.Option(metavar="SPAN", help="Wait for work, at most 60 s.")] = "0",
     lease: Annotated[
@@ -47,8 +44,7 @@ def claim(
 ) -> int:
     """Claim the next item; its handle is the right to end it."""
     session = session_of(ctx)
-    count, wait_s = whole("limit", limit), span_s("wait", wait)
-    check_number("limit", count, 1, BATCH_MAX)
+    count, wait_s = limit_of(limit), span_s("wait", wait)
     check_number("wait", wait_s, 0, WAIT_MAX_S)
     lease_s = span_or_none("lease", lease)
     number = whole_or_none("item", item)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli.options import OnlyTypes, OwnLabels
 from interlock.cli.session import session_of
 from interlock.cli.values import span_or_none, whole_or_none
 from interlock.core.errors import CommandUnusable, InvalidInput
@@ -30,12 +31,8 @@ def work(
     worktree: Annotated[
         bool, typer.Option("--worktree", help="Give each run a git worktree of its own.")
     ] = False,
-    type_: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only items of this type; repeatable.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="A label you have; repeatable.")
-    ] = None,
+    type_: OnlyTypes = None,
+    label: OwnLabels = None,
     lease: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Length of the leases, as in 90s or 5m.")
     ] = None,
