@@ -10,7 +10,7 @@ from interlock.contract import EventView, ItemFilter, ShowView, StatsView, WhyVi
 from interlock.core import names
 from interlock.core.claiming import MESSAGES_AT_ONCE
 from interlock.core.errors import InvalidInput, NotFound
-from interlock.core.handles import Handles, read_handle
+from interlock.core.handles import Handles
 from interlock.core.model import Item, ItemId
 from interlock.core.plan_model import EdgeState
 from interlock.core.states import TERMINAL, ItemStatus
@@ -57,7 +57,7 @@ class Looking:
 
     def item_of(self, handle: str) -> int:
         """The item that a handle is about."""
-        return read_handle(self.store.handle_key(), handle)[1]
+        return self._handles.read(handle)[1]
 
     def show(self, item: int) -> ShowView:
         """Everything about one item."""

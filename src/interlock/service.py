@@ -51,6 +51,7 @@ from interlock.fleet import Fleet
 from interlock.itemview import ItemView, moment
 from interlock.planning import Planning
 from interlock.presenting import add_view, ended_view, kept_view, message_view, refused_view
+from interlock.store.bulk import in_bulk
 from interlock.store.port import Claimed, Load, Renewal, Store
 
 POLL_S = 1.0
@@ -118,7 +119,7 @@ class LocalService(Planning, Fleet):
                 self._require_unended(wish.item)
             left_s = deadline_s - time.monotonic()
             if claimed or left_s <= 0:
-                return [self._lease(c, waited_s) for c in claimed]
+                return self._leases(claimed, waited_s)
             allowed = narrowed(wish, agent_now)
             # Ready items that this agent cannot take now (it is full, say) wake it in vain: look less often.
             time.sleep(min(left_s, self._poll_s if allowed is None else in_vain_s))
@@ -156,6 +157,10 @@ class LocalService(Planning, Fleet):
         if self._known.get(key, -SEEN_EVERY_S) <= now_s - SEEN_EVERY_S:
             self.store.see_agent(key, name)
             self._known[key] = now_s
+
+    @in_bulk
+    def _leases(self, claimed: Sequence[Claimed], waited_s: float) -> list[LeaseView]:
+        return [self._lease(c, waited_s) for c in claimed]
 
     def _lease(self, claimed: Claimed, waited_s: float) -> LeaseView:
         item, payload = claimed

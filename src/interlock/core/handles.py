@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import hmac
 import re
-from functools import lru_cache
+from collections import OrderedDict
 from hashlib import blake2b
-from typing import Any
 
 from interlock.core.errors import InvalidInput, UnknownRun
 from interlock.core.model import ItemId, RunId
 
 REMEMBERED_AT_MOST = 10_000
 _FORM = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,18})\.([0-9a-f]{16})", re.ASCII)
-
-
-def make_handle(key: bytes, run: RunId, item: ItemId) -> str:
-    """The handle of a run."""
-    return f"{run}.{item}.{_bits(key, run, item)}"
 
 
 def run_number(handle: str) -> RunId:
@@ -33,17 +27,6 @@ def handle_numbers(handle: str) -> tuple[RunId, ItemId]:
     """The run and the item as the handle says. Whether a store issued the handle is not looked at."""
     match = _match(handle)
     return RunId(int(match[1])), ItemId(int(match[2]))
-
-
-def read_handle(key: bytes, handle: str) -> tuple[RunId, ItemId]:
-    """The run and item of a handle that this store issued."""
-    run, item = handle_numbers(handle)
-    if not hmac.compare_digest(handle.rpartition(".")[2], _bits(key, run, item)):
-        raise UnknownRun(
-            f"The handle {handle} was never issued by this store.",
-            "Use the handle that `next` answered (`run` in JSON), and check INTERLOCK_URL.",
-        )
-    return run, item
 
 
 def _match(handle: str) -> re.Match[str]:
@@ -60,29 +43,32 @@ class Handles:
     second proof; that is bounded, and a forgotten one is proved like a stranger's."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._given: dict[str, tuple[RunId, ItemId]] = {}
+        #: A digest that has taken in the key: copying it is cheaper than keying each one anew.
+        self._keyed = blake2b(digest_size=8, key=key)
+        self._given: OrderedDict[str, tuple[RunId, ItemId]] = OrderedDict()  # the first leaves a dict slowly
 
     def make(self, run: RunId, item: ItemId) -> str:
         """The handle of a run that was just claimed."""
-        handle = make_handle(self._key, run, item)
+        handle = f"{run}.{item}.{self._bits(run, item)}"
         self._given[handle] = run, item
         if len(self._given) > REMEMBERED_AT_MOST:
-            self._given.pop(next(iter(self._given)), None)
+            self._given.popitem(last=False)
         return handle
 
     def read(self, handle: str) -> tuple[RunId, ItemId]:
         """The run and item of a handle that this store issued."""
-        return self._given.get(handle) or read_handle(self._key, handle)
+        return self._given.get(handle) or self._proved(handle)
 
+    def _proved(self, handle: str) -> tuple[RunId, ItemId]:
+        run, item = handle_numbers(handle)
+        if not hmac.compare_digest(handle.rpartition(".")[2], self._bits(run, item)):
+            raise UnknownRun(
+                f"The handle {handle} was never issued by this store.",
+                "Use the handle that `next` answered (`run` in JSON), and check INTERLOCK_URL.",
+            )
+        return run, item
 
-def _bits(key: bytes, run: int, item: int) -> str:
-    digest = _keyed(key).copy()
-    digest.update(b"%d.%d" % (run, item))
-    return str(digest.hexdigest())
-
-
-@lru_cache(maxsize=8)
-def _keyed(key: bytes) -> Any:
-    """A digest that has taken in the key: copying it is cheaper than keying each one anew."""
-    return blake2b(digest_size=8, key=key)
+    def _bits(self, run: int, item: int) -> str:
+        digest = self._keyed.copy()
+        digest.update(b"%d.%d" % (run, item))
+        return digest.hexdigest()

@@ -260,7 +260,7 @@ class Ledger:
 
     def settle(self, item: Item, state: State) -> Item:
         """Like `change`, with the whole new state."""
-        check_item_move(item.id, item.status, state.status)
+        check_item_move(item.spec.id, item.state.status, state.status)
         return self._put(Item(item.spec, state))
 
     def respec(self, item: Item, **changes: Any) -> Item:
@@ -304,9 +304,8 @@ class Ledger:
             project, item_id = spec.project, spec.id
             lane = lane or spec.lane or spec.observed_lane
             agent = spec.agent_key if agent is None else agent
-        self.out.events.append(
-            Event(self.now_us, kind, reason, project, item_id, run, lane, agent, span_us, data or _NO_DATA)
-        )
+        line = (self.now_us, kind, reason, project, item_id, run, lane, agent, span_us, data or _NO_DATA)
+        self.out.events.append(Event._make(line))
 
     def plan_event(
         self, kind: EventKind, plan: Plan, reason: str = "", *, span_us: int | None = None, **data: Any
@@ -330,6 +329,7 @@ class Ledger:
         """Everything that changed, sorted into the order of writing."""
         out = self.out
         out.after = self.items
+        pending = ItemStatus.PENDING
         for item_id, item in self.items.items():
             before = self._original.get(item_id)
             if item_id in self._born:
@@ -338,7 +338,8 @@ class Ledger:
                 (out.raised if item.active and not before.active else out.settled).append(item)
             else:
                 continue
-            out.wakes = out.wakes or item.status is ItemStatus.PENDING
+            if item.state.status is pending:
+                out.wakes = True
         if out.due_now:
             looked_at = map(self.items.__getitem__, dict.fromkeys(out.due_now))
             out.due_now = [

@@ -7,6 +7,7 @@ believed, only used to save the reading.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from interlock.core.model import Item, ItemId
@@ -19,20 +20,17 @@ class ClaimedHere:
     """Bounded: an item that is finished elsewhere, or never, makes room for later ones."""
 
     def __init__(self) -> None:
-        self._items: dict[ItemId, Item] = {}
-        self._versions: dict[ItemId, int] = {}
+        self._kept: OrderedDict[ItemId, tuple[Item, int]] = OrderedDict()
 
     def keep(self, items: Iterable[Item], xid: int) -> None:
         """Remember items that the transaction `xid` has claimed."""
         version = xid & _XMIN_MASK
         for item in items:
-            self._items[item.spec.id] = item
-            self._versions[item.spec.id] = version
-        while len(self._items) > KEPT_AT_MOST:
-            self.take([next(iter(self._items))])
+            self._kept[item.spec.id] = item, version
+        while len(self._kept) > KEPT_AT_MOST:
+            self._kept.popitem(last=False)
 
-    def take(self, items: Sequence[ItemId]) -> tuple[list[Item], list[int]] | None:
-        """Hand out these items and their versions, and forget them; nothing unless all are known."""
-        found = [i for i in (self._items.pop(i, None) for i in items) if i is not None]
-        versions = [v for v in (self._versions.pop(i, None) for i in items) if v is not None]
-        return (found, versions) if len(found) == len(versions) == len(items) > 0 else None
+    def take(self, items: Sequence[ItemId]) -> list[tuple[Item, int]] | None:
+        """Hand out these items, each with its version, and forget them; nothing unless all are known."""
+        found = [kept for kept in (self._kept.pop(i, None) for i in items) if kept is not None]
+        return found if len(found) == len(items) > 0 else None

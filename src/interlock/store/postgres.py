@@ -27,6 +27,7 @@ from interlock.core.model import (
     RunId,
     RunRecord,
 )
+from interlock.store.bulk import in_bulk
 from interlock.store.port import Claimed, Load, Look, Renewal
 from interlock.store.postgres_database import GONE, Connection, only
 from interlock.store.postgres_deciding import (
@@ -166,6 +167,7 @@ class PostgresStore(PostgresDeciding):
         statement = self.sql.variant("claim", asked, limit=wish.limit)
         return conn.execute(statement, params, binary=True).fetchall()
 
+    @in_bulk
     def _claimed(self, rows: list[tuple[Any, ...]]) -> list[Claimed]:
         rows.sort(key=_QUEUE_ORDER)
         claimed = [Claimed(item_from_row(row[:ITEM_WIDTH]), row[ITEM_WIDTH]) for row in rows]

@@ -8,12 +8,13 @@ attempt neither doubles nor loses it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import psycopg
 
+from interlock.core.commands import Command
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import (
@@ -26,6 +27,7 @@ from interlock.core.model import (
 )
 from interlock.core.plan_model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
+from interlock.store.bulk import in_bulk
 from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Load
 from interlock.store.postgres_database import GONE, Connection, only
@@ -45,6 +47,10 @@ from interlock.store.rows import (
 EVENT_BITS = 16
 STATE_WIDTH, RUN_WIDTH, EVENT_WIDTH = len(STATE_FIELDS) + 2, len(RunRecord._fields), len(Event._fields) + 1
 CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a transaction
+
+
+class _Changed(Exception):
+    """Somebody has changed an item since this process claimed it."""
 
 
 class _Unsure(Exception):
@@ -110,34 +116,74 @@ class PostgresDeciding(PostgresPlans):
             return bool(only(conn.execute(self.sql["wrote_line"], line).fetchone()))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
+        known = None if load.arrivals or load.plans else self._claimed_here.take(load.items)
+        specs = [item.spec for item, _ in known or ()]
+        lanes = [s.lock_lane for s in specs if s.lock_lane is not None]
+        lanes += [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
         with self._connection() as conn:
-            try:
-                # No pipeline: to the server, a client that is stopped inside of one is busy for ever.
-                conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-                xid, decision = self._decide(conn, load, build, ids)
-            except BaseException:
-                if not conn.broken:
-                    conn.execute("ROLLBACK")
-                raise
-            try:
-                conn.execute("COMMIT")
-            except GONE as error:
-                if conn.broken:
-                    raise _Unsure(xid, decision) from error
-                raise
-            return decision
+            if known and not lanes:
+                try:
+                    return self._committed(conn, partial(self._decide_on_claim, conn, load, build, known))
+                except _Changed:
+                    pass
+            return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes))
+
+    def _committed(self, conn: Connection, work: Callable[[], tuple[int, Decision]]) -> Decision:
+        try:
+            # No pipeline: to the server, a client that is stopped inside of one is busy for ever.
+            conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            xid, decision = work()
+        except BaseException:
+            if not conn.broken:
+                conn.execute("ROLLBACK")
+            raise
+        try:
+            conn.execute("COMMIT")
+        except GONE as error:
+            if conn.broken:
+                raise _Unsure(xid, decision) from error
+            raise
+        return decision
 
     def _decide(
-        self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]
+        self,
+        conn: Connection,
+        load: Load,
+        build: Build,
+        ids: Sequence[ItemId],
+        lanes: Sequence[str] = (),
     ) -> tuple[int, Decision]:
-        xid, snapshot, now_us = self._load_claimed(conn, load) or self._load(conn, load, ids)
+        """Lock, load, decide, write. `lanes` are those of the items named, where they are known."""
+        if lanes:
+            xid, snapshot, now_us = self._load_lanes(conn, load, lanes, {})
+        else:
+            xid, snapshot, now_us = self._load(conn, load, ids)
+        decision = self._decided(conn, load, snapshot, build(ids), now_us)
+        self._apply(conn, decision, xid)
+        return xid, decision
+
+    def _decide_on_claim(
+        self, conn: Connection, load: Load, build: Build, known: Sequence[tuple[Item, int]]
+    ) -> tuple[int, Decision]:
+        """The same for items on no lane that this process claimed: decided on what it knows of them, and
+        written only if the rows, once they are locked, are still the ones it knows."""
+        xid, now_us = conn.execute(self.sql["begin_on_claim"], binary=True).fetchall()[0]
+        items = {item.spec.id: item for item, _ in known}
+        snapshot = Snapshot(
+            items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
+        )
+        decision = self._decided(conn, load, snapshot, build(()), self._now() if self._now else now_us)
+        self._apply(conn, decision, xid, {item.spec.id: version for item, version in known})
+        return xid, decision
+
+    def _decided(
+        self, conn: Connection, load: Load, snapshot: Snapshot, commands: Sequence[Command], now_us: int
+    ) -> Decision:
         needed = snapshot.spare_ids(frozenset(load.items), now_us)
         spare: tuple[ItemId, ...] = ()
         if needed:
             spare = tuple(r[0] for r in conn.execute(self.sql["allocate"], {"count": needed}))
-        decision = decide(snapshot, build(ids), now_us, self.timing, spare)
-        self._apply(conn, decision, xid)
-        return xid, decision
+        return in_bulk(decide)(snapshot, commands, now_us, self.timing, spare)
 
     def _take_keys(
         self, conn: Connection, load: Load, ids: Sequence[ItemId]
@@ -163,30 +209,6 @@ class PostgresDeciding(PostgresPlans):
             return {}
         params = {"projects": [p for p, _ in seen], "keys": [k for _, k in seen]}
         return {(p, k): item for p, k, item in conn.execute(self.sql["find_keys"], params)}
-
-    def _load_claimed(self, conn: Connection, load: Load) -> tuple[int, Snapshot, int] | None:
-        """What `_load` gives, for items that this process claimed: less has to be asked."""
-        known = self._claimed_here.take(load.items)
-        if known is None or load.arrivals or load.plans:
-            return None
-        claimed, versions = known
-        lanes = [i.spec.lock_lane for i in claimed if i.spec.lock_lane is not None]
-        lanes += [plan_lane(i.spec.plan) for i in claimed if i.spec.plan is not None]
-        if lanes:  # an item never changes its lane or its plan
-            return self._load_lanes(conn, load, lanes, {})
-        rows = conn.execute(self.sql["lock_claimed"], {"items": array(load.items)}, binary=True)
-        xid, ids, found, now_us = rows.fetchall()[0]
-        if ids != list(load.items):
-            return None
-        items = {i.spec.id: i for i in claimed}
-        changed = [i for i, was, now in zip(ids, versions, found, strict=True) if was != now]
-        if changed:
-            rows = conn.execute(self.sql["load_named_items"], {"items": array(changed)}, binary=True)
-            items.update({i.spec.id: i for i in map(item_from_row, rows.fetchall())})
-        snapshot = Snapshot(
-            items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
-        )
-        return xid, snapshot, self._now() if self._now else now_us
 
     def _load(self, conn: Connection, load: Load, ids: Sequence[ItemId]) -> tuple[int, Snapshot, int]:
         sql = self.sql
@@ -280,7 +302,10 @@ class PostgresDeciding(PostgresPlans):
             r.run: r for r in map(run_from_row, conn.execute(self.sql["load_runs"], {"runs": array(late)}))
         }
 
-    def _apply(self, conn: Connection, decision: Decision, xid: int) -> None:
+    def _apply(
+        self, conn: Connection, decision: Decision, xid: int, versions: Mapping[ItemId, int] | None = None
+    ) -> None:
+        """Write a decision; `versions` are those that the rows decided on, not locked yet, must have."""
         sql = self.sql
         first_seq = self._event_base(conn) + (xid << EVENT_BITS)
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
@@ -292,6 +317,9 @@ class PostgresDeciding(PostgresPlans):
         if over:
             others = [i for i in others if not ends_bare(i.state)] if len(over) < len(others) else []
         raised = decision.raised
+        if versions and len(over) < len(versions):  # the rows that change are not all the rows decided on
+            self._lock_unchanged(conn, versions)
+            versions = None
 
         def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
             if rows:
@@ -301,7 +329,7 @@ class PostgresDeciding(PostgresPlans):
             self._write_new_plans(conn, decision)
         if not (others or decision.born):
             others, raised = raised, []
-        self._settle(conn, over, others, decision.runs, events)
+        self._settle(conn, over, others, decision.runs, events, versions)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
         self._settle(conn, (), raised, (), ())
         write("insert_payloads", decision.payloads)
@@ -321,13 +349,24 @@ class PostgresDeciding(PostgresPlans):
         others: Sequence[Item],
         runs: Sequence[RunRecord],
         events: Sequence[Sequence[Any]],
+        versions: Mapping[ItemId, int] | None = None,
     ) -> None:
-        parts = {"over": over, "others": others, "both": over and others}
-        asked = frozenset(name for name, items in parts.items() if items)
+        parts = {"over": over, "others": others, "both": over and others, "unchanged": versions}
+        asked = frozenset(name for name, part in parts.items() if part)
         if not (asked or runs or events):
             return
-        params = over_columns(over) if over else []
+        params: list[Any] = over_columns(over) if over else []
+        if versions:
+            params.append(array([versions[i.spec.id] for i in over]))
         if others:
             params += columns([state_row(i) for i in others], STATE_WIDTH)
-        params += columns(runs, RUN_WIDTH) + columns(events, EVENT_WIDTH)
-        conn.execute(self.sql.variant("settle", asked), params)
+        expected = [len(over)] if versions else []
+        params += [*columns(runs, RUN_WIDTH), *expected, *columns(events, EVENT_WIDTH), *expected]
+        written = conn.execute(self.sql.variant("settle", asked), params)
+        if versions and written.rowcount != len(events):
+            raise _Changed
+
+    def _lock_unchanged(self, conn: Connection, versions: Mapping[ItemId, int]) -> None:
+        found = conn.execute(self.sql["lock_claimed"], {"items": array(list(versions))}, binary=True)
+        if dict(found.fetchall()) != versions:
+            raise _Changed

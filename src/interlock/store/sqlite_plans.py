@@ -101,8 +101,8 @@ class SqlitePlans(SqliteReads):
         write("set_payload", [(i, text) for i, text in payloads if text is not None])
         write("drop_payload", [(i,) for i, text in payloads if text is None])
         for plan in decision.plans:
+            write("update_task", plan.tasks)  # before the new ones: one that is removed makes its key free
             write("insert_task", plan.new_tasks)
-            write("update_task", plan.tasks)
             write("delete_edge", plan.lost_edges)
             write("insert_edge", plan.new_edges)
             write("update_edge", plan.edges)

@@ -1,7 +1,8 @@
 -- Items take the state that was decided; runs that ended are written, once; and the lines of history, numbered by
 -- transaction and place in it. Items that are over keep nothing of a run and need few columns; all others take their
 -- whole state and the attempts a retry granted, after those that are over have left their lanes: else the index that
--- keeps one owner a lane could meet two. Parts marked --[ are there when there is something for them.
+-- keeps one owner a lane could meet two. Parts marked --[ are there when there is something for them; with
+-- `unchanged`, no run and no line of history is written unless all rows that are over were in the versions given.
 WITH
 --[ over
 over AS (
@@ -14,9 +15,13 @@ over AS (
     FROM unnest(
             %s::bigint[], %s::text[], %s::integer[], %s::bigint[], %s::integer[], %s::integer[], %s::integer[],
             %s::bigint[], %s::text[]
-        ) AS new(id, status, attempt, absorbed_by, message_count, delivered, seen, ended_us, reason)
+            , %s::xid[] --? unchanged
+        ) AS new(id, status, attempt, absorbed_by, message_count, delivered, seen, ended_us, reason
+            , version --? unchanged
+        )
     WHERE i.id = new.id
-    RETURNING 1 --? both
+        AND i.xmin = new.version --? unchanged
+    RETURNING 1
 ),
 --]
 --[ others
@@ -47,7 +52,9 @@ ended AS (
     INSERT INTO interlock.runs (run, item, attempt, agent, worker, started_us, ended_us, status, reason, result, error)
     SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
         %s::text[], %s::text[], %s::text[], %s::text[])
+    WHERE (SELECT count(*) FROM over) = %s --? unchanged
 )
 INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
     %s::text[], %s::text[], %s::bigint[], %s::text[])
+WHERE (SELECT count(*) FROM over) = %s --? unchanged
