@@ -1,8 +1,9 @@
-"""Ends of runs on their way to a real store: in one batch, and none spoils another."""
+"""Ends of runs on their way to a real store: in one batch, none spoils another, none overtakes a renewal."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from interlock.core.commands import Outcome
 from interlock.core.errors import InterlockError, InvalidInput, UnknownRun
 from interlock.core.model import NewItem
 from interlock.reporting import Reporter
+from interlock.runfiles import Home
 from interlock.service import LocalService
 from interlock.spool import End
 from interlock.store.sqlite import SqliteStore
+from interlock.worker import Wish, Worker
 
 PATIENCE_S = 30.0
 
@@ -105,3 +108,48 @@ def test_an_end_that_no_store_takes_does_not_hold_up_the_others(service: Counted
     assert kept.status == "succeeded"
     assert isinstance(answers[7], UnknownRun)
     assert isinstance(answers[8], InvalidInput)
+
+
+class Hesitant(LocalService):
+    """A service whose renewal stands still on its way until the end of its run is owed, and then some."""
+
+    def __init__(self, store: SqliteStore, home: Home) -> None:
+        super().__init__(store)
+        self._home = home
+        self._ended = threading.Event()
+
+    def renew(self, reports: Sequence[Report]) -> list[RunView]:
+        (self._home.root / "renewing").touch()
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not list(self._home.spool.glob("*/run-*")) and time.monotonic() < give_up_s:
+            time.sleep(0.005)
+        self._ended.wait(0.5)  # it must not come meanwhile; what is owed goes out within milliseconds
+        return super().renew(reports)
+
+    def done(self, reports: Sequence[Report]) -> list[RunView]:
+        answers = super().done(reports)
+        self._ended.set()
+        return answers
+
+
+def test_an_end_waits_for_the_renewal_that_is_under_way(tmp_path: Path) -> None:
+    """Taken out: the lock around either, or one lock for each. Then the renewal arrives after the end of its
+    own run, and an honest worker is counted among those whose writes were refused."""
+    home = Home(tmp_path, "sqlite:///interlock.db")
+    service = Hesitant(SqliteStore(tmp_path / "interlock.db"), home)
+    service.add([NewItem(title="work", lease_s=1.0)])
+    script = f'until [ -e "{tmp_path}/renewing" ]; do sleep 0.01; done'
+    wish = Wish(agent="coder", command=("sh", "-c", script), limit=1)
+    heard: list[str] = []
+    worker = Worker(
+        service,
+        wish,
+        home=home,
+        url="sqlite:///interlock.db",
+        tell=lambda notice: heard.append(notice.kind),
+        echo=lambda *_: None,
+    )
+    assert worker.run() == 0
+    assert heard == ["ready", "started", "ended", "stopped"]
+    assert service.stats().refused_writes == 0
+    service.close()
