@@ -36,6 +36,8 @@ from interlock.core.timing import Timing, sort_key, to_us
 
 K = TypeVar("K", str, tuple[str, str, Policy])
 _NO_DATA: Mapping[str, Any] = MappingProxyType({})
+# Python 3.11 takes 0.15 µs to find a member in its enum; these are asked for with every item.
+_PENDING, _DEFERRED = ItemStatus.PENDING, ItemStatus.DEFERRED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +331,6 @@ class Ledger:
         """Everything that changed, sorted into the order of writing."""
         out = self.out
         out.after = self.items
-        pending = ItemStatus.PENDING
         for item_id, item in self.items.items():
             before = self._original.get(item_id)
             if item_id in self._born:
@@ -338,7 +339,7 @@ class Ledger:
                 (out.raised if item.active and not before.active else out.settled).append(item)
             else:
                 continue
-            if item.state.status is pending:
+            if item.state.status is _PENDING:
                 out.wakes = True
         if out.due_now:
             looked_at = map(self.items.__getitem__, dict.fromkeys(out.due_now))
@@ -358,8 +359,8 @@ class Ledger:
         if item.spec.claim_within_s is not None:
             item = self._timed(item, before)
         if lane is not None:
-            stood = before is not None and before.state.status is ItemStatus.DEFERRED
-            stands = item.state.status is ItemStatus.DEFERRED
+            stood = before is not None and before.state.status is _DEFERRED
+            stands = item.state.status is _DEFERRED
             if stood is not stands:
                 shifts = self._shifts.setdefault(lane, {})
                 shifts[item.spec.position] = shifts.get(item.spec.position, 0) + (1 if stands else -1)
@@ -384,7 +385,7 @@ class Ledger:
         if lane is None:
             return
         _note(self._active, lane, spec.id, status in ACTIVE)
-        _note(self._deferred, lane, spec.id, status is ItemStatus.DEFERRED)
+        _note(self._deferred, lane, spec.id, status is _DEFERRED)
         if spec.lane is not None and spec.policy in ABSORBING:
             _note(self._kin, (lane, spec.agent_key, spec.policy), spec.id, status not in TERMINAL)
 
