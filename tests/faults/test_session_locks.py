@@ -39,9 +39,7 @@ def test_locking_releasing_and_cleaning_at_full_speed_never_lets_two_in(crew: Cr
     """Taken out: the lock on the directory (`_guarded` yields at once); then one locks a file that another
     has just unlinked, and a third makes a new one."""
     roles = ["locker", "locker", "locker", "cleaner"]
-    outcomes = crew.race_roles(roles, lockers.lock_and_let_go, tmp_path, ROUNDS)
-    assert sum(got for got, _ in outcomes) > ROUNDS / 10  # few on a busy machine, but not none
-    assert sum(doubled for _, doubled in outcomes) == 0
+    assert crew.race_roles(roles, lockers.lock_and_let_go, tmp_path, ROUNDS) == [0, 0, 0, 0]
 
 
 # -- holders that die -----------------------------------------------------------------------------
