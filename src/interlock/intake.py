@@ -61,15 +61,17 @@ def field_name(key: str) -> str:
 
 def field_value(name: str, value: object) -> Any:
     """What a field's value means, or a clear refusal."""
-    return _READERS[name](name.replace("_", " "), value)
+    return _READERS[name](name.removesuffix("_s").replace("_", " "), value)
 
 
 def whole(what: str, value: object) -> int:
     """A whole number that fits a database column, given as such or as text."""
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         return int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
-        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) < 10**18:
+            return value
+        raise InvalidInput(f"The {what} is out of range.", "Use at most 18 digits.")
     raise InvalidInput(f"The {what} {value!r} is not a whole number.", "Use digits, as in 3.")
 
 

@@ -45,6 +45,8 @@ _EDGE_FIELDS = ("from", "to", "when", "on_cancel")
 _GRAPH_FIELDS = ("tasks", "edges")
 _PLAN_FIELDS = ("name", "editor", "edit_deadline_s", "project", *_GRAPH_FIELDS)
 _OPERATIONS_MAX = TASKS_MAX + EDGES_MAX
+#: What one entry of a list is called.
+_ENTRIES = {"tasks": "task", "edges": "edge", "operations": "operation"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +86,9 @@ def plan_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -
         given["edit_deadline_s"] = sheet.read(
             fields, "edit_deadline_s", "", lambda v: span_s("edit deadline", v), EDIT_DEADLINE_S
         )
-    if "name" not in given:
+    if isinstance(value, Mapping) and "name" not in given:
         sheet.note("", "The plan has no name.")
-    if not graph.tasks and "tasks" not in fields:
+    if isinstance(value, Mapping) and not graph.tasks and "tasks" not in fields:
         sheet.note("", "The plan has no tasks.")
     sheet.refuse("plan")
     return NewPlan(graph=graph, **given)
@@ -156,8 +158,8 @@ class _Sheet:
 
     def entries(
         self, fields: Mapping[str, Any], key: str, place: str, most: int
-    ) -> Iterator[tuple[str, Any]]:
-        """The elements of a list, with their places."""
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The objects of a list, with their places."""
         value = fields.get(key)
         if value is None:
             return
@@ -168,7 +170,11 @@ class _Sheet:
             self.note(place + key, f"There are {len(value):,} {key}; at most {most:,} are allowed.")
             return
         for n, entry in enumerate(value):
-            yield f"{place}{key}[{n}]", entry
+            at = f"{place}{key}[{n}]"
+            if isinstance(entry, Mapping):
+                yield at, entry
+            else:
+                self.note(at, f"The {_ENTRIES[key]} is not an object with keys and values.")
 
     def read(
         self, fields: Mapping[str, Any], key: str, place: str, reader: Callable[[Any], _T], instead: _T
@@ -280,7 +286,7 @@ class _Sheet:
 
     def operations(self, value: object) -> Iterator[Operation]:
         for place, entry in self.entries({"operations": value}, "operations", "", _OPERATIONS_MAX):
-            op = entry.get("op") if isinstance(entry, Mapping) else None
+            op = entry.get("op")
             if op not in _OPERATIONS:
                 known = f"Known are {', '.join(_OPERATIONS)}."
                 self.note(place, f"The operation {op!r} does not exist. {known}", _line(entry, "op"))

@@ -85,7 +85,7 @@ class Planning(Looking):
         by: str = "",
     ) -> PlanView:
         """Make a plan of a graph; whatever depends on nothing may be claimed at once."""
-        names.check_title(name)
+        names.check_plan_name(name)
         names.check_name("project", project)
         _check_deadline(edit_deadline_s)
         key = names.agent_key(editor)

@@ -194,8 +194,10 @@ def test_every_mistake_in_a_new_plan_is_named_and_nothing_is_made(planner: Plann
         assert part in said, part
     assert planner.service.plans() == []
     assert planner.unfinished() == []
-    with pytest.raises(InvalidInput, match="editor stranger"):
-        planner.service.create_plan("wrong", graph("A"), editor="stranger")
+    with pytest.raises(InvalidPlan, match="editor stranger") as caught:
+        planner.service.create_plan("wrong", Graph(tasks=(task("A", agent="nobody"),)), editor="stranger")
+    for name, said in zip(("stranger", "nobody"), caught.value.reasons, strict=True):
+        assert f"`interlock agents set {name}` makes it known" in said
 
 
 def test_ten_thousand_tasks_are_a_plan_and_one_more_is_not(planner: Planner) -> None:

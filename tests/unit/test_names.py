@@ -202,6 +202,11 @@ class TestTitles:
         with pytest.raises(TooLarge, match="501 characters"):
             names.check_title("x" * 501)
 
+    @pytest.mark.parametrize("name", ["", "two\nlines", "nul\x00", "x" * 501])
+    def test_the_name_of_a_plan_has_the_same_rules_and_is_not_called_a_title(self, name: str) -> None:
+        with pytest.raises(InvalidInput, match="The name of the plan"):
+            names.check_plan_name(name)
+
 
 class TestPayloads:
     def test_an_object_is_parsed(self) -> None:

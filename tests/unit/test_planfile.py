@@ -242,7 +242,6 @@ class TestMistakes:
         assert found == (
             "tasks[0]: The key 'key' comes twice.",
             "tasks[1]: The task is not an object with keys and values.",
-            "tasks[1]: There is no 'key'.",
             "edges: This is not a list.",
         )
 
@@ -272,7 +271,21 @@ class TestMistakes:
     def test_something_else_than_a_plan(self, plan: object) -> None:
         with pytest.raises(InvalidPlan) as caught:
             plan_of(plan)
-        assert caught.value.reasons[0] == "The plan is not an object with keys and values."
+        assert caught.value.reasons == ("The plan is not an object with keys and values.",)
+
+    def test_what_is_no_object_is_one_mistake(self) -> None:
+        assert mistakes("{name: x, tasks: [a, {key: b}], edges: [[a, b]]}") == (
+            "tasks[0]: The task is not an object with keys and values.",
+            "edges[0]: The edge is not an object with keys and values.",
+        )
+
+    def test_values_are_called_by_their_names_and_too_many_digits_are_a_range(self) -> None:
+        task = "{key: a, lease_s: soon, timeout_s: later, priority: 99999999999999999999}"
+        assert [text.split(": ")[1] for text in mistakes(f"{{name: x, tasks: [{task}]}}")] == [
+            "The lease 'soon' is not a span of time. Use seconds, or 90s, 5m, 2h, 1d.",
+            "The timeout 'later' is not a span of time. Use seconds, or 90s, 5m, 2h, 1d.",
+            "The priority is out of range. Use at most 18 digits.",
+        ]
 
     def test_a_type_brings_its_defaults(self) -> None:
         types = {"check": TypeDefaults(lease_s=120.0, max_attempts=1, policy="latest", priority=3)}
@@ -332,7 +345,7 @@ class TestEdits:
             )
         assert [text.split(". ")[0] for text in caught.value.reasons] == [
             "operations[0]: The operation 'rename_task' does not exist",
-            "operations[1]: The operation None does not exist",
+            "operations[1]: The operation is not an object with keys and values.",
             "operations[2]: The key 'why' does not exist",
             "operations[3]: A task keeps its lane",
             "operations[4]: The edge leads from 'a' to itself.",

@@ -91,16 +91,24 @@ def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str
 
 def check_title(value: str) -> str:
     """Return a title of one line, or say what is wrong with it."""
+    return _one_line("title", value, "; put the rest into --message or --payload")
+
+
+def check_plan_name(value: str) -> str:
+    """Return what a plan is called, one line like a title, or say what is wrong with it."""
+    return _one_line("name of the plan", value, "; put the rest into its tasks")
+
+
+def _one_line(what: str, value: str, instead: str) -> str:
     if not value.strip():
-        raise InvalidInput("The title is empty.", "Say in a few words what is to be done.")
+        raise InvalidInput(f"The {what} is empty.", "Say in a few words what is to be done.")
     if len(value) > TITLE_MAX_CHARS:
         raise TooLarge(
-            f"The title has {len(value)} characters.",
-            f"At most {TITLE_MAX_CHARS} are allowed; put the rest into --message or --payload.",
+            f"The {what} has {len(value)} characters.", f"At most {TITLE_MAX_CHARS} are allowed{instead}."
         )
-    check_text("title", value)
+    check_text(what, value)
     if any(ord(c) < 32 or ord(c) == 127 for c in value):
-        raise InvalidInput("The title has a line break or control character.", "Use one plain line.")
+        raise InvalidInput(f"The {what} has a line break or control character.", "Use one plain line.")
     return value
 
 

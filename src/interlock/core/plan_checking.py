@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.core.checking import checked
-from interlock.core.errors import InterlockError, InvalidInput
+from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem
 from interlock.core.names import check_name
 from interlock.core.plan_model import UPDATABLE, TaskSpec
@@ -49,7 +49,7 @@ def as_item(task: TaskSpec, project: str) -> NewItem:
 def check_known(task: TaskSpec, agents: Agents, complain: Callable[[str], None]) -> None:
     """Complain of an agent that nobody knows, and of labels that no agent has."""
     if task.agent and task.agent not in agents:
-        complain(f"Task {task.key} names the agent {task.agent}, which this store does not know.")
+        complain(f"Task {task.key} names the agent {task.agent}, {_unknown(task.agent)}")
     if not task.labels:
         return
     held = {label for labels in agents.values() for label in labels}
@@ -69,13 +69,14 @@ def check_changes(key: str, changes: Mapping[str, Any], complain: Callable[[str]
     return not fixed
 
 
-def check_editor(editor: str, agents: Agents) -> None:
-    """Raise unless the plan's editor is known: else each end of a task would stop the plan for long."""
+def check_editor(editor: str, agents: Agents, complain: Callable[[str], None]) -> None:
+    """Complain of an editor that nobody knows: each end of a task would stop the plan for long."""
     if editor and editor not in agents:
-        raise InvalidInput(
-            f"The editor {editor} is not known to this store.",
-            f"Let it ask for work once, or `interlock agents set {editor}`.",
-        )
+        complain(f"The plan names the editor {editor}, {_unknown(editor)}")
+
+
+def _unknown(agent: str) -> str:
+    return f"which this store does not know; `interlock agents set {agent}` makes it known."
 
 
 def _names(what: str, names: list[str]) -> str:

@@ -81,7 +81,6 @@ def operate(ledger: Ledger, command: PlanCommand) -> Edited | PlanMoved:
 def create(ledger: Ledger, command: CreatePlan) -> Edited:
     """Make a plan, or raise `InvalidPlan` with everything that is wrong with its graph."""
     agents = ledger.snapshot.agents
-    check_editor(command.editor or "", agents)
     plan = Plan(
         id=command.id,
         project=command.project,
@@ -94,6 +93,7 @@ def create(ledger: Ledger, command: CreatePlan) -> Edited:
     )
     book = Book(PlanPart(plan=plan), new=True)
     draft = Draft(ledger, book, agents, command.ids)
+    check_editor(command.editor or "", agents, draft.reasons.append)
     draft.take(
         [*(AddTask(task=t) for t in command.graph.tasks), *(AddEdge(edge=e) for e in command.graph.edges)]
     )
