@@ -273,6 +273,14 @@ class TestMistakes:
             plan_of(plan)
         assert caught.value.reasons == ("The plan is not an object with keys and values.",)
 
+    def test_a_traceback_tells_them_too(self) -> None:
+        with pytest.raises(InvalidPlan) as caught:
+            plan_of({"name": "x", "tasks": [{"key": "a", "colour": "red"}], "edges": [{"from": "a"}]})
+        lines = str(caught.value).splitlines()
+        assert lines[0] == "The plan has 2 mistakes."
+        assert [line.split(":")[0] for line in lines[1:-1]] == ["- tasks[0]", "- edges[0]"]
+        assert lines[-1] == "Nothing was changed."
+
     def test_what_is_no_object_is_one_mistake(self) -> None:
         assert mistakes("{name: x, tasks: [a, {key: b}], edges: [[a, b]]}") == (
             "tasks[0]: The task is not an object with keys and values.",

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+#: How many reasons the text of an error has at most; its `reasons` has them all.
+_REASONS_TOLD = 20
+
 
 class Exit(IntEnum):
     """Exit codes of the command line, the same on every command."""
@@ -50,14 +53,29 @@ class TooLarge(InvalidInput):
     code = "too_large"
 
 
-class InvalidPlan(InvalidInput):
-    """A plan or an edit is written with mistakes; nothing was changed. `reasons` has a sentence for each."""
+class _WithReasons(Exception):
+    """Part of errors with several reasons. Their text has them, as the sentence may only say how many."""
 
-    code = "invalid_plan"
+    sentence: str
+    hint: str
 
     def __init__(self, sentence: str, hint: str = "", *, reasons: tuple[str, ...] = ()) -> None:
         super().__init__(sentence, hint)
         self.reasons = reasons or (sentence,)
+
+    def __str__(self) -> str:
+        if self.reasons == (self.sentence,):
+            return super().__str__()
+        told = [f"- {reason}" for reason in self.reasons[:_REASONS_TOLD]]
+        if len(self.reasons) > _REASONS_TOLD:
+            told.append(f"- and {len(self.reasons) - _REASONS_TOLD:,} more")
+        return "\n".join(part for part in (self.sentence, *told, self.hint) if part)
+
+
+class InvalidPlan(_WithReasons, InvalidInput):
+    """A plan or an edit is written with mistakes; nothing was changed. `reasons` has a sentence for each."""
+
+    code = "invalid_plan"
 
 
 class NotFound(InterlockError):
@@ -97,14 +115,10 @@ class ItemEnded(InterlockError):
         self.reason = reason
 
 
-class EditRefused(InterlockError):
+class EditRefused(_WithReasons, InterlockError):
     """The edit breaks a rule of plans; the plan is as it was. `reasons` has one sentence for each breach."""
 
     code = "edit_refused"
-
-    def __init__(self, sentence: str, hint: str = "", *, reasons: tuple[str, ...] = ()) -> None:
-        super().__init__(sentence, hint)
-        self.reasons = reasons or (sentence,)
 
 
 class StaleRevision(EditRefused):
