@@ -21,6 +21,8 @@ from interlock.store.port import EventQuery, ItemQuery, Store
 
 FOLLOW_POLL_S = 0.2
 ID_LIMIT = 1 << 63
+#: Tasks of which is told what they wait for, or waited for in vain.
+_WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED)
 
 
 class Looking:
@@ -94,7 +96,7 @@ class Looking:
             agent=agents.get(item.spec.agent_key),
             project_paused_why=self.store.paused_projects().get(item.spec.project),
             plan=plan,
-            unmet=self._unmet(item) if plan is not None and item.status is ItemStatus.WAITING else (),
+            unmet=self._unmet(item) if plan is not None and item.status in _WAITED else (),
         )
         return why(item, facts)
 
@@ -103,9 +105,8 @@ class Looking:
         assert item.spec.plan is not None
         keys = {task.item: task.key for task, _ in self.store.tasks(item.spec.plan)}
         edges = self.store.edges(item.spec.plan)
-        return tuple(
-            keys[e.source] for e in edges if e.target == item.id and e.state is not EdgeState.SATISFIED
-        )
+        waited = (e.source for e in edges if e.target == item.id and e.state is not EdgeState.SATISFIED)
+        return tuple(keys[source] for source in waited if source in keys)
 
     def events(
         self,

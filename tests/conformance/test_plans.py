@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.contract import LeaseView, Report, Service
+from interlock.contract import ItemFilter, LeaseView, Report, Service
 from interlock.core.errors import (
     CycleExpired,
     EditRefused,
@@ -710,8 +710,15 @@ def test_others_edit_only_while_no_editor_is_asked(planner: Planner) -> None:
     planner.make("A>B", editor=EDITOR)
     planner.edit(UpdateTask(key="B", changes={"title": "x"}))
     planner.do("A")
-    with pytest.raises(Held):
+    asked = planner.view().cycle
+    assert asked is not None
+    with pytest.raises(Held, match=rf"planner \(item {asked.item}\), for 10 min") as caught:
         planner.edit(add("C"))
+    assert f"`interlock cancel {asked.item} --reason TEXT`" in caught.value.hint
+    planner.service.cancel(asked.item, why="go on", by="sam")
+    assert "asks for an edit again" in planner.service.why(asked.item).why
+    planner.edit(add("C"))
+    planner.do("B")
     lease = planner.put_running("something else")
     with pytest.raises(InvalidInput, match="not been asked to edit"):
         planner.edit(add("C"), lease=lease)
@@ -772,6 +779,37 @@ def test_why_a_task_waits_is_said(planner: Planner) -> None:
     assert f"waits in plan {planner.plan} for A" in planner.service.why(planner.task("B").item).why
     planner.do("A")
     assert "waits for an edit of planner" in planner.service.why(planner.task("B").item).why
+
+
+def test_what_brings_a_cancelled_task_back_is_said_and_does(planner: Planner) -> None:
+    planner.make("A>B, C")
+    planner.fail(planner.start("A"), retry=False)
+    planner.edit(RemoveTask(key="C"))
+    removed = next(i for i in planner.service.items(ItemFilter(all=True)) if i.title == "C")
+    assert "retry" not in planner.service.why(removed.id).why
+    assert "it waited for A, whose retry brings it back." in planner.service.why(planner.task("B").item).why
+    with pytest.raises(ItemEnded, match="can never start"):
+        planner.service.retry(planner.task("B").item)
+    planner.service.retry(planner.task("A").item)
+    assert planner.states() == "A:pend B:wait"
+    planner.service.cancel(planner.task("B").item, why="not now", by="sam")
+    assert "`interlock retry" in planner.service.why(planner.task("B").item).why
+
+
+def test_edits_of_operators_count_as_those_of_editors_do(planner: Planner) -> None:
+    planner.make("A>B", editor=EDITOR)
+    planner.edit(add("C"))
+    planner.edit(add("D"), base=1)
+    planner.refused(add("C"))
+    planner.do("A")
+    planner.edit(add("E"), lease=planner.ask())
+    stats = planner.service.plan_stats(planner.plan)
+    assert (stats.edits_total, stats.edits_completed, stats.edits_refused, stats.edits_rebased) == (
+        4,
+        3,
+        1,
+        1,
+    )
 
 
 def test_plans_do_not_disturb_each_other(open_service: OpenService, clock: Clock) -> None:

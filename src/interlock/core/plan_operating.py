@@ -20,6 +20,7 @@ from interlock.core.lanes import promote
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     UNPOSITIONED,
+    US_PER_S,
     EventKind,
     ItemId,
     Policy,
@@ -56,6 +57,7 @@ from interlock.core.plan_model import (
 )
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import to_us
+from interlock.core.why import span
 
 #: How many keys a line of history names at most; the revision has them all.
 KEYS_IN_EVENT = 100
@@ -150,8 +152,13 @@ def _may_edit(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
     if plan.cycle_us is not None:
         item = ledger.items.get(plan.edit_item) if plan.edit_item is not None else None
         who = f"run {item.state.run} of {item.state.run_agent}" if item and item.state.run else plan.editor
-        sentence = f"Plan {plan.id} waits for an edit of {who}; others edit it when that is answered."
-        return _refusal(book, Held.code, [sentence], "Try again later, or cancel that edit's item.")
+        left_us = max(0, (plan.deadline_us or ledger.now_us) - ledger.now_us)
+        sentence = (
+            f"Plan {plan.id} waits for an edit of {who} (item {plan.edit_item}), "
+            f"for {span(left_us / US_PER_S)} at most; others edit it when that is answered."
+        )
+        hint = f"Try again then, or `interlock cancel {plan.edit_item} --reason TEXT` to go on without it."
+        return _refusal(book, Held.code, [sentence], hint)
     return None
 
 
@@ -207,7 +214,11 @@ def _accept(
         return Edited(revision=book.plan.revision, rebased=False)
     touched = _apply(ledger, book, draft, command.tickets)
     plan = book.plan
-    book.plan = plan._replace(edits_rebased=plan.edits_rebased + rebased)
+    book.plan = plan._replace(
+        edits_rebased=plan.edits_rebased + rebased,
+        # That of an editor counts when its run has ended, as an answer without a change does.
+        edits_completed=plan.edits_completed + (command.item is None),
+    )
     text = json.dumps(operations, separators=(",", ":"), ensure_ascii=False)
     book.revisions.append(
         Revision(

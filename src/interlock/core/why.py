@@ -7,7 +7,7 @@ from typing import assert_never
 
 from interlock.core.claiming import Agent
 from interlock.core.model import US_PER_S, Item, Reason
-from interlock.core.plan_model import Plan, PlanStatus
+from interlock.core.plan_model import EDIT_TYPE, Plan, PlanStatus
 from interlock.core.states import ItemStatus
 
 _NAMED_AT_MOST = 5
@@ -58,13 +58,12 @@ def why(item: Item, facts: Facts) -> str:
         case ItemStatus.FAILED:
             return (
                 f"Item {item.id} failed for good {_ago(state.ended_us, now_us)} after {_attempts(item)} "
-                f"({state.reason}); `interlock retry {item.id}` gives it another."
+                f"({state.reason}); {_back(item, facts)}"
             )
         case ItemStatus.CANCELLED:
             cause = state.cancel_why or state.reason
             return (
-                f"Item {item.id} was cancelled {_ago(state.ended_us, now_us)} ({cause}); "
-                f"`interlock retry {item.id}` brings it back."
+                f"Item {item.id} was cancelled {_ago(state.ended_us, now_us)} ({cause}); {_back(item, facts)}"
             )
         case ItemStatus.SUPERSEDED:
             return (
@@ -113,11 +112,29 @@ def _pending(item: Item, facts: Facts) -> str:
     return f"is ready for {name} and {queue}; {name}'s next claim takes it."
 
 
+def _back(item: Item, facts: Facts) -> str:
+    """What brings an ended item back. No retry does an edit, a removed task or one whose edges are broken."""
+    if item.spec.type == EDIT_TYPE:
+        return "the next end of a task asks for an edit again."
+    if item.state.reason == Reason.REMOVED_BY_EDIT:
+        return "an edit may add it to its plan again, as another item."
+    if item.state.reason == Reason.UNREACHABLE and facts.unmet:
+        return f"it waited for {_named(facts.unmet)}, whose retry brings it back."
+    what = "gives it another" if item.status is ItemStatus.FAILED else "brings it back"
+    return f"`interlock retry {item.id}` {what}."
+
+
 def _planned(facts: Facts) -> str:
-    named = ", ".join(facts.unmet[:_NAMED_AT_MOST])
-    more = f" and {len(facts.unmet) - _NAMED_AT_MOST} more" if len(facts.unmet) > _NAMED_AT_MOST else ""
     plan = facts.plan.id if facts.plan else ""
-    return f"waits in plan {plan} for {named or 'its editor'}{more}; it comes when they have ended as asked."
+    if not facts.unmet:
+        return f"waits in plan {plan} for its editor; it comes when that has answered."
+    ended = "it has" if len(facts.unmet) == 1 else "they have"
+    return f"waits in plan {plan} for {_named(facts.unmet)}; it comes when {ended} ended as asked."
+
+
+def _named(keys: tuple[str, ...]) -> str:
+    more = f" and {len(keys) - _NAMED_AT_MOST} more" if len(keys) > _NAMED_AT_MOST else ""
+    return ", ".join(keys[:_NAMED_AT_MOST]) + more
 
 
 def _gate(plan: Plan, now_us: int) -> str:
