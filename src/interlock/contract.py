@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from interlock.core.model import NewItem
+from interlock.core.model import ModeRule, NewItem
 from interlock.itemview import ItemView
 from interlock.planview import PlanService
 
@@ -371,6 +371,8 @@ class Service(LaneService, PlanService, Protocol):
     def pause_project(self, project: str, *, paused: bool, why: str, by: str = "") -> None: ...
 
     def paused_projects(self) -> Mapping[str, str]: ...
+
+    def modes(self) -> list[ModeRule]: ...
 
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None: ...
 

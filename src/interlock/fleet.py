@@ -88,6 +88,10 @@ class Fleet:
         beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
         return [lane_view(row, rules) for row in self.store.lanes(beginning, limit)]
 
+    def modes(self) -> list[ModeRule]:
+        """Every mode that was set, for projects and for prefixes of lanes; elsewhere lanes are enforced."""
+        return list(self.store.modes())
+
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
         """Choose how strictly the lanes of a project or prefix are kept."""
         if scope not in ("project", "lane"):

@@ -115,6 +115,18 @@ def test_what_others_wrote_cannot_steer_the_terminal(busy: Command):
     assert "line two \\x1b[2J" in here("show", "1").out
 
 
+def test_what_an_agent_printed_in_colours_is_shown_without_them(il: Command):
+    printed = r"printf '\033]0;title\007\033[1;31mred\033[0m \033[2Kand \033(Bplain'; sleep 0.6"
+    work = ("work", "--agent", "coder", "--limit", "1", "--", "sh", "-c", printed)
+    il.ok("add", "a")
+    assert " 1 | red and plain\n" in il(*work).out
+    il.ok("add", "b")
+    table = on_terminal(il, *work, NO_COLOR="1")
+    assert "red and plain" in table
+    assert "\\x1b" not in table
+    assert not re.search(r"\x1b\[[0-9;]*m", table)
+
+
 def test_answers_say_who_holds_and_what_to_type(busy: Command):
     queued = busy("add", "Third", "--lane", "issue:enterprise-organisation/monorepo-frontend#4711").out
     for word in ("queued", "place 2", "coder", "run 1", "since", "until", "interlock why"):

@@ -269,6 +269,27 @@ def test_observing_a_lane_holds_nothing_back(any_il: Command):
     any_il.ok("lanes", "mode", "off", "--project", "default")
 
 
+def test_modes_and_what_is_paused_are_listed(any_il: Command):
+    assert any_il.ok("lanes", "mode") == {"modes": []}
+    assert any_il.ok("pause") == {"agents": [], "projects": []}
+    assert any_il("lanes", "mode").out == "Every lane is enforced.\n"
+    assert any_il("pause").out == "No agent and no project is paused.\n"
+    observed = any_il.ok("lanes", "mode", "observe", "--prefix", "issue:acme/")
+    off = any_il.ok("lanes", "mode", "off", "--project", "playground")
+    assert any_il.ok("lanes", "mode") == {"modes": [observed, off]}
+    assert any_il("lanes", "mode").out.splitlines() == [
+        "Lanes that start with issue:acme/: observe.",
+        "Lanes of project playground: off.",
+        "All others: enforce.",
+    ]
+    any_il.ok("agents", "set", "writer")
+    coder = any_il.ok("pause", "agent", "Coder", "--reason", "tired")
+    any_il.ok("pause", "project", "default", "--reason", "freeze")
+    paused = {"agents": [coder], "projects": [{"project": "default", "reason": "freeze"}]}
+    assert any_il.ok("pause") == paused
+    assert any_il("pause").out == "Agent Coder is paused: tired\nProject default is paused: freeze\n"
+
+
 def test_events_are_listed_after_a_number_and_by_item_and_lane(any_il: Command):
     any_il.ok("add", "a", "--lane", "issue:acme/app#1")
     any_il.ok("add", "b")

@@ -122,13 +122,20 @@ def list_lanes(
 @lanes.command("mode", cls=Command)
 def set_mode(
     ctx: typer.Context,
-    mode: Annotated[str, typer.Argument(metavar="enforce|observe|off", autocompletion=_modes)],
+    mode: Annotated[str | None, typer.Argument(metavar="enforce|observe|off", autocompletion=_modes)] = None,
     project: Annotated[
         str | None, typer.Option(metavar="NAME", help="For every lane of this project.")
     ] = None,
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="For every lane that starts so.")] = None,
 ) -> int:
-    """Say how strictly lanes are kept: enforce (default), observe (only count what would happen), off."""
+    """Say how strictly lanes are kept: enforce (default), observe (only count what would happen), off.
+
+    Without a mode it lists those that were set.
+    """
+    if mode is None:
+        if project is not None or prefix is not None:
+            raise InvalidInput("There is no mode.", "Give enforce, observe or off.")
+        return _list_modes(ctx)
     chosen = choice("mode", mode, tuple(Mode))
     if (project is None) == (prefix is None):
         raise InvalidInput("It is not clear which lanes are meant.", "Give --project NAME or --prefix TEXT.")
@@ -140,9 +147,26 @@ def set_mode(
     if session.out.json:
         session.out.print_json({"scope": scope, "value": value, "mode": chosen})
     else:
-        named = f"Lanes of project {value}" if scope == "project" else f"Lanes that start with {value}"
-        session.out.console.print(f"{named}: {chosen}.")
+        session.out.console.print(_mode_sentence(scope, value, chosen))
     return Exit.OK
+
+
+def _list_modes(ctx: typer.Context) -> int:
+    session = session_of(ctx)
+    with session.service() as service:
+        found = service.modes()
+    if session.out.json:
+        session.out.print_json({"modes": found})
+        return Exit.OK
+    for rule in found:
+        session.out.console.print(_mode_sentence(rule.scope, rule.value, rule.mode))
+    session.out.console.print("All others: enforce." if found else "Every lane is enforced.")
+    return Exit.OK
+
+
+def _mode_sentence(scope: str, value: str, mode: str) -> str:
+    named = f"Lanes of project {value}" if scope == "project" else f"Lanes that start with {value}"
+    return f"{named}: {mode}."
 
 
 @lanes.command("mend", cls=Command)

@@ -10,13 +10,13 @@ import typer
 from interlock.cli.options import Reason
 from interlock.cli.session import Session, session_of
 from interlock.contract import ChangeView
-from interlock.core.errors import Exit, InterlockError
+from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.intake import choice, whole
 
 _Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
 _SCOPES = ("agent", "project")
-_What = Annotated[str, typer.Argument(metavar="agent|project", autocompletion=lambda: list(_SCOPES))]
-_Name = Annotated[str, typer.Argument(metavar="NAME")]
+_WHAT = typer.Argument(metavar="agent|project", autocompletion=lambda: list(_SCOPES))
+_NAME = typer.Argument(metavar="NAME")
 
 
 def cancel(
@@ -50,22 +50,50 @@ def retry(
 
 def pause(
     ctx: typer.Context,
-    what: _What,
-    name: _Name,
-    reason: Reason,
+    what: Annotated[str | None, _WHAT] = None,
+    name: Annotated[str | None, _NAME] = None,
+    reason: Reason = "",
 ) -> int:
-    """Let an agent or project start nothing new; what runs goes on."""
+    """Let an agent or project start nothing new; what runs goes on.
+
+    A reason is needed. Alone, the command lists which agents and projects are paused, and why.
+    """
+    if what is None and not reason:
+        return _list_paused(ctx)
+    if what is None or name is None:
+        raise InvalidInput("It is not said what is to be paused.", "Give agent NAME or project NAME.")
     return _pause(ctx, what, name, reason, paused=True)
 
 
 def resume(
     ctx: typer.Context,
-    what: _What,
-    name: _Name,
+    what: Annotated[str, _WHAT],
+    name: Annotated[str, _NAME],
     reason: Reason = "",
 ) -> int:
     """Let a paused agent or project start again."""
     return _pause(ctx, what, name, reason, paused=False)
+
+
+def _list_paused(ctx: typer.Context) -> int:
+    session = session_of(ctx)
+    with session.service() as service:
+        agents = [agent for agent in service.agents() if agent.paused]
+        projects = service.paused_projects()
+    if session.out.json:
+        reasons = [{"project": name, "reason": why} for name, why in projects.items()]
+        session.out.print_json({"agents": agents, "projects": reasons})
+        return Exit.OK
+    from interlock.cli.views import words
+
+    for kind, name, why in (
+        *(("Agent", agent.name, agent.paused_reason) for agent in agents),
+        *(("Project", name, why) for name, why in projects.items()),
+    ):
+        session.out.console.print(words.harmless(f"{kind} {name} is paused: {why}"))
+    if not agents and not projects:
+        session.out.console.print("No agent and no project is paused.")
+    return Exit.OK
 
 
 def _pause(ctx: typer.Context, what: str, name: str, reason: str, *, paused: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -32,6 +33,8 @@ STATUS_STYLES = {
 QUIET = "bright_black"
 #: Messages and errors come from anywhere; none of them may move the reader's cursor or colours.
 _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(9), *range(11, 32), *range(127, 160))}
+#: What programs write to move a terminal's cursor, to colour it and to name its window.
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 _COUNT_ORDER = ("in_progress", "pending", "deferred", "waiting", "failed", "completed")
 
 
@@ -42,6 +45,11 @@ def now() -> datetime:
 def harmless(text: str) -> str:
     """The text with its control characters spelled out."""
     return text.translate(_CONTROLS)
+
+
+def uncoloured(text: str) -> str:
+    """What a program printed for a terminal, without the colours; what else it did there is spelled out."""
+    return harmless(_SEQUENCES.sub("", text))
 
 
 def span(seconds: float) -> str:

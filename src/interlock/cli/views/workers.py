@@ -149,7 +149,7 @@ class Screen:
 def _line(run: int, line: bytes) -> str:
     """A line as a terminal shows it: of a progress bar what was written last."""
     shown = line.rstrip(b"\r").rpartition(b"\r")[2]
-    return f"{run} | {words.harmless(shown[:_LINE_MAX_BYTES].decode(errors='replace'))}"
+    return f"{run} | {words.uncoloured(shown[:_LINE_MAX_BYTES].decode(errors='replace'))}"
 
 
 def slots(worker: Worker, width: int) -> Table:
@@ -168,7 +168,7 @@ def slots(worker: Worker, width: int) -> Table:
                 "TITLE": words.harmless(attempt.item.title),
                 "LANE": attempt.item.lane or "",
                 "SINCE": words.span(now_s() - attempt.begun_s),
-                "LAST OUTPUT": words.harmless(attempt.last_line),
+                "LAST OUTPUT": words.uncoloured(attempt.last_line),
             }
             if attempt.state != "running" or not worker.draining:
                 row["STATE"] = attempt.state
