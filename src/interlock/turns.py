@@ -12,12 +12,15 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from interlock.agent import now_s
 from interlock.callables import Callables
 from interlock.contract import Report, RunView, Service
 from interlock.core.checking import check_report
+from interlock.core.commands import Outcome
 from interlock.core.errors import (
     CycleExpired,
     EditRefused,
@@ -27,6 +30,7 @@ from interlock.core.errors import (
     StoreBusy,
     StoreUnavailable,
 )
+from interlock.core.names import BATCH_MAX
 from interlock.orchestrated import EditRequest, Running, TaskRun, edit_of_answer
 from interlock.planview import BatchView, EditView
 
@@ -45,12 +49,64 @@ _ERROR_MAX_CHARS = 16_000
 Note = Callable[[str, str, BaseException], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    outcome: Outcome
+    report: Report
+    answer: Future[RunView]
+
+
+class Ends:
+    """Ends of runs on their way to the store, one call at a time. What comes meanwhile goes together with the
+    next: one commit for all of them, and nobody waits for others to come."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._sending, self._adding = threading.Lock(), threading.Lock()
+        #: What is not on its way yet.
+        self.owed: list[_Owed] = []
+
+    def send(self, outcome: Outcome, report: Report) -> RunView:
+        """Report an end; the store's answer to it, or what the store raised."""
+        mine = _Owed(outcome, report, Future())
+        with self._adding:
+            self.owed.append(mine)
+        with self._sending:
+            while not mine.answer.done():  # else somebody has sent it along
+                self._deliver(outcome, self._taken(outcome))
+        return mine.answer.result()
+
+    def _taken(self, outcome: Outcome) -> list[_Owed]:
+        batch: list[_Owed] = []
+        others: list[_Owed] = []
+        with self._adding:
+            for owed in self.owed:
+                (batch if owed.outcome is outcome and len(batch) < BATCH_MAX else others).append(owed)
+            self.owed = others
+        return batch
+
+    def _deliver(self, outcome: Outcome, batch: Sequence[_Owed]) -> None:
+        try:
+            views: list[RunView] = getattr(self._service, outcome)([owed.report for owed in batch])
+        except BaseException as error:
+            if len(batch) > 1 and not isinstance(error, AWAY):  # one of them spoils the batch
+                for owed in batch:
+                    self._deliver(outcome, [owed])
+                return
+            for owed in batch:
+                owed.answer.set_exception(error)
+        else:
+            for owed, view in zip(batch, views, strict=True):
+                owed.answer.set_result(view)
+
+
 class Turns:
     """Calls and reports for one orchestrator."""
 
     def __init__(self, service: Service, callables: Callables, writing: threading.Lock, note: Note) -> None:
         """`writing` is held during a renewal; a run whose end is under way is not renewed."""
         self._service = service
+        self._ends = Ends(service)
         self._callables = callables
         self._writing = writing
         self._note = note
@@ -67,8 +123,8 @@ class Turns:
             self._note("executor", given.key, error)
             said = f"The result cannot be kept: {type(error).__name__}: {error}"
             report = Report(running.handle, error=said, retry=False)
-            return self._report(running, given.key, self._service.fail, report)
-        return self._report(running, given.key, self._service.done, Report(running.handle, result=text))
+            return self._report(running, given.key, Outcome.FAIL, report)
+        return self._report(running, given.key, Outcome.DONE, Report(running.handle, result=text))
 
     def edit(self, running: Running, editor: Callable[[EditRequest], Any], by: str) -> EditView | None:
         """Let an editor answer; what that changed. A refused answer is asked for again, with the reasons."""
@@ -97,7 +153,7 @@ class Turns:
                 self._note("editor", about, error)
                 return None
         said = _cut(f"The edit was refused {ANSWERS_MAX} times: {' '.join(refused)}")
-        self._report(running, about, self._service.fail, Report(running.handle, error=said))
+        self._report(running, about, Outcome.FAIL, Report(running.handle, error=said))
         return None
 
     def _hand_in(self, running: Running, batch: BatchView, answer: object, by: str) -> EditView:
@@ -118,22 +174,16 @@ class Turns:
     def _failed(self, running: Running, where: str, about: str, error: BaseException) -> RunView | None:
         """A callable raised. If that is because we cancelled it, the work is given back and not counted."""
         if isinstance(error, _CANCELLED) and running.call.cancelled:
-            return self._report(running, about, self._service.release, Report(running.handle))
+            return self._report(running, about, Outcome.RELEASE, Report(running.handle))
         self._note(where, about, error)
         said = _cut(f"{type(error).__name__}: {error}")
-        return self._report(running, about, self._service.fail, Report(running.handle, error=said))
+        return self._report(running, about, Outcome.FAIL, Report(running.handle, error=said))
 
-    def _report(
-        self,
-        running: Running,
-        about: str,
-        how: Callable[[Sequence[Report]], list[RunView]],
-        report: Report,
-    ) -> RunView | None:
+    def _report(self, running: Running, about: str, outcome: Outcome, report: Report) -> RunView | None:
         """Say how a run ended; the store's answer, or nothing if it refused or stayed away."""
         self._ending(running)
         try:
-            view = self._patiently(running, how, [report])[0]
+            view = self._patiently(running, self._ends.send, outcome, report)
         except InterlockError as error:
             self._note("store", about, error)
             return None

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ import interlock
 from interlock import planevents
 from interlock.client import Interlock
 from interlock.contract import Report
+from interlock.core.commands import Outcome
 from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBusy
+from interlock.core.model import NewItem
 from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.orchestrated import EditRequest, TaskRun
 from interlock.orchestrator import Orchestrator
 from interlock.planevents import PlanEvent
+from interlock.turns import Ends
 from tests.postgres_fixtures import StartPostgres
 
 PATIENCE_S = 30.0
@@ -217,6 +221,35 @@ class TestExecutors:
         ) as orchestrator:
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
         assert il.service.stats().refused_writes == 0
+
+    @pytest.mark.parametrize("spoiled", [False, True], ids=["all good", "one of them no run"])
+    def test_ends_that_come_while_one_is_reported_go_together_and_none_spoils_another(
+        self, il: Interlock, monkeypatch: pytest.MonkeyPatch, spoiled: bool
+    ):
+        il.service.add([NewItem(title=f"item {n}") for n in range(5)])
+        first, *others = [lease.run for lease in il.service.next("coder", limit=5)]
+        if spoiled:
+            others[1] = "nonsense"
+        ends, calls, done_ = Ends(il.service), list[int](), il.service.done
+        under_way, all_owed = threading.Event(), threading.Event()
+
+        def slow_done(reports: Any) -> Any:
+            calls.append(len(reports))
+            under_way.set()
+            assert all_owed.wait(PATIENCE_S)
+            return done_(reports)
+
+        monkeypatch.setattr(il.service, "done", slow_done)
+        with ThreadPoolExecutor(5) as threads:
+            answers = [threads.submit(ends.send, Outcome.DONE, Report(first))]
+            assert under_way.wait(PATIENCE_S)
+            answers += [threads.submit(ends.send, Outcome.DONE, Report(run)) for run in others]
+            eventually(lambda: len(ends.owed) == 4)
+            all_owed.set()
+        assert calls == [1, 4, *([1] * 4 if spoiled else [])]
+        raised = [answer.exception() for answer in answers]
+        assert [type(error) for error in raised if error] == ([InvalidInput] if spoiled else [])
+        assert all(a.result().status == "succeeded" for a in answers if not a.exception())
 
     def test_a_cancelled_plan_cancels_what_is_awaited(self, il: Interlock):
         log = Log()
