@@ -1,6 +1,8 @@
-"""Moves on a lane that arrivals and endings share: absorb, promote, re-enter, ask to stop."""
+"""Moves on a lane that arrivals and endings share: absorb, promote, cancel, re-enter, ask to stop."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from interlock.core.ledger import Ledger
 from interlock.core.model import REPLACEABLE, EventKind, Item, ItemId, NewMessage, Reason, RunId
@@ -28,6 +30,24 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
         agent_key=item.spec.agent_key,
     )
     return (item.id,)
+
+
+def cancel_unstarted(
+    ledger: Ledger, item: Item, reason: Reason, *, cancel_why: str | None = None, **said: Any
+) -> tuple[ItemId, ...]:
+    """End an item that has no run; a lane that it led goes on."""
+    led, lane = item.active, item.spec.lock_lane
+    item = ledger.change(
+        item,
+        status=ItemStatus.CANCELLED,
+        due_us=None,
+        front=False,
+        ended_us=ledger.now_us,
+        reason=reason,
+        cancel_why=cancel_why,
+    )
+    ledger.event(EventKind.ITEM_CANCELLED, item, reason, **said)
+    return promote(ledger, lane, None) if led and lane else ()
 
 
 def carry_messages(ledger: Ledger, source: Item, target: Item, *, speaks: bool = False) -> None:

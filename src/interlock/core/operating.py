@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.core.commands import Cancel, Moved, Overtake, Repair, Retry, TakeBack, Tell
 from interlock.core.ending import end_run
-from interlock.core.lanes import ask_to_stop, promote, reenter, wake
+from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
 from interlock.core.ledger import Ledger
 from interlock.core.model import UNPOSITIONED, EventKind, Item, NewMessage, Reason, RetryLane
 from interlock.core.plan_following import waits_again, why_not_retried
@@ -23,19 +23,9 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
         item = ledger.items[item.id]
         promoted = end_run(ledger, item, RunStatus.CANCELLED, Reason.OPERATOR, why=command.why, by=command.by)
         return Moved(item=item.id, changed=True, promoted=promoted)
-    was_owner = item.active
-    item = ledger.change(
-        item,
-        status=ItemStatus.CANCELLED,
-        due_us=None,
-        front=False,
-        ended_us=ledger.now_us,
-        reason=Reason.OPERATOR,
-        cancel_why=command.why,
+    promoted = cancel_unstarted(
+        ledger, item, Reason.OPERATOR, cancel_why=command.why, why=command.why, by=command.by
     )
-    ledger.event(EventKind.ITEM_CANCELLED, item, Reason.OPERATOR, why=command.why, by=command.by)
-    lane = item.spec.lock_lane
-    promoted = promote(ledger, lane, None) if was_owner and lane else ()
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 

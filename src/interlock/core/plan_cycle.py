@@ -20,7 +20,7 @@ import json
 from typing import Any
 
 from interlock.core.ending import end_run, expire
-from interlock.core.lanes import reenter
+from interlock.core.lanes import cancel_unstarted, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     UNPOSITIONED,
@@ -90,17 +90,7 @@ def end_edit(ledger: Ledger, item: Item, reason: Reason, why: str | None = None)
     if item.status is ItemStatus.IN_PROGRESS:
         item = ledger.change(item, cancel_into=ItemStatus.CANCELLED, cancel_why=reason)
         return end_run(ledger, item, RunStatus.CANCELLED, reason, why=why)
-    item = ledger.change(
-        item,
-        status=ItemStatus.CANCELLED,
-        due_us=None,
-        front=False,
-        ended_us=ledger.now_us,
-        reason=reason,
-        cancel_why=why,
-    )
-    ledger.event(EventKind.ITEM_CANCELLED, item, reason, why=why)
-    return ()
+    return cancel_unstarted(ledger, item, reason, cancel_why=why, why=why)
 
 
 def _follow_edit(ledger: Ledger, book: Book) -> None:

@@ -17,7 +17,7 @@ So nothing here touches another lane, and a cascade goes one step a transaction.
 
 from __future__ import annotations
 
-from interlock.core.lanes import promote
+from interlock.core.lanes import cancel_unstarted, promote
 from interlock.core.ledger import Ledger
 from interlock.core.model import EventKind, Item, ItemId, Reason
 from interlock.core.plan_book import Book
@@ -114,7 +114,6 @@ def _rearm(ledger: Ledger, book: Book, edge: Edge) -> Item | None:
         item, status=ItemStatus.WAITING, due_us=None, ended_us=None, reason=Reason.PREDECESSORS_OPEN
     )
     ledger.event(EventKind.ITEM_REENTERED, item, Reason.PREDECESSORS_OPEN, status=item.status)
-    stand(ledger, book, item.id)
     return item
 
 
@@ -159,14 +158,7 @@ def judge(ledger: Ledger, book: Book, item: Item, task: Task) -> None:
         book.put_task(task._replace(doomed=True))
         ledger.change(item, due_us=None)
         return
-    item = ledger.change(
-        item,
-        status=ItemStatus.CANCELLED,
-        due_us=None,
-        ended_us=ledger.now_us,
-        reason=Reason.UNREACHABLE,
-    )
-    ledger.event(EventKind.ITEM_CANCELLED, item, Reason.UNREACHABLE, task=task.key)
+    cancel_unstarted(ledger, item, Reason.UNREACHABLE, task=task.key)
 
 
 def why_not_retried(ledger: Ledger, item: Item) -> str:

@@ -16,7 +16,7 @@ from interlock.core.errors import (
     PlanEnded,
     StaleRevision,
 )
-from interlock.core.lanes import promote
+from interlock.core.lanes import cancel_unstarted
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     UNPOSITIONED,
@@ -334,18 +334,7 @@ def _bear(ledger: Ledger, book: Book, item_id: ItemId, task: TaskSpec, ticket: i
 def _remove(ledger: Ledger, book: Book, item_id: ItemId, revision: int) -> None:
     task, item = book.tasks[item_id], ledger.items[item_id]
     book.put_task(task._replace(removed_revision=revision, doomed=False))
-    led, lane = item.active, item.spec.lane
-    item = ledger.change(
-        item,
-        status=ItemStatus.CANCELLED,
-        due_us=None,
-        front=False,
-        ended_us=ledger.now_us,
-        reason=Reason.REMOVED_BY_EDIT,
-    )
-    ledger.event(EventKind.ITEM_CANCELLED, item, Reason.REMOVED_BY_EDIT, task=task.key, revision=revision)
-    if led and lane is not None:
-        promote(ledger, lane, None)
+    cancel_unstarted(ledger, item, Reason.REMOVED_BY_EDIT, task=task.key, revision=revision)
 
 
 def _update(ledger: Ledger, item_id: ItemId, changes: dict[str, Any]) -> None:
