@@ -88,6 +88,9 @@ class Draft:
                     pass
                 case other:
                     assert_never(other)
+        # An edge that ends up as it was is none that changes: what it means is not judged anew.
+        known = self._book.edges
+        self.changed_edges = {p: e for p, e in self.changed_edges.items() if e.terms != known[p].terms}
         self._check_limits()
         self._rank()
 

@@ -53,8 +53,7 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
         found += [{"op": op, **_ends(edge, keys), **_terms(edge)} for edge in edges]
     for pair, edge in draft.changed_edges.items():
         was = _terms(book.edges[pair])
-        if was != _terms(edge):
-            found.append({"op": "update_edge", **_ends(edge, keys), "before": was, "after": _terms(edge)})
+        found.append({"op": "update_edge", **_ends(edge, keys), "before": was, "after": _terms(edge)})
     return found
 
 

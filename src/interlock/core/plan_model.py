@@ -222,6 +222,10 @@ class Edge(NamedTuple):
     def pair(self) -> tuple[ItemId, ItemId]:
         return self.source, self.target
 
+    @property
+    def terms(self) -> tuple[When, OnCancel]:
+        return self.when, self.on_cancel
+
 
 class Completion(NamedTuple):
     """The end of a task, which the editor answers."""
