@@ -25,6 +25,7 @@ class Frontier:
     _tasks: dict[str, TaskView] = field(default_factory=dict)
     #: A heap: the most urgent first, then in the order of arrival.
     _ready: list[tuple[int, int, str]] = field(default_factory=list)
+    _sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _targets: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _unmet: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -33,6 +34,7 @@ class Frontier:
         made = cls(view=view, editing=view.cycle is not None)
         made._tasks = {task.key: task for task in view.tasks}
         for edge in view.edges:
+            made._sources[edge.target].append(edge.source)
             if edge.state == "open":
                 made._targets[edge.source].append(edge.target)
                 made._unmet[edge.target] += 1
@@ -60,6 +62,10 @@ class Frontier:
         """Those that seem ready, the most urgent first; each is offered once, until it is offered again."""
         while self._ready and not self.editing and not self.view.paused:
             yield self._tasks[heapq.heappop(self._ready)[2]]
+
+    def items_before(self, key: str) -> dict[str, int]:
+        """The items of the tasks that this one waits for, by key."""
+        return {source: self._tasks[source].item for source in self._sources.get(key, ())}
 
     @property
     def empty(self) -> bool:

@@ -73,10 +73,13 @@ class Running:
 class TaskRun:
     """A task that was claimed for an executor."""
 
-    def __init__(self, plan: PlanView, key: str, running: Running, service: Service) -> None:
-        self.plan = plan.id
+    def __init__(
+        self, plan: int, key: str, running: Running, service: Service, before: Mapping[str, int]
+    ) -> None:
+        """`before` has the items of the tasks that this one waited for, by key."""
+        self.plan = plan
         self.key = key
-        self._view = plan
+        self._before = before
         self._running = running
         self._service = service
 
@@ -124,9 +127,7 @@ class TaskRun:
 
     def inputs(self) -> dict[str, Any]:
         """The results of the tasks that this one waited for, by key; of one that did not complete, null."""
-        sources = {e.source for e in self._view.edges if e.target == self.key}
-        items = {t.key: t.item for t in self._view.tasks if t.key in sources}
-        return {key: self._result(item) for key, item in items.items()}
+        return {key: self._result(item) for key, item in self._before.items()}
 
     def _result(self, item: int) -> Any:
         runs = self._service.show(item).runs

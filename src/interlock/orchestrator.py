@@ -286,19 +286,20 @@ class Orchestrator(EditMonitor):
                 break
             if task.item in at_work or (task.agent and task.agent not in self._executors):
                 continue
-            if self._start_task(frontier.view, task):
+            if self._start_task(frontier, task):
                 started = True
                 at_work.add(task.item)
             else:
                 in_vain += 1
         return started
 
-    def _start_task(self, view: PlanView, task: TaskView) -> bool:
+    def _start_task(self, frontier: Frontier, task: TaskView) -> bool:
         for agent in self._executors if task.agent is None else (task.agent,):
             running = self._claimed(agent, task.item)
             if running is not None:
                 self._tell(self._watch.met(task.key, running.lease.item))
-                given = TaskRun(view, task.key, running, self._service)
+                before = frontier.items_before(task.key)
+                given = TaskRun(self.plan_id, task.key, running, self._service, before)
                 executor = self._executors[agent]
                 self._turn(task.key, running, partial(self._turns.task, running, executor, given))
                 return True

@@ -79,6 +79,8 @@ class TestFrontier:
         assert frontier.empty
         frontier.ended("b")
         assert self.ready(frontier) == ["c"]
+        a, b, *_ = frontier.view.tasks
+        assert (frontier.items_before("c"), frontier.items_before("a")) == ({"a": a.item, "b": b.item}, {})
         frontier.ended("b")  # told twice, as after a look that came in between
         assert frontier.empty
 
