@@ -52,8 +52,8 @@ def _item_fields() -> dict[str, str]:
 
 def json_type(annotation: str) -> str:
     """A Python type in the words of JSON."""
-    if match := re.fullmatch(r"(?:tuple|list)\[(\w+)(?:, \.\.\.)?\]", annotation):
-        return f"list of {_linked(match[1])}"
+    if match := re.fullmatch(r"(?:tuple|list)\[(\w+|Mapping\[.+\])(?:, \.\.\.)?\]", annotation):
+        return f"list of {'objects' if match[1].startswith('Mapping[') else _linked(match[1])}"
     if annotation.startswith("Mapping["):
         return "object"
     if annotation.endswith(" | None"):

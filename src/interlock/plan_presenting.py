@@ -156,8 +156,15 @@ def revision_view(revision: Revision) -> RevisionView:
         by=revision.by,
         run=revision.run,
         why=revision.why,
-        operations=tuple(recorded(revision)),
+        operations=tuple({key: _read(value) for key, value in op.items()} for op in recorded(revision)),
     )
+
+
+def _read(value: Any) -> Any:
+    """What an operation found or left; a payload is the object that its text stands for."""
+    if isinstance(value, dict) and isinstance(value.get("payload"), str):
+        return {**value, "payload": json.loads(value["payload"])}
+    return value
 
 
 def plan_stats_view(plan: Plan, items: Sequence[Item]) -> PlanStatsView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -37,7 +38,7 @@ def _compared(what: str, old: Mapping[Any, _Spec], new: Mapping[Any, _Spec]) -> 
             yield Difference(what=what, name=name, change="added", before={}, after=_told(spec))
         elif old[name] != spec:
             was, now = _all(old[name]), _all(spec)
-            differing = [key for key in now if now[key] != was[key]]
+            differing = [key for key in now if getattr(old[name], key) != getattr(spec, key)]
             yield Difference(
                 what=what,
                 name=name,
@@ -51,14 +52,20 @@ def _compared(what: str, old: Mapping[Any, _Spec], new: Mapping[Any, _Spec]) -> 
 
 
 def _all(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
-    return {field.name: getattr(spec, field.name) for field in fields(spec)}
+    return {field.name: _value(field.name, spec) for field in fields(spec)}
 
 
 def _told(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
     """The fields that were chosen; the names are said anyway."""
     named = ("key", "source", "target")
     return {
-        field.name: getattr(spec, field.name)
+        field.name: _value(field.name, spec)
         for field in fields(spec)
         if field.name not in named and getattr(spec, field.name) != field.default
     }
+
+
+def _value(name: str, spec: TaskSpec | EdgeSpec) -> Any:
+    """A payload is the object that its text stands for, as everywhere in answers."""
+    value = getattr(spec, name)
+    return json.loads(value) if name == "payload" and value is not None else value
