@@ -126,10 +126,24 @@ class TestLook:
         create(here)
         said = here("plan", "show", 1).out
         assert "Plan 1  running  release  revision 1" in said
-        assert re.search(r"○ +mend +\d+ +waiting +anyone +test \(on failure\)", said)
+        assert re.search(r"○ +mend +\d+ +waiting +anyone +after test \(on failure\)", said)
         assert re.search(r"◎ +build +\d+ +pending +coder +Build the app", said)
         listed = here("plan").out
         assert re.search(r"1 +running +release", listed)
+
+    def test_a_task_that_waits_for_no_other_task_says_what_for(self, here: Command):
+        create(
+            here,
+            "name: x\ntasks: [{key: a, lane: l}, {key: b, lane: l}, {key: c}, {key: d, max_attempts: 1}]",
+        )
+        held = here.claim()
+        here.ok("fail", here.claim()["run"], "--error", "not today")
+        here.ok("fail", here.claim()["run"], "--error", "never", "--no-retry")
+        said = here("plan", "show", 1).out
+        assert re.search(r"b +\d+ +deferred +anyone +lane l", said)
+        assert re.search(r"c +\d+ +waiting +anyone +back-off after attempt 1", said)
+        assert re.search(r"d +\d+ +failed +anyone +no_retry", said)
+        assert "plan     a task of plan 1" in here("show", held["run"]).out
 
     def test_the_graph_in_three_formats(self, here: Command):
         create(here)
@@ -178,6 +192,20 @@ class TestLook:
         )
         said = here("plan", "history", 1).out
         assert "update_task ship  priority: 5 → 9" in said
+
+    def test_payloads_are_objects_in_every_answer(self, here: Command):
+        create(here)
+        edit = {"operations": [{"op": "update_task", "key": "test", "payload": {"suite": "fast"}}]}
+        here.ok("plan", "edit", 1, "--base", 1, "-", stdin=json.dumps(edit))
+        (change,) = here.ok("plan", "history", 1, "--after", 1)["revisions"][0]["operations"]
+        (difference,) = here.ok("plan", "diff", 1, 1, 2)["differences"]
+        for told in (change, difference):
+            assert (told["before"], told["after"]) == (
+                {"payload": {"suite": "all"}},
+                {"payload": {"suite": "fast"}},
+            )
+        said = '~ task test  payload: {"suite": "all"} → {"suite": "fast"}'
+        assert here("plan", "diff", 1, 1, 2).out.splitlines() == [said]
 
     def test_figures_of_edits_and_of_the_graph(self, any_here: Command):
         create(any_here)
@@ -257,7 +285,18 @@ class TestEdit:
             stdin=REMOVE_MEND,
         )
         assert (answer["revision"], answer["editing"]) == (2, False)
+        made = any_here.ok("plan", "history", 1)["revisions"][-1]
+        assert (made["by"], made["run"]) == ("planner", lease["fence"])
         assert any_here.claim()["item"]["title"] == "test"
+
+    def test_what_an_editor_is_told_to_type_is_enough(self, here: Command):
+        create(here, editor="planner")
+        here.ok("done", here.claim()["run"])
+        claimed = here("next", "--agent", "planner").out
+        (run,) = re.findall(r"type +interlock plan batch (\S+)", claimed)
+        (answer,) = re.findall(r"Answer: interlock (.+) FILE", here("plan", "batch", run).out)
+        here.ok(*answer.split(), "-", stdin=REMOVE_MEND)
+        assert here.ok("plan", "show", 1)["cycle"] is None
 
     def test_an_edit_of_a_run_that_is_over_is_5(self, any_here: Command):
         create(any_here, editor="planner")
@@ -297,6 +336,14 @@ class TestOperate:
         any_here.ok("plan", "resume", 1)
         assert any_here.claim()["item"]["plan"] == 1
 
+    def test_a_plan_that_is_paused_while_it_is_edited_says_both(self, here: Command):
+        create(here, editor="planner")
+        here.ok("done", here.claim()["run"])
+        here.ok("plan", "pause", 1, "--reason", "freeze")
+        assert "now      paused: freeze; waits for an edit by planner" in here("plan", "show", 1).out
+        assert "paused, editing" in here("plan", "ls").out
+        assert "no longer paused, and waits for an edit by planner" in here("plan", "resume", 1).out
+
     def test_a_cancelled_plan_ends_and_is_listed_with_all(self, any_here: Command):
         create(any_here)
         assert any_here.ok("plan", "cancel", 1, "--reason", "enough")["status"] == "cancelled"
@@ -314,6 +361,10 @@ class TestWatch:
         seen = [watching.stdout.readline().decode().strip() for _ in range(3)]
         assert seen == ["plan 1 x: revision 1, 2 tasks", "◎ a pending", "○ b waiting"]
         here = CommandHere(il.directory)
+        here.ok("plan", "pause", 1, "--reason", "lunch")
+        assert watching.stdout.readline().decode().strip() == "plan 1 paused: lunch"
+        here.ok("plan", "resume", 1)
+        assert watching.stdout.readline().decode().strip() == "plan 1 resumed"
         for _ in range(2):
             here.ok("done", here.claim()["run"])
         rest = watching.communicate(timeout=30)[0].decode().splitlines()

@@ -157,14 +157,15 @@ def edit(
     number, revision, answered = whole("plan", id_), whole("base", base), whole_or_none("through", through)
     new = read_edit(file_text("edit", file), name=file, types=settings.types)
     with session.service() as service:
+        owed = run or _edit_run(service)
         answer = service.edit_plan(
             number,
             base=revision,
             operations=new.operations,
             graph=new.graph,
-            run=run or _edit_run(service),
+            run=owed,
             through=answered,
-            by=settings.actor,
+            by="" if owed else settings.actor,  # an edit that is owed is made by the agent that owes it
             why=reason,
         )
     if session.out.json:
@@ -196,7 +197,7 @@ def batch(
     else:
         from interlock.cli.views import plans
 
-        plans.batch(session.out.console, found)
+        plans.batch(session.out.console, found, run)
     return Exit.OK
 
 
@@ -247,6 +248,8 @@ def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
     session = session_of(ctx)
     with session.service() as service:
         changed = service.resume_plan(whole("plan", id_), why=reason, by=session.settings.actor)
+    if changed.cycle is not None:
+        return _changed(session, changed, f"is no longer paused, and waits for an edit by {changed.editor}")
     return _changed(session, changed, "may start tasks again")
 
 

@@ -149,6 +149,7 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
         ("for", item.agent or "any agent"),
         ("policy", item.policy + (f", position {item.position}" if item.position is not None else "")),
         ("kind", f"{item.type} in project {item.project}, priority {item.priority}"),
+        ("plan", f"a task of plan {item.plan}" if item.plan is not None else None),
         ("labels", ", ".join(item.labels)),
         (
             "attempt",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from interlock.cli.views import words
 from interlock.contract import to_json
+from interlock.core.model import Reason
 from interlock.plandiff import Difference
 from interlock.plangraph import text as text_drawing
 from interlock.plangraph.graph import Graph
@@ -20,6 +22,7 @@ from interlock.plangraph.measures import Measures
 from interlock.plangraph.symbols import EDGE_WORDS, sign
 from interlock.planview import (
     BatchView,
+    CycleView,
     EdgeView,
     EditView,
     PlanStatsView,
@@ -51,7 +54,10 @@ def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool)
             Text(str(one.failed), style="red" if one.failed else words.QUIET),
             str(one.tasks),
             str(one.revision),
-            Text("paused" if one.paused else "editing" if one.editing else "", style="yellow"),
+            Text(
+                ", ".join(w for w, on in (("paused", one.paused), ("editing", one.editing)) if on),
+                style="yellow",
+            ),
             Text(words.relative(one.ended_at or one.created_at), style=words.QUIET),
         )
     console.print(table)
@@ -94,17 +100,24 @@ def headline(found: PlanView) -> Text:
 
 def now_doing(found: PlanView) -> str | None:
     """What holds a plan back, if something does."""
+    held = []
     if found.paused:
-        return f"paused: {found.paused_reason or 'no reason given'}"
-    cycle = found.cycle
-    if cycle is None:
-        return None
+        held.append(f"paused: {found.paused_reason or 'no reason given'}")
+    if found.cycle is not None:
+        held.append(_editing(found, found.cycle))
+    return "; ".join(held) or None
+
+
+def _editing(found: PlanView, cycle: CycleView) -> str:
     who = (
         f"{cycle.agent} (run {cycle.run})" if cycle.run is not None else f"{found.editor}, who has not begun"
     )
+    until = f"at most until {words.clock(cycle.deadline_at)}"
+    if cycle.deadline_at <= datetime.now(UTC):
+        until = f"which is over since {words.clock(cycle.deadline_at)}: the next claim goes on without it"
     return (
         f"waits for an edit by {who}, after {_named(cycle.pending, 'nothing')}; "
-        f"asked {words.relative(cycle.opened_at)}, at most until {words.clock(cycle.deadline_at)}"
+        f"asked {words.relative(cycle.opened_at)}, {until}"
     )
 
 
@@ -129,12 +142,12 @@ def _facts(found: PlanView) -> list[tuple[str, Text | str | None]]:
 
 
 def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
-    """Tasks with what they wait for."""
+    """Tasks with what they wait for, or why they ended."""
     sources: dict[str, list[EdgeView]] = defaultdict(list)
     for edge in found.edges:
         if edge.state != "satisfied":
             sources[edge.target].append(edge)
-    table = words.table("", "TASK", "ITEM", "STATUS", "AGENT", "TITLE", "WAITS FOR", right=("ITEM",))
+    table = words.table("", "TASK", "ITEM", "STATUS", "AGENT", "TITLE", "WHY", right=("ITEM",))
     room = max((width - 60) // 2, 16)
     for task in tasks:
         agent = task.run_agent or task.agent
@@ -145,21 +158,26 @@ def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
             status(task.status),
             Text(agent) if agent else Text("anyone", style=words.QUIET),
             words.shorten(words.harmless(task.title), room) if task.title != task.key else "",
-            Text(words.shorten(_waits(task, sources[task.key]), room + 20), style=words.QUIET),
+            Text(words.shorten(_why(task, sources[task.key]), room + 20), style=words.QUIET),
         )
     return table
 
 
-def _waits(task: TaskView, edges: Sequence[EdgeView]) -> str:
+def _why(task: TaskView, edges: Sequence[EdgeView]) -> str:
+    """What a task waits for, or why it ended without success."""
     if task.ended_at is not None:
         return task.reason if task.status in ("failed", "cancelled") else ""
+    if task.status == "deferred":
+        return f"lane {task.lane}"
+    if task.reason == Reason.BACK_OFF:
+        return f"back-off after attempt {task.attempt}"
     named = [
         edge.source
         + ("" if edge.when == "success" else f" ({EDGE_WORDS.get(edge.when, edge.when)})")
         + (" (never)" if edge.state == "broken" else "")
         for edge in edges
     ]
-    return _named(named, "")
+    return f"after {_named(named, '')}" if named else ""
 
 
 def graph_text(drawn: Graph, chosen: str, width: int = 10_000) -> str:
@@ -210,8 +228,8 @@ def edited(console: Console, answer: EditView) -> None:
         console.print("Further tasks have ended meanwhile: another edit is asked for.")
 
 
-def batch(console: Console, found: BatchView) -> None:
-    """What an editor has to answer, and what to type."""
+def batch(console: Console, found: BatchView, handle: str | None) -> None:
+    """What an editor has to answer, and what to type; with the handle, where the surroundings have none."""
     console.print(
         f"Plan {found.plan} {words.harmless(found.name)}, revision {found.revision}: "
         f"{_count(len(found.completions), 'end')} to answer until {words.at(found.deadline_at)}."
@@ -227,8 +245,9 @@ def batch(console: Console, found: BatchView) -> None:
             words.harmless(" ".join(said.split())),
         )
     console.print(table)
-    answer = f"interlock plan edit {found.plan} --base {found.revision} --through {found.through} FILE"
-    console.print(Text(f"Answer: {answer}", style=words.QUIET))
+    run = f" --run {handle}" if handle else ""
+    answer = f"interlock plan edit {found.plan} --base {found.revision}{run} --through {found.through} FILE"
+    console.print(Text(f"Answer: {answer}", style=words.QUIET), soft_wrap=True)
 
 
 def stats(console: Console, found: PlanView, figures: PlanStatsView, measured: Measures) -> None:

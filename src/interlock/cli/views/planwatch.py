@@ -89,13 +89,17 @@ def _changes(before: PlanView | None, after: PlanView) -> Iterator[str]:
     """One line for everything that is new since the last look."""
     old: dict[str, Any] = {} if before is None else {t.key: t.status for t in before.tasks}
     if before is None or before.revision != after.revision:
-        yield f"plan {after.id} {after.name}: revision {after.revision}, {len(after.tasks)} tasks"
+        tasks = f"{len(after.tasks)} task{'' if len(after.tasks) == 1 else 's'}"
+        yield f"plan {after.id} {after.name}: revision {after.revision}, {tasks}"
     for task in after.tasks:
         if old.get(task.key) != task.status:
             who = f" by {task.run_agent}" if task.run_agent else ""
             yield f"{sign(task.status)} {task.key} {task.status}{who}"
+    paused, editing = (False, False) if before is None else (before.paused, before.cycle is not None)
     doing = plans.now_doing(after)
-    if doing is not None and (before is None or before.cycle is None) and after.cycle is not None:
+    if doing is not None and (after.paused > paused or (after.cycle is not None) > editing):
         yield f"plan {after.id} {doing}"
+    elif paused and not after.paused:
+        yield f"plan {after.id} resumed"
     if after.ended_at is not None:
         yield f"plan {after.id} {after.status}"

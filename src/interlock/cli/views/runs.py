@@ -10,6 +10,7 @@ from rich.text import Text
 
 from interlock.cli.views import items, words
 from interlock.contract import LeaseView, MessageView, RunView
+from interlock.core.plan_model import EDIT_TYPE
 
 
 def leases(console: Console, agent: str, claimed: Sequence[LeaseView], *, why: str | None = None) -> None:
@@ -37,7 +38,7 @@ def _lease(console: Console, lease: LeaseView) -> None:
             ("lease", f"until {words.at(lease.expires_at)}; renew within {words.span(lease.renew_within_s)}"),
             ("attempt", f"{item.attempt} of {item.max_attempts}"),
             ("payload", payload),
-            ("type", f"interlock done {lease.run}"),
+            ("type", f"interlock {'plan batch' if item.type == EDIT_TYPE else 'done'} {lease.run}"),
         )
     )
     if lease.messages:
