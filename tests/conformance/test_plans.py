@@ -376,17 +376,30 @@ def test_a_removed_key_may_come_again(planner: Planner) -> None:
     assert planner.task("B").title == "another"
 
 
-def test_a_task_is_replaced_under_its_key_in_one_edit(
-    planner: Planner, backend: str, request: pytest.FixtureRequest
-) -> None:
-    if backend != "sqlite":
-        reason = "the new task is written before the old one has given up its key"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+def test_a_task_is_replaced_under_its_key_in_one_edit(planner: Planner) -> None:
     planner.make("A>B")
     planner.edit(RemoveTask(key="B"), add("B", title="another"), edge("A", "B"))
     planner.do("A", "B")
     assert planner.view().status == "completed"
     assert planner.task("B").title == "another"
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["owner of its lane", "not ready"])
+def test_a_task_gets_another_lane_by_being_removed_and_added_in_one_edit(
+    planner: Planner, ready: bool
+) -> None:
+    first, second = "issue:acme/app#7", "issue:acme/app#8"
+    planner.make("B, K" if ready else "A>B, K", tasks={"B": {"lane": first}})
+    behind = planner.put("behind", lane=first)
+    back = [] if ready else [edge("A", "B")]
+    planner.edit(RemoveTask(key="B"), add("B", lane=second), *back)
+    assert (planner.task("B").lane, planner.status(behind)) == (second, "pending")
+    planner.edit(RemoveTask(key="B"), add("B", lane=second, title="once more"), *back)
+    if not ready:
+        planner.do("A")
+    assert planner.owner(second) == planner.task("B").item
+    planner.do("B", "K")
+    assert planner.view().status == "completed"
 
 
 def test_an_edge_that_an_edit_leaves_as_it_was_is_not_judged_anew(planner: Planner) -> None:

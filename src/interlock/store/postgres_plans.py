@@ -103,8 +103,8 @@ class PostgresPlans(PostgresReads):
         self._write(conn, "set_payloads", [(i, text) for i, text in payloads.items() if text is not None])
         self._write(conn, "drop_payloads", [(i,) for i, text in payloads.items() if text is None])
         for plan in decision.plans:
+            self._write(conn, "update_tasks", plan.tasks)  # first: one that is removed makes its key free
             self._write(conn, "insert_tasks", plan.new_tasks)
-            self._write(conn, "update_tasks", plan.tasks)
             self._write(conn, "delete_edges", plan.lost_edges)
             self._write(conn, "insert_edges", plan.new_edges)
             self._write(conn, "update_edges", plan.edges)
