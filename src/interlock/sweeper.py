@@ -14,6 +14,7 @@ from interlock.core.commands import Cancel, Expire, Repair
 from interlock.core.errors import InterlockError
 from interlock.core.ledger import Decision
 from interlock.core.model import ItemId, Reason
+from interlock.core.plan_model import PLAN_CANCELLED
 from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
@@ -87,7 +88,7 @@ def stop_cancelled(store: Store) -> None:
 
 
 def _cancel(store: Store, tasks: list[ItemId]) -> Decision:
-    commands = [Cancel(item=i, why="its plan was cancelled") for i in tasks]
+    commands = [Cancel(item=i, why=PLAN_CANCELLED) for i in tasks]
     return store.transact(Load(items=tuple(sorted(tasks))), lambda _: commands)
 
 

@@ -35,6 +35,7 @@ from interlock.core.plan_model import (
     When,
 )
 from interlock.planview import EditView, PlanView, TaskView
+from interlock.sweeper import BATCH
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import Scene
@@ -484,7 +485,7 @@ def test_a_task_can_be_changed_until_it_starts(planner: Planner) -> None:
     lease = planner.claim("coder")
     assert (lease.item.title, lease.item.priority, lease.item.payload) == ("new", 7, {"n": 2})
     (operation,) = planner.service.plan_history(planner.plan, after=1)[0].operations
-    assert operation["before"]["payload"] == '{"n": 1}'
+    assert operation["before"]["payload"] == {"n": 1}
     assert operation["before"]["title"] == "B"
     planner.edit(add("C", payload="{}"))
     planner.edit(UpdateTask(key="C", changes={"payload": None}))
@@ -792,6 +793,15 @@ def test_a_cancelled_plan_ends_with_its_last_task(planner: Planner) -> None:
     assert planner.view().ended_at is not None
     with pytest.raises(PlanEnded):
         planner.service.cancel_plan(planner.plan, why="again")
+
+
+def test_every_task_of_a_cancelled_plan_ends_because_of_that_however_many_there_are(planner: Planner) -> None:
+    planner.make(">".join(f"T{n}" for n in range(BATCH + 20)))
+    planner.service.cancel_plan(planner.plan, why="obsolete")
+    assert {(t.status, t.reason) for t in planner.view().tasks} == {("cancelled", "operator")}
+    assert planner.service.plan_stats(planner.plan).failed == BATCH + 20
+    planner.service.retry(planner.task("T0").item)
+    assert planner.states().startswith("T0:pend T1:canc T2:canc")
 
 
 def test_cancelling_takes_the_edit_from_its_editor(planner: Planner) -> None:

@@ -23,6 +23,7 @@ from interlock.core.model import EventKind, Item, ItemId, Reason
 from interlock.core.plan_book import Book
 from interlock.core.plan_model import (
     EDIT_TYPE,
+    PLAN_CANCELLED,
     Completion,
     Edge,
     EdgeState,
@@ -153,7 +154,14 @@ def _wait(ledger: Ledger, item: Item, due_us: int | None) -> None:
 
 
 def judge(ledger: Ledger, book: Book, item: Item, task: Task) -> None:
-    """A waiting task is due because one of its edges is broken: it ends, unless an editor may save it."""
+    """A waiting task is due because one of its edges is broken: it ends, unless an editor may save it.
+
+    Where its whole plan is being cancelled, it ends because of that, as those do that are reached first.
+    """
+    if book.plan.status is PlanStatus.CANCELLED:
+        why = PLAN_CANCELLED
+        cancel_unstarted(ledger, item, Reason.OPERATOR, cancel_why=why, why=why)
+        return
     if book.plan.cycle_us is not None:
         book.put_task(task._replace(doomed=True))
         ledger.change(item, due_us=None)

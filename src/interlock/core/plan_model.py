@@ -22,6 +22,8 @@ EDIT_DEADLINE_S = 600.0
 EDIT_TYPE = "plan.edit"
 #: How the lanes begin whose rows guard the plans. Nobody else may use them.
 PLAN_LANES = "plan:"
+#: Why a task was cancelled whose plan was.
+PLAN_CANCELLED = "its plan was cancelled"
 
 
 class When(StrEnum):
