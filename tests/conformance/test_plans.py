@@ -220,6 +220,17 @@ def test_ten_thousand_tasks_are_a_plan_and_one_more_is_not(planner: Planner) -> 
     assert planner.claim().item.title == "t0"
 
 
+def test_more_than_a_hundred_thousand_edges_are_no_plan(planner: Planner) -> None:
+    keys = [f"t{n}" for n in range(450)]
+    pairs = [(s, t) for n, s in enumerate(keys) for t in keys[n + 1 :]][:100_001]
+    edges = tuple(EdgeSpec(source=s, target=t) for s, t in pairs)
+    huge = Graph(tasks=tuple(map(task, keys)), edges=edges)
+    with pytest.raises(InvalidPlan, match="100,001 edges; at most 100,000") as caught:
+        planner.service.create_plan("huge", huge)
+    assert len(caught.value.reasons) == 1
+    assert planner.service.plans() == []
+
+
 # -- edges ----------------------------------------------------------------------------------------
 
 
@@ -515,6 +526,19 @@ def test_a_whole_graph_is_taken_as_the_changes_it_makes_to_its_base(planner: Pla
     assert planner.view().status == "completed"
     with pytest.raises(InvalidPlan, match="2 tasks A"):
         planner.service.edit_plan(planner.plan, base=1, graph=Graph(tasks=(task("A"), task("A"))))
+
+
+def test_the_graph_that_a_plan_was_made_from_is_no_change_however_it_is_written(planner: Planner) -> None:
+    fields = {"agent": " Coder ", "lane": "issue:Acme/App#42", "payload": '{"b": 1, "a": true}'}
+    planner.make("A>B", tasks={"A": fields})
+    planner.do("A")
+    same = graph("A>B", A={**fields, "payload": '{"a":true,"b":1}'})
+    assert planner.service.edit_plan(planner.plan, base=1, graph=same).revision == 1
+    more = graph("A>B, C", A=fields, B={"payload": '{"n": 1}'})
+    assert planner.service.edit_plan(planner.plan, base=1, graph=more).updated == ("B",)
+    other = graph("A>B, C", A=fields, B={"payload": '{"n": true}'})
+    assert planner.service.edit_plan(planner.plan, base=2, graph=other).updated == ("B",)
+    assert planner.start("B").item.payload == {"n": True}
 
 
 def test_every_revision_can_be_had_again(planner: Planner) -> None:

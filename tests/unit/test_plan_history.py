@@ -44,6 +44,27 @@ def test_a_graph_that_is_the_same_is_no_change() -> None:
     assert diff(OLD, same) == ()
 
 
+def test_a_graph_is_compared_in_normal_form() -> None:
+    stored = Graph(tasks=(task("A", title="A", agent="coder", lane="issue:acme/app#42"),))
+    assert diff(stored, Graph(tasks=(task("A", agent=" Coder ", lane="issue:Acme/App#42"),))) == ()
+    other = Graph(tasks=(task("A", agent="coder", lane="issue:acme/app#43"),))
+    assert diff(stored, other) == (UpdateTask(key="A", changes={"lane": "issue:acme/app#43"}),)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ('{"x": true}', '{"x": 1}', True),
+        ('{"x": 1}', '{"x": 1.0}', True),
+        ('{"x": [0]}', '{"x": [false]}', True),
+        ('{"x": 1, "y": "é"}', '{"y":"\\u00e9","x":1}', False),
+    ],
+)
+def test_payloads_are_compared_by_what_they_say(before: str, after: str, changes: bool) -> None:
+    old, new = (Graph(tasks=(task("A", title="A", payload=p),)) for p in (before, after))
+    assert diff(old, new) == ((UpdateTask(key="A", changes={"payload": after}),) if changes else ())
+
+
 def test_a_graph_becomes_another_by_the_fewest_operations() -> None:
     new = Graph(
         tasks=(task("A"), task("C", priority=3), task("D")),

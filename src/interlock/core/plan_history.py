@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock.core.ledger import Ledger
 from interlock.core.model import ItemId, RetryLane
+from interlock.core.names import folded_lane
 from interlock.core.plan_book import Book
 from interlock.core.plan_edit import Draft, task_spec
 from interlock.core.plan_model import (
@@ -151,18 +152,21 @@ def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:
 
 
 def _changes(was: TaskSpec, task: TaskSpec) -> dict[str, Any]:
-    """Fields that differ. A title that is left out is the key, and payloads are compared as values."""
-    task = replace(task, title=task.title or task.key, agent=task.agent.strip().lower())
-    if _value(was.payload) == _value(task.payload):
+    """Fields that differ once both are in normal form. A title that is left out is the key, and payloads are
+    compared as what they say, not as how they are written."""
+    lane = folded_lane(task.lane) if task.lane is not None else None
+    task = replace(task, title=task.title or task.key, agent=task.agent.strip().lower(), lane=lane)
+    if _said(was.payload) == _said(task.payload):
         task = replace(task, payload=was.payload)
     names = sorted(UPDATABLE | {"lane"})
     return {n: getattr(task, n) for n in names if getattr(task, n) != getattr(was, n)}
 
 
-def _value(payload: str | None) -> Any:
+def _said(payload: str | None) -> str | None:
+    """A payload in one form of writing: as text, for in Python `true` equals 1, and 1 equals 1.0."""
     try:
-        return json.loads(payload) if payload is not None else None
-    except ValueError:
+        return json.dumps(json.loads(payload), sort_keys=True) if payload is not None else None
+    except (ValueError, RecursionError):
         return payload
 
 
