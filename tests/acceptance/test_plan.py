@@ -145,6 +145,13 @@ class TestLook:
         assert re.search(r"d +\d+ +failed +anyone +no_retry", said)
         assert "plan     a task of plan 1" in here("show", held["run"]).out
 
+    def test_an_edge_that_a_cancellation_satisfies_says_so(self, here: Command):
+        edges = "[{from: a, to: b, on_cancel: satisfy}, {from: a, to: c, when: failure, on_cancel: satisfy}]"
+        create(here, f"name: x\ntasks: [{{key: a}}, {{key: b}}, {{key: c}}]\nedges: {edges}")
+        said = here("plan", "show", 1).out
+        assert re.search(r"b +\d+ +waiting +anyone +after a \(or cancelled\)", said)
+        assert re.search(r"c +\d+ +waiting +anyone +after a \(on failure, or cancelled\)", said)
+
     def test_the_graph_in_three_formats(self, here: Command):
         create(here)
         drawn = here("plan", "graph", 1).out

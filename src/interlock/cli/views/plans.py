@@ -171,13 +171,18 @@ def _why(task: TaskView, edges: Sequence[EdgeView]) -> str:
         return f"lane {task.lane}"
     if task.reason == Reason.BACK_OFF:
         return f"back-off after attempt {task.attempt}"
-    named = [
-        edge.source
-        + ("" if edge.when == "success" else f" ({EDGE_WORDS.get(edge.when, edge.when)})")
-        + (" (never)" if edge.state == "broken" else "")
-        for edge in edges
-    ]
+    named = [edge.source + _condition(edge) for edge in edges]
     return f"after {_named(named, '')}" if named else ""
+
+
+def _condition(edge: EdgeView) -> str:
+    """Which end an edge waits for, where it is not success alone."""
+    if edge.state == "broken":
+        return " (never)"
+    kinds = [] if edge.when == "success" else [EDGE_WORDS.get(edge.when, edge.when)]
+    if edge.on_cancel == "satisfy":
+        kinds.append("or cancelled")
+    return f" ({', '.join(kinds)})" if kinds else ""
 
 
 def graph_text(drawn: Graph, chosen: str, width: int = 10_000) -> str:
