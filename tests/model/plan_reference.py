@@ -60,6 +60,24 @@ class PlanReference:
         task = self.tasks[key]
         return not task.end and not task.started
 
+    def ended(self) -> list[str]:
+        return [k for k, t in self.tasks.items() if t.end]
+
+    def waited_for(self) -> list[str]:
+        """Tasks that can be cancelled at once and on which others wait."""
+        open_ = {k for k, t in self.tasks.items() if not t.end and not t.runs}
+        return sorted({source for source, target in self.edges if source in open_ and target in open_})
+
+    def edge_states(self) -> dict[Pair, str]:
+        return {pair: edge.state for pair, edge in self.edges.items()}
+
+    def counts(self) -> tuple[int, int, int]:
+        """Tasks that are open, that completed, and that ended otherwise by themselves."""
+        ends = [t for t in self.tasks.values() if t.end]
+        completed = [t for t in ends if t.end == "completed"]
+        own_doing = [t for t in ends if t.why == "unreachable"]
+        return len(self.tasks) - len(ends), len(completed), len(ends) - len(completed) - len(own_doing)
+
     @property
     def over(self) -> bool:
         return not self.cycle and all(t.end for t in self.tasks.values())
@@ -68,11 +86,10 @@ class PlanReference:
     def outcome(self) -> str:
         if not self.over:
             return "running"
-        ends = [t for t in self.tasks.values() if t.why != "unreachable"]
-        failed = [t for t in ends if t.end != "completed"]
+        _, completed, failed = self.counts()
         if not failed:
             return "completed"
-        return "partially_failed" if len(failed) < len(ends) else "failed"
+        return "partially_failed" if completed else "failed"
 
     # -- changing ---------------------------------------------------------------------------------
 
@@ -90,12 +107,19 @@ class PlanReference:
                 states = [e.state for (_, target), e in self.edges.items() if target == key]
                 task.let_go = all(s == "satisfied" for s in states)
                 if "broken" in states and not self.cycle:
-                    task.end, task.why = "cancelled", "unreachable"
+                    self._end(key, "cancelled", "unreachable")
                     changed = True
 
-    def finish(self, key: str, end: str, why: str = "") -> None:
+    def _end(self, key: str, end: str, why: str) -> None:
+        """Its last end counts: what an earlier one, before a retry, meant for its edges is forgotten."""
         task = self.tasks[key]
         task.end, task.why, task.runs, task.parked = end, why, False, False
+        for (source, _), edge in self.edges.items():
+            if source == key:
+                edge.state = "open"
+
+    def finish(self, key: str, end: str) -> None:
+        self._end(key, end, "")
         if self.has_editor:
             self.cycle = True
             self.owed.append(key)

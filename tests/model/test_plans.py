@@ -171,7 +171,12 @@ class PlansKeepTheRules(RuleBasedStateMachine):
         """Back-offs end, and every run that is under way is lost: its holder has crashed."""
         self.clock.advance(61)
         self.service.sweep()
-        for key in list(self.leases):
+        self._lose_runs()
+        self._lose_edit()
+
+    def _lose_runs(self) -> None:
+        """What ends in one sweep ends in the order of the items."""
+        for key in sorted(self.leases, key=self.items.__getitem__):
             task = self.model.tasks[key]
             task.runs = False
             if task.attempts >= 3:
@@ -179,7 +184,6 @@ class PlansKeepTheRules(RuleBasedStateMachine):
         for task in self.model.tasks.values():
             task.parked = False
         self.leases.clear()
-        self._lose_edit()
 
     def _lose_edit(self) -> None:
         """A lost edit is offered again twice; the third loss closes the cycle, as does the deadline."""
@@ -190,8 +194,10 @@ class PlansKeepTheRules(RuleBasedStateMachine):
 
     @rule(key=keys)
     def cancel(self, key: str) -> None:
-        if key not in self.items or self.model.tasks[key].runs:
-            return
+        if key in self.items and not self.model.tasks[key].runs:
+            self._cancel(key)
+
+    def _cancel(self, key: str) -> None:
         try:
             self.service.cancel(self.items[key], why="not needed")
         except ItemEnded:
@@ -199,10 +205,23 @@ class PlansKeepTheRules(RuleBasedStateMachine):
             return
         self.model.finish(key, "cancelled")
 
-    @rule(key=keys)
-    def retry(self, key: str) -> None:
-        if key not in self.items or not self.model.tasks[key].end:
-            return
+    @precondition(lambda self: self.model.ended())
+    @rule(n=st.integers(0, 9))
+    def retry(self, n: int) -> None:
+        ended = self.model.ended()
+        self._retry(ended[n % len(ended)])
+
+    @precondition(lambda self: self.model.waited_for())
+    @rule(n=st.integers(0, 9))
+    def cancel_and_think_better_of_it(self, n: int) -> None:
+        """What was cancelled because of a task comes back with it."""
+        waited_for = self.model.waited_for()
+        key = waited_for[n % len(waited_for)]
+        self._cancel(key)
+        self.they_agree()
+        self._retry(key)
+
+    def _retry(self, key: str) -> None:
         before = copy.deepcopy(self.model)
         back = self.model.retry(key)
         try:
@@ -249,14 +268,7 @@ class PlansKeepTheRules(RuleBasedStateMachine):
         self.service.sweep()
         self.model.give_up()
         self.asked = None
-        for key in list(self.leases):
-            task = self.model.tasks[key]
-            task.runs = False
-            if task.attempts >= 3:
-                self.model.finish(key, "failed")
-        for task in self.model.tasks.values():
-            task.parked = False
-        self.leases.clear()
+        self._lose_runs()
         if late is not None:
             with pytest.raises(InterlockError):
                 self.service.edit_plan(self.plan, base=1, operations=[], run=late.run)
@@ -290,7 +302,12 @@ class PlansKeepTheRules(RuleBasedStateMachine):
         gone: set[tuple[str, str]] = set()
         new: set[str] = set()
         lawful = all(self._apply_task(wish, new, gone) for wish in wishes)
-        lawful = lawful and all(self._apply_edge(wish, gone) for wish in wishes)
+        old = copy.deepcopy(self.model.edges)
+        lawful = lawful and all(self._apply_edge(wish, gone, set(old)) for wish in wishes)
+        for pair, was in old.items():
+            now = self.model.edges.get(pair)
+            if now is not None and (now.when, now.on_cancel) == (was.when, was.on_cancel):
+                now.state = was.state
         if not lawful or not acyclic(set(self.model.tasks), set(self.model.edges)):
             return False
         self.model.settle()
@@ -311,7 +328,8 @@ class PlansKeepTheRules(RuleBasedStateMachine):
             model.edges = {p: e for p, e in model.edges.items() if p not in gone}
         return True
 
-    def _apply_edge(self, wish: Operation, gone: set[tuple[str, str]]) -> bool:
+    def _apply_edge(self, wish: Operation, gone: set[tuple[str, str]], old: set[tuple[str, str]]) -> bool:
+        """`old` are the edges that the edit has found: one that it adds itself it changes no more."""
         model = self.model
         if isinstance(wish, AddEdge):
             edge = wish.edge
@@ -325,7 +343,7 @@ class PlansKeepTheRules(RuleBasedStateMachine):
             pair = (wish.source, wish.target)
             if isinstance(wish, RemoveEdge) and pair in gone:
                 return True
-            if pair not in model.edges or not model.unstarted(wish.target):
+            if pair not in model.edges or pair not in old or not model.unstarted(wish.target):
                 return False
             if isinstance(wish, RemoveEdge):
                 del model.edges[pair]
@@ -355,6 +373,9 @@ class PlansKeepTheRules(RuleBasedStateMachine):
         assert {t.key: t.status for t in view.tasks} == wanted
         assert (view.cycle is not None, view.revision) == (self.model.cycle, self.model.revision)
         assert view.status == self.model.outcome
+        assert {(e.source, e.target): e.state for e in view.edges} == self.model.edge_states()
+        (counted,) = self.service.plans(ended=True, limit=1)
+        assert (counted.open_tasks, counted.completed, counted.failed) == self.model.counts()
         if view.cycle is not None:
             assert list(view.cycle.pending) == self.model.owed
 
