@@ -2,6 +2,9 @@
 
 A plain function runs in the thread that calls it. What an `async` one gives is awaited on an event loop: the
 caller's, if there is one, else one of our own in a thread.
+
+An event loop stops where a task raises `KeyboardInterrupt` or `SystemExit`, and nothing that awaits on it
+goes on. So these are carried past the loop as values, and our own loop goes on if one escapes all the same.
 """
 
 from __future__ import annotations
@@ -9,11 +12,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+#: What stops an event loop.
+_STOPS = (KeyboardInterrupt, SystemExit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    error: BaseException
 
 
 class Call:
@@ -45,7 +57,7 @@ class Callables:
 
     def __init__(self) -> None:
         self._given: asyncio.AbstractEventLoop | None = None
-        self._own: asyncio.AbstractEventLoop | None = None
+        self._own: _OwnLoop | None = None
         self._lock = threading.Lock()
 
     def use(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -57,38 +69,60 @@ class Callables:
         answer = function(argument)
         if not inspect.isawaitable(answer):
             return answer
-        return call.waits_for(asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop()))
+        value = call.waits_for(self._begun(_awaited(answer)))
+        if isinstance(value, _Raised):
+            raise value.error
+        return value
 
     def close(self) -> None:
         """End the own loop. What still awaits on it is cancelled."""
         with self._lock:
-            loop, self._own = self._own, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            own, self._own = self._own, None
+            if own is not None:
+                own.end()
 
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        if self._given is not None:
-            return self._given
-        with self._lock:
+    def _begun(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
+        if (given := self._given) is not None:
+            return asyncio.run_coroutine_threadsafe(coroutine, given)
+        with self._lock:  # else it may begin on a loop that has just ended, and nobody would tell
             if self._own is None:
-                self._own = asyncio.new_event_loop()
-                threading.Thread(
-                    target=_run, args=(self._own,), name="interlock-awaiting", daemon=True
-                ).start()
-            return self._own
+                self._own = _OwnLoop()
+            return asyncio.run_coroutine_threadsafe(coroutine, self._own.loop)
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
+class _OwnLoop:
+    """An event loop in a thread, until it is told to end."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._ending = False
+        threading.Thread(target=self._run, name="interlock-awaiting", daemon=True).start()
+
+    def end(self) -> None:
+        self.loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        self._ending = True
+        self.loop.stop()
+
+    def _run(self) -> None:
+        loop = self.loop
+        asyncio.set_event_loop(loop)
+        try:
+            while not self._ending:
+                with suppress(*_STOPS):
+                    loop.run_forever()
+            while left := asyncio.all_tasks(loop):
+                for task in left:
+                    task.cancel()
+                with suppress(*_STOPS):
+                    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        finally:
+            loop.close()
+
+
+async def _awaited(awaitable: Awaitable[_T]) -> _T | _Raised:
     try:
-        loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-    finally:
-        loop.close()
-
-
-async def _awaited(awaitable: Awaitable[_T]) -> _T:
-    return await awaitable
+        return await awaitable
+    except _STOPS as error:
+        return _Raised(error)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.agent import now_s
 from interlock.contract import ItemFilter, Service
+from interlock.core.errors import StoreBusy
 from interlock.core.model import PlanId
 from interlock.core.plan_model import plan_lane
 from interlock.itemview import ItemView
 from interlock.planview import PlanView
 
 PENDING_POLL_S = 0.02
+SWEEP_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +54,17 @@ class EditMonitor:
 
     def wait_for_pending(self, timeout_s: float | None = None) -> bool:
         """Wait until no edit cycle is open, whoever edits; false if it still is after `timeout_s`."""
-        until_s = None if timeout_s is None else now_s() + timeout_s
+        began_s = sweep_s = now_s()
         while self.has_pending():
-            if until_s is not None and now_s() >= until_s:
+            now = now_s()
+            if timeout_s is not None and now >= began_s + timeout_s:
                 return False
-            time.sleep(PENDING_POLL_S)
+            if now >= sweep_s:  # a deadline that has passed ends the cycle only when somebody looks
+                sweep_s = now + SWEEP_EVERY_S
+                with suppress(StoreBusy):
+                    self._service.sweep()
+            else:
+                time.sleep(PENDING_POLL_S)
         return True
 
     def statistics(self) -> EditStatistics:

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import interlock as package
 from interlock.agent import now_s
-from interlock.callables import Callables
+from interlock.callables import Call, Callables
 from interlock.contract import RunView
 from interlock.core.errors import InvalidInput, ItemEnded
 from interlock.core.names import agent_key, check_number, safe_name
-from interlock.editmonitor import EditMonitor
+from interlock.editmonitor import SWEEP_EVERY_S, EditMonitor
 from interlock.frontier import Frontier
 from interlock.heartbeat import Heartbeat
 from interlock.itemview import ItemView
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 #: How often it looks at the whole plan: others may have ended a task, or time something.
 POLL_S = 0.5
-SWEEP_EVERY_S = 1.0
 #: Claims that others were faster with, or that cannot be had now, before it looks again.
 CLAIMS_IN_VAIN = 8
 INCIDENTS_KEPT = 1_000
@@ -92,8 +91,11 @@ class Orchestrator(EditMonitor):
         self._at_work, self._writing = threading.Lock(), threading.Lock()
         self._sweep_s = 0.0
         self._incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
-        self._listeners = Listeners(lambda event, error: self._note("listener", event.kind, error))
         self._callables = Callables()
+        self._listeners = Listeners(
+            lambda listener, event: self._callables.call(Call(), listener, event),
+            lambda event, error: self._note("listener", event.kind, error),
+        )
         self._client = interlock or package.connect()
         self._owns_client = interlock is None
         self._service = self._client.service
@@ -356,7 +358,8 @@ class Orchestrator(EditMonitor):
     # -- telling -----------------------------------------------------------------------------------
 
     def listen(self, listener: Listener, *kinds: str) -> None:
-        """Tell a function of events of these kinds, or of all. It is called in a thread of its own."""
+        """Tell a function, plain or `async`, of events of these kinds, or of all. It is called in a thread of
+        its own; one that is `async` is awaited where `async` callables are."""
         unknown = sorted(set(kinds) - set(KINDS))
         if unknown:
             raise InvalidInput(f"There is no event {unknown[0]!r}.", f"There are {', '.join(KINDS)}.")

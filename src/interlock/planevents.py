@@ -36,6 +36,7 @@ class PlanEvent:
     data: Mapping[str, Any]
 
 
+#: What it returns is awaited if that can be.
 Listener = Callable[[PlanEvent], object]
 
 
@@ -88,8 +89,13 @@ class Watch:
 class Listeners:
     """Calls listeners in a thread of their own, in order, so that a slow one holds up nothing else."""
 
-    def __init__(self, failed: Callable[[PlanEvent, Exception], None]) -> None:
-        """`failed` hears what a listener raised; the others are called all the same."""
+    def __init__(
+        self,
+        call: Callable[[Listener, PlanEvent], object],
+        failed: Callable[[PlanEvent, BaseException], None],
+    ) -> None:
+        """`failed` hears what a listener raised when it was called; the others are called all the same."""
+        self._call = call
         self._failed = failed
         self._listeners: list[tuple[Listener, frozenset[str]]] = []
         self._waiting: deque[PlanEvent] = deque()
@@ -125,8 +131,8 @@ class Listeners:
             for listener, kinds in listeners:
                 if event.kind in kinds:
                     try:
-                        listener(event)
-                    except Exception as error:
+                        self._call(listener, event)
+                    except BaseException as error:  # whatever it is, it must not silence the others
                         self._failed(event, error)
 
 

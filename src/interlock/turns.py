@@ -27,6 +27,7 @@ from interlock.core.errors import (
     InterlockError,
     InvalidInput,
     LeaseLost,
+    PlanEnded,
     StoreBusy,
     StoreUnavailable,
 )
@@ -119,9 +120,9 @@ class Turns:
             return self._failed(running, "executor", given.key, error)
         try:
             text = _kept(value)
-        except (InterlockError, TypeError, ValueError, RecursionError) as error:
+        except BaseException as error:  # a value may have code of its own, which runs when it is read
             self._note("executor", given.key, error)
-            said = f"The result cannot be kept: {type(error).__name__}: {error}"
+            said = _cut(f"The result cannot be kept: {_told(error)}")
             report = Report(running.handle, error=said, retry=False)
             return self._report(running, given.key, Outcome.FAIL, report)
         return self._report(running, given.key, Outcome.DONE, Report(running.handle, result=text))
@@ -143,14 +144,15 @@ class Turns:
                 return None
             try:
                 return self._hand_in(running, batch, answer, by)
+            except (LeaseLost, CycleExpired, PlanEnded, *AWAY) as error:
+                self._note("editor", about, error)
+                return None
             except (EditRefused, InvalidInput) as error:
                 self._note("editor", about, error)
-                if isinstance(error, CycleExpired):
-                    return None
                 refused = getattr(error, "reasons", (str(error),))
                 running.ending = False
-            except InterlockError as error:
-                self._note("editor", about, error)
+            except BaseException as error:
+                self._failed(running, "editor", about, error)
                 return None
         said = _cut(f"The edit was refused {ANSWERS_MAX} times: {' '.join(refused)}")
         self._report(running, about, Outcome.FAIL, Report(running.handle, error=said))
@@ -176,8 +178,8 @@ class Turns:
         if isinstance(error, _CANCELLED) and running.call.cancelled:
             return self._report(running, about, Outcome.RELEASE, Report(running.handle))
         self._note(where, about, error)
-        said = _cut(f"{type(error).__name__}: {error}")
-        return self._report(running, about, Outcome.FAIL, Report(running.handle, error=said))
+        report = Report(running.handle, error=_cut(_told(error)))
+        return self._report(running, about, Outcome.FAIL, report)
 
     def _report(self, running: Running, about: str, outcome: Outcome, report: Report) -> RunView | None:
         """Say how a run ended; the store's answer, or nothing if it refused or stayed away."""
@@ -217,6 +219,14 @@ def _kept(value: Any) -> str | None:
     text = json.dumps(value, allow_nan=False)
     check_report(0, text, None)
     return text
+
+
+def _told(error: BaseException) -> str:
+    """An error in a line, even if it cannot say what it is."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException as another:
+        return f"{type(error).__name__}, which cannot be told: {type(another).__name__}"
 
 
 def _cut(text: str) -> str:

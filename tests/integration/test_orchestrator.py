@@ -22,6 +22,7 @@ from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpe
 from interlock.orchestrated import EditRequest, TaskRun
 from interlock.orchestrator import Orchestrator
 from interlock.planevents import PlanEvent
+from interlock.planview import PlanView
 from interlock.turns import Ends
 from tests.postgres_fixtures import StartPostgres
 
@@ -60,6 +61,48 @@ def plan(spec: str, **more: Any) -> dict[str, Any]:
 
 def done(task: TaskRun) -> str:
     return task.key
+
+
+class Speechless(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+class Untold(dict[str, Any]):
+    """An object that cannot be read."""
+
+    def items(self) -> Any:
+        raise KeyError("z")
+
+    def __iter__(self) -> Any:
+        raise LookupError("unread")
+
+
+#: What a callable may raise. `asyncio` lets two of them out of its loop.
+ANYTHING = (ValueError("no\x00pe\ud800"), SystemExit(3), KeyboardInterrupt(), Speechless())
+
+
+def either(function: Callable[[Any], Any], later: bool) -> Callable[[Any], Any]:
+    """The function, or an `async` one that does the same."""
+
+    async def awaited(given: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(given)
+
+    return awaited if later else function
+
+
+def run(orchestrator: Orchestrator) -> PlanView:
+    """Let it work in a thread of its own: if it hangs, only this test does not get its answer. It must not
+    take as long as a lease either, by which whatever is left lying ends too."""
+    answers: list[PlanView] = []
+    thread = threading.Thread(target=lambda: answers.append(orchestrator.run()), daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert answers, orchestrator.incidents
+    return answers[0]
 
 
 def statuses(orchestrator: Orchestrator) -> dict[str, str]:
@@ -137,15 +180,20 @@ class TestExecutors:
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
         assert count.most == most
 
-    @pytest.mark.parametrize("error", [ValueError("no\x00pe\ud800"), SystemExit(3), KeyboardInterrupt()])
-    def test_whatever_one_raises_ends_its_task_and_is_kept(self, il: Interlock, error: BaseException):
+    @pytest.mark.parametrize("later", [False, True], ids=["plain", "async"])
+    @pytest.mark.parametrize("error", ANYTHING, ids=lambda error: type(error).__name__)
+    def test_whatever_one_raises_ends_its_task_and_is_kept(
+        self, il: Interlock, error: BaseException, later: bool
+    ):
         def work(task: TaskRun) -> str:
             if task.key == "a":
                 raise error
             return "fine"
 
-        with Orchestrator(plan("a>b c"), executors={"coder": work}, interlock=il) as orchestrator:
-            view = orchestrator.run(timeout_s=PATIENCE_S)
+        with Orchestrator(
+            plan("a>b c"), executors={"coder": either(work, later)}, interlock=il
+        ) as orchestrator:
+            view = run(orchestrator)
         assert (view.status, statuses(orchestrator)) == (
             "partially_failed",
             {"a": "failed", "b": "cancelled", "c": "completed"},
@@ -166,11 +214,29 @@ class TestExecutors:
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
         assert len(orchestrator.incidents) == 2
 
-    @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}, "x" * (2 << 20)])
+    def test_what_an_async_one_begins_cannot_stop_the_others(self, il: Interlock):
+        """An event loop stops where one of its tasks raises this, and with it all that awaits there."""
+
+        async def stop() -> None:
+            raise SystemExit(3)
+
+        async def work(task: TaskRun) -> str:
+            if task.key == "a":
+                begun = asyncio.create_task(stop())
+                await asyncio.wait([begun])
+                assert isinstance(begun.exception(), SystemExit)
+            await asyncio.sleep(0.05)
+            return task.key
+
+        with Orchestrator(plan("a>c b"), executors={"coder": work}, interlock=il) as orchestrator:
+            assert run(orchestrator).status == "completed"
+        assert not orchestrator.incidents
+
+    @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}, "x" * (2 << 20), Untold(a=1)])
     def test_a_result_that_cannot_be_kept_fails_the_task_for_good(self, il: Interlock, value: Any):
         spec = {"name": "odd", "tasks": [{"key": "a", "max_attempts": 3}]}
         with Orchestrator(spec, executors={"coder": lambda _: value}, interlock=il) as orchestrator:
-            view = orchestrator.run(timeout_s=PATIENCE_S)
+            view = run(orchestrator)
         assert view.status == "failed"
         runs = il.service.show(view.tasks[0].item).runs
         assert len(runs) == 1
@@ -329,13 +395,29 @@ class TestEditors:
         assert isinstance(orchestrator.incidents[1].error, EditRefused)
         assert orchestrator.view().revision == 1
 
-    def test_an_editor_that_always_fails_does_not_keep_the_plan(self, il: Interlock):
+    @pytest.mark.parametrize("later", [False, True], ids=["plain", "async"])
+    @pytest.mark.parametrize("error", ANYTHING, ids=lambda error: type(error).__name__)
+    def test_an_editor_that_always_fails_does_not_keep_the_plan(
+        self, il: Interlock, error: BaseException, later: bool
+    ):
         def edit(request: EditRequest) -> Any:
-            raise ZeroDivisionError
+            raise error
+
+        with Orchestrator(
+            plan("a>b"), executors={"coder": done}, editor=either(edit, later), interlock=il
+        ) as orchestrator:
+            assert run(orchestrator).status == "completed"
+        assert {(i.where, i.error) for i in orchestrator.incidents} == {("editor", error)}
+
+    def test_an_answer_that_cannot_be_read_is_a_failure_of_the_editor(self, il: Interlock):
+        answers: list[Any] = [Untold(operations=[])]
+
+        def edit(request: EditRequest) -> Any:
+            return answers.pop() if answers else None
 
         with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
-            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
-        assert {(i.where, type(i.error)) for i in orchestrator.incidents} == {("editor", ZeroDivisionError)}
+            assert run(orchestrator).status == "completed"
+        assert [(i.where, str(i.error)) for i in orchestrator.incidents] == [("editor", "unread")]
 
     def test_an_editor_that_is_too_slow_is_passed_over_and_its_edit_refused(self, il: Interlock):
         log, late = Log(), threading.Event()
@@ -395,21 +477,45 @@ class TestListeners:
             ("task.completed", "c"),
         ]
 
-    def test_one_that_raises_is_noted_and_the_others_hear_all_the_same(self, il: Interlock):
+    @pytest.mark.parametrize("later", [False, True], ids=["plain", "async"])
+    @pytest.mark.parametrize(
+        "error", [*ANYTHING, asyncio.CancelledError()], ids=lambda error: type(error).__name__
+    )
+    def test_one_that_raises_is_noted_and_the_others_hear_all_the_same(
+        self, il: Interlock, error: BaseException, later: bool, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(planevents, "LISTENERS_WAIT_S", PATIENCE_S)
         log = Log()
 
         def broken(event: PlanEvent) -> None:
-            raise RuntimeError("deaf")
+            raise error
 
         with Orchestrator(plan("a"), executors={"coder": done}, interlock=il) as orchestrator:
-            orchestrator.listen(broken)
+            orchestrator.listen(either(broken, later))
             orchestrator.listen(lambda event: log.add(event.data["attempt"]), "task.completed")
-            assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+            assert run(orchestrator).status == "completed"
         assert log.lines == [1]
         assert {(i.where, i.about) for i in orchestrator.incidents} == {
             ("listener", "task.started"),
             ("listener", "task.completed"),
         }
+
+    def test_an_async_one_is_awaited_on_the_callers_loop_if_there_is_one(self, il: Interlock):
+        heard: list[tuple[str, asyncio.AbstractEventLoop]] = []
+
+        async def listener(event: PlanEvent) -> None:
+            await asyncio.sleep(0)
+            heard.append((event.kind, asyncio.get_running_loop()))
+
+        async def program() -> None:
+            with Orchestrator(plan("a"), executors={"coder": done}, interlock=il) as orchestrator:
+                orchestrator.listen(listener)
+                await orchestrator.run_async(timeout_s=PATIENCE_S)
+            loop = asyncio.get_running_loop()
+            assert heard == [("task.started", loop), ("task.completed", loop)]
+            assert not orchestrator.incidents
+
+        asyncio.run(program())
 
     def test_one_that_never_comes_back_does_not_keep_the_orchestrator(
         self, il: Interlock, monkeypatch: pytest.MonkeyPatch
@@ -461,6 +567,16 @@ class TestMonitoring:
             assert orchestrator.wait_for_pending(PATIENCE_S)
             running.join(PATIENCE_S)
             assert orchestrator.pending_task_ids() == ()
+
+    def test_who_waits_for_an_edit_waits_no_longer_than_its_deadline(self, il: Interlock):
+        """Nobody works on the plan here, so nobody else sees that the time is up."""
+        il.service.set_agent("planner")
+        spec = plan("a b", editor="planner", edit_deadline_s=1)
+        orchestrator = Orchestrator(spec, executors={"coder": done}, interlock=il)
+        il.service.done([Report(run=il.service.next("coder")[0].run)])
+        assert orchestrator.has_pending()
+        assert orchestrator.wait_for_pending(PATIENCE_S)
+        assert orchestrator.statistics().timed_out == 1
 
 
 class TestSeveral:
