@@ -9,6 +9,7 @@ from dataclasses import replace
 from interlock import sweeper
 from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
+from interlock.core.commands import Expire
 from interlock.core.ending import explain_loss
 from interlock.core.errors import (
     CycleExpired,
@@ -23,7 +24,7 @@ from interlock.core.errors import (
     StaleRevision,
 )
 from interlock.core.ledger import Decision
-from interlock.core.model import Item, ItemId, PlanId, Reason, RunId
+from interlock.core.model import Item, ItemId, PlanId, RunId
 from interlock.core.plan_commands import (
     CancelPlan,
     CreatePlan,
@@ -64,6 +65,8 @@ from interlock.planview import BatchView, EditView, PlanStatsView, PlanSummary, 
 from interlock.store.port import EditLoad, Load
 
 EDIT_DEADLINE_MAX_S = 30 * 24 * 3600.0
+#: What a store keeps of revisions, and of the numbers of completions.
+REVISION_MAX = 2**31 - 1
 _ERRORS: dict[str, type[InterlockError]] = {
     e.code: e for e in (EditRefused, StaleRevision, CycleExpired, PlanEnded, LeaseLost, Held)
 }
@@ -127,6 +130,7 @@ class Planning(Looking):
 
     def plan_history(self, plan: int, *, after: int = 0, limit: int = 1_000) -> list[RevisionView]:
         """The revisions of a plan after one, oldest first."""
+        names.check_number("revision", after, 0, REVISION_MAX)
         names.check_number("limit", limit, 1, 10_000)
         found = self._plan(plan)
         return [revision_view(r) for r in self.store.revisions(found.id, after, limit)]
@@ -177,9 +181,15 @@ class Planning(Looking):
         """Change a plan's graph as a whole, or not at all.
 
         With a run, it must be the one that the open edit cycle waits for, and the edit is its answer to the
-        completions up to `through`. Without operations it changes nothing and answers all the same.
+        completions up to `through`, which are those that there were when the run started unless it is given.
+        Without operations it changes nothing and answers all the same.
         """
         found = self._plan(plan)
+        names.check_number("base", base, 1, REVISION_MAX)
+        if through is not None:
+            names.check_number("last completion answered", through, 1, REVISION_MAX)
+            if run is None:
+                raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
         if (operations is None) is (graph is None):
             raise InvalidInput("An edit is either operations or a whole graph.", "Give one of the two.")
         owner = self._edit_item(found, run) if run is not None else None
@@ -267,16 +277,18 @@ class Planning(Looking):
         if item is None or lane is None:
             raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit item.")
         plan = self._plan(int(lane.rpartition(":")[2]))
+        if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
+            item = self._after_deadline(item)
         if item.state.run != number:
-            if item.state.reason == Reason.EDIT_CYCLE_EXPIRED:
-                raise CycleExpired(
-                    f"Run {number} did not answer in time: the edit cycle of plan {plan.id} has expired.",
-                    "Its completions come again with the next batch.",
-                )
             ended = {r.run: r for r in self.store.runs(item.id)}
-            refusal = explain_loss(number, ended.get(number), item)
-            raise LeaseLost(refusal.sentence, refusal.hint)
+            raise explain_loss(number, ended.get(number), item).error()
         return batch_view(plan, self.store.completions(plan.id, plan.answered_n))
+
+    def _after_deadline(self, item: Item) -> Item:
+        """The item that asks for an edit, once time has told, as a sweep would have let it."""
+        decision = self.store.transact(Load(items=(item.id,)), lambda _: [Expire(item=item.id)])
+        sweeper.bring_now(self.store, decision)
+        return decision.after[item.id]
 
     # -- operating --------------------------------------------------------------------------------
 

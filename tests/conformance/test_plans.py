@@ -675,6 +675,50 @@ def test_done_without_an_edit_answers_only_what_there_was_when_the_run_began(pla
     assert cycle.pending == ("B",)
 
 
+def test_an_edit_answers_what_there_is_to_answer_and_nothing_else(planner: Planner) -> None:
+    planner.make("A, B, C, D", editor=EDITOR)
+    planner.do("A")
+    planner.edit(lease=planner.ask())
+    second, third = planner.start("B"), planner.start("C")
+    planner.done(second)
+    asked = planner.ask()
+    planner.done(third)
+    for through in (1, 4, 2**31 - 1):
+        reasons = planner.refused(add("E"), lease=asked, through=through)
+        assert reasons == (
+            f"Plan {planner.plan} has completions 2 to 3 to answer, so nothing answers through {through}.",
+        )
+    assert planner.service.plan_stats(planner.plan).edits_refused == 3
+    assert planner.edit(lease=asked, through=2).editing
+    again = planner.ask()
+    assert not planner.edit(lease=again, through=3).editing
+    with pytest.raises(LeaseLost, match="ended as succeeded"):
+        planner.edit(lease=again, through=3)
+
+
+@pytest.mark.parametrize("number", [0, -1, -(2**70), 2**31, 2**63, 2**70])
+def test_numbers_that_no_store_keeps_are_refused_at_once(planner: Planner, number: int) -> None:
+    planner.make("A, B", editor=EDITOR)
+    planner.do("A")
+    asked = planner.ask()
+    for wrong in ({"base": number}, {"base": 1, "through": number}):
+        with pytest.raises(InvalidInput, match="is out of range") as caught:
+            planner.edit(add("C"), lease=asked, **wrong)
+        assert caught.value.exit_code == 2
+        with pytest.raises(InvalidInput, match="is out of range"):
+            planner.service.edit_plan(planner.plan, graph=graph("A, C"), run=asked.run, **wrong)
+    if number:
+        with pytest.raises(InvalidInput, match="is out of range"):
+            planner.service.plan_history(planner.plan, after=number)
+    planner.edit(lease=asked, through=1)
+
+
+def test_only_a_run_answers(planner: Planner) -> None:
+    planner.make("A, B", editor=EDITOR)
+    with pytest.raises(InvalidInput, match="Only the run that owes an edit"):
+        planner.edit(add("C"), through=1)
+
+
 def test_an_editor_that_is_late_is_not_waited_for_and_its_edit_is_refused(planner: Planner) -> None:
     planner.make("A>B, C", editor=EDITOR, edit_deadline_s=100)
     running = planner.claim(item=planner.task("C").item, lease_s=3_600)
@@ -696,6 +740,85 @@ def test_an_editor_that_is_late_is_not_waited_for_and_its_edit_is_refused(planne
     again = planner.ask()
     assert [c.key for c in planner.service.plan_batch(again.run).completions] == ["A", "C"]
     assert planner.events("plan.cycle_closed")[0].reason == "edit_cycle_expired"
+
+
+def late(planner: Planner) -> LeaseView:
+    """An editor that was asked of A's end, whose time is over by the store's clock; nobody has swept."""
+    planner.make("A>B, C", editor=EDITOR, edit_deadline_s=100)
+    planner.do("A")
+    asked = planner.ask()
+    planner.clock.advance(100)
+    return asked
+
+
+def saw_it_end(planner: Planner, *, refused: int) -> None:
+    """The cycle closed as a sweep would have closed it, and A's end comes again."""
+    stats = planner.service.plan_stats(planner.plan)
+    assert (stats.revision, stats.edits_timed_out, stats.edits_refused, stats.lock_s) == (
+        1,
+        1,
+        refused,
+        100.0,
+    )
+    assert planner.last("plan.cycle_closed").reason == "edit_cycle_expired"
+    assert planner.view().cycle is None
+    planner.do("C")
+    assert [c.key for c in planner.service.plan_batch(planner.ask().run).completions] == ["A", "C"]
+
+
+@pytest.mark.parametrize("through", [None, 1])
+def test_an_edit_after_the_deadline_is_refused_before_anybody_sweeps(
+    planner: Planner, through: int | None
+) -> None:
+    asked = late(planner)
+    with pytest.raises(CycleExpired, match=f"the edit cycle of plan {planner.plan} has expired"):
+        planner.edit(RemoveTask(key="C"), lease=asked, through=through)
+    saw_it_end(planner, refused=1)
+
+
+def test_a_batch_after_the_deadline_is_refused_before_anybody_sweeps(planner: Planner) -> None:
+    asked = late(planner)
+    with pytest.raises(CycleExpired):
+        planner.service.plan_batch(asked.run)
+    saw_it_end(planner, refused=0)
+
+
+@pytest.mark.parametrize("word", ["done", "fail", "release"])
+def test_what_an_edit_run_reports_after_the_deadline_is_refused_before_anybody_sweeps(
+    planner: Planner, word: str
+) -> None:
+    asked = late(planner)
+    view = getattr(planner, word)(asked)
+    assert view.refusal is not None
+    assert view.refusal.code == "edit_cycle_expired"
+    assert planner.service.stats().refused_writes == 1
+    assert planner.service.show(asked.item.id).runs[0].status == "cancelled"
+    saw_it_end(planner, refused=0)
+
+
+def test_an_answer_in_the_last_moment_counts(planner: Planner) -> None:
+    planner.make("A>B", editor=EDITOR, edit_deadline_s=100)
+    planner.do("A")
+    asked = planner.ask()
+    planner.clock.advance(99.999999)
+    planner.edit(add("C"), lease=asked)
+    assert planner.service.plan_stats(planner.plan).edits_timed_out == 0
+
+
+def test_others_need_not_wait_for_an_editor_whose_time_is_over(planner: Planner) -> None:
+    late(planner)
+    planner.edit(RemoveTask(key="B"), by="sam")
+    assert planner.states() == "A:comp C:pend"
+    assert planner.service.plan_stats(planner.plan).edits_timed_out == 1
+
+
+def test_what_an_editor_was_told_too_late_is_kept_when_its_time_is_over(planner: Planner) -> None:
+    asked = late(planner)
+    planner.service.msg(asked.item.id, "one more thing")
+    planner.edit(add("D"))
+    assert "one more thing" in planner.texts(
+        next(i.id for i in planner.unfinished() if i.type == "task" and i.messages)
+    )
 
 
 def test_an_edit_that_nobody_takes_stops_the_plan_no_longer_than_its_deadline(planner: Planner) -> None:

@@ -141,7 +141,10 @@ def edit(
     ] = None,
     through: Annotated[
         str | None,
-        typer.Option(metavar="N", help="The last completion that is answered; default: all that are told."),
+        typer.Option(
+            metavar="N",
+            help="The last completion that is answered; default: the last there was when the run began.",
+        ),
     ] = None,
     reason: _Reason = "",
 ) -> int:

@@ -29,7 +29,7 @@ from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import ItemId
 from interlock.core.operating import cancel, overtake, repair, retry, take_back, tell
 from interlock.core.plan_commands import CancelPlan, CreatePlan, EditPlan, PausePlan, SetEditDeadline
-from interlock.core.plan_cycle import expire_in_plan, follow
+from interlock.core.plan_cycle import expire_in_plan, finish_in_plan, follow
 from interlock.core.plan_operating import operate
 from interlock.core.timing import Timing
 
@@ -54,7 +54,7 @@ def decide(
 def _answer(ledger: Ledger, command: Command) -> Any:
     match command:
         case Finish():
-            return finish(ledger, command)
+            return finish_in_plan(ledger, command) if ledger.books else finish(ledger, command)
         case Arrive():
             return arrive(ledger, command)
         case Expire():

@@ -20,12 +20,22 @@ from __future__ import annotations
 from typing import assert_never
 
 from interlock.core.commands import Ended, Finish, Outcome
-from interlock.core.errors import LeaseLost, Refusal
+from interlock.core.errors import CycleExpired, LeaseLost, Refusal
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
 from interlock.core.ledger import Ledger
-from interlock.core.model import FOLLOW_UP, EventKind, Item, ItemId, Reason, RetryLane, RunRecord, State
+from interlock.core.model import (
+    FOLLOW_UP,
+    EventKind,
+    Item,
+    ItemId,
+    Reason,
+    RetryLane,
+    RunId,
+    RunRecord,
+    State,
+)
 from interlock.core.names import TITLE_MAX_CHARS
-from interlock.core.plan_model import EDIT_TYPE
+from interlock.core.plan_model import EDIT_TYPE, plan_of_lane
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
 from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, back_off_s, to_us
 
@@ -59,13 +69,23 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
 
 def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Refusal:
     """Count a late write and say what happened since."""
-    ended = ledger.snapshot.ended_runs.get(command.run)
     ledger.event(EventKind.RUN_REFUSED, item, Reason.LEASE_LOST, run=command.run, wanted=command.outcome)
-    return explain_loss(command.run, ended, item)
+    return explain_loss(command.run, ended_run(ledger, command.run), item)
+
+
+def ended_run(ledger: Ledger, run: RunId) -> RunRecord | None:
+    """How a run ended, before this transaction or in it."""
+    here = (r for r in ledger.out.runs if r.run == run)
+    return ledger.snapshot.ended_runs.get(run) or next(here, None)
 
 
 def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusal:
     """Why a run may not write any more, and what to do."""
+    if item is not None and item.state.reason == Reason.EDIT_CYCLE_EXPIRED:
+        plan = plan_of_lane(item.spec.lane or "")
+        sentence = f"Run {run} did not answer in time: the edit cycle of plan {plan} has expired."
+        hint = "Its completions come again with the next batch; discard this edit."
+        return Refusal(code=CycleExpired.code, sentence=sentence, hint=hint)
     if ended is None:
         how = "no longer owns its item"
     else:

@@ -230,5 +230,5 @@ class Refusal:
 
     def error(self) -> InterlockError:
         """The same refusal for callers that prefer exceptions."""
-        kind = UnknownRun if self.code == UnknownRun.code else LeaseLost
-        return kind(self.sentence, self.hint)
+        kinds = {e.code: e for e in (UnknownRun, CycleExpired)}
+        return kinds.get(self.code, LeaseLost)(self.sentence, self.hint)

@@ -10,7 +10,7 @@ the item that asks                   the cycle
 completed, all ends answered         closes
 completed, later ends unanswered     stays open, with a new item and the oldest end's deadline
 failed for good, cancelled           closes; the ends wait for the next batch
-past the deadline                    closes likewise, and is counted
+past the deadline, swept or not      closes likewise, and is counted
 ===================================  ============================================================
 """
 
@@ -19,7 +19,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interlock.core.ending import end_run, expire
+from interlock.core.commands import Ended, Finish
+from interlock.core.ending import end_run, expire, finish
 from interlock.core.lanes import cancel_unstarted, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
@@ -85,6 +86,27 @@ def _expire_edit(ledger: Ledger, book: Book, item: Item) -> tuple[ItemId, ...]:
     return end_edit(ledger, item, Reason.EDIT_CYCLE_EXPIRED)
 
 
+def end_late_edit(ledger: Ledger, book: Book) -> None:
+    """Close a cycle whose deadline has passed, though no sweep has come by yet, before anything is decided
+    on what its editor says."""
+    plan = book.plan
+    item = ledger.items.get(plan.edit_item) if plan.edit_item is not None else None
+    if item is None or plan.deadline_us is None or plan.deadline_us > ledger.now_us:
+        return
+    end_edit(ledger, item, Reason.EDIT_CYCLE_EXPIRED)
+    _follow_edit(ledger, book)
+    _follow_end(ledger, book)
+
+
+def finish_in_plan(ledger: Ledger, command: Finish) -> Ended:
+    """`finish` where plans are touched: what the editor of one says after its deadline is refused."""
+    item = ledger.items.get(command.item)
+    book = book_of(ledger, item) if item is not None and item.spec.type == EDIT_TYPE else None
+    if book is not None and book.plan.edit_item == command.item:
+        end_late_edit(ledger, book)
+    return finish(ledger, command)
+
+
 def end_edit(ledger: Ledger, item: Item, reason: Reason, why: str | None = None) -> tuple[ItemId, ...]:
     """Take the edit from whoever has it; the item that asks for it ends."""
     if item.status is ItemStatus.IN_PROGRESS:
@@ -114,11 +136,19 @@ def _follow_edit(ledger: Ledger, book: Book) -> None:
         _close(ledger, book, Reason.EDIT_ANSWERED)
 
 
+def unanswerable(plan: Plan, through: int | None) -> str:
+    """Why no edit answers through this completion: there is none yet, or it has been answered."""
+    if through is None or plan.answered_n < through <= plan.last_n:
+        return ""
+    there = f"completions {plan.answered_n + 1} to {plan.last_n} to answer"
+    return f"Plan {plan.id} has {there}, so nothing answers through {through}."
+
+
 def _answered_through(ledger: Ledger, book: Book, item: Item) -> int:
     """What an edit named, or, where its run just said done, whatever there was when the run started."""
     answered_n = book.plan.answered_n
     if book.through is not None:
-        return max(answered_n, min(book.through, book.plan.last_n))
+        return book.through
     before = ledger.before(item.id)
     started_us = before.state.run_started_us if before is not None else None
     known = [n for n, at_us in book.unanswered if started_us is not None and at_us <= started_us]

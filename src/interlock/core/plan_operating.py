@@ -6,13 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from interlock.core.ending import end_run, explain_loss
+from interlock.core.ending import end_run, ended_run, explain_loss
 from interlock.core.errors import (
-    CycleExpired,
     EditRefused,
     Held,
     InvalidPlan,
-    LeaseLost,
     PlanEnded,
     StaleRevision,
 )
@@ -41,7 +39,7 @@ from interlock.core.plan_commands import (
     PlanMoved,
     SetEditDeadline,
 )
-from interlock.core.plan_cycle import end_edit
+from interlock.core.plan_cycle import end_edit, end_late_edit, unanswerable
 from interlock.core.plan_edit import Draft
 from interlock.core.plan_following import stand
 from interlock.core.plan_history import conflicts, record
@@ -124,6 +122,7 @@ def create(ledger: Ledger, command: CreatePlan) -> Edited:
 def edit(ledger: Ledger, command: EditPlan) -> Edited:
     """Apply an edit as a whole, or change nothing but the count of refusals and say every reason."""
     book = ledger.books[command.plan]
+    end_late_edit(ledger, book)
     refused = _may_edit(ledger, book, command) or _rebase(ledger, book, command)
     draft = Draft(ledger, book, ledger.snapshot.agents, command.ids, renumber=command.renumber)
     if refused is None:
@@ -145,7 +144,9 @@ def edit(ledger: Ledger, command: EditPlan) -> Edited:
 def _may_edit(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
     plan = book.plan
     if command.item is not None and command.run is not None:
-        return _lost(ledger, book, command.item, command.run)
+        lost, wrong = _lost(ledger, book, command.item, command.run), unanswerable(plan, command.through)
+        hint = "Answer through the last that `interlock plan batch HANDLE` tells."
+        return lost or (_refusal(book, EditRefused.code, [wrong], hint) if wrong else None)
     if plan.ended_us is not None or plan.status is not PlanStatus.RUNNING:
         sentence = f"Plan {plan.id} has ended as {plan.status}."
         return _refusal(book, PlanEnded.code, [sentence], "Retry one of its tasks to reopen it.")
@@ -167,12 +168,8 @@ def _lost(ledger: Ledger, book: Book, item_id: ItemId, run: RunId) -> Edited | N
     item = ledger.items.get(item_id)
     if item is not None and item.state.run == run and book.plan.edit_item == item_id:
         return None
-    if item is not None and item.state.reason == Reason.EDIT_CYCLE_EXPIRED:
-        sentence = f"Run {run} did not answer in time: the edit cycle of plan {book.plan.id} has expired."
-        hint = "Its completions come again with the next batch; discard this edit."
-        return _refusal(book, CycleExpired.code, [sentence], hint)
-    refusal = explain_loss(run, ledger.snapshot.ended_runs.get(run), item)
-    return _refusal(book, LeaseLost.code, [refusal.sentence], refusal.hint)
+    refusal = explain_loss(run, ended_run(ledger, run), item)
+    return _refusal(book, refusal.code, [refusal.sentence], refusal.hint)
 
 
 def _rebase(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
