@@ -11,7 +11,7 @@ from interlock.core import names
 from interlock.core.claiming import MESSAGES_AT_ONCE
 from interlock.core.errors import InvalidInput, NotFound
 from interlock.core.handles import Handles
-from interlock.core.model import Item, ItemId
+from interlock.core.model import Item, ItemId, PlanId
 from interlock.core.plan_model import EdgeState
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.why import Facts, why
@@ -38,7 +38,10 @@ class Looking:
     def _require(self, item: ItemId) -> Item:
         found = self.store.item(item) if 0 < item < ID_LIMIT else None
         if found is None:
-            raise NotFound(f"There is no item {item} in this store.", "`interlock ls --all` lists them.")
+            hint = "`interlock ls --all` lists them."
+            if 0 < item < ID_LIMIT and self.store.plan(PlanId(item)) is not None:  # they share their numbers
+                hint = f"{item} is a plan: `interlock plan show {item}`."
+            raise NotFound(f"There is no item {item} in this store.", hint)
         return found
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:

@@ -16,6 +16,7 @@ from interlock.core.errors import (
     InvalidPlan,
     ItemEnded,
     LeaseLost,
+    NotFound,
     PlanEnded,
     StaleRevision,
 )
@@ -980,6 +981,14 @@ def test_why_a_task_waits_is_said(planner: Planner) -> None:
     assert f"waits in plan {planner.plan} for A" in planner.service.why(planner.task("B").item).why
     planner.do("A")
     assert "waits for an edit of planner" in planner.service.why(planner.task("B").item).why
+
+
+def test_the_number_of_a_plan_is_no_item_and_that_is_said(planner: Planner) -> None:
+    planner.make("A")
+    with pytest.raises(NotFound, match=f"{planner.plan} is a plan"):
+        planner.service.show(planner.plan)
+    with pytest.raises(NotFound, match="lists them"):
+        planner.service.show(planner.plan + 100)
 
 
 def test_what_brings_a_cancelled_task_back_is_said_and_does(planner: Planner) -> None:
