@@ -868,6 +868,38 @@ def test_an_editor_that_is_full_of_its_own_tasks_can_still_edit(planner: Planner
     assert planner.claim("solo").item.type == "plan.edit"
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_an_editor_has_no_more_edits_at_once_than_its_limit(planner: Planner, most: int) -> None:
+    planner.service.set_agent("solo", max_concurrency=most)
+    for _ in range(4):
+        planner.make("A, B", editor="solo")
+        planner.do("A")
+    got = [lease for _ in range(6) for lease in planner.service.next("solo")]
+    assert [lease.item.type for lease in got] == ["plan.edit"] * most
+    works = [planner.put("own work", agent="solo") for _ in range(3)]
+    first = planner.claim("solo", limit=9)
+    assert first.item.id == works[0], "beside one edit there is room for what is no edit, not for more"
+    assert planner.idle("solo", limit=9)
+    planner.done(got.pop())
+    if most > 1:
+        assert planner.claim("solo", limit=9).item.type == "task"
+        assert planner.idle("solo")
+        planner.done(got.pop())
+    assert planner.claim("solo").item.type == "plan.edit", "its slot is free again, however full the agent is"
+    assert planner.idle("solo")
+
+
+def test_edits_and_other_work_that_are_asked_for_together_stay_within_the_limit(planner: Planner) -> None:
+    planner.service.set_agent("solo", max_concurrency=3)
+    for _ in range(5):
+        planner.make("A, B", editor="solo")
+        planner.do("A")
+        planner.put("own work", agent="solo", priority=100)
+    got = [lease for _ in range(6) for lease in planner.service.next("solo", limit=9)]
+    edits = sum(lease.item.type == "plan.edit" for lease in got)
+    assert (len(got), 0 < edits <= 3) == (4, True)
+
+
 def test_a_task_whose_predecessor_failed_can_be_saved_by_an_edit(planner: Planner) -> None:
     planner.make("A>B>C", editor=EDITOR)
     planner.fail(planner.start("A"), retry=False)

@@ -77,7 +77,39 @@ class TestRoom:
         allowed = with_room(WISH, full, 2, 0)
         assert allowed == replace(WISH, types=("plan.edit",), limit=1)
         assert with_room(replace(WISH, types=("build",)), full, 2, 0) is None
-        assert with_room(WISH, full, 1, 3) == replace(WISH, limit=1), "edits that run take no room"
+
+    def test_an_edit_in_its_own_slot_takes_no_room_and_no_second_one_has_such_a_slot(self) -> None:
+        one = agent(max_concurrency=1)
+        assert with_room(WISH, one, 0, 1) == replace(WISH, limit=1, edits=False)
+        assert with_room(replace(WISH, types=("plan.edit", "build")), one, 0, 1) == replace(
+            WISH, types=("build",), limit=1, edits=False
+        )
+        assert with_room(replace(WISH, types=("plan.edit",)), one, 0, 1) is None
+        assert with_room(WISH, one, 1, 1) is None
+
+    @pytest.mark.parametrize("most", range(1, 5))
+    def test_whatever_is_claimed_an_agent_has_one_run_more_than_its_limit_at_most_and_that_is_an_edit(
+        self, most: int
+    ) -> None:
+        """Every way in which work and edits can be claimed, for every number asked for at once."""
+        capped = agent(max_concurrency=most)
+        seen, more = {(0, 0)}, [(0, 0)]
+        while more:
+            running, editing = more.pop()
+            assert running <= most
+            assert running + editing <= most + 1
+            assert editing <= max(1, most)
+            for limit in range(1, most + 3):
+                allowed = with_room(replace(WISH, limit=limit), capped, running, editing)
+                if allowed is None:
+                    continue
+                for edits in range(allowed.limit + 1 if allowed.edits else 1):
+                    works = 0 if allowed.types else allowed.limit - edits
+                    now = (running + works, editing + edits)
+                    if now not in seen:
+                        seen.add(now)
+                        more.append(now)
+        assert {(most, 1), (0, most), (most, 0)} <= seen, "and all of that can be had"
 
     def test_an_unknown_agent_has_no_limit(self) -> None:
         assert with_room(WISH, None, 99, 9) == WISH

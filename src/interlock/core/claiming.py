@@ -45,6 +45,8 @@ class Claim:
     worker: str | None = None
     #: Only this one, if it may be claimed.
     item: ItemId | None = None
+    #: Whether edits of plans are wanted too.
+    edits: bool = True
 
 
 def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
@@ -65,23 +67,36 @@ def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
 
 
 def with_room(wish: Claim, agent: Agent | None, running: int, editing: int) -> Claim | None:
-    """The wish cut to the runs the agent has room for, or nothing.
+    """The wish cut to the runs the agent has room for, or nothing; `running` are those that are no edits.
 
-    Edits of plans have a slot of their own: they do not count, and an agent that is full may still do one.
-    Else an editor that waits for its own plan's tasks would wait for ever.
+    One edit of a plan has a slot of its own: it does not count, and an agent that is full may still do one.
+    Else an editor that waits for its own plan's tasks would wait for ever. Further edits need room like all
+    other work, and leave that slot out: an agent with nothing but edits has no more of them than its limit.
+    So a wish for many that meets an edit in its slot may get one less than there is room for; the next gets
+    that.
     """
     if agent is None or agent.max_concurrency is None:
         return wish
-    if has_room(agent, running):
-        return replace(wish, limit=min(wish.limit, agent.max_concurrency - running))
-    if editing or (wish.types and EDIT_TYPE not in wish.types):
-        return None
-    return replace(wish, types=(EDIT_TYPE,), limit=1)
+    room = agent.max_concurrency - _counted(running, editing)
+    if room <= 0:
+        wants_edits = wish.edits and (not wish.types or EDIT_TYPE in wish.types)
+        return replace(wish, types=(EDIT_TYPE,), limit=1) if wants_edits and not editing else None
+    if not editing:
+        return replace(wish, limit=min(wish.limit, room))
+    if room > 1:
+        return replace(wish, limit=min(wish.limit, room - 1))
+    types = tuple(t for t in wish.types if t != EDIT_TYPE)
+    return replace(wish, types=types, limit=1, edits=False) if types or not wish.types else None
 
 
-def has_room(agent: Agent | None, running: int) -> bool:
+def has_room(agent: Agent | None, running: int, editing: int) -> bool:
     """Whether the agent may start one more run that is no edit of a plan."""
-    return agent is None or agent.max_concurrency is None or agent.max_concurrency > running
+    most = None if agent is None else agent.max_concurrency
+    return most is None or most > _counted(running, editing)
+
+
+def _counted(running: int, editing: int) -> int:
+    return running + max(0, editing - 1)
 
 
 def wanted(wish: Claim, item: Item) -> bool:
@@ -92,6 +107,7 @@ def wanted(wish: Claim, item: Item) -> bool:
         and (wish.item is None or wish.item == item.id)
         and spec.agent_key in (wish.agent, NO_AGENT)
         and (not wish.types or spec.type in wish.types)
+        and (wish.edits or spec.type != EDIT_TYPE)
         and set(spec.labels) <= set(wish.labels)
     )
 

@@ -140,7 +140,7 @@ class PostgresStore(PostgresDeciding):
         self, conn: Connection, name: str, wish: Claim, one: ItemId | None, limit: int
     ) -> list[tuple[Any, ...]]:
         params = {**_filter(wish), "only": one}
-        asked = frozenset(key for key in ("only", "types") if params[key] is not None)
+        asked = _asked(wish, params)
         return conn.execute(self.sql.variant(name, asked, limit=limit), params, binary=True).fetchall()
 
     def _start(
@@ -163,8 +163,7 @@ class PostgresStore(PostgresDeciding):
             "first_event": CLAIM_EVENTS_FROM + nth * CLAIM_EVENTS_EACH,
             "tasks": array(tasks),
         }
-        asked = frozenset(name for name in ("only", "types") if params[name] is not None).union(how)
-        statement = self.sql.variant("claim", asked, limit=wish.limit)
+        statement = self.sql.variant("claim", _asked(wish, params).union(how), limit=wish.limit)
         return conn.execute(statement, params, binary=True).fetchall()
 
     @in_bulk
@@ -192,8 +191,7 @@ class PostgresStore(PostgresDeciding):
 
     def _overtake(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Claimed]:
         row = conn.execute(self.sql["lock_agent"], {"agent": wish.agent}).fetchone()
-        running, _ = self._running(conn, wish.agent)
-        if not has_room(agent_from_row(row) if row else None, running):
+        if not has_room(agent_from_row(row) if row else None, *self._running(conn, wish.agent)):
             return []
         command = Overtake(item=item, owner=owner)
         _, decision = self._decide(conn, Load(items=(item, owner)), lambda _: [command], ())
@@ -294,6 +292,12 @@ class PostgresStore(PostgresDeciding):
 
 def _filter(wish: Claim) -> dict[str, Any]:
     return {"agent": wish.agent, "types": list(wish.types) or None, "labels": list(wish.labels)}
+
+
+def _asked(wish: Claim, params: dict[str, Any]) -> frozenset[str]:
+    """The optional lines of a statement that this wish needs."""
+    given = {name for name in ("only", "types") if params[name] is not None}
+    return frozenset(given if wish.edits else given | {"no_edits"})
 
 
 def _refused(wish: Renewal, wanted: str, now_us: int) -> Event:

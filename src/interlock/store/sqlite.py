@@ -174,6 +174,7 @@ class SqliteStore(SqlitePlans):
         params = {
             **_filter(allowed),
             "only": only,
+            "edits": allowed.edits,
             "limit": allowed.limit,
             "worker": allowed.worker,
             "lease_s": allowed.lease_s,
@@ -207,8 +208,7 @@ class SqliteStore(SqlitePlans):
         return self._claim(db, wish, item) if decision.answers[0].changed else []
 
     def _room(self, db: apsw.Connection, wish: Claim, started: int) -> bool:
-        running, _ = self._running(db, wish.agent)
-        return started < wish.limit and has_room(self.agent(wish.agent), running)
+        return started < wish.limit and has_room(self.agent(wish.agent), *self._running(db, wish.agent))
 
     def _running(self, db: apsw.Connection, agent: str) -> tuple[int, int]:
         """How many runs an agent has that are no edits of plans, and how many that are."""

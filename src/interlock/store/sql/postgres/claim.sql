@@ -52,6 +52,7 @@ mine AS MATERIALIZED (
         AND (SELECT free FROM standing) --? freely
         AND id = %(only)s --? only
         AND type = ANY(%(types)s::text[]) --? types
+        AND type <> 'plan.edit' --? no_edits
         AND (labels IS NULL OR labels <@ %(labels)s::text[])
         AND project NOT IN (SELECT project FROM interlock.paused_projects)
     ORDER BY sort_key LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED

@@ -13,9 +13,8 @@ blocked_agent AS (
     WHERE agent_key IS NOT NULL AND agent_key <> %(agent)s AND NOT EXISTS (
         SELECT 1 FROM interlock.agents a WHERE a.key = owed.agent_key AND a.paused_why IS NULL
             AND (a.max_concurrency IS NULL OR a.max_concurrency > (
-                SELECT count(*) FROM interlock.items r
-                WHERE r.status = 'in_progress' AND r.due_us IS NOT NULL AND r.run_agent = a.key
-                    AND r.type <> 'plan.edit')))
+                SELECT count(*) - least(count(*) FILTER (WHERE r.type = 'plan.edit'), 1) FROM interlock.items r
+                WHERE r.status = 'in_progress' AND r.due_us IS NOT NULL AND r.run_agent = a.key)))
 ),
 blocked(id, lane) AS (
     SELECT i.id, i.lane FROM blocked_agent b JOIN interlock.items i ON i.agent_key = b.agent_key

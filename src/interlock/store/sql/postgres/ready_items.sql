@@ -4,6 +4,7 @@ SELECT sort_key FROM (
     WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = %(agent)s
         AND id = %(only)s --? only
         AND type = ANY(%(types)s::text[]) --? types
+        AND type <> 'plan.edit' --? no_edits
         AND (labels IS NULL OR labels <@ %(labels)s::text[])
         AND project NOT IN (SELECT project FROM interlock.paused_projects)
     ORDER BY sort_key LIMIT %(limit)s)

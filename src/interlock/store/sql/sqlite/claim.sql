@@ -23,6 +23,7 @@ FROM (
             WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = :agent
                 AND (:only IS NULL OR id = :only)
                 AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
+                AND (:edits OR type <> 'plan.edit')
                 AND (labels IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(items.labels) AS needed
                     WHERE needed.value NOT IN (SELECT value FROM json_each(:labels))))
                 AND project NOT IN (SELECT project FROM paused_projects)
