@@ -118,10 +118,12 @@ class Planning(Looking):
 
     def plan(self, plan: int) -> PlanView:
         """A plan with its whole graph as it stands."""
-        found = self._plan(plan)
-        asking = self.store.item(found.edit_item) if found.edit_item is not None else None
-        pending = self.store.completions(found.id, found.answered_n) if asking is not None else []
-        return plan_view(found, self.store.tasks(found.id), self.store.edges(found.id), asking, pending)
+        with self.store.at_once():
+            found = self._plan(plan)
+            asking = self.store.item(found.edit_item) if found.edit_item is not None else None
+            pending = self.store.completions(found.id, found.answered_n) if asking is not None else []
+            tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
+        return plan_view(found, tasks, edges, asking, pending)
 
     def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]:
         """Plans, the newest first; those that have ended only when they are asked for."""
@@ -137,21 +139,23 @@ class Planning(Looking):
 
     def plan_at(self, plan: int, revision: int) -> Graph:
         """The graph as a revision had it."""
-        found = self._plan(plan)
-        if not 1 <= revision <= found.revision:
-            raise NotFound(
-                f"Plan {plan} has no revision {revision}.", f"It has had revisions 1 to {found.revision}."
-            )
-        then = [
-            (task, item)
-            for task, item in self.store.tasks(found.id, removed=True)
-            if task.added_revision <= revision
-            and (task.removed_revision is None or task.removed_revision > revision)
-        ]
-        payloads = self.store.payloads([item.id for _, item in then])
+        with self.store.at_once():
+            found = self._plan(plan)
+            if not 1 <= revision <= found.revision:
+                raise NotFound(
+                    f"Plan {plan} has no revision {revision}.", f"It has had revisions 1 to {found.revision}."
+                )
+            then = [
+                (task, item)
+                for task, item in self.store.tasks(found.id, removed=True)
+                if task.added_revision <= revision
+                and (task.removed_revision is None or task.removed_revision > revision)
+            ]
+            payloads = self.store.payloads([item.id for _, item in then])
+            later = self.store.revisions(found.id, revision, ID_LIMIT - 1)
+            edges = self.store.edges(found.id)
         specs = {item.id: task_spec(task, item, payloads.get(item.id)) for task, item in then}
-        later = self.store.revisions(found.id, revision, ID_LIMIT - 1)
-        return graph_at(specs, self.store.edges(found.id), later)
+        return graph_at(specs, edges, later)
 
     def plan_stats(self, plan: int) -> PlanStatsView:
         """Figures of a plan's edits, and of how soon it goes on when a task has ended."""
@@ -272,17 +276,19 @@ class Planning(Looking):
     def plan_batch(self, run: str) -> BatchView:
         """Everything that an editor has to answer, for the run that was asked."""
         number, item_id = self._handles.read(run)
-        item = self.store.item(item_id)
-        lane = item.spec.lane if item is not None and item.spec.type == EDIT_TYPE else None
-        if item is None or lane is None:
-            raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit item.")
-        plan = self._plan(int(lane.rpartition(":")[2]))
+        with self.store.at_once():
+            item = self.store.item(item_id)
+            lane = item.spec.lane if item is not None and item.spec.type == EDIT_TYPE else None
+            if item is None or lane is None:
+                raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit item.")
+            plan = self._plan(int(lane.rpartition(":")[2]))
+            completions = self.store.completions(plan.id, plan.answered_n)
         if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
             item = self._after_deadline(item)
         if item.state.run != number:
             ended = {r.run: r for r in self.store.runs(item.id)}
             raise explain_loss(number, ended.get(number), item).error()
-        return batch_view(plan, self.store.completions(plan.id, plan.answered_n))
+        return batch_view(plan, completions)
 
     def _after_deadline(self, item: Item) -> Item:
         """The item that asks for an edit, once time has told, as a sweep would have let it."""

@@ -8,6 +8,8 @@ is offered again like any other.
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from interlock.core.commands import Cancel, Expire, Repair
@@ -19,7 +21,8 @@ from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
 BATCH = 200
-ROUNDS = 50
+#: How long one call goes on at most; whoever claims or sweeps next takes it up.
+PATIENCE_S = 5.0
 
 
 #: Why time alone ends what no run has.
@@ -40,10 +43,17 @@ class Swept:
         return bool(self.expired or self.reentered or self.promoted)
 
 
+def _for_a_while() -> Iterator[None]:
+    until_s = time.monotonic() + PATIENCE_S
+    yield
+    while time.monotonic() < until_s:
+        yield
+
+
 def bring_due(store: Store, swept: Swept) -> None:
     """Expired leases, run timeouts, ended graces, edit deadlines, items nobody claimed in time, due retries
     and schedules, and tasks whose predecessors have ended."""
-    for _ in range(ROUNDS):
+    for _ in _for_a_while():
         due = store.due(BATCH)
         if not due:
             return
@@ -56,7 +66,9 @@ def bring_due(store: Store, swept: Swept) -> None:
             moved += 1
             swept.promoted += len(answer.promoted)
             ended += decision.after[answer.item].state.reason in _ENDED_UNSTARTED
-        swept.expired += ended
+        named = set(due)
+        behind = sum(i.state.reason == Reason.UNREACHABLE and i.id not in named for i in decision.settled)
+        swept.expired += ended + behind
         swept.reentered += moved - ended
         if moved == 0 or (len(due) < BATCH and not decision.due_now):
             return
@@ -69,10 +81,10 @@ def _expire(store: Store, due: list[ItemId]) -> Decision:
 def bring_now(store: Store, decision: Decision) -> None:
     """Tasks that a transaction made due: they enter their lanes, or end as unreachable, in their own.
 
-    Whatever is left after many rounds, or when this process dies, the next claim or sweep brings.
+    Whatever is left after a while, or when this process dies, the next claim or sweep brings.
     """
     due = decision.due_now
-    for _ in range(ROUNDS):
+    for _ in _for_a_while():
         if not due:
             return
         due = [*due[BATCH:], *_expire(store, due[:BATCH]).due_now]
@@ -80,7 +92,7 @@ def bring_now(store: Store, decision: Decision) -> None:
 
 def stop_cancelled(store: Store) -> None:
     """Plans that are being cancelled: their tasks end, those that run are asked to."""
-    for _ in range(ROUNDS):
+    for _ in _for_a_while():
         tasks = store.stopping(BATCH)
         if not tasks:
             return

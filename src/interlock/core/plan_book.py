@@ -12,16 +12,18 @@ from interlock.core.plan_model import Completion, Edge, EdgeState, Plan, Revisio
 class PlanPart:
     """Rows of one plan, read under the lock of its lane.
 
-    Never the whole plan: the tasks named, the targets of their edges, those doomed while a cycle is open, and
-    for an edit whatever its operations may touch. Their items are in the snapshot, but for tasks that are
-    here only for their rank.
+    Never the whole plan: the tasks named, the targets of their edges, those doomed where a cycle may close,
+    and for an edit whatever its operations may touch. Their items are in the snapshot, but for tasks that
+    are here only for their rank.
     """
 
     plan: Plan
     tasks: tuple[Task, ...] = ()
     edges: tuple[Edge, ...] = ()
-    #: Number and time of the completions that no edit has answered yet.
+    #: Number and time of the completions that no edit has answered yet, where a cycle may close.
     unanswered: tuple[tuple[int, int], ...] = ()
+    #: Tasks on no lane that are here with their edges, because what they depend on may never start.
+    behind: frozenset[ItemId] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Book:
         "_new",
         "_plan_before",
         "_tasks_before",
+        "behind",
         "completions",
         "edges",
         "incoming",
@@ -69,6 +72,7 @@ class Book:
         self.outgoing: dict[ItemId, dict[ItemId, None]] = {}
         self.incoming: dict[ItemId, dict[ItemId, None]] = {}
         self.unanswered = list(part.unanswered)
+        self.behind = part.behind
         self.completions: list[Completion] = []
         self.revisions: list[Revision] = []
         #: Up to which completion the edit of this transaction answers.

@@ -12,7 +12,8 @@ some broken, a cycle is open  waits, doomed: the editor may still save it
 some broken, no cycle         is due, to be cancelled as unreachable in a transaction of its own
 ============================  ==========================================================================
 
-So nothing here touches another lane, and a cascade goes one step a transaction.
+So nothing here touches another lane. A cascade goes one step a transaction, but for tasks on no lane that can
+never start: those that were read with the one they depend on end together with it.
 """
 
 from __future__ import annotations
@@ -54,16 +55,20 @@ def settled(edge: Edge, source: ItemStatus) -> EdgeState:
 def follow_tasks(ledger: Ledger, book: Book) -> None:
     """Let every end and every return of a task have its consequences."""
     mine = [i for i in ledger.items.values() if i.spec.plan == book.plan.id and i.id in book.tasks]
-    back = []
+    back: list[Item] = []
+    ended: list[Item] = []
     for item in mine:
         before = ledger.before(item.id)
         if before is None or before.terminal is item.terminal:
             continue
         if item.terminal:
             _end(ledger, book, item)
+            ended.append(item)
         else:
             _recount(book, before, -1)
             back.append(item)
+    if book.behind and not book.completions:  # what an editor is about to be told it may still save
+        _end_behind(ledger, book, ended)
     while back:  # a dependent that was cancelled as unreachable comes back too, and opens its own edges
         back += [i for edge in book.edges_of(back.pop().id) if (i := _rearm(ledger, book, edge))]
 
@@ -82,6 +87,19 @@ def _end(ledger: Ledger, book: Book, item: Item) -> None:
     book.plan = plan._replace(last_n=n)
     book.completions.append(Completion(plan.id, n, item.id, task.key, item.status, ledger.now_us))
     book.unanswered.append((n, ledger.now_us))
+
+
+def _end_behind(ledger: Ledger, book: Book, ended: list[Item]) -> None:
+    """End what can never start because of these ends, nearest first, as far as it was read."""
+    for item in ended:  # grows while it is gone through
+        for edge in book.edges_of(item.id):
+            target, task = ledger.items[edge.target], book.tasks[edge.target]
+            if target.id in book.behind and task.broken and target.status is ItemStatus.WAITING:
+                judge(ledger, book, target, task)
+                target = ledger.items[target.id]
+                if target.terminal:
+                    _end(ledger, book, target)
+                    ended.append(target)
 
 
 def _recount(book: Book, ended: Item, change: int) -> None:

@@ -18,6 +18,8 @@ from interlock.store.port import EditLoad, Load
 
 #: Runs a statement by its name. Lists are given as lists.
 Ask = Callable[..., Sequence[Sequence[Any]]]
+#: How many tasks one transaction judges at most besides those that it names.
+BEHIND_MAX = 1_000
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Part:
     tasks: dict[ItemId, Task] = field(default_factory=dict)
     edges: dict[tuple[ItemId, ItemId], Edge] = field(default_factory=dict)
     unanswered: list[tuple[int, int]] = field(default_factory=list)
+    behind: set[ItemId] = field(default_factory=set)
 
     def whole(self) -> PlanPart:
         """All of it, for the rules."""
@@ -36,6 +39,7 @@ class Part:
             tasks=tuple(self.tasks.values()),
             edges=tuple(self.edges.values()),
             unanswered=tuple(self.unanswered),
+            behind=frozenset(self.behind),
         )
 
 
@@ -67,7 +71,7 @@ def read_parts(ask: Ask, plans: Iterable[PlanId], load: Load) -> Parts:
     if load.items and parts.plans:
         _read_following(ask, parts, load)
     for plan, part in parts.plans.items():
-        if part.plan.editor is None:
+        if not _may_close(part.plan, load):
             continue
         doomed = [task_from_row(r) for r in ask("tasks_doomed", plan=plan)]
         parts.put_tasks(doomed)
@@ -78,17 +82,38 @@ def read_parts(ask: Ask, plans: Iterable[PlanId], load: Load) -> Parts:
     return parts
 
 
+def _may_close(plan: Plan, load: Load) -> bool:
+    """Whether the edit cycle may close here: the item that asks for the edit is named, by itself or by its
+    lane, or the plan is. Only then are the tasks read that the cycle has kept waiting: they may be many."""
+    if plan.edit_item is None:
+        return False
+    return plan.edit_item in load.items or plan.id in load.plans or plan.lane in load.lanes
+
+
 def _read_following(ask: Ask, parts: Parts, load: Load) -> None:
     """What follows if the items named end, or come back: their edges, and the tasks that those lead to."""
     named = [task_from_row(r) for r in ask("tasks_by_item", items=list(load.items))]
     if not named:
         return
     parts.put_tasks(named)
-    rows = ask("edges_onwards", items=[t.item for t in named], rearm=load.rearm)
+    lost = [t for t in named if t.broken and parts.plans[t.plan].plan.cycle_us is None and not load.rearm]
+    behind = _read_behind(ask, parts, lost) if lost else []
+    rows = ask("edges_onwards", items=list({t.item for t in (*named, *behind)}), rearm=load.rearm)
     edges = [edge_from_row(r) for r in rows]
     parts.put_edges(edges)
     _read_ends(ask, parts, edges)
     parts.items.update(e.target for e in edges)
+
+
+def _read_behind(ask: Ask, parts: Parts, lost: Sequence[Task]) -> list[Task]:
+    """What ends with tasks that can never start: a long chain of it is judged in few transactions."""
+    named = [t.item for t in lost]
+    behind = [task_from_row(r) for r in ask("tasks_behind", items=named, limit=len(named) + BEHIND_MAX)]
+    parts.put_tasks(behind)
+    for task in behind:
+        parts.plans[task.plan].behind.add(task.item)
+        parts.items.add(task.item)
+    return behind
 
 
 def _read_ends(ask: Ask, parts: Parts, edges: Iterable[Edge]) -> None:

@@ -7,6 +7,7 @@ of its own. Claim and renew touch no lane and are single statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -190,6 +191,8 @@ class Store(Protocol):
     def forget_keys(self, limit: int) -> int: ...
 
     # -- reading
+    #: Whatever this thread reads inside is of one moment. Not for writing, and not one in another.
+    def at_once(self) -> AbstractContextManager[None]: ...
     def now_us(self) -> int: ...
     def handle_key(self) -> bytes: ...
     def due(self, limit: int) -> list[ItemId]: ...

@@ -197,14 +197,14 @@ class PostgresDatabase:
         with self._guard(), self._connection() as conn, conn.transaction():
             conn.execute("SET LOCAL lock_timeout = '5min'")
             conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            self._local.migrating = conn
+            self._local.pinned = conn
             try:
                 return work()
             finally:
-                self._local.migrating = None
+                self._local.pinned = None
 
     def run(self, script: str) -> None:
-        conn: Connection = self._local.migrating
+        conn: Connection = self._local.pinned
         conn.execute(script.encode(), prepare=False)
 
     def advance_runs(self, count: int) -> int:
@@ -231,12 +231,25 @@ class PostgresDatabase:
     def _connection(self) -> Iterator[Connection]:
         if self._pid != os.getpid():
             self._leave_parent()
-        migrating: Connection | None = getattr(self._local, "migrating", None)
-        if migrating is not None:  # a second one might never come: the pool may have no more
-            yield migrating
+        pinned: Connection | None = getattr(self._local, "pinned", None)
+        if pinned is not None:  # a second one might never come: the pool may have no more
+            yield pinned
             return
         with self.pool.connection() as conn:
             yield conn
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Whatever this thread reads meanwhile is of one moment. It must not write."""
+        with self._guard(), self._connection() as conn:
+            conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._local.pinned = conn
+            try:
+                yield
+            finally:
+                self._local.pinned = None
+                if not conn.broken:
+                    conn.execute("ROLLBACK")
 
     def _all(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
         with self._connection() as conn:

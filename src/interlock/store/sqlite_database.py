@@ -129,6 +129,18 @@ class SqliteDatabase:
                     db.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Whatever this thread reads meanwhile is of one moment. It must not write."""
+        db = self.db
+        with self._guard():
+            db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
     def close(self) -> None:
         if getattr(self._local, "pid", None) == os.getpid():
             sqlite_forks.disconnect(self._local.db)
