@@ -6,6 +6,7 @@ looks at what the test left behind, so each scenario also checks every invariant
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg_pool import ConnectionPool
 
 from interlock.contract import Service
 from interlock.core.timing import Timing
@@ -46,50 +48,104 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="session")
-def kept() -> dict[str, str]:
-    """Databases that are emptied and used again: making one anew takes far longer than most tests."""
-    return {}
+class Kept:
+    """One database of a server, emptied for each test and used again with the connections to it.
 
+    Making both anew takes far longer than most tests: a database has its migrations to run, and a connection
+    has every statement to plan. What a store remembers by itself is new in each test.
+    """
 
-def _database(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a new, empty database: a file or a url."""
-    if backend == "sqlite":
-        return str(tmp_path / f"{uuid.uuid4().hex}.db")
-    server: PostgresServer = request.getfixturevalue(backend)
-    return server.create_database(f"test_{uuid.uuid4().hex[:12]}")
-
-
-def _emptied(url: str) -> str:
-    """The same database without a row. Numbers go on where they were; no test may count on them."""
-    with psycopg.connect(url) as connection:
-        connection.execute("SET session_replication_role = replica")  # in any order, whatever refers to what
-        found = connection.execute(
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.pool: ConnectionPool[Any] | None = None
+        PostgresStore(url).close()
+        self._connection = psycopg.connect(url, autocommit=True)
+        # In any order, whatever refers to what.
+        self._connection.execute("SET session_replication_role = replica")
+        tables = self._connection.execute(
             "SELECT tablename FROM pg_tables"
             " WHERE schemaname = 'interlock' AND tablename NOT IN ('migrations', 'meta')"
         )
-        for (name,) in found.fetchall():
-            connection.execute(sql.SQL("DELETE FROM interlock.{}").format(sql.Identifier(name)))
-    return url
+        each = (sql.SQL("DELETE FROM interlock.{}").format(sql.Identifier(name)) for (name,) in tables)
+        self._empty = sql.SQL(";").join(each)
+
+    def empty(self) -> None:
+        """No row is left. Numbers go on where they were; no test may count on them."""
+        self._connection.execute(self._empty)
+
+    def close(self) -> None:
+        self._connection.close()
+        if self.pool is not None:
+            self.pool.close()
+
+
+class KeptStore(PostgresStore):
+    """A store on a kept database: the first that is open takes the kept connections, and leaves them."""
+
+    def __init__(self, kept: Kept, **options: Any) -> None:
+        self._kept = kept
+        super().__init__(kept.url, **options)
+
+    def _open_pool(self) -> ConnectionPool[Any]:
+        pool, self._kept.pool = self._kept.pool, None
+        return pool or super()._open_pool()
+
+    def close(self) -> None:
+        self._notices.close()  # sends what is wanted, for which it needs a connection
+        if self._kept.pool is None:
+            self._kept.pool, self.pool = self.pool, ConnectionPool(self._url, open=False)
+        super().close()
+
+
+@pytest.fixture(scope="session")
+def kept_databases(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Kept]]:
+    """The kept database of each server."""
+    kept: dict[str, Kept] = {}
+
+    def of(backend: str) -> Kept:
+        if backend not in kept:
+            server: PostgresServer = request.getfixturevalue(backend)
+            kept[backend] = Kept(server.create_database(f"test_{uuid.uuid4().hex[:12]}"))
+        return kept[backend]
+
+    yield of
+    for each in kept.values():
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a schema and no rows, to be copied."""
+    path = tmp_path_factory.mktemp("empty") / "interlock.db"
+    SqliteStore(path).close()
+    return path
 
 
 @pytest.fixture
 def open_service(
-    backend: str, clock: Clock, kept: dict[str, str], request: pytest.FixtureRequest, tmp_path: Path
+    backend: str, clock: Clock, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[OpenService]:
     """Open services: all on the test's one database, as several processes would, or each on its own."""
     opened: list[Service] = []
-    if backend in kept:
-        shared = _emptied(kept[backend])
+    kept: Kept | None = None
+    path = tmp_path / "interlock.db"
+    if backend == "sqlite":
+        shutil.copyfile(request.getfixturevalue("empty_file"), path)
     else:
-        shared = _database(backend, request, tmp_path)
-        if backend != "sqlite":
-            kept[backend] = shared
+        kept = request.getfixturevalue("kept_databases")(backend)
+        kept.empty()
+
+    def store(elsewhere: bool, **options: Any) -> SqliteStore | PostgresStore:
+        if backend == "sqlite":
+            return SqliteStore(tmp_path / f"{uuid.uuid4().hex}.db" if elsewhere else path, **options)
+        if elsewhere:
+            server: PostgresServer = request.getfixturevalue(backend)
+            return PostgresStore(server.create_database(f"test_{uuid.uuid4().hex[:12]}"), **options)
+        assert kept is not None
+        return KeptStore(kept, **options)
 
     def open_one(*, elsewhere: bool = False, **timing: Any) -> Service:
-        address = _database(backend, request, tmp_path) if elsewhere else shared
-        kind: Any = SqliteStore if backend == "sqlite" else PostgresStore
-        service = LocalService(kind(address, timing=Timing(**timing), now=clock), poll_s=0.05)
+        service = LocalService(store(elsewhere, timing=Timing(**timing), now=clock), poll_s=0.05)
         opened.append(service)
         return service
 
