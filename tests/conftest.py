@@ -3,6 +3,8 @@
 from tests.postgres_fixtures import (
     pg_database16,
     pg_database18,
+    pg_empty16,
+    pg_empty18,
     postgres16,
     postgres18,
     pytest_configure,
@@ -14,6 +16,8 @@ from tests.postgres_fixtures import (
 __all__ = [
     "pg_database16",
     "pg_database18",
+    "pg_empty16",
+    "pg_empty18",
     "postgres16",
     "postgres18",
     "pytest_configure",

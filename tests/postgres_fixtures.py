@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from interlock.store.postgres import PostgresStore
 from interlock.testing.postgres import (
     PostgresFailed,
     PostgresMissing,
@@ -27,6 +28,10 @@ from interlock.testing.postgres import (
 )
 
 StartPostgres = Callable[..., PostgresServer]
+
+#: A database with Interlock's schema, of which those that tests use are copies: migrating each anew takes
+#: longer than most tests.
+_TEMPLATE = "with_schema"
 
 
 class TestRun:
@@ -65,6 +70,10 @@ class TestRun:
         with locked(self.path / f"pg{version}.lock"):
             server = self._server(version, f"pg{version}")
             server.start()
+            if not server.has_database(_TEMPLATE):
+                server.drop_database("being_made")  # somebody may not have come to the end
+                PostgresStore(server.create_database("being_made")).close()
+                server.rename_database("being_made", _TEMPLATE)
         return server
 
     def own_server(self, version: int, **options: Any) -> PostgresServer:
@@ -131,9 +140,9 @@ def _require(version: int) -> None:
         pytest.skip(str(missing))
 
 
-def _fresh_database(server: PostgresServer) -> Iterator[str]:
+def _fresh_database(server: PostgresServer, template: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
-    yield server.create_database(name)
+    yield server.create_database(name, template=template)
     server.drop_database(name)
 
 
@@ -153,14 +162,26 @@ def postgres18(request: pytest.FixtureRequest) -> PostgresServer:
 
 @pytest.fixture
 def pg_database16(postgres16: PostgresServer) -> Iterator[str]:
-    """The url of a fresh, empty database on PostgreSQL 16."""
-    yield from _fresh_database(postgres16)
+    """The url of a fresh database on PostgreSQL 16, with Interlock's schema and without a row."""
+    yield from _fresh_database(postgres16, _TEMPLATE)
 
 
 @pytest.fixture
 def pg_database18(postgres18: PostgresServer) -> Iterator[str]:
-    """The url of a fresh, empty database on PostgreSQL 18."""
-    yield from _fresh_database(postgres18)
+    """The url of a fresh database on PostgreSQL 18, with Interlock's schema and without a row."""
+    yield from _fresh_database(postgres18, _TEMPLATE)
+
+
+@pytest.fixture
+def pg_empty16(postgres16: PostgresServer) -> Iterator[str]:
+    """The url of a database on PostgreSQL 16 in which nothing is, no schema either."""
+    yield from _fresh_database(postgres16, "template1")
+
+
+@pytest.fixture
+def pg_empty18(postgres18: PostgresServer) -> Iterator[str]:
+    """The url of a database on PostgreSQL 18 in which nothing is, no schema either."""
+    yield from _fresh_database(postgres18, "template1")
 
 
 @pytest.fixture

@@ -19,3 +19,11 @@ def any_il(request: pytest.FixtureRequest, tmp_path: Path) -> Command:
     if request.param == "sqlite":
         return Command(tmp_path)
     return CommandHere(tmp_path, url=request.getfixturevalue("pg_database18"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def unmigrated_il(request: pytest.FixtureRequest, tmp_path: Path) -> Command:
+    """The command on either store, in which there is no schema yet."""
+    if request.param == "sqlite":
+        return Command(tmp_path)
+    return CommandHere(tmp_path, url=request.getfixturevalue("pg_empty18"))

@@ -303,11 +303,11 @@ def test_events_are_listed_after_a_number_and_by_item_and_lane(any_il: Command):
     assert any_il.ok("events", "--lane", "issue:acme/app#1")["events"] == events[:1]
 
 
-def test_migrate_reports_versions_and_sql(any_il: Command):
+def test_migrate_reports_versions_and_sql(unmigrated_il: Command):
     known = len(migrations("sqlite"))
-    answer = any_il("--json", "migrate", "--check")
+    answer = unmigrated_il("--json", "migrate", "--check")
     assert (answer.code, answer.json["version"], answer.json["missing"]) == (1, 0, known)
-    assert "CREATE TABLE" in any_il.ok("migrate", "--sql")["sql"]
-    ran = any_il.ok("migrate")
+    assert "CREATE TABLE" in unmigrated_il.ok("migrate", "--sql")["sql"]
+    ran = unmigrated_il.ok("migrate")
     assert (ran["version"], ran["applied"], ran["missing"], ran["sql"]) == (known, known, 0, "")
-    assert any_il.ok("migrate", "--check")["missing"] == 0
+    assert unmigrated_il.ok("migrate", "--check")["missing"] == 0

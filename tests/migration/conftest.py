@@ -19,7 +19,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database."""
     if request.param == "sqlite":
         return f"sqlite://{tmp_path / 'interlock.db'}"
-    found: str = request.getfixturevalue(f"pg_database{request.param[-2:]}")
+    found: str = request.getfixturevalue(f"pg_empty{request.param[-2:]}")
     return found
 
 

@@ -249,13 +249,13 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path: Path) -
     assert hashlib.sha256(file.read_bytes()).digest() == before
 
 
-def test_a_database_shared_with_others_keeps_their_tables(pg_database18: str) -> None:
+def test_a_database_shared_with_others_keeps_their_tables(pg_empty18: str) -> None:
     """In PostgreSQL the schema `interlock` is ours, and nothing else is."""
-    query(pg_database18, "CREATE TABLE public.customers AS SELECT 'Ada' AS name")
-    open_store(pg_database18).close()
-    assert query(pg_database18, "SELECT name FROM public.customers") == [("Ada",)]
+    query(pg_empty18, "CREATE TABLE public.customers AS SELECT 'Ada' AS name")
+    open_store(pg_empty18).close()
+    assert query(pg_empty18, "SELECT name FROM public.customers") == [("Ada",)]
     made = query(
-        pg_database18,
+        pg_empty18,
         "SELECT DISTINCT schemaname FROM pg_tables WHERE schemaname !~ '^(pg_catalog|information_schema)$'",
     )
     assert sorted(made) == [("interlock",), ("public",)]

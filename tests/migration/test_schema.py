@@ -96,9 +96,9 @@ def test_the_schema_knows_every_state_of_the_core_and_no_other(url: str, backend
         assert {word.strip().strip("'") for word in check.split(",")} == statuses
 
 
-def test_numbers_are_never_given_out_ahead(pg_database18: str) -> None:
+def test_numbers_are_never_given_out_ahead(pg_empty18: str) -> None:
     """A cached sequence would let a later claim have a smaller number than an earlier one."""
-    open_store(pg_database18).close()
-    sequences = query(pg_database18, "SELECT sequencename, cache_size, increment_by FROM pg_sequences")
+    open_store(pg_empty18).close()
+    sequences = query(pg_empty18, "SELECT sequencename, cache_size, increment_by FROM pg_sequences")
     assert len(sequences) == 3
     assert all(row[1:] == (1, 1) for row in sequences)
