@@ -1,5 +1,8 @@
 """What every test can use. The fixtures are described where they are defined."""
 
+import math
+import os
+
 import pytest
 
 from tests import postgres_fixtures, temporary_files
@@ -31,3 +34,36 @@ __all__ = [
 def pytest_configure(config: pytest.Config) -> None:
     temporary_files.choose()
     postgres_fixtures.pytest_configure(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are processors: they often wait, for leases and for other processes."""
+    return math.ceil(1.5 * (os.cpu_count() or 1))
+
+
+@pytest.hookimpl(trylast=True)  # of what was chosen by name
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that no process is left with it when the others have nothing to do.
+
+    PostgreSQL 16 is asked one case of each scenario, so that it has run every statement. All cases are for
+    18: `INTERLOCK_EVERY_CASE=1 make test` tries them on both.
+    """
+    if "INTERLOCK_EVERY_CASE" not in os.environ:
+        asked, left_out = set(), []
+        for item in items:
+            scenario = _scenario_on_16(item)
+            if scenario is not None and scenario in asked:
+                left_out.append(item)
+            asked.add(scenario)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _scenario_on_16(item: pytest.Item) -> str | None:
+    """What a test shows with a case of its own on PostgreSQL 16, if it does."""
+    cases = getattr(item, "callspec", None)
+    if cases is None or "postgres16" not in cases.params.values():
+        return None
+    return item.nodeid.partition("[")[0]
