@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import apsw
 import pytest
 
 from interlock.client import Interlock
 from interlock.contract import LeaseView, Report
+from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem, Policy
 from interlock.core.timing import Timing
 from interlock.service import LocalService
@@ -348,6 +351,23 @@ def test_15_a_sweeper_outlives_a_crash_of_its_database(start_postgres: StartPost
     take(service)
     wait_until(lambda: status(service, item) == "pending", "the sweeper freed what its holder forgot")
     sweeper.stop()
+    service.close()
+
+
+def test_15_a_database_that_does_not_come_back_is_given_up(start_postgres: StartPostgres) -> None:
+    """A restart is waited for, but not for ever; the lease that nobody could end is over by itself."""
+    server = start_postgres(18)
+    service = open_service(server.create_database("gone"), retry_s=0.5)
+    store: Any = service.store
+    store.pool.timeout = 0.5
+    add(service, lane=LANE)
+    lease = take(service)
+    server.stop("immediate")
+    back = threading.Timer(20, server.start)  # for a store that would wait for ever
+    back.start()
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        service.done([Report(run=lease.run)])
+    back.cancel()
     service.close()
 
 

@@ -116,8 +116,11 @@ def test_a_holder_whose_database_is_gone_ends_its_command_before_the_lease_is_ov
     server.stop("immediate")
     until(lambda: dead(pid), "the end of the command")
     assert time.monotonic() - began_s < 4
+    assert process.poll() is None, "it tries to give the lane back, for half a minute"
+    server.start()
     answer = ended(process)
     assert (answer.code, "could not be renewed in time" in answer.err) == (5, True), answer
+    assert items(il)[0]["status"] == "failed"
 
 
 def test_a_holder_whose_database_is_locked_by_another_ends_its_command_in_time(il: Command, start: Start):
