@@ -1,32 +1,16 @@
-"""The picture of the demo in the README is what the demo shows, but for numbers and who did what."""
-
-import re
-import subprocess
-import sys
+"""The picture of the demo in the README. That the demo shows it is looked at where the demo is run, in
+`tests/integration/test_demo.py`."""
 
 import pytest
 
-from docs.generate import ROOT
+from tests.docs.picture import PICTURE, not_shown
 
 
-def plain(line: str) -> str:
-    line = re.sub(r"\b(ada|bert|cleo|dora|emil)\b", "NAME", line)
-    line = re.sub(r"refused: .*", "refused: …", line)  # how often it was tried again is chance
-    line = re.sub(r"\d+(\.\d+)?", "N", line).replace("promotions", "promotion")
-    return " ".join(line.split())
+def test_the_readme_has_a_picture_of_the_demo():
+    assert len(PICTURE.splitlines()) > 10
+    assert not_shown(PICTURE) == []
 
 
-@pytest.mark.slow
-def test_the_demo_shows_what_the_readme_says():
-    picture = (ROOT / "README.md").read_text("utf-8").split("```text\n")[1].partition("```")[0]
-    shown = subprocess.run(
-        [sys.executable, "-m", "interlock", "demo", "--seconds", "10"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
-    lines = {plain(line) for line in shown.splitlines()}
-    said = [line for line in picture.splitlines() if line.strip()]
-    assert len(said) > 10
-    assert [line for line in said if plain(line) not in lines] == []
+@pytest.mark.parametrize("word", ["PASS", "superseded", "refused"])
+def test_a_line_that_the_demo_does_not_show_is_noticed(word: str):
+    assert not_shown(PICTURE.replace(word, "gone")) != []

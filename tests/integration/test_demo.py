@@ -26,6 +26,7 @@ import interlock
 from interlock.contract import EventView, ItemFilter
 from interlock.demo import checks, scenes
 from interlock.demo.history import Run, most_at_once
+from tests.docs.picture import not_shown
 from tests.postgres_fixtures import StartPostgres
 
 DEMO = (sys.executable, "-m", "interlock", "demo")
@@ -112,6 +113,7 @@ def test_the_table_says_what_the_kept_store_says_and_every_check_holds(tmp_path:
     assert re.search(r"bert waited \d\.\d s behind ada; 2 comments joined", story)
     assert "late `done` of" in story
     assert not re.search(r" +$", story, re.MULTILINE)
+    assert not_shown(story) == [], "the README's picture of the demo shows something else"
 
     kept = re.search(r"INTERLOCK_URL=(\S+) interlock events", story)
     assert kept is not None
