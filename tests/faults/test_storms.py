@@ -23,6 +23,8 @@ from tests.faults.stores import assert_kept, open_service, query
 from tests.postgres_fixtures import StartPostgres
 
 STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "8"))
+#: Of a database that crashes again and again: in as many seconds there are two or three crashes.
+CRASHES_S = float(os.environ.get("INTERLOCK_STORM_S", "4"))
 WORKERS = 6
 
 
@@ -106,8 +108,8 @@ class Fleet:
         assert not accepted, f"runs {accepted} had ended and finished once more"
 
 
-def storm(fleet: Fleet, fault: Callable[[], None], every_s: float) -> History:
-    over_s = time.monotonic() + STORM_S
+def storm(fleet: Fleet, fault: Callable[[], None], every_s: float, *, span_s: float = STORM_S) -> History:
+    over_s = time.monotonic() + span_s
     while time.monotonic() < over_s:
         fault()
         time.sleep(fleet.dice.uniform(0, 2 * every_s))
@@ -159,4 +161,4 @@ def test_work_resumes_by_itself_after_the_database_crashed(
             lambda: len(traffic.journals(tmp_path, "claimed")) > before, "work goes on after the restart"
         )
 
-    storm(fleet, crash, every_s=0.1)
+    storm(fleet, crash, every_s=0.1, span_s=CRASHES_S)

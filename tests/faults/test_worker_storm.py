@@ -86,6 +86,7 @@ def test_storm_of_killed_and_stopped_workers_never_has_two_processes_on_a_lane(
     for worker in workers:
         worker.kill()
     calm = work()
+    calm.until("ready")  # it may find nothing left to do, and be told to end at once
     for item in items:
         site.until_status(item, "completed")
     calm.signal(signal.SIGTERM)
