@@ -12,7 +12,6 @@ from docs.generation.meanings import meanings
 from interlock import contract, planview
 from interlock.itemview import ItemView
 from interlock.plandiff import Difference
-from interlock.plangraph.measures import Measures
 from interlock.sessionlock import LockView
 
 _WORDS = {
@@ -36,7 +35,7 @@ def shapes() -> dict[str, dict[str, str]]:
         and name.endswith(("View", "Summary"))
         and value.__module__ == module.__name__
     }
-    others = {kind.__name__: field_types(kind) for kind in (Measures, Difference, LockView)}
+    others = {kind.__name__: field_types(kind) for kind in (Difference, LockView)}
     return {"ItemView": _item_fields(), **found, **others}
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.model import US_PER_S, Item, ItemId
 from interlock.core.plan_history import recorded
 from interlock.core.plan_model import Edge, Plan, Revision, Task
 from interlock.itemview import maybe_moment, moment
+from interlock.plangraph.measures import measured
 from interlock.planview import (
     BatchView,
     CompletionView,
@@ -167,8 +168,16 @@ def _read(value: Any) -> Any:
     return value
 
 
-def plan_stats_view(plan: Plan, items: Sequence[Item]) -> PlanStatsView:
-    spans_us = _to_dispatch_us(items)
+def plan_stats_view(
+    plan: Plan,
+    tasks: Sequence[tuple[Task, Item]],
+    edges: Sequence[Edge],
+    work_us: Mapping[ItemId, int],
+) -> PlanStatsView:
+    spans_us = _to_dispatch_us([item for _, item in tasks])
+    keys = {task.item: task.key for task, _ in tasks}
+    took_s = {keys[i.id]: work_us[i.id] / US_PER_S for _, i in tasks if i.terminal and i.id in work_us}
+    shape = measured(list(keys.values()), [(keys[e.source], keys[e.target]) for e in edges], took_s)
     return PlanStatsView(
         plan=plan.id,
         revision=plan.revision,
@@ -185,6 +194,11 @@ def plan_stats_view(plan: Plan, items: Sequence[Item]) -> PlanStatsView:
         to_dispatch_avg_s=average_s(spans_us),
         to_dispatch_p50_s=quantile_s(spans_us, 0.5),
         to_dispatch_p95_s=quantile_s(spans_us, 0.95),
+        critical_path=shape.critical_path,
+        critical_path_s=shape.critical_path_s,
+        total_work_s=shape.total_work_s,
+        parallelism=shape.parallelism,
+        depth=shape.depth,
     )
 
 

@@ -158,9 +158,12 @@ class Planning(Looking):
         return graph_at(specs, edges, later)
 
     def plan_stats(self, plan: int) -> PlanStatsView:
-        """Figures of a plan's edits, and of how soon it goes on when a task has ended."""
-        found = self._plan(plan)
-        return plan_stats_view(found, [item for _, item in self.store.tasks(found.id)])
+        """Figures of a plan's edits, of how soon it goes on when a task has ended, and of its work."""
+        with self.store.at_once():
+            found = self._plan(plan)
+            tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
+            work_us = self.store.work_us(found.id)
+        return plan_stats_view(found, tasks, edges, work_us)
 
     def _plan(self, plan: int) -> Plan:
         found = self.store.plan(PlanId(plan)) if 0 < plan < ID_LIMIT else None

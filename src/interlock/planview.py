@@ -166,7 +166,7 @@ class RevisionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStatsView:
-    """Figures of one plan's edits. Spans are seconds."""
+    """Figures of one plan: its edits, and the shape and the work of its graph. Spans are seconds."""
 
     plan: int
     revision: int
@@ -185,6 +185,15 @@ class PlanStatsView:
     to_dispatch_avg_s: float | None
     to_dispatch_p50_s: float | None
     to_dispatch_p95_s: float | None
+    #: The chain of tasks that took longest, first to last. A task takes as long as its runs, without the time
+    #: between them; those that have not ended count as nothing.
+    critical_path: tuple[str, ...]
+    critical_path_s: float
+    total_work_s: float
+    #: How many could work at once on average, were nothing else in the way: work over critical path.
+    parallelism: float | None
+    #: How many tasks the longest chain has, whatever they took.
+    depth: int
 
 
 class PlanService(Protocol):

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import pytest
 
 from interlock import planview
-from interlock.plangraph.measures import Measures
 from tests.acceptance.command import Command, CommandHere, interrupt
 from tests.acceptance.test_human_output import on_terminal
 
@@ -218,7 +217,7 @@ class TestLook:
         create(any_here)
         any_here.ok("done", any_here.claim()["run"])
         figures = any_here.ok("plan", "stats", 1)
-        assert set(figures) == keys(planview.PlanStatsView) | keys(Measures)
+        assert set(figures) == keys(planview.PlanStatsView)
         assert (figures["critical_path"], figures["depth"], figures["edits_total"]) == (["build"], 3, 0)
         assert figures["total_work_s"] == figures["critical_path_s"] > 0
         assert "critical path" in any_here("plan", "stats", 1).out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -36,7 +37,7 @@ def reasons(tasks: int, edges: int, operations: Sequence[Operation]) -> list[str
 
 
 def chain(*keys: str) -> list[Operation]:
-    edges = [EdgeSpec(source=s, target=t) for s, t in zip(keys, keys[1:], strict=False)]
+    edges = [EdgeSpec(source=s, target=t) for s, t in pairwise(keys)]
     return [*(AddTask(task=TaskSpec(key=k)) for k in keys), *(AddEdge(edge=e) for e in edges)]
 
 

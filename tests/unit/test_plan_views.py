@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from interlock.core.plan_model import EdgeSpec, Graph, TaskSpec, When
 from interlock.frontier import Frontier
 from interlock.plandiff import differences
 from interlock.planevents import PlanEvent, Watch
-from interlock.planpicture import bare_picture, measures, picture
+from interlock.planpicture import bare_picture, picture
 from interlock.planview import EdgeView, PlanView, RevisionView, TaskView
 
 START = datetime(2027, 1, 31, 9, tzinfo=UTC)
@@ -178,11 +178,3 @@ class TestPictures:
         assert [(node.key, node.title, node.status) for node in bare_picture("x", graph).nodes] == [
             ("a", "a", "")
         ]
-
-    def test_a_task_took_from_its_first_claim_to_its_end(self) -> None:
-        ended = task(
-            "a", "completed", first_claimed_at=START, ended_at=START + timedelta(seconds=5), attempt=2
-        )
-        running = task("b", "in_progress", first_claimed_at=START)
-        found = measures(plan(ended, running, edges="ab"))
-        assert (found.critical_path, found.total_work_s, found.depth) == (("a",), 5.0, 2)

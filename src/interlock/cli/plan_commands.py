@@ -11,7 +11,7 @@ from interlock.cli.command import Command, group
 from interlock.cli.options import Every, Limit, every_s_of, limit_of
 from interlock.cli.session import Session, session_of
 from interlock.cli.values import file_text, whole_or_none
-from interlock.contract import Service, to_json
+from interlock.contract import Service
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.plan_model import EDIT_TYPE, PlanStatus
 from interlock.intake import choice, whole
@@ -259,19 +259,17 @@ def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
 @plan.command("stats", cls=Command)
 def stats(ctx: typer.Context, id_: _Id) -> int:
     """Figures of a plan: its edits, its critical path, its work and how parallel it is."""
-    from interlock.planpicture import measures
-
     session = session_of(ctx)
     number = whole("plan", id_)
     with session.service() as service:
-        figures, found = service.plan_stats(number), service.plan(number)
-    measured = measures(found)
-    if session.out.json:
-        session.out.print_json({**to_json(figures), **to_json(measured)})
+        figures = service.plan_stats(number)
+        found = None if session.out.json else service.plan(number)
+    if found is None:
+        session.out.print_json(figures)
     else:
         from interlock.cli.views import plans
 
-        plans.stats(session.out.console, found, figures, measured)
+        plans.stats(session.out.console, found, figures)
     return Exit.OK
 
 

@@ -51,6 +51,9 @@ class SqlitePlans(SqliteReads):
         rows = self._rows("completions", {"plan": plan, "after": after})
         return [StoredCompletion(completion_from_row(r[:6]), *r[6:]) for r in rows]
 
+    def work_us(self, plan: PlanId) -> dict[ItemId, int]:
+        return dict(self._rows("work_of_plan", {"plan": plan}))
+
     def stopping(self, limit: int) -> list[ItemId]:
         return [r[0] for r in self._rows("stopping", {"limit": limit})]
 

@@ -18,7 +18,6 @@ from interlock.core.model import Reason
 from interlock.plandiff import Difference
 from interlock.plangraph import text as text_drawing
 from interlock.plangraph.graph import Graph
-from interlock.plangraph.measures import Measures
 from interlock.plangraph.symbols import EDGE_WORDS, sign
 from interlock.planview import (
     BatchView,
@@ -255,10 +254,10 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
     console.print(Text(f"Answer: {answer}", style=words.QUIET), soft_wrap=True)
 
 
-def stats(console: Console, found: PlanView, figures: PlanStatsView, measured: Measures) -> None:
+def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
     """Figures for people; what is not known yet is left out."""
     console.print(headline(found))
-    path = " → ".join(measured.critical_path)
+    path = " → ".join(figures.critical_path)
     spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)
     dispatch = None
     if all(span is not None for span in spans):
@@ -271,10 +270,10 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView, measured: M
     console.print(
         words.facts(
             ("tasks", counts(found)),
-            ("depth", _count(measured.depth, "task")),
-            ("critical path", f"{words.span(measured.critical_path_s)}: {path}" if path else None),
-            ("total work", words.span(measured.total_work_s) if path else None),
-            ("parallelism", None if measured.parallelism is None else f"{measured.parallelism:.1f}"),
+            ("depth", _count(figures.depth, "task")),
+            ("critical path", f"{words.span(figures.critical_path_s)}: {path}" if path else None),
+            ("total work", words.span(figures.total_work_s) if path else None),
+            ("parallelism", None if figures.parallelism is None else f"{figures.parallelism:.1f}"),
             ("edits", f"{figures.edits_total} in {_count(figures.cycles, 'cycle')}"),
             ("of these", edits),
             ("editing took", words.span(figures.lock_s)),
