@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from interlock.core.model import RetryLane
+from interlock.core.plan_model import Graph, TaskSpec
 from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, Scene
 
 
 def block(scene: Scene, how: str) -> int:
-    """An owner of the lane that has not started and cannot: its agent or project keeps it."""
+    """An owner of the lane that has not started and cannot: its agent, project or plan keeps it."""
+    if how in SHUT:
+        scene.service.set_agent("busy")
+        plan, owner = planned(scene, agent="busy")
+        shut(scene, plan, how)
+        return owner
     project = "frozen" if how == "project paused" else "default"
     if how == "agent full":
         scene.service.set_agent("busy", max_concurrency=1)
@@ -21,7 +30,34 @@ def block(scene: Scene, how: str) -> int:
     return owner
 
 
-REASONS = ("agent full", "agent paused", "agent unknown", "project paused")
+SHUT = ("plan in an edit cycle", "plan paused")
+REASONS = ("agent full", "agent paused", "agent unknown", "project paused", *SHUT)
+
+
+def planned(scene: Scene, **fields: Any) -> tuple[int, int]:
+    """A plan whose task owns the lane, beside another task; its number and that of the task's item."""
+    scene.service.set_agent("planner")
+    tasks = (TaskSpec(key="owner", lane=LANE, **fields), TaskSpec(key="first"))
+    view = scene.service.create_plan("work", Graph(tasks=tasks), editor="planner")
+    assert scene.owner() == view.tasks[0].item
+    return view.id, view.tasks[0].item
+
+
+def shut(scene: Scene, plan: int, how: str) -> None:
+    """Let a plan give out no tasks."""
+    if how == "plan paused":
+        scene.service.pause_plan(plan, why="release day")
+    else:
+        first = scene.service.plan(plan).tasks[1].item
+        scene.done(scene.claim(item=first))
+
+
+def go_on(scene: Scene, plan: int, how: str) -> None:
+    """Let it give out tasks again."""
+    if how == "plan paused":
+        scene.service.resume_plan(plan)
+    else:
+        scene.done(scene.claim("planner"))
 
 
 @pytest.mark.parametrize("how", REASONS)
@@ -156,3 +192,81 @@ def test_the_overtaken_owner_starts_when_its_agent_comes_back(scene: Scene) -> N
     assert scene.idle("busy")
     scene.done(lease)
     assert scene.claim("busy").item.id == owner
+
+
+# -- owners whose plan gives out no tasks ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", SHUT)
+@pytest.mark.parametrize("agent", ["", "free"], ids=["for anyone", "of the same agent"])
+def test_whoever_the_task_of_a_plan_that_gives_out_none_is_for_others_may_pass_it(
+    scene: Scene, how: str, agent: str
+) -> None:
+    scene.idle("free")
+    plan, owner = planned(scene, agent=agent)
+    item = scene.put("item", lane=LANE, agent="free")
+    shut(scene, plan, how)
+    lease = scene.claim("free")
+    assert lease.item.id == item
+    assert scene.last("lane.overtaken").item == owner
+    go_on(scene, plan, how)
+    assert scene.idle("free", item=owner), "the lane has another owner now"
+    assert scene.done(lease).promoted == (owner,)
+    scene.done(scene.claim("free", item=owner))
+
+
+@pytest.mark.parametrize("how", SHUT)
+def test_a_plan_that_goes_on_keeps_its_lanes(scene: Scene, how: str) -> None:
+    plan, owner = planned(scene)
+    shut(scene, plan, how)
+    go_on(scene, plan, how)
+    scene.put("item", lane=LANE, agent="free")
+    assert scene.claim("free", limit=1).item.id in {t.item for t in scene.service.plan(plan).tasks}
+    assert scene.events("lane.overtaken") == []
+    assert scene.status(owner) in ("pending", "in_progress")
+
+
+@pytest.mark.parametrize("how", SHUT)
+def test_a_task_that_runs_is_not_overtaken_whatever_its_plan_does(scene: Scene, how: str) -> None:
+    plan, owner = planned(scene)
+    scene.claim(item=owner)
+    scene.put("item", lane=LANE, agent="free")
+    shut(scene, plan, how)
+    assert scene.idle("free")
+
+
+@pytest.mark.parametrize("how", SHUT)
+def test_an_item_with_a_position_passes_no_task_of_a_plan(scene: Scene, how: str) -> None:
+    plan, owner = planned(scene)
+    scene.put("item", lane=LANE, agent="free", position=2)
+    shut(scene, plan, how)
+    assert scene.idle("free")
+    assert scene.owner() == owner
+
+
+@pytest.mark.parametrize("how", SHUT)
+@pytest.mark.parametrize("waits", [True, False], ids=["in its back-off", "after its back-off"])
+def test_a_task_whose_retry_keeps_its_lane_is_never_overtaken(scene: Scene, how: str, waits: bool) -> None:
+    plan, owner = planned(scene, retry_lane=RetryLane.KEEP, max_attempts=3)
+    scene.fail(scene.claim(item=owner))
+    scene.put("item", lane=LANE, agent="free")
+    shut(scene, plan, how)
+    if not waits:
+        scene.pass_s(FIRST_BACK_OFF_S)
+    assert scene.idle("free")
+    assert scene.owner() == owner
+
+
+@pytest.mark.parametrize("how", SHUT)
+def test_a_task_of_a_plan_that_gives_out_none_overtakes_nobody(scene: Scene, how: str) -> None:
+    owner = block(scene, "agent unknown")
+    scene.service.set_agent("planner")
+    tasks = (TaskSpec(key="behind", lane=LANE), TaskSpec(key="first"))
+    plan = scene.service.create_plan("work", Graph(tasks=tasks), editor="planner")
+    first = scene.claim(item=plan.tasks[1].item)
+    if how == "plan paused":
+        scene.service.pause_plan(plan.id, why="release day")
+    else:
+        scene.done(first)
+    assert scene.idle("free")
+    assert scene.owner() == owner

@@ -702,7 +702,8 @@ def test_numbers_that_no_store_keeps_are_refused_at_once(planner: Planner, numbe
     planner.make("A, B", editor=EDITOR)
     planner.do("A")
     asked = planner.ask()
-    for wrong in ({"base": number}, {"base": 1, "through": number}):
+    both: tuple[dict[str, Any], ...] = ({"base": number}, {"base": 1, "through": number})
+    for wrong in both:
         with pytest.raises(InvalidInput, match="is out of range") as caught:
             planner.edit(add("C"), lease=asked, **wrong)
         assert caught.value.exit_code == 2

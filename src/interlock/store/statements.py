@@ -28,8 +28,8 @@ class Statements:
         `--? feature`, or those from `--[ feature` to `--]`.
 
         Plans are made once and kept, and a plan made for an unknown limit or for a condition that may be
-        absent is a bad one. The few combinations in use are planned one by one. Comments are left out: the
-        driver prepares a text of more than 4 KiB anew for every call.
+        absent is a bad one. The few combinations in use are planned one by one. Comments and indentation are
+        left out: the driver prepares a text of more than 4 KiB anew for every call.
         """
         key = (name, features, limit)
         text = self._variants.get(key)
@@ -57,7 +57,7 @@ def _asked_for(lines: Iterable[str], features: frozenset[str]) -> Iterator[str]:
         elif not block or block in features:
             text, _, feature = line.partition(" --? ")
             if not feature or feature in features:
-                yield text
+                yield text.strip()
 
 
 def promise(text: str) -> str:

@@ -42,7 +42,12 @@ standing AS MATERIALIZED (
     ) AS free, EXISTS (
         SELECT 1 FROM interlock.items
         WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '' AND agent_key <> %(agent)s
-    ) OR EXISTS (SELECT 1 FROM interlock.paused_projects) AS shut
+    ) OR EXISTS (SELECT 1 FROM interlock.paused_projects) OR (EXISTS (
+        SELECT 1 FROM interlock.plans WHERE ended_us IS NULL AND (cycle_us IS NOT NULL OR paused_why IS NOT NULL)
+    ) AND (
+        -- Not EXISTS, which may be planned to read the table where most of it is what is looked for.
+        SELECT min(plan) FROM interlock.items WHERE status = 'pending' AND lane IS NOT NULL AND plan IS NOT NULL
+    ) IS NOT NULL) AS shut
 ),
 --]
 --[ items

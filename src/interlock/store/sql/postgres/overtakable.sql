@@ -1,5 +1,6 @@
--- Owners that cannot start — their agent is full, paused or unknown, or their project is paused — with the
--- deferred item of this agent, or of anyone, that could start in their place. Read only; decided again under lock.
+-- Owners that cannot start — their agent is full, paused or unknown, their project is paused, or their plan is paused
+-- or in an edit cycle — with the deferred item of this agent, or of anyone, that could start in their place. Read
+-- only; decided again under lock.
 -- Owners that no claim may overtake are left out here already, else within the limit they would hide others.
 WITH RECURSIVE owed(agent_key) AS (
     SELECT min(agent_key) FROM interlock.items WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> ''
@@ -24,6 +25,11 @@ blocked(id, lane) AS (
     SELECT i.id, i.lane FROM interlock.paused_projects p JOIN interlock.items i ON i.project = p.project
         AND i.status = 'pending' AND i.lane IS NOT NULL AND i.due_us IS NULL
         AND i.position = 2147483647 AND NOT (i.retry_lane = 'keep' AND i.attempt > 0)
+    UNION
+    SELECT i.id, i.lane FROM interlock.plans p JOIN interlock.items i ON i.plan = p.id
+        AND i.status = 'pending' AND i.lane IS NOT NULL AND i.plan IS NOT NULL AND i.due_us IS NULL
+        AND i.position = 2147483647 AND NOT (i.retry_lane = 'keep' AND i.attempt > 0)
+    WHERE p.ended_us IS NULL AND (p.cycle_us IS NOT NULL OR p.paused_why IS NOT NULL)
 ),
 rival AS (
     SELECT blocked.id AS owner, (

@@ -56,6 +56,7 @@ CREATE TABLE interlock.plans (
 
 CREATE INDEX plans_late ON interlock.plans (deadline_us) WHERE deadline_us IS NOT NULL;
 CREATE INDEX plans_stopping ON interlock.plans (id) WHERE status = 'cancelled' AND ended_us IS NULL;
+CREATE INDEX plans_shut ON interlock.plans (id) WHERE ended_us IS NULL AND (cycle_us IS NOT NULL OR paused_why IS NOT NULL);
 
 -- Whether a plan gives out tasks: a row of its own, which claims lock to share and only those who open or close it lock
 -- to change, so that ends of tasks and claims do not get in each other's way.
@@ -135,6 +136,8 @@ CREATE INDEX items_observed ON interlock.items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_owed ON interlock.items (agent_key)
     WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '';
+CREATE INDEX items_owed_task ON interlock.items (plan)
+    WHERE status = 'pending' AND lane IS NOT NULL AND plan IS NOT NULL;
 CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;
 CREATE INDEX items_failed ON interlock.items (id) WHERE status = 'failed';
 

@@ -53,6 +53,7 @@ CREATE TABLE plans (
 CREATE INDEX plans_running ON plans (id) WHERE status = 'running';
 CREATE INDEX plans_late ON plans (deadline_us) WHERE deadline_us IS NOT NULL;
 CREATE INDEX plans_stopping ON plans (id) WHERE status = 'cancelled' AND ended_us IS NULL;
+CREATE INDEX plans_shut ON plans (id) WHERE ended_us IS NULL AND (cycle_us IS NOT NULL OR paused_why IS NOT NULL);
 
 CREATE TABLE items (
     id               INTEGER PRIMARY KEY,
@@ -123,6 +124,8 @@ CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_owed ON items (agent_key)
     WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '';
+CREATE INDEX items_owed_task ON items (plan)
+    WHERE status = 'pending' AND lane IS NOT NULL AND plan IS NOT NULL;
 CREATE INDEX items_unclaimed ON items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;
 CREATE INDEX items_failed ON items (id) WHERE status = 'failed';
 
