@@ -12,6 +12,7 @@ REBASE_TIMEOUT_S = 600.0
 #: How many conflicting files an error names.
 FILES_SHOWN = 10
 
+_CHECKED_OUT = ("HEAD", "@")
 _HALF_DONE = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -48,17 +49,27 @@ class Checkout:
         name than its own must be asked for as `HEAD:NAME`, lest work lands where nobody meant it to.
         """
         current = current_branch(self.repository)
-        name = (asked or current or "").removeprefix("HEAD:").removeprefix("refs/heads/")
-        if not name:
+        if asked is None or asked in _CHECKED_OUT:
+            if current is None:
+                raise InvalidInput(
+                    "HEAD is detached, so no branch to push to is known.",
+                    "Name it: interlock push REMOTE BRANCH.",
+                )
+            return current
+        source, colon, name = asked.rpartition(":")
+        if name in ("", *_CHECKED_OUT) or (colon and source not in _CHECKED_OUT):
             raise InvalidInput(
-                "HEAD is detached, so no branch to push to is known.",
-                "Name it: interlock push REMOTE BRANCH.",
+                f"{asked[:80]!r} does not say where to push what is checked out.",
+                "Say BRANCH, or HEAD:BRANCH for a branch of another name.",
             )
-        if name.startswith("-") or self.repository.run("check-ref-format", f"refs/heads/{name}").code:
+        name = name.removeprefix("refs/heads/")
+        if name.startswith("refs/"):
+            raise InvalidInput(f"{name[:80]!r} is not a branch.", "Only branches are pushed with a fence.")
+        if name.startswith(("-", "+")) or self.repository.run("check-ref-format", f"refs/heads/{name}").code:
             raise InvalidInput(
                 f"{name[:80]!r} cannot be the name of a branch.", "Use letters, digits, - and /."
             )
-        if asked and current not in (None, name) and not asked.startswith("HEAD:"):
+        if not colon and current not in (None, name):
             raise InvalidInput(
                 f"{current!r} is checked out, not {name!r}.",
                 f"Switch to it, or say HEAD:{name} to push what is checked out to that branch.",
@@ -140,19 +151,45 @@ def current_branch(repository: Repository) -> str | None:
     return None if answer.code else answer.out.strip()
 
 
-def remote_of(repository: Repository, asked: str | None) -> str:
-    """The remote to push to: the asked one, that of the branch, the only one, or origin."""
-    if asked:
-        return asked
+def remote_of(repository: Repository) -> str:
+    """The remote that new work begins with: that of the branch, the only one, or origin."""
     branch = current_branch(repository)
     if branch:
-        answer = repository.run("config", "--get", f"branch.{branch}.remote")
-        if not answer.code and answer.out.strip() != ".":
-            return answer.out.strip()
+        remote = _setting(repository, f"branch.{branch}.remote")
+        if remote and remote != ".":
+            return remote
     remotes = repository.text("remote").split()
     if not remotes:
         raise NoRemote("This repository has no remote to push to.", "Add one with git remote add origin URL.")
     return remotes[0] if len(remotes) == 1 else "origin"
+
+
+def push_remote_of(repository: Repository, asked: str | None = None) -> str:
+    """Where `git push` would push to: the asked remote, or the one that the settings name for pushing.
+
+    A remote with another address for pushing is given as that address: a push must look where it writes.
+    """
+    branch = current_branch(repository)
+    remote = (
+        asked
+        or (branch and _setting(repository, f"branch.{branch}.pushRemote"))
+        or _setting(repository, "remote.pushDefault")
+        or remote_of(repository)
+    )
+    pushes_to = repository.run("remote", "get-url", "--push", "--all", remote)
+    if pushes_to.code:
+        return remote  # an address, or a name that git itself will complain of
+    addresses = pushes_to.out.splitlines()
+    if len(addresses) > 1:
+        raise InvalidInput(
+            f"The remote {remote!r} pushes to {len(addresses)} places, which no push can move at once.",
+            "Name one of them: interlock push URL BRANCH.",
+        )
+    return remote if addresses == repository.text("remote", "get-url", remote).splitlines() else addresses[0]
+
+
+def _setting(repository: Repository, name: str) -> str:
+    return repository.run("config", "--get", name).out.strip()
 
 
 def _named(files: list[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +25,8 @@ _STATE_REFS = "refs/interlock/"
 def install(repository: Repository) -> Path:
     """Put the hook where git looks for it and keep one that is there. Repeating it changes nothing."""
     path = _place(repository)
-    kept = path.with_name(KEPT_NAME)
+    kept, fresh = path.with_name(KEPT_NAME), path.with_name(f"{path.name}.{os.getpid()}")
+    made = [fresh]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not _is_ours(path):
@@ -34,12 +36,14 @@ def install(repository: Repository) -> Path:
                     f"{kept} is there from before, and {path.name} is a new hook.",
                     "Put both into one of them and remove the other; then install again.",
                 )
-            path.rename(kept)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+            made.append(kept)
+            shutil.copy2(path, kept, follow_symlinks=False)  # not moved: until ours is there, theirs is
         fresh.write_text(_script())
         fresh.chmod(0o755)
         fresh.replace(path)
     except OSError as error:
+        for file in made:
+            file.unlink(missing_ok=True)
         raise GitFailed(f"{path} cannot be written: {error.strerror}.", "Check who owns it.") from None
     return path
 

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.checkout import current_branch, remote_of
+from interlock.checkout import current_branch, push_remote_of, remote_of
 from interlock.core.errors import GitFailed, NoRemote, PushFailed
 from interlock.fencing import LaneRun, arm
 from interlock.git import Repository
+from interlock.refusals import without_secrets
 from interlock.runfiles import Home, RunFiles
 from interlock.salvage import TAKEN, WAITING, Salvage, Salvager
 
@@ -58,7 +59,7 @@ class Workspaces:
     def reach(self) -> None:
         """Raise `RemoteUnavailable` if the remote that worktrees begin with cannot be read."""
         with contextlib.suppress(NoRemote):
-            self._repository.ls_remote(remote_of(self._repository, None), "HEAD")
+            self._repository.ls_remote(remote_of(self._repository), "HEAD")
 
     def open(self, files: RunFiles, handle: str, told: Callable[[str], None]) -> Workspace:
         """A fresh worktree for a run; `told` hears what it should know.
@@ -94,8 +95,10 @@ class Workspaces:
         if trace.base is None:
             return None
         with files.without_agent() as sure:
-            if not path.is_dir():
-                return None  # whoever took the lane over has done it
+            if not path.is_dir():  # whoever took the lane over has done it, or the agent itself
+                with self._one_change:
+                    self._remove(path, files, None)
+                return None
             if not sure:
                 raise GitFailed(f"Run {trace.run} still has a process.", f"Its worktree stays at {path}.")
             ref = None
@@ -113,14 +116,14 @@ class Workspaces:
 
     def _base(self, run: LaneRun | None, told: Callable[[str], None]) -> str:
         try:
-            remote = remote_of(self._repository, None)
+            remote, guarded = remote_of(self._repository), push_remote_of(self._repository)
         except NoRemote:
             return self._repository.text("rev-parse", "HEAD^{commit}")
         if run is not None:
             try:
-                arm(self._repository, remote, run)
+                arm(self._repository, guarded, run)
             except PushFailed as error:  # who may not push needs no fence, but should know that there is none
-                told(f"is not fenced on {remote}: {error.sentence}")
+                told(f"is not fenced on {without_secrets(guarded)}: {error.sentence}")
         refs = self._repository.ls_remote(remote, "HEAD", "refs/heads/*")
         wanted = (self._followed(), f"refs/heads/{current_branch(self._repository)}", "HEAD")
         ref = next((name for name in wanted if name in refs), None)

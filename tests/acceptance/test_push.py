@@ -107,14 +107,48 @@ def test_a_run_that_lost_its_lane_is_told_by_the_store_first(
 def test_a_detached_head_and_other_branches(il: Command, run: str, tree: Path, bare_repository: Path) -> None:
     git(tree, "switch", "--quiet", "--detach")
     commit(tree, {"a": "1"}, "detached")
-    assert "HEAD is detached" in refused(il, "--run", run, code=2)
+    for named in ((), ("origin", "HEAD"), ("origin", "@")):
+        assert "HEAD is detached" in refused(il, "--run", run, *named, code=2)
     assert il.ok("push", "--run", run, "origin", "main")["moved"]
     git(tree, "switch", "--quiet", "-c", "topic")
     commit(tree, {"a": "2"}, "on topic")
     assert "'topic' is checked out, not 'main'." in refused(il, "--run", run, "origin", "main", code=2)
     assert il.ok("push", "--run", run)["branch"] == "topic"
+    assert il.ok("push", "--run", run, "origin", "HEAD")["branch"] == "topic"
     assert il.ok("push", "--run", run, "origin", "HEAD:main")["branch"] == "main"
     assert log(bare_repository) == ["on topic", "detached", "first"]
+
+
+@pytest.mark.parametrize(
+    "branch",
+    ["", "HEAD:", "HEAD:HEAD", "HEAD:@", "HEAD:refs/tags/v1", "refs/interlock/owner/x", "+main", "a:b"],
+)
+def test_what_names_no_branch_is_pushed_nowhere(
+    il: Command, run: str, tree: Path, bare_repository: Path, branch: str
+) -> None:
+    commit(tree, {"a": "1"}, "mine")
+    before = git(bare_repository, "for-each-ref")
+    refused(il, "--run", run, "origin", branch, code=2)
+    assert git(bare_repository, "for-each-ref") == before
+
+
+def test_it_pushes_where_git_push_would(
+    il: Command, run: str, tree: Path, bare_repository: Path, tmp_path: Path
+) -> None:
+    fork = tmp_path / "fork.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(bare_repository), str(fork))
+    commit(tree, {"a": "1"}, "mine")
+    git(tree, "remote", "add", "fork", str(fork))
+    git(tree, "config", "remote.pushDefault", "fork")
+    assert il.ok("push", "--run", run)["remote"] == "fork"
+    commit(tree, {"a": "2"}, "by another address")
+    git(tree, "config", "--unset", "remote.pushDefault")
+    git(tree, "config", "remote.origin.pushurl", str(fork))
+    assert il.ok("push", "--run", run)["moved"]
+    assert log(fork) == ["by another address", "mine", "first"]
+    assert log(bare_repository) == ["first"]
+    git(tree, "config", "--add", "remote.origin.pushurl", str(bare_repository))
+    assert "pushes to 2 places" in refused(il, "--run", run, code=2)
 
 
 def test_an_item_without_a_lane_is_pushed_with_a_word_of_warning(

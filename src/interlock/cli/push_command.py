@@ -77,11 +77,11 @@ def push(
 def _push(
     session: Session, repository: Repository, remote: str | None, branch: str | None, pusher: Pusher
 ) -> int:
-    from interlock.checkout import Checkout, remote_of
+    from interlock.checkout import Checkout, push_remote_of
     from interlock.pushing import FencedPush
 
     checkout = Checkout(repository)
-    target, to = checkout.target(branch), remote_of(repository, remote)
+    target, to = checkout.target(branch), push_remote_of(repository, remote)
     checkout.check_clean()
     guard = pusher.guard(repository, to)
     pushed = FencedPush(checkout, remote=to, branch=target, guard=guard, renew=pusher.renew, tell=_tell).run()
@@ -97,9 +97,9 @@ def _push(
 
 
 def _arm(session: Session, repository: Repository, remote: str | None, pusher: Pusher) -> int:
-    from interlock.checkout import remote_of
+    from interlock.checkout import push_remote_of
 
-    fence = pusher.arm(repository, remote_of(repository, remote))
+    fence = pusher.arm(repository, push_remote_of(repository, remote))
     if session.out.json:
         session.out.print_json({"fence": fence})
     elif fence is None:

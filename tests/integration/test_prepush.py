@@ -1,0 +1,30 @@
+"""The `pre-push` hook is there or it is not: an installation that fails leaves what was there."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from interlock import prepush
+from interlock.core.errors import GitFailed
+from interlock.git import Repository
+from tests.git_fixtures import git
+
+
+def test_a_full_disk_leaves_the_hook_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(tmp_path, "init", "--quiet")
+    hook = tmp_path / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 7\n")
+    before = sorted(hook.parent.iterdir())
+
+    def full() -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(prepush, "_script", full)
+    with pytest.raises(GitFailed, match="No space left"):
+        prepush.install(Repository(tmp_path))
+    assert sorted(hook.parent.iterdir()) == before
+    assert hook.read_text() == "#!/bin/sh\nexit 7\n"
