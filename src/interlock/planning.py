@@ -194,7 +194,7 @@ class Planning(Looking):
         found = self._plan(plan)
         names.check_number("base", base, 1, REVISION_MAX)
         if through is not None:
-            names.check_number("last completion answered", through, 1, REVISION_MAX)
+            names.check_number("completion number", through, 1, REVISION_MAX)
             if run is None:
                 raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
         if (operations is None) is (graph is None):
