@@ -305,8 +305,9 @@ class _Sheet:
 
     def update_task(self, fields: Mapping[str, Any], place: str) -> UpdateTask | None:
         """Fields that are given get their new values; null sets one back to what it is by default."""
-        if "lane" in fields:
-            self.note(place, "A task keeps its lane. Remove it and add another.", _line(fields, "lane"))
+        for key in ("lane", "no_lane"):
+            if key in fields:
+                self.note(place, "A task keeps its lane. Remove it and add another.", _line(fields, key))
         changes = self.task_fields(fields, place)
         if not self._has_key(fields, place):
             return None

@@ -9,7 +9,7 @@ from typing import Any
 from interlock.core.checking import checked
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem
-from interlock.core.names import check_name
+from interlock.core.names import check_name, check_payload, lane_of_payload
 from interlock.core.plan_model import UPDATABLE, TaskSpec
 
 #: Which agents there are, with the labels of each.
@@ -35,7 +35,7 @@ def as_item(task: TaskSpec, project: str) -> NewItem:
         type=task.type,
         agent=task.agent,
         lane=task.lane,
-        no_lane=task.lane is None,
+        no_lane=task.no_lane,
         priority=task.priority,
         payload=task.payload,
         labels=task.labels,
@@ -44,6 +44,14 @@ def as_item(task: TaskSpec, project: str) -> NewItem:
         max_attempts=task.max_attempts,
         retry_lane=task.retry_lane,
     )
+
+
+def lane_named(payload: str | None) -> str | None:
+    """The lane of the issue that a payload's text names; nothing where it names none that is lawful."""
+    try:
+        return lane_of_payload(check_payload(payload)) if payload is not None else None
+    except InterlockError:
+        return None
 
 
 def check_known(task: TaskSpec, agents: Agents, complain: Callable[[str], None]) -> None:

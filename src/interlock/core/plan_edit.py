@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from interlock.core.ledger import Ledger
 from interlock.core.model import Item, ItemId
 from interlock.core.plan_book import Book
-from interlock.core.plan_checking import Agents, check_changes, check_known, checked_task
+from interlock.core.plan_checking import Agents, check_changes, check_known, checked_task, lane_named
 from interlock.core.plan_following import settled
 from interlock.core.plan_graph import find_cycle, raised, topological
 from interlock.core.plan_model import (
@@ -137,7 +137,8 @@ class Draft:
             return
         changes = {**self.updated.get(item, {}), **operation.changes}
         before = task_spec(self._book.tasks[item], self._items[item])
-        task = checked_task(replace(before, **changes), self._book.plan.project, self.reasons.append)
+        wanted = replace(before, **changes, no_lane=before.lane is None)  # whatever its payload names now
+        task = checked_task(wanted, self._book.plan.project, self.reasons.append)
         check_known(task, self._agents, self.reasons.append)
         self.updated[item] = {name: getattr(task, name) for name in changes}
 
@@ -273,6 +274,7 @@ class Draft:
 def task_spec(task: Task, item: Item, payload: str | None = None) -> TaskSpec:
     """The task as it was asked for, but for the payload, which stands off its row."""
     spec = item.spec
+    named = lane_named(payload) if spec.lane is None else None
     return TaskSpec(
         key=task.key,
         title=spec.title,
@@ -282,6 +284,7 @@ def task_spec(task: Task, item: Item, payload: str | None = None) -> TaskSpec:
         priority=spec.priority,
         payload=payload,
         lane=spec.lane,
+        no_lane=named is not None,
         lease_s=spec.lease_s,
         timeout_s=spec.timeout_s,
         max_attempts=spec.max_attempts,

@@ -11,6 +11,7 @@ from interlock.core.ledger import Ledger
 from interlock.core.model import ItemId, RetryLane
 from interlock.core.names import folded_lane
 from interlock.core.plan_book import Book
+from interlock.core.plan_checking import lane_named
 from interlock.core.plan_edit import Draft, task_spec
 from interlock.core.plan_model import (
     UPDATABLE,
@@ -155,6 +156,8 @@ def _changes(was: TaskSpec, task: TaskSpec) -> dict[str, Any]:
     """Fields that differ once both are in normal form. A title that is left out is the key, and payloads are
     compared as what they say, not as how they are written."""
     lane = folded_lane(task.lane) if task.lane is not None else None
+    if lane is None and was.lane is not None and not task.no_lane and was.lane == lane_named(task.payload):
+        lane = was.lane  # the one that its payload gave it, and gives it still
     task = replace(task, title=task.title or task.key, agent=task.agent.strip().lower(), lane=lane)
     if _said(was.payload) == _said(task.payload):
         task = replace(task, payload=was.payload)

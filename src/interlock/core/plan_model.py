@@ -70,6 +70,8 @@ class TaskSpec:
     #: JSON text of an object.
     payload: str | None = None
     lane: str | None = None
+    #: Not on the lane either that a payload with a repository and a number gives.
+    no_lane: bool = False
     lease_s: float | None = None
     timeout_s: float | None = None
     max_attempts: int = 3
@@ -99,7 +101,7 @@ class Graph:
 
 
 #: What `UpdateTask` may change. A task keeps its key, and its lane, on which the order of locks rests.
-UPDATABLE = frozenset(TaskSpec.__dataclass_fields__) - {"key", "lane"}
+UPDATABLE = frozenset(TaskSpec.__dataclass_fields__) - {"key", "lane", "no_lane"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
