@@ -50,6 +50,10 @@ class Running:
         return self.lease.run
 
     @property
+    def agent(self) -> str:
+        return self.lease.item.run_agent or ""
+
+    @property
     def is_edit(self) -> bool:
         return self.lease.item.type == EDIT_TYPE
 
@@ -74,12 +78,13 @@ class TaskRun:
     """A task that was claimed for an executor."""
 
     def __init__(
-        self, plan: int, key: str, running: Running, service: Service, before: Mapping[str, int]
+        self, seen: PlanView, key: str, running: Running, service: Service, before: Mapping[str, int]
     ) -> None:
-        """`before` has the items of the tasks that this one waited for, by key."""
-        self.plan = plan
+        """`before` has the items of the tasks that this one waited for, by key, as the plan was seen."""
+        self.plan = seen.id
         self.key = key
         self._before = before
+        self._revision = seen.revision
         self._running = running
         self._service = service
 
@@ -127,6 +132,12 @@ class TaskRun:
 
     def inputs(self) -> dict[str, Any]:
         """The results of the tasks that this one waited for, by key; of one that did not complete, null."""
+        if self._service.plan_history(self.plan, after=self._revision, limit=1):
+            # Edited since it was seen, maybe before the claim. A task that has started keeps its edges.
+            seen = self._service.plan(self.plan)
+            items = {task.key: task.item for task in seen.tasks}
+            self._before = {e.source: items[e.source] for e in seen.edges if e.target == self.key}
+            self._revision = seen.revision
         return {key: self._result(item) for key, item in self._before.items()}
 
     def _result(self, item: int) -> Any:

@@ -15,7 +15,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -29,7 +29,7 @@ from interlock.contract import RunView
 from interlock.core.errors import InvalidInput, ItemEnded
 from interlock.core.names import agent_key, check_number, safe_name
 from interlock.editmonitor import SWEEP_EVERY_S, EditMonitor
-from interlock.frontier import Frontier
+from interlock.frontier import Frontier, Kind
 from interlock.heartbeat import Heartbeat
 from interlock.itemview import ItemView
 from interlock.orchestrated import EditRequest, Incident, Running, TaskRun
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 #: How often it looks at the whole plan: others may have ended a task, or time something.
 POLL_S = 0.5
-#: Claims that others were faster with, or that cannot be had now, before it looks again.
-CLAIMS_IN_VAIN = 8
 INCIDENTS_KEPT = 1_000
 #: How many times longer than a look itself the pause until the next is, at least.
 LOOKS_SHARE = 10
@@ -88,6 +86,9 @@ class Orchestrator(EditMonitor):
         self._news = self._stopping = False
         self._ends: deque[tuple[str | None, RunView | EditView | None]] = deque()
         self._look_s = self._looked_s = 0.0
+        self._known: set[Kind] = set()
+        #: How many runs at once those agents may have that have a limit; null if nobody had to know since.
+        self._limits: dict[str, int] | None = None
         self._at_work, self._writing = threading.Lock(), threading.Lock()
         self._sweep_s = 0.0
         self._incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
@@ -229,6 +230,7 @@ class Orchestrator(EditMonitor):
             self._sweep_s = began_s + SWEEP_EVERY_S
             self._service.sweep()
         self._learn(self._service.plan(self.plan_id))
+        self._limits = self._asked_limits() if self._limits else None
         self._looked_s = now_s() - began_s
         self._look_s = now_s() + max(POLL_S, LOOKS_SHARE * self._looked_s)
 
@@ -237,13 +239,14 @@ class Orchestrator(EditMonitor):
         self._look_s = min(self._look_s, now_s() + max(span_s, self._looked_s - SHORT_LOOK_S))
 
     def _learn(self, view: PlanView) -> None:
-        self._frontier = Frontier.of(view)
+        self._frontier = Frontier.of(view, self._known)
         self._tell(self._watch.looked(view, self._revisions))
 
     def _take_in(self) -> None:
         """What has ended since: tasks make others ready, edits change the plan."""
         if not self._ends:
             return
+        self._frontier.room()
         while self._ends:
             key, answer = self._ends.popleft()
             if key is not None and isinstance(answer, RunView) and answer.item is not None:
@@ -280,32 +283,53 @@ class Orchestrator(EditMonitor):
         frontier = self._frontier
         if frontier.editing:
             return self._start_edit(frontier.view)
-        started, in_vain = False, 0
-        at_work = {running.lease.item.id for running in self._live()}
-        while len(at_work) < self._slots and in_vain < CLAIMS_IN_VAIN:
+        started = False
+        live = self._live()
+        at_work = {running.lease.item.id for running in live}
+        runs = Counter(running.agent for running in live if not running.is_edit)
+        while len(at_work) < self._slots and not self._stopping:
             task = next(frontier.ready(), None)
             if task is None:
                 break
             if task.item in at_work or (task.agent and task.agent not in self._executors):
                 continue
-            if self._start_task(frontier, task):
+            agent = self._start_task(frontier, task, runs)
+            if agent is not None:
                 started = True
                 at_work.add(task.item)
-            else:
-                in_vain += 1
+                runs[agent] += 1
         return started
 
-    def _start_task(self, frontier: Frontier, task: TaskView) -> bool:
-        for agent in self._executors if task.agent is None else (task.agent,):
+    def _start_task(self, frontier: Frontier, task: TaskView, runs: Mapping[str, int]) -> str | None:
+        """Claim a task, for the first agent that can have it; whose run it is. `runs` are ours, by agent."""
+        agents = tuple(self._executors) if task.agent is None else (task.agent,)
+        for agent in agents:
+            if not self._has_room(agent, runs):
+                continue
             running = self._claimed(agent, task.item)
             if running is not None:
+                frontier.had(task)
                 self._tell(self._watch.met(task.key, running.lease.item))
                 before = frontier.items_before(task.key)
-                given = TaskRun(self.plan_id, task.key, running, self._service, before)
+                given = TaskRun(frontier.view, task.key, running, self._service, before)
                 executor = self._executors[agent]
                 self._turn(task.key, running, partial(self._turns.task, running, executor, given))
-                return True
-        return False
+                return agent
+        if self._limits is None:
+            self._limits = self._asked_limits()
+        full = [agent for agent in agents if not self._has_room(agent, runs)]
+        if len(full) == len(agents):
+            frontier.no_room(task)
+        else:
+            frontier.in_vain(task, again=bool(full))
+        return None
+
+    def _has_room(self, agent: str, runs: Mapping[str, int]) -> bool:
+        """False only if runs of this orchestrator alone reach its limit; the store knows about others."""
+        return runs.get(agent, 0) < (self._limits or {}).get(agent, self._slots)
+
+    def _asked_limits(self) -> dict[str, int]:
+        return {agent.key: agent.max for agent in self._service.agents() if agent.max is not None}
 
     def _start_edit(self, view: PlanView) -> bool:
         """Claim the edit that the plan waits for, if it is ours to make and nobody has begun."""

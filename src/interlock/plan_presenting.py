@@ -10,7 +10,7 @@ from typing import Any
 from interlock.core.model import US_PER_S, Item, ItemId
 from interlock.core.plan_history import recorded
 from interlock.core.plan_model import Edge, Plan, Revision, Task
-from interlock.itemview import maybe_moment, moment
+from interlock.itemview import ItemView, maybe_moment, moment
 from interlock.plangraph.measures import measured
 from interlock.planview import (
     BatchView,
@@ -71,6 +71,7 @@ def task_view(task: Task, item: Item) -> TaskView:
         attempt=state.attempt,
         run=state.run,
         run_agent=state.run_agent,
+        run_at=ItemView(item).run_at,
         created_at=moment(spec.created_us),
         first_claimed_at=maybe_moment(state.first_claimed_us),
         started_at=maybe_moment(state.run_started_us),

@@ -32,6 +32,8 @@ class TaskView:
     #: The live run and who has it.
     run: int | None
     run_agent: str | None
+    #: When it may be tried again, while it waits for that.
+    run_at: datetime | None
     created_at: datetime
     #: When it was claimed for the first time, and when its live run began.
     first_claimed_at: datetime | None

@@ -166,6 +166,56 @@ class TestExecutors:
         assert il.service.show(items["a"]).runs[0].result == 1
         assert il.service.show(items["b"]).runs[0].result == "b interlock-awaiting"
 
+    def test_tasks_for_others_do_not_keep_it_from_its_own(self, il: Interlock):
+        il.service.set_agent("artist", labels=["gpu"])
+
+        def work(task: TaskRun) -> None:
+            if task.key == "last":
+                orchestrator.stop()
+
+        foreign = [{"key": f"g{n}", "labels": ["gpu"], "priority": 5} for n in range(20)]
+        tasks = [*foreign, {"key": "first"}, {"key": "last"}]
+        spec = {"name": "mixed", "tasks": tasks, "edges": [{"from": "first", "to": "last"}]}
+        with Orchestrator(spec, executors={"coder": work}, interlock=il) as orchestrator:
+            run(orchestrator)
+            found = statuses(orchestrator)
+        assert {key for key, status in found.items() if status == "completed"} == {"first", "last"}
+
+    def test_an_agent_that_is_full_holds_up_no_other_and_keeps_the_order_of_its_tasks(self, il: Interlock):
+        il.service.set_agent("coder", max_concurrency=1)
+        reviewed, did = threading.Event(), list[str]()
+
+        def work(task: TaskRun) -> None:
+            did.append(task.key)
+            assert reviewed.wait(PATIENCE_S)
+
+        keys = [f"c{n}" for n in range(12)]
+        tasks = [{"key": key, "agent": "coder", "max_attempts": 1} for key in keys]
+        spec = {"name": "full", "tasks": [*tasks, {"key": "r", "agent": "reviewer"}]}
+        executors = {"coder": work, "reviewer": lambda _: reviewed.set()}
+        with Orchestrator(spec, executors=executors, interlock=il) as orchestrator:
+            assert run(orchestrator).status == "completed"
+        assert did == keys
+
+    def test_what_was_put_before_a_task_since_the_last_look_is_among_what_it_gets(
+        self, il: Interlock, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr("interlock.orchestrator.POLL_S", 5.0)
+        given: dict[str, Any] = {}
+
+        def work(task: TaskRun) -> None:
+            if task.key == "z":
+                given.update(task.inputs())
+                return
+            put_before = [AddTask(task=TaskSpec(key="new")), AddEdge(edge=EdgeSpec(source="new", target="z"))]
+            il.service.edit_plan(task.plan, base=1, operations=put_before)
+            lease = il.service.next("other")[0]
+            il.service.done([Report(lease.run, result='"of another"')])
+
+        with Orchestrator(plan("a>z"), executors={"coder": work}, interlock=il) as orchestrator:
+            assert run(orchestrator).status == "completed"
+        assert given == {"a": None, "new": "of another"}
+
     def test_no_more_run_at_once_than_there_is_room_for(self, il: Interlock):
         full, count, most = threading.Barrier(3), Counter(), 3
 

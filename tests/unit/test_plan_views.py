@@ -32,6 +32,7 @@ def task(key: str, status: str = "waiting", **more: object) -> TaskView:
         attempt=0,
         run=None,
         run_agent=None,
+        run_at=None,
         created_at=START,
         first_claimed_at=None,
         started_at=None,
@@ -91,6 +92,52 @@ class TestFrontier:
         assert self.ready(frontier) == []
         frontier.editing = False
         assert self.ready(frontier) == ["b"]
+
+    def test_what_waits_for_its_time_is_not_ready(self) -> None:
+        assert Frontier.of(plan(task("a", "pending", run_at=START))).empty
+
+    def test_claims_in_vain_shut_their_kind_and_no_other_until_the_next_look(self) -> None:
+        frontier = Frontier.of(self.two_kinds())
+        tried = []
+        for one in frontier.ready():
+            tried.append(one.key)
+            if one.labels:
+                frontier.in_vain(one)
+        assert tried == [*"abcdefgh", "k", "l"]
+        frontier.room()
+        assert self.ready(frontier) == []
+        assert len(self.ready(Frontier.of(self.two_kinds(), frontier.known))) == 12
+
+    def test_one_that_was_had_shows_that_its_kind_can_be(self) -> None:
+        frontier = Frontier.of(self.two_kinds())
+        tried = []
+        for one in frontier.ready():
+            tried.append(one.key)
+            if one.key == "g":
+                frontier.had(one)
+            elif one.labels:
+                frontier.in_vain(one)
+        assert tried == [*"abcdefghij", "k", "l"]
+        again = Frontier.of(self.two_kinds(), frontier.known)
+        for one in again.ready():
+            again.in_vain(one)
+        again.room()  # others were faster, maybe
+        assert self.ready(again) == ["i", "j"]
+
+    def test_what_there_is_no_room_for_comes_again_in_its_place_when_a_run_has_ended(self) -> None:
+        frontier = Frontier.of(self.two_kinds())
+        tried = []
+        for one in frontier.ready():
+            tried.append(one.key)
+            if one.labels:
+                frontier.no_room(one)
+        assert tried == ["a", "k", "l"]
+        frontier.room()
+        assert self.ready(frontier) == [*"abcdefghij"]
+
+    def two_kinds(self) -> PlanView:
+        gpu = [task(key, "pending", labels=("gpu",)) for key in "abcdefghij"]
+        return plan(*gpu, task("k", "pending"), task("l", "pending"))
 
     def test_nothing_of_a_paused_plan_is_ready_and_unknown_keys_are_passed_over(self) -> None:
         assert self.ready(Frontier.of(plan(task("a", "pending"), paused=True))) == []
