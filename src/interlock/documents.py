@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
+from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, TooLarge
 
 DOCUMENT_MAX_BYTES = 16 << 20
-DEPTH_MAX = 64
+DEPTH_MAX = jsontext.DEPTH_MAX
 VALUES_MAX = 2_000_000
 
 _SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
@@ -79,7 +80,7 @@ def _sniffed(text: str) -> str:
 
 
 def _json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    return jsontext.parse(text, pairs=_object)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Object:
@@ -89,12 +90,8 @@ def _object(pairs: list[tuple[str, Any]]) -> Object:
     return made
 
 
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a number that can be kept")
-
-
 def _toml(text: str) -> Any:
-    return tomllib.loads(text)
+    return tomllib.loads(text, parse_float=jsontext.finite)
 
 
 class _Yaml:
@@ -169,7 +166,7 @@ class _Yaml:
         if kind == "int" and _INTEGER.fullmatch(event.value) and len(event.value) < 1_000:
             return int(event.value)
         if kind == "float" and ":" not in event.value and not event.value.endswith(("inf", "nan")):
-            return float(event.value.replace("_", ""))
+            return jsontext.finite(event.value.replace("_", ""))
         if kind in ("str", "int", "float", "timestamp", "merge", "value"):
             return event.value
         raise ValueError(f"line {_line(event)}: the tag {tag!r} has no meaning here")

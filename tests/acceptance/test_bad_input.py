@@ -22,6 +22,7 @@ MISTAKES = [
     (["add", "x", "--payload", "{bad"], 2, INVALID, "JSON"),
     (["add", "x", "--payload", "[1]"], 2, INVALID, "object"),
     (["add", "x", "--payload", '{"a": NaN}'], 2, INVALID, "NaN"),
+    (["add", "x", "--payload", '{"a": 1e999}'], 2, INVALID, "1e999"),
     (["add", "x", "--payload", "@missing.json"], 2, INVALID, "missing.json"),
     (["add", "x", "--payload", "@large.json"], 2, LARGE, "1,048,577"),
     (["add", "x", "--payload", "@latin1.json"], 2, INVALID, "UTF-8"),

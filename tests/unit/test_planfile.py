@@ -156,6 +156,9 @@ class TestFormats:
         [
             ('{"name": "x",}', "is not valid JSON: Expecting property name"),
             ('{"name": NaN}', "NaN is not a number that can be kept"),
+            ('{"name": 1e999}', "1e999 is not a number that can be kept"),
+            ("name: 1.0e+999", "1.0e+999 is not a number that can be kept"),
+            ("name = -inf", "-inf is not a number that can be kept"),
             ("name: [", "is not valid YAML"),
             ("name: x\n---\nname: y", "line 2: there is a second document"),
             ("name: *x", "line 1: there is no anchor 'x' before it"),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -46,7 +47,11 @@ class Output:
     def print_json(self, value: Any) -> None:
         """One JSON value on one line."""
         encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-        text = json_module.dumps(to_json(value), ensure_ascii=encoding != "utf8", separators=(", ", ": "))
+        plain, ascii_only = to_json(value), encoding != "utf8"
+        try:
+            text = _dumps(plain, ascii_only)
+        except ValueError:  # kept before such numbers were refused
+            text = _dumps(_finite(plain), ascii_only)
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
@@ -95,3 +100,16 @@ class Output:
             soft_wrap=False,
             width=_PIPE_WIDTH if piped else None,
         )
+
+
+def _dumps(value: Any, ascii_only: bool) -> str:
+    return json_module.dumps(value, ensure_ascii=ascii_only, separators=(", ", ": "), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what is no number in JSON: infinities, and what is not a number."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

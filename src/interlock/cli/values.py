@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from interlock.core import jsontext
 from interlock.core.errors import InvalidInput
 from interlock.core.names import PAYLOAD_MAX_BYTES, check_text
 from interlock.intake import span_s, whole
@@ -57,8 +57,8 @@ def json_text(what: str, text: str) -> str:
 def parse_json(what: str, text: str) -> Any:
     """The value of a JSON text."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        return jsontext.parse(text)
+    except ValueError as error:
         raise InvalidInput(
             f"The {what} is not valid JSON: {error}.", "Quote it for your shell, or give @FILE."
         ) from None
@@ -71,7 +71,3 @@ def _decode(what: str, data: bytes, max_bytes: int) -> str:
         return data.decode("utf-8", errors=errors)
     except UnicodeDecodeError:
         raise InvalidInput(f"The {what} is not UTF-8 text.", "Convert it to UTF-8.") from None
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from interlock.core import names
+from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem
@@ -98,7 +97,7 @@ def check_report(seen: int, result: str | None, error: str | None) -> None:
         return
     names.check_text("result", result)
     try:
-        json.loads(result)
+        jsontext.parse(result)
     except ValueError as problem:
         raise InvalidInput(f"The result is not valid JSON: {problem}.", "Pass one JSON value.") from None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, TooLarge
 
 NAME_MAX_CHARS = 200
@@ -116,8 +116,8 @@ def check_payload(text: str) -> Mapping[str, Any]:
     """Parse a payload: one JSON object within the limit."""
     check_text("payload", text, PAYLOAD_MAX_BYTES)
     try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        value = jsontext.parse(text)
+    except ValueError as error:
         raise InvalidInput(
             f"The payload is not valid JSON: {error}.", "Write it as in '{\"a\": 1}'."
         ) from None
@@ -159,7 +159,3 @@ def lane_of_payload(payload: Mapping[str, Any]) -> str | None:
     if not isinstance(repository, str) or not isinstance(number, int) or isinstance(number, bool):
         return None
     return lane_key(f"issue:{repository}#{number}")
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
