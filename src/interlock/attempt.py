@@ -304,8 +304,8 @@ class Attempt:
         stdout = self._stdout.text()
         try:
             result = files.read_result()
-        except (ValueError, RecursionError) as error:
-            self._tell("bad_result", f"left a result that is no JSON: {error}")
+        except ValueError as error:
+            self._tell("bad_result", f"left a result that cannot be kept: {error}")
             return json.dumps({"stdout": stdout, "problem": f"INTERLOCK_RESULT: {error}"}), True
         if result is not None:
             return result, True

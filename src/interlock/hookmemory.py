@@ -10,13 +10,16 @@ import contextlib
 import json
 import secrets
 from pathlib import Path
-from typing import Any
 
 from interlock.settings import make_home
+from interlock.smallfile import read_json
 
 #: Sessions that ended without saying so leave their files behind; after this they are removed.
 KEPT_S = 7 * 24 * 3600.0
 _DIRECTORY = "hooks"
+_MAX_BYTES = 1 << 20
+#: Of a message, as the stores count them.
+_NUMBER_MAX = 2**31 - 1
 
 
 class Memory:
@@ -75,10 +78,11 @@ class Memory:
 
     def _load(self) -> None:
         try:
-            document: Any = json.loads(self._path.read_text("utf-8"))
+            document = read_json(self._path, _MAX_BYTES)
         except (OSError, ValueError):
             return
-        if isinstance(document, dict):
-            for name in self.FIELDS:
-                if type(document.get(name)) is type(getattr(self, name)):
-                    setattr(self, name, document[name])
+        for name in self.FIELDS:
+            if type(document.get(name)) is type(getattr(self, name)):
+                setattr(self, name, document[name])
+        if not 0 <= self.seen <= _NUMBER_MAX:  # the store would refuse every look, and nothing be heard of it
+            self.seen = 0

@@ -16,15 +16,19 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
+from interlock.core import jsontext
 from interlock.core.errors import InterlockError
 from interlock.settings import DIRECTORY, make_home
+from interlock.smallfile import an_object, read_bytes, record
 
 RESULT_MAX_BYTES = 1 << 20
+#: A record holds a title and a few names.
+RECORD_MAX_BYTES = 1 << 16
 
 
 class Home:
@@ -89,10 +93,9 @@ class Trace:
     branch: str | None = None
 
     @classmethod
-    def read(cls, text: str) -> Self:
-        """From a record; raises ValueError or TypeError where it is none."""
-        values: dict[str, Any] = json.loads(text)
-        return cls(**{field.name: values[field.name] for field in fields(cls)})
+    def read(cls, text: str | bytes) -> Self:
+        """From a record; raises ValueError where it is none."""
+        return record(cls, an_object(text))
 
     def rivals(self, other: Trace) -> bool:
         """Whether two runs must never work at once: same lane, or same item."""
@@ -156,18 +159,7 @@ class RunFiles:
 
     def read_result(self) -> str | None:
         """What the agent left as its result: JSON text. Raises ValueError where it is no such thing."""
-        try:
-            with self.result.open("rb") as file:
-                data = file.read(RESULT_MAX_BYTES + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise ValueError(error.strerror) from None
-        if len(data) > RESULT_MAX_BYTES:
-            raise ValueError(f"it has more than {RESULT_MAX_BYTES:,} bytes")
-        text = data.decode()
-        json.loads(text, parse_constant=_refuse_constant)
-        return text
+        return read_result(self.result)
 
     def adopt(self) -> bool:
         """Become its owner, if its worker is gone."""
@@ -197,12 +189,27 @@ class RunFiles:
             self._lock = None
 
 
+def read_result(path: Path) -> str | None:
+    """What a command left as its result, in whatever way it did: JSON text, or nothing if it left none.
+
+    Raises ValueError where it is no such thing; never waits for it.
+    """
+    try:
+        data = read_bytes(path, RESULT_MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ValueError(error.strerror) from None
+    jsontext.parse(data)
+    return data.decode()
+
+
 def found(home: Home) -> list[RunFiles]:
     """Every run of this store that this host knows of."""
     runs = []
     for path in sorted(home.runs.glob("run-*")):
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            trace = Trace.read((path / "record.json").read_text())
+        with contextlib.suppress(OSError, ValueError):  # without its record nobody knows whose it is
+            trace = Trace.read(read_bytes(path / "record.json", RECORD_MAX_BYTES))
             if trace.store == home.store:
                 runs.append(RunFiles(path, trace))
     return runs
@@ -222,7 +229,3 @@ def _locked(path: Path) -> int | None:
         pass
     os.close(lock)
     return None
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")

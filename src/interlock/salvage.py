@@ -9,18 +9,17 @@ Not promised: files beyond the limits below, which the document names, and neste
 
 from __future__ import annotations
 
-import json
 import shutil
 import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from interlock.core.errors import GitFailed
 from interlock.git import Answer, Repository
 from interlock.runfiles import Trace
+from interlock.smallfile import an_object
 
 #: Waiting for the next run on the lane; taken up by one that succeeded, or left by one.
 WAITING, TAKEN = "refs/interlock/salvage/", "refs/interlock/salvaged/"
@@ -118,7 +117,7 @@ class Salvager:
         found = []
         for ref, oid, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             try:
-                document: dict[str, Any] = json.loads(body.partition("\n\n")[0])
+                document = an_object(body.partition("\n\n")[0])
                 found.append(
                     Salvage(
                         ref=ref.strip(),
@@ -130,7 +129,7 @@ class Salvager:
                         agent=str(document["agent"]),
                     )
                 )
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError):
                 continue  # not ours
         return found
 

@@ -15,13 +15,14 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from interlock.contract import Report
 from interlock.core.commands import Outcome
 from interlock.core.names import MESSAGE_MAX_BYTES
+from interlock.smallfile import an_object, read_bytes, record
 
 #: Result and error each within the store's limit, escaped as JSON.
 ENTRY_MAX_BYTES = 16 * MESSAGE_MAX_BYTES
@@ -46,10 +47,9 @@ class End:
 
     @classmethod
     def read(cls, data: bytes) -> Self:
-        """From a file; raises ValueError, TypeError or KeyError where it is none."""
-        values: dict[str, Any] = json.loads(data)
-        values["outcome"] = Outcome(values["outcome"])
-        return cls(**{field.name: values[field.name] for field in fields(cls)})
+        """From a file; raises ValueError where it is none."""
+        values = an_object(data)
+        return record(cls, {**values, "outcome": Outcome(str(values.get("outcome")))})
 
 
 class Spool:
@@ -92,9 +92,13 @@ class Spool:
         found = []
         for path in sorted(self.path.glob("run-*.json")):
             try:
-                with path.open("rb") as file:
-                    found.append(End.read(file.read(ENTRY_MAX_BYTES)))
-            except (OSError, ValueError, TypeError, KeyError):
+                end = End.read(read_bytes(path, ENTRY_MAX_BYTES))
+                if self._entry(end) != path:
+                    raise ValueError("it would not be found again when it is answered")
+                found.append(end)
+            except OSError:
+                continue  # perhaps it can be read another time: it may be somebody's result
+            except Exception:  # whatever is wrong with one file must not stop the workers of this host
                 with contextlib.suppress(OSError):
                     path.rename(path.with_suffix(".unreadable"))
         return found

@@ -69,12 +69,14 @@ def test_the_command_is_told_everything_about_its_run(il: Command) -> None:
     [
         ('{"pages": 3}', {"pages": 3}),
         ("[1, 2]", [1, 2]),
-        ("NaN", {"stdout": "hi\n", "problem": "INTERLOCK_RESULT: NaN is not JSON"}),
+        ("NaN", {"stdout": "hi\n", "problem": "INTERLOCK_RESULT: NaN is not a number that can be kept"}),
+        (None, {"stdout": "hi\n", "problem": "INTERLOCK_RESULT: it is a FIFO, not a plain file"}),
     ],
 )
-def test_a_result_file_wins_over_what_was_printed(il: Command, written: str, result: object) -> None:
+def test_a_result_file_wins_over_what_was_printed(il: Command, written: str | None, result: object) -> None:
     il.ok("add", "some work")
-    script = f"echo hi; echo '{written}' > $INTERLOCK_RESULT"
+    leave = "mkfifo $INTERLOCK_RESULT" if written is None else f"echo '{written}' > $INTERLOCK_RESULT"
+    script = f"echo hi; {leave}"
     assert il("work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script).code == 0
     assert il.ok("show", 1)["runs"][0]["result"] == result
 

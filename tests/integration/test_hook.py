@@ -236,6 +236,17 @@ def test_what_stays_here_is_never_denied(session: Session, tool, given):
     assert session.denied(tool, given) == ""
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"seen": 10000000000}', '{"seen": -1}', "[]", '{"lost": 1}']
+)
+def test_a_damaged_memory_does_not_let_a_push_through(session: Session, text: str):
+    session.told("SessionStart")
+    session.lose()
+    (memory,) = (session.home / "hooks").glob("*.json")
+    memory.write_text(text)
+    assert "Stop working on this item" in session.denied("Bash", PUSH)
+
+
 def test_the_loss_is_told_once_and_a_stop_is_not_held_up(session: Session):
     session.told("SessionStart")
     session.service.msg(session.lease.item.id, "unread")

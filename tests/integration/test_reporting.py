@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from interlock.core.model import NewItem
 from interlock.reporting import Reporter
 from interlock.runfiles import Home
 from interlock.service import LocalService
-from interlock.spool import End
+from interlock.spool import End, Spool
 from interlock.store.sqlite import SqliteStore
 from interlock.worker import Wish, Worker
 
@@ -153,3 +155,34 @@ def test_an_end_waits_for_the_renewal_that_is_under_way(tmp_path: Path) -> None:
     assert heard == ["ready", "started", "ended", "stopped"]
     assert service.stats().refused_writes == 0
     service.close()
+
+
+def test_a_damaged_spool_of_a_dead_worker_does_not_stop_the_next(service: Counted, tmp_path: Path) -> None:
+    """An end that lies beside what cannot be read is delivered; nobody's reporter dies of the rest."""
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (lease,) = claim(service, 1)
+    dead = Spool.make(spool, "dead")
+    dead.keep(end(lease.run, lease.fence))
+    (dead.path / "run-900.json").write_text("[" * 100_000)
+    wrong = {**asdict(end("x", 901)), "result": {"x": 1}}
+    (dead.path / "run-901.json").write_text(json.dumps(wrong))
+    dead.close()
+    answered = threading.Event()
+    crashes: list[Exception] = []
+    reporter = Reporter(
+        service,
+        spool,
+        worker="w",
+        store="here",
+        writing=threading.Lock(),
+        trouble=lambda _: None,
+        answered=lambda *_: answered.set(),
+        crashed=crashes.append,
+    )
+    reporter.start()
+    assert answered.wait(PATIENCE_S)
+    reporter.stop()
+    assert crashes == []
+    assert service.show(lease.item.id).item.status == "completed"
+    assert sorted(path.name for path in spool.rglob("run-*")) == ["run-900.unreadable", "run-901.unreadable"]

@@ -15,9 +15,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from interlock.smallfile import read_json
 from interlock.store.clock import boot_id, since_boot_us
 
 Ages = Mapping[str, int]
+#: Far more than a lane and its line can take: sight that begins anew at each look would never see an end.
+_MAX_BYTES = 16 << 20
 
 
 def this_clock() -> str:
@@ -56,12 +59,14 @@ class Sight:
 
     def _read(self, ref_id: str, boot: str) -> dict[str, int]:
         try:
-            record = json.loads(self._path(ref_id).read_text())
-            if record["boot"] != boot:
-                return {}
-            return {str(key): int(at_us) for key, at_us in record["first_us"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            record = read_json(self._path(ref_id), _MAX_BYTES)
+        except (OSError, ValueError):
             return {}
+        first = record.get("first_us")
+        if record.get("boot") != boot or not isinstance(first, dict):
+            return {}
+        # Time since boot is never negative; one that is would make a lease of this moment look long over.
+        return {key: at_us for key, at_us in first.items() if type(at_us) is int and at_us >= 0}
 
     def _write(self, ref_id: str, boot: str, first: Mapping[str, int]) -> None:
         # Two processes may write at once. Keys are never used again, so the worst that one can do to the

@@ -1,0 +1,69 @@
+"""Small files that somebody else may have written, or damaged: read as a whole, and never trusted.
+
+A file is opened only if it is a plain one. A FIFO would be waited for, a device may do anything, and a link
+would be followed with our rights to a place that whoever made the link may not read. What is over its limit
+is not read; what does not say what it should is a `ValueError`, whatever it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from interlock.core import jsontext
+
+#: Without waiting for a writer, and without becoming a terminal's: between the look and the opening it may
+#: have become something else.
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+}
+
+_T = TypeVar("_T")
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """What a plain file holds; `ValueError` if it is none or too large, `OSError` if it cannot be read."""
+    check_plain(path.lstat())
+    with open(os.open(path, _FLAGS), "rb") as file:  # noqa: PTH123  (a descriptor)
+        check_plain(os.fstat(file.fileno()))
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ValueError(f"it has more than {max_bytes:,} bytes")
+    return data
+
+
+def read_json(path: Path, max_bytes: int) -> dict[str, Any]:
+    """The JSON object that a plain file holds; raises as `read_bytes` does."""
+    return an_object(read_bytes(path, max_bytes))
+
+
+def an_object(text: str | bytes) -> dict[str, Any]:
+    """A JSON text that is an object, else `ValueError`."""
+    value = jsontext.parse(text)
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
+
+
+def record(kind: type[_T], values: dict[str, Any]) -> _T:
+    """A dataclass of plain values, if each is there and what it should be, else `ValueError`."""
+    assert is_dataclass(kind)
+    kinds = get_type_hints(kind)
+    for field in fields(kind):
+        value = values.get(field.name)
+        if field.name not in values or not isinstance(value, kinds[field.name]) or isinstance(value, bool):
+            raise ValueError(f"{field.name} is not what it should be")
+    return kind(**{field.name: values[field.name] for field in fields(kind)})
+
+
+def check_plain(found: os.stat_result) -> None:
+    """Raise `ValueError` unless it is a plain file."""
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'a device')}, not a plain file")
