@@ -26,9 +26,7 @@ def session_lock(number: int, *, run_id: str) -> SessionLock:
 
     Raises `interlock.core.errors.Held` at once if it is locked, for whatever run.
     """
-    from pathlib import Path  # noqa: PLC0415
-
     from interlock import settings  # noqa: PLC0415
     from interlock.sessionlock import SessionLocks  # noqa: PLC0415
 
-    return SessionLocks(settings.repository_root(Path.cwd())).acquire(number, run_id)
+    return SessionLocks(settings.repository_root(settings.here())).acquire(number, run_id)

@@ -245,7 +245,7 @@ def load(
 ) -> Settings:
     """Read the environment and the file; `url` wins over both."""
     environ = os.environ if environ is None else environ
-    root = repository_root(Path.cwd() if directory is None else directory)
+    root = repository_root(here() if directory is None else directory)
     table, types = _read_file(root / DIRECTORY / CONFIG_NAME)
     for setting in SETTINGS:
         text = environ.get(setting.env, "")
@@ -260,6 +260,14 @@ def load(
             f"Use at most {values['back_off_max_s']:g}, or raise back_off_max_s.",
         )
     return Settings(root=root, types=types, **values)
+
+
+def here() -> Path:
+    """The working directory, or the place it had if it was deleted: such a run can still report."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/", os.environ.get("PWD", ""))
 
 
 def make_home(directory: Path) -> None:

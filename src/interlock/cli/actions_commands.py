@@ -178,7 +178,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 def _root() -> Path:
     """The working tree we are in, said as shortly as possible."""
-    from interlock.settings import worktree_root
+    from interlock.settings import here, worktree_root
 
-    root = worktree_root(Path.cwd())
-    return Path() if root == Path.cwd() else root
+    root = worktree_root(here())
+    return Path() if root == here() else root

@@ -96,9 +96,9 @@ def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun =
 
 def _path(given: str | None) -> Path:
     from interlock.hooksettings import PLACE
-    from interlock.settings import worktree_root
+    from interlock.settings import here, worktree_root
 
-    return Path(given) if given is not None else worktree_root(Path.cwd()) / PLACE
+    return Path(given) if given is not None else worktree_root(here()) / PLACE
 
 
 def _on_path() -> bool:

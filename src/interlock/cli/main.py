@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from interlock.cli.session import Session
 from interlock.core.errors import Exit, InterlockError
 
 _INTERRUPTED = 130
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 _WORK, _LOOK, _OPERATE, _SET_UP, _STORE = "Work", "Look", "Operate", "Set up", "Store"
 
@@ -87,6 +89,7 @@ def _root(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and answer its exit code. Nothing a person can cause ends in a traceback."""
+    _open_missing_streams()
     args = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -96,10 +99,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(args, session)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone. Python would complain once more when it flushes at exit.
+    except OSError as error:
+        if not _is_of_output(error):
+            raise
+        # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # then the reader has gone, and knows
+            session.out.refuse(f"The output cannot be written: {error.strerror}.", "Free some space.")
         return Exit.ERROR
+
+
+def _is_of_output(error: Exception) -> bool:
+    """Whether a standard stream could not be written: an error of a file has the file's name."""
+    full = isinstance(error, OSError) and error.errno in _CANNOT_WRITE and error.filename is None
+    return full or isinstance(error, BrokenPipeError)
+
+
+def _open_missing_streams() -> None:
+    """Whoever starts us without a standard stream gets an empty one, and so do the commands we run: else
+    the next file to be opened would take its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, "w" if number else "r", encoding="utf-8")  # noqa: PTH123, SIM115
+            if stream.fileno() != number:
+                os.dup2(stream.fileno(), number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, stream)
 
 
 def _run(args: list[str], session: Session) -> int:
@@ -115,10 +140,8 @@ def _run(args: list[str], session: Session) -> int:
         sentence, hint = _usage_sentence(error)
         session.out.error("usage", sentence, hint)
         return Exit.USAGE
-    except (KeyboardInterrupt, BrokenPipeError):
-        raise
     except Exception as error:
-        if os.environ.get("INTERLOCK_DEBUG"):
+        if os.environ.get("INTERLOCK_DEBUG") or _is_of_output(error):
             raise
         session.out.error(
             "internal",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,13 +56,14 @@ def push(
     commits are rebased and the push is tried again, five times; a conflict leaves everything as it was.
     """
     from interlock.git import Repository
+    from interlock.settings import here
 
     session = session_of(ctx)
     if arm + install_hook + uninstall_hook + pre_push > 1:
         raise InvalidInput(
             "--arm, --install-hook and --uninstall-hook exclude each other.", "Use one of them at a time."
         )
-    repository = Repository.around(Path.cwd())
+    repository = Repository.around(here())
     if install_hook or uninstall_hook:
         return _change_hook(session, repository, install=install_hook)
     with _pusher(session, run) as pusher:
