@@ -256,8 +256,8 @@ class Planning(Looking):
         )
 
     def _operations(self, plan: Plan, base: int, graph: Graph) -> tuple[Operation, ...]:
-        """A whole graph as the operations that make it of its base."""
-        _check_size(len(graph.tasks), len(graph.edges))
+        """A whole graph as the operations that make it of its base. One that is too large is refused as an
+        edit is that makes a plan too large."""
         tasks = Counter(t.key for t in graph.tasks)
         edges = Counter(e.pair for e in graph.edges)
         twice = [f"There are {n} tasks {key}." for key, n in tasks.items() if n > 1]

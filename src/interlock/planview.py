@@ -181,6 +181,7 @@ class PlanStatsView:
     edits_timed_out: int
     edits_refused: int
     edits_rebased: int
+    edits_failed: int
     #: How long edit cycles were open, all together.
     lock_s: float
     #: From the end of a task to the next start of one in the plan; null while there is none.

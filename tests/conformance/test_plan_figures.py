@@ -2,9 +2,74 @@
 
 from __future__ import annotations
 
-from tests.conformance.test_plans import Planner, planner
+import pytest
+
+from interlock.core.errors import EditRefused
+from interlock.core.plan_model import Graph
+from tests.conformance.test_plans import EDITOR, Planner, add, planner, task
 
 __all__ = ["planner"]
+
+
+def edits(planner: Planner) -> dict[str, int]:
+    """How the plan's edits ended, as far as any did; they must add up."""
+    stats = planner.service.plan_stats(planner.plan)
+    found = {
+        "completed": stats.edits_completed,
+        "timed out": stats.edits_timed_out,
+        "refused": stats.edits_refused,
+        "failed": stats.edits_failed,
+    }
+    assert sum(found.values()) == stats.edits_total
+    return {how: count for how, count in found.items() if count}
+
+
+def closed_by(planner: Planner) -> str:
+    return planner.events("plan.cycle_closed")[-1].reason
+
+
+def test_an_edit_that_fails_for_good_counts_and_one_that_is_tried_again_does_not_yet(
+    planner: Planner,
+) -> None:
+    planner.make("A, B, C", editor=EDITOR)
+    planner.do("A")
+    planner.lose(planner.ask())
+    planner.lose(planner.ask())
+    assert edits(planner) == {}
+    planner.lose(planner.ask())
+    assert (edits(planner), closed_by(planner)) == ({"failed": 1}, "edit_failed")
+    planner.do("B")
+    planner.fail(planner.ask(), retry=False)
+    assert (edits(planner), closed_by(planner)) == ({"failed": 2}, "edit_failed")
+    planner.do("C")
+    planner.edit(lease=planner.ask())
+    assert (edits(planner), closed_by(planner)) == ({"failed": 2, "completed": 1}, "edit_answered")
+
+
+def test_an_edit_that_times_out_or_is_cancelled_counts_once_and_history_tells_why(planner: Planner) -> None:
+    planner.make("A, B, C, D", editor=EDITOR, edit_deadline_s=30)
+    planner.do("A")
+    planner.pass_s(30)
+    assert (edits(planner), closed_by(planner)) == ({"timed out": 1}, "edit_cycle_expired")
+    planner.do("B")
+    cycle = planner.view().cycle
+    assert cycle is not None
+    planner.cancel(cycle.item)
+    assert (edits(planner), closed_by(planner)) == ({"timed out": 1, "failed": 1}, "operator")
+    planner.do("C")
+    planner.ask()
+    planner.service.cancel_plan(planner.plan, why="obsolete")
+    assert (edits(planner), closed_by(planner)) == ({"timed out": 1, "failed": 2}, "operator")
+
+
+def test_a_graph_that_is_too_large_is_a_refused_edit(planner: Planner) -> None:
+    planner.make("A, B")
+    huge = Graph(tasks=tuple(task(f"t{n}") for n in range(10_001)))
+    with pytest.raises(EditRefused, match="10,001 tasks"):
+        planner.service.edit_plan(planner.plan, base=1, graph=huge)
+    assert edits(planner) == {"refused": 1}
+    planner.edit(add("C"))
+    assert edits(planner) == {"refused": 1, "completed": 1}
 
 
 def test_a_task_took_as_long_as_its_runs_and_not_the_days_between_them(planner: Planner) -> None:

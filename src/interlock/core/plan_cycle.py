@@ -9,8 +9,8 @@ the item that asks                   the cycle
 ===================================  ============================================================
 completed, all ends answered         closes
 completed, later ends unanswered     stays open, with a new item and the oldest end's deadline
-failed for good, cancelled           closes; the ends wait for the next batch
-past the deadline, swept or not      closes likewise, and is counted
+failed for good, cancelled           closes; the ends wait for the next batch; it counts as failed
+past the deadline, swept or not      closes likewise; it counts as timed out
 ===================================  ============================================================
 """
 
@@ -124,8 +124,11 @@ def _follow_edit(ledger: Ledger, book: Book) -> None:
     plan = plan._replace(edit_item=None)
     if item.status is not ItemStatus.COMPLETED:
         expired = item.state.reason == Reason.EDIT_CYCLE_EXPIRED
-        book.plan = plan._replace(edits_timed_out=plan.edits_timed_out + expired)
-        _close(ledger, book, Reason.EDIT_CYCLE_EXPIRED if expired else Reason.EDIT_FAILED)
+        book.plan = plan._replace(
+            edits_timed_out=plan.edits_timed_out + expired, edits_failed=plan.edits_failed + (not expired)
+        )
+        cancelled = Reason.OPERATOR if item.status is ItemStatus.CANCELLED else Reason.EDIT_FAILED
+        _close(ledger, book, Reason.EDIT_CYCLE_EXPIRED if expired else cancelled)
         return
     through = _answered_through(ledger, book, item)
     book.unanswered = [(n, at_us) for n, at_us in book.unanswered if n > through]

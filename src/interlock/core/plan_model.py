@@ -184,6 +184,8 @@ class Plan(NamedTuple):
     edits_rebased: int = 0
     cycles: int = 0
     lock_us: int = 0
+    #: Edits that were asked for and given up.
+    edits_failed: int = 0
 
     @property
     def lane(self) -> str:

@@ -265,7 +265,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
         dispatch = f"{avg} on average, {p50} median, {p95} p95"
     edits = (
         f"{figures.edits_completed} completed, {figures.edits_timed_out} timed out, "
-        f"{figures.edits_refused} refused, {figures.edits_rebased} rebased"
+        f"{figures.edits_refused} refused, {figures.edits_failed} failed; {figures.edits_rebased} rebased"
     )
     console.print(
         words.facts(

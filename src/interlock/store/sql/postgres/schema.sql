@@ -48,6 +48,7 @@ CREATE TABLE interlock.plans (
     edits_rebased   integer NOT NULL,
     cycles          integer NOT NULL,
     lock_us         bigint NOT NULL,
+    edits_failed    integer NOT NULL DEFAULT 0,
     CHECK ((cycle_us IS NULL) = (edit_item IS NULL) AND (cycle_us IS NULL) = (deadline_us IS NULL)),
     CHECK (cycle_us IS NULL OR (editor IS NOT NULL AND ended_us IS NULL)),
     CHECK (ended_us IS NULL OR (status <> 'running' AND open_tasks = 0)),

@@ -6,15 +6,15 @@ UPDATE interlock.plans AS p SET
     deadline_us = new.deadline_us, edit_item = new.edit_item, last_n = new.last_n, answered_n = new.answered_n,
     edits_completed = new.edits_completed, edits_timed_out = new.edits_timed_out,
     edits_refused = new.edits_refused, edits_rebased = new.edits_rebased, cycles = new.cycles,
-    lock_us = new.lock_us
+    lock_us = new.lock_us, edits_failed = new.edits_failed
 FROM unnest(
         %s::bigint[], %s::text[], %s::text[], %s::text[], %s::float8[], %s::text[], %s::bigint[],
         %s::integer[], %s::text[], %s::bigint[], %s::integer[], %s::integer[], %s::integer[], %s::integer[],
         %s::integer[], %s::bigint[], %s::bigint[], %s::bigint[], %s::integer[], %s::integer[], %s::integer[],
-        %s::integer[], %s::integer[], %s::integer[], %s::integer[], %s::bigint[]
+        %s::integer[], %s::integer[], %s::integer[], %s::integer[], %s::bigint[], %s::integer[]
     ) AS new(
         id, project, name, editor, edit_deadline_s, status, created_us, revision, paused_why, ended_us, tasks,
         edges, open_tasks, completed, failed, cycle_us, deadline_us, edit_item, last_n, answered_n,
-        edits_completed, edits_timed_out, edits_refused, edits_rebased, cycles, lock_us
+        edits_completed, edits_timed_out, edits_refused, edits_rebased, cycles, lock_us, edits_failed
     )
 WHERE p.id = new.id

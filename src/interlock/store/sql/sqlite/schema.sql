@@ -44,6 +44,7 @@ CREATE TABLE plans (
     edits_rebased   INTEGER NOT NULL,
     cycles          INTEGER NOT NULL,
     lock_us         INTEGER NOT NULL,
+    edits_failed    INTEGER NOT NULL DEFAULT 0,
     CHECK ((cycle_us IS NULL) = (edit_item IS NULL) AND (cycle_us IS NULL) = (deadline_us IS NULL)),
     CHECK (cycle_us IS NULL OR (editor IS NOT NULL AND ended_us IS NULL)),
     CHECK (ended_us IS NULL OR (status <> 'running' AND open_tasks = 0)),
