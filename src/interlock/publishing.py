@@ -6,6 +6,7 @@ What must not be done twice should go through `interlock push`, which the git se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -21,7 +22,9 @@ _GH_NOUNS = frozenset(
 _READS = frozenset(
     {"list", "view", "status", "diff", "checks", "checkout", "clone", "watch", "download", "search", "get"}
 )
-_API_WRITES = ("-f", "-F", "--field", "--raw-field", "--input")
+#: How `gh api` is told a method, and what makes it write without one; a value may stand in the same word.
+_API_METHOD = re.compile(r"(?:--method|-i?X)(?:$|=?(.+))", re.DOTALL)
+_API_WRITES = re.compile(r"-i?[fF].*|--(?:field|raw-field|input)(?:=.*)?", re.DOTALL)
 _GITHUB_TOOLS = "mcp__github__"
 
 
@@ -46,13 +49,20 @@ def publishes(tool: str, given: Mapping[str, Any]) -> str:
 def _gh(words: list[str], program: list[str]) -> str:
     match words:
         case ["api", *_]:
-            method = next((b for a, b in pairwise(program) if a in ("-X", "--method")), "")
-            writes = any(word.split("=")[0] in _API_WRITES for word in program)
+            method = _method(program)
+            writes = any(_API_WRITES.fullmatch(word) for word in program)
             return "gh api" if method.upper() not in ("", "GET") or (writes and not method) else ""
         case [noun, verb, *_] if noun in _GH_NOUNS and verb not in _READS:
             return f"gh {noun} {verb}"
         case _:
             return ""
+
+
+def _method(program: list[str]) -> str:
+    for word, after in pairwise([*program, ""]):
+        if named := _API_METHOD.fullmatch(word):
+            return named[1] or after
+    return ""
 
 
 def _words(arguments: list[str], with_value: frozenset[str]) -> list[str]:

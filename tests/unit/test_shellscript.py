@@ -35,6 +35,16 @@ def programs(script: str) -> list[str]:
         ("a $(open", ["a $(open)", "open"]),
         ("", []),
         (") ; a", ["a"]),
+        ("time -p a", ["a"]),
+        ("setsid -w a", ["a"]),
+        ("command -v a", ["command -v a"]),
+        ("eval 'a; b'", ["eval a; b", "a", "b"]),
+        ("bash <<EOF\na\nb\nEOF\nc", ["bash", "a", "b", "c"]),
+        ("cat <<EOF\na\nEOF\nbash x", ["cat", "bash x"]),
+        ("bash <<< a", ["bash", "a"]),
+        ("case $x in a|b) c ;; *) d ;; esac; e", ["case $x in a", "c", "d", "esac", "e"]),
+        ("case $x in\n  a)\n    b\n    ;;\nesac", ["case $x in", "b", "esac"]),
+        ("n=$((n+1)); ((n > 3)) && a", ["a"]),
     ],
 )
 def test_commands_are_found_where_the_shell_would_start_them(script, found):
@@ -52,6 +62,13 @@ def test_commands_are_found_where_the_shell_would_start_them(script, found):
         ("b | exec a", False),
         ("exec a &", False),
         ("x=$(exec a)", False),
+        ("exec bash -c 'exec a'", True),
+        ("exec bash -c 'exec env a'", True),
+        ("exec bash -c a", True),  # a shell makes way for the only command that it was given
+        ("exec bash -c 'b; a'", False),
+        ("bash -c 'exec a'", False),
+        ("eval 'exec a'", True),
+        ("eval a", False),
     ],
 )
 def test_only_a_command_in_the_place_of_its_shell_gets_signals(script, execs):
@@ -62,6 +79,17 @@ def test_only_a_command_in_the_place_of_its_shell_gets_signals(script, execs):
 def test_lines_are_counted_through_continuations_and_here_documents():
     script = "a \\\n b\n\ncat <<EOF\nx\ny\nEOF\nc\n"
     assert [(c.program[0], c.line) for c in commands(script)] == [("a", 0), ("cat", 3), ("c", 7)]
+
+
+def test_what_stands_inside_a_command_is_on_the_line_of_that_command():
+    script = "b\nx=$(\n  a\n)\nbash -c '\n\n c'\nbash <<EOF\nd\nEOF\n"
+    lines = {c.program[0]: c.line for c in commands(script) if c.inner}
+    assert lines == {"a": 1, "c": 4, "d": 7}
+
+
+def test_the_word_that_starts_a_command_is_that_of_its_wrapper():
+    (plain, wrapped) = commands("FOO=1 exec a b\nexec npx -y a")
+    assert (plain.starter, wrapped.starter) == ("a", "npx")
 
 
 def test_nesting_is_followed_only_so_far():
