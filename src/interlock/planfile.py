@@ -9,8 +9,9 @@ as it stands, is the core's to say.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -115,6 +116,30 @@ def edit_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -
         operations = tuple(sheet.operations(fields["operations"]))
     sheet.refuse("edit")
     return Edit(operations=operations, graph=graph)
+
+
+def graph_document(graph: Graph) -> dict[str, Any]:
+    """A graph as a file says it; what is as by default is left out. `edit_of` reads it back."""
+    return {
+        "tasks": [_task_document(task) for task in graph.tasks],
+        "edges": [_edge_document(edge) for edge in graph.edges],
+    }
+
+
+def _task_document(task: TaskSpec) -> dict[str, Any]:
+    fields = asdict(task)
+    if task.title == task.key:
+        del fields["title"]
+    if task.payload is not None:
+        fields["payload"] = json.loads(task.payload)
+    return {k: v for k, v in fields.items() if k == "key" or v != _TASK_DEFAULTS[k]}
+
+
+def _edge_document(edge: EdgeSpec) -> dict[str, Any]:
+    ends = {"from": edge.source, "to": edge.target}
+    kind = {"when": edge.when, "on_cancel": edge.on_cancel}
+    usual = EdgeSpec(source="", target="")
+    return ends | {k: v.value for k, v in kind.items() if v != getattr(usual, k)}
 
 
 @dataclass(slots=True)

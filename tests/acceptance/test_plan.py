@@ -235,6 +235,13 @@ class TestEdit:
         assert set(answer) == keys(planview.EditView)
         assert (answer["revision"], answer["removed"]) == (2, ["mend"])
 
+    def test_a_graph_as_it_is_written_down_changes_nothing_when_it_is_sent_back(self, here: Command):
+        create(here)
+        text = here("plan", "graph", 1, "--format", "json").out
+        answer = here.ok("plan", "edit", 1, "--base", 1, "-", stdin=text)
+        assert (answer["revision"], answer["added"], answer["removed"], answer["updated"]) == (1, [], [], [])
+        assert here.ok("plan", "graph", 1, "--format", "json")["graph"] == json.loads(text)["graph"]
+
     def test_a_whole_graph_is_compared_with_its_base(self, here: Command):
         create(here)
         graph = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ from interlock.core.plan_model import (
     UpdateTask,
     When,
 )
-from interlock.planfile import NewPlan, edit_of, plan_of, read_edit, read_plan
+from interlock.planfile import NewPlan, edit_of, graph_document, plan_of, read_edit, read_plan
 from interlock.settings import TypeDefaults
 
 YAML = """
@@ -367,3 +368,31 @@ class TestEdits:
     def test_it_is_either_the_one_or_the_other(self, edit: object) -> None:
         with pytest.raises(InvalidPlan):
             edit_of(edit)
+
+
+class TestWriting:
+    def test_what_is_written_reads_back_as_the_same_graph(self) -> None:
+        graph = Graph(
+            tasks=(
+                TaskSpec(key="a", title="First", agent="coder", labels=("gpu",), payload='{"n": 1}'),
+                TaskSpec(key="b", title="b", lane="issue:acme/app#1", lease_s=90.0, timeout_s=600.0),
+                TaskSpec(key="c", title="c", type="build", priority=-2, max_attempts=1, no_lane=True),
+                TaskSpec(key="d", title="d", lane="x", retry_lane=RetryLane.KEEP),
+            ),
+            edges=(
+                EdgeSpec(source="a", target="b"),
+                EdgeSpec(source="a", target="c", when=When.FAILURE, on_cancel=OnCancel.SATISFY),
+            ),
+        )
+        document = graph_document(graph)
+        assert document["tasks"][1] == {
+            "key": "b",
+            "lane": "issue:acme/app#1",
+            "lease_s": 90.0,
+            "timeout_s": 600.0,
+        }
+        assert document["edges"][0] == {"from": "a", "to": "b"}
+        read = edit_of({"graph": json.loads(json.dumps(document))}).graph
+        assert read is not None
+        titled = tuple(replace(task, title=task.title or task.key) for task in read.tasks)
+        assert replace(read, tasks=titled) == graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 plan = group("Run graphs of tasks, and edit them while they run.")
 
-_FORMATS = ("text", "mermaid", "svg")
+_FORMATS = ("text", "mermaid", "svg", "json")
 _Id = Annotated[str, typer.Argument(metavar="ID", help="A plan's number, as `interlock plan ls` shows it.")]
 _File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - is standard input.")]
 _Reason = Annotated[str, typer.Option("--reason", "--why", metavar="TEXT", help="Why, for the history.")]
@@ -96,32 +96,38 @@ def graph(
         str,
         typer.Option(
             "--format",
-            metavar="text|mermaid|svg",
+            metavar="text|mermaid|svg|json",
             autocompletion=lambda: list(_FORMATS),
-            help="How it is drawn; text by default.",
+            help="How it is drawn; text by default. json is what `plan edit` takes.",
         ),
     ] = "text",
     revision: Annotated[
         str | None, typer.Option(metavar="N", help="As it was in this revision, without statuses.")
     ] = None,
 ) -> int:
-    """Draw a plan's graph."""
+    """Draw a plan's graph, or write it down for an edit."""
     from interlock.cli.views import plans
+    from interlock.planfile import graph_document
     from interlock.planpicture import bare_picture, picture
 
     session = session_of(ctx)
     chosen, wanted = choice("format", format_, _FORMATS), whole_or_none("revision", revision)
     with session.service() as service:
         found = service.plan(whole("plan", id_))
-        if wanted is None or wanted == found.revision:
-            wanted, drawn = found.revision, picture(found)
-        else:
-            drawn = bare_picture(found.name, service.plan_at(found.id, wanted))
-    if session.out.json:
-        text = plans.graph_text(drawn, chosen)
-        session.out.print_json({"plan": found.id, "revision": wanted, "format": chosen, "graph": text})
+        at = found.revision if wanted is None else wanted
+        bare = service.plan_at(found.id, at) if chosen == "json" or at != found.revision else None
+    if bare is not None and chosen == "json":
+        answer: Any = graph_document(bare)
+        text = plans.written(answer)
     else:
-        plans.graph(session.out.console, drawn, chosen)
+        drawn = picture(found) if bare is None else bare_picture(found.name, bare)
+        answer = text = plans.graph_text(drawn, chosen)
+    if session.out.json:
+        session.out.print_json({"plan": found.id, "revision": at, "format": chosen, "graph": answer})
+    elif chosen == "text":
+        session.out.console.print(plans.drawing(drawn, session.out.console.width))
+    else:
+        session.out.console.file.write(text)
     return Exit.OK
 
 

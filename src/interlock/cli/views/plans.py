@@ -197,12 +197,9 @@ def graph_text(drawn: Graph, chosen: str, width: int = 10_000) -> str:
     return f"{text_drawing.drawn(drawn, width=width)}\n"
 
 
-def graph(console: Console, drawn: Graph, chosen: str) -> None:
-    """Print a drawing; text in colours, the others as they are."""
-    if chosen == "text":
-        console.print(drawing(drawn, console.width))
-    else:
-        console.file.write(graph_text(drawn, chosen))
+def written(document: Mapping[str, Any]) -> str:
+    """A graph as `plan edit` reads it."""
+    return json.dumps({"graph": document}, indent=2, ensure_ascii=False) + "\n"
 
 
 def drawing(drawn: Graph, width: int) -> RenderableType:
