@@ -52,6 +52,7 @@ from interlock.core.plan_model import (
     UpdateTask,
     plan_lane,
 )
+from interlock.core.plan_values import graph_of, operations_of
 from interlock.core.states import ItemStatus
 from interlock.looking import ID_LIMIT, Looking
 from interlock.plan_presenting import (
@@ -92,6 +93,7 @@ class Planning(Looking):
         names.check_name("project", project)
         _check_deadline(edit_deadline_s)
         key = names.agent_key(editor)
+        graph = graph_of(graph)
         _check_size(len(graph.tasks), len(graph.edges))
         tickets = tuple(self.store.tickets(len(graph.tasks))) if graph.tasks else ()
 
@@ -166,7 +168,7 @@ class Planning(Looking):
         return plan_stats_view(found, tasks, edges, work_us)
 
     def _plan(self, plan: int) -> Plan:
-        found = self.store.plan(PlanId(plan)) if 0 < plan < ID_LIMIT else None
+        found = self.store.plan(PlanId(plan)) if 0 < names.whole("plan", plan) < ID_LIMIT else None
         if found is None:
             raise NotFound(f"There is no plan {plan} in this store.", "`interlock plan ls --all` lists them.")
         return found
@@ -192,15 +194,15 @@ class Planning(Looking):
         Without operations it changes nothing and answers all the same.
         """
         found = self._plan(plan)
-        names.check_number("base", base, 1, REVISION_MAX)
+        names.check_whole("base", base, 1, REVISION_MAX)
         if through is not None:
-            names.check_number("completion number", through, 1, REVISION_MAX)
+            names.check_whole("completion number", through, 1, REVISION_MAX)
             if run is None:
                 raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
         if (operations is None) is (graph is None):
             raise InvalidInput("An edit is either operations or a whole graph.", "Give one of the two.")
         owner = self._edit_item(found, run) if run is not None else None
-        edits = self._operations(found, base, graph) if graph is not None else tuple(operations or ())
+        edits = self._operations(found, base, graph) if graph is not None else operations_of(operations or ())
         if len(edits) > TASKS_MAX + EDGES_MAX:
             raise InvalidPlan(f"The edit has {len(edits):,} operations.", "Use smaller edits.")
         command = EditPlan(
@@ -258,6 +260,7 @@ class Planning(Looking):
     def _operations(self, plan: Plan, base: int, graph: Graph) -> tuple[Operation, ...]:
         """A whole graph as the operations that make it of its base. One that is too large is refused as an
         edit is that makes a plan too large."""
+        graph = graph_of(graph)
         tasks = Counter(t.key for t in graph.tasks)
         edges = Counter(e.pair for e in graph.edges)
         twice = [f"There are {n} tasks {key}." for key, n in tasks.items() if n > 1]
@@ -267,7 +270,7 @@ class Planning(Looking):
         return diff(self.plan_at(plan.id, base), graph)
 
     def _edit_item(self, plan: Plan, handle: str) -> tuple[RunId, Item]:
-        run, item_id = self._handles.read(handle)
+        run, item_id = self._handles.read(names.check_text("handle", handle))
         item = self.store.item(item_id)
         if item is None or item.spec.type != EDIT_TYPE or item.spec.lane != plan_lane(plan.id):
             raise InvalidInput(

@@ -459,6 +459,19 @@ class TestEditors:
             assert run(orchestrator).status == "completed"
         assert {(i.where, i.error) for i in orchestrator.incidents} == {("editor", error)}
 
+    def test_an_answer_with_values_of_wrong_types_is_asked_for_again_with_the_reasons(self, il: Interlock):
+        wrong: Any = {"a": 1}
+        heard: list[tuple[str, ...]] = []
+
+        def edit(request: EditRequest) -> Any:
+            heard.append(request.refused)
+            return [AddTask(task=TaskSpec(key="new", payload=wrong))] if len(heard) == 1 else None
+
+        with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            assert run(orchestrator).status == "completed"
+        said = "operations[0] (new): The payload {'a': 1} is not JSON text. `json.dumps` makes it."
+        assert heard == [(), (said,), ()]
+
     def test_an_answer_that_cannot_be_read_is_a_failure_of_the_editor(self, il: Interlock):
         answers: list[Any] = [Untold(operations=[])]
 

@@ -21,8 +21,8 @@ def checked(new: NewItem) -> NewItem:
     names.check_name("type", new.type)
     if new.type == EDIT_TYPE:
         raise InvalidInput(f"The type {EDIT_TYPE} is for the edits of plans alone.", "Use another type.")
-    names.check_number("priority", new.priority, names.PRIORITY_MIN, names.PRIORITY_MAX)
-    names.check_number("number of attempts", new.max_attempts, 1, names.ATTEMPTS_MAX)
+    names.check_whole("priority", new.priority, names.PRIORITY_MIN, names.PRIORITY_MAX)
+    names.check_whole("number of attempts", new.max_attempts, 1, names.ATTEMPTS_MAX)
     if new.position is not None:
         names.check_number("position", new.position, 0, names.POSITION_MAX)
     if new.lease_s is not None:
@@ -110,9 +110,9 @@ def check_batch(what: str, count: int) -> None:
 
 def given_reason(why: str) -> str:
     """An operator's reason, which stands in the history."""
-    if not why.strip():
+    if not checked_reason(why).strip():
         raise InvalidInput("A reason is needed.", 'Pass --reason "…"; it stands in the history.')
-    return checked_reason(why)
+    return why
 
 
 def checked_reason(why: str) -> str:
@@ -122,4 +122,4 @@ def checked_reason(why: str) -> str:
 
 def signed(by: str) -> str | None:
     """Who does it, if anybody says."""
-    return names.check_text("name of who does it", by.strip(), names.NAME_MAX_CHARS) or None
+    return names.check_text("name of who does it", by, names.NAME_MAX_CHARS).strip() or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ _ALPHABET_WORDS = "letters, digits and _ @ # + = : . / [ ] -"
 
 def check_name(what: str, value: str) -> str:
     """Return `value` if it is a lawful lane, agent, type, project, label or key name."""
-    if not value:
+    if not _is_text(what, value):
         raise InvalidInput(f"The {what} is empty.", f"Use {_ALPHABET_WORDS}.")
     if len(value) > NAME_MAX_CHARS:
         raise TooLarge(f"The {what} has {len(value)} characters.", f"At most {NAME_MAX_CHARS} are allowed.")
@@ -60,7 +61,7 @@ def safe_name(text: str) -> str:
 
 def agent_key(name: str) -> str:
     """The key under which an agent is compared: trimmed and lower case. Empty means no agent."""
-    key = name.strip().lower()
+    key = name.strip().lower() if _is_text("agent name", name) else ""
     return check_name("agent name", key) if key else ""
 
 
@@ -77,7 +78,7 @@ def folded_lane(name: str) -> str:
 def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str:
     """Return `value` if every store can keep it: valid Unicode, no NUL, within the limit."""
     try:
-        size = len(value.encode())
+        size = len(value.encode()) if _is_text(what, value) else 0
     except UnicodeEncodeError:
         raise InvalidInput(f"The {what} is not valid Unicode.", "Send UTF-8 text.") from None
     if size > max_bytes:
@@ -100,7 +101,7 @@ def check_plan_name(value: str) -> str:
 
 
 def _one_line(what: str, value: str, instead: str) -> str:
-    if not value.strip():
+    if not (_is_text(what, value) and value.strip()):
         raise InvalidInput(f"The {what} is empty.", "Say in a few words what is to be done.")
     if len(value) > TITLE_MAX_CHARS:
         raise TooLarge(
@@ -128,10 +129,31 @@ def check_payload(text: str) -> Mapping[str, Any]:
 
 def check_number(what: str, value: float, low: float, high: float) -> None:
     """Raise unless `low` <= `value` <= `high`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):  # programs may pass anything
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a number.")
     if not low <= value <= high:
         raise InvalidInput(
             f"The {what} {number(value)} is out of range.", f"Use {number(low)} to {number(high)}."
         )
+
+
+def check_whole(what: str, value: int, low: int, high: int) -> None:
+    """Raise unless it is a whole number, and `low` <= `value` <= `high`."""
+    check_number(what, whole(what, value), low, high)
+
+
+def whole(what: str, value: object) -> int:
+    """Return `value` if it is a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a whole number.")
+    return value
+
+
+def _is_text(what: str, value: str) -> bool:
+    """Whether there is any text; raise if it is something else, since programs may pass anything."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a text.")
+    return bool(value)
 
 
 def number(value: float) -> str:
