@@ -18,7 +18,7 @@ from interlock.contract import Report
 from interlock.core.commands import Outcome
 from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBusy
 from interlock.core.model import NewItem
-from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
+from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.orchestrated import EditRequest, TaskRun
 from interlock.orchestrator import Orchestrator
 from interlock.planevents import PlanEvent
@@ -207,7 +207,10 @@ class TestExecutors:
             if task.key == "z":
                 given.update(task.inputs())
                 return
-            put_before = [AddTask(task=TaskSpec(key="new")), AddEdge(edge=EdgeSpec(source="new", target="z"))]
+            put_before: list[Operation] = [
+                AddTask(task=TaskSpec(key="new")),
+                AddEdge(edge=EdgeSpec(source="new", target="z")),
+            ]
             il.service.edit_plan(task.plan, base=1, operations=put_before)
             lease = il.service.next("other")[0]
             il.service.done([Report(lease.run, result='"of another"')])
