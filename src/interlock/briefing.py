@@ -14,7 +14,7 @@ from interlock.runfiles import RunFiles
 from interlock.salvage import Salvage
 
 #: Of an agent that is itself the agent of another run: these would be wrong where they are not set anew.
-_NOT_INHERITED = ("INTERLOCK_LANE", "INTERLOCK_SALVAGE")
+_NOT_INHERITED = ("INTERLOCK_LANE", "INTERLOCK_PLAN", "INTERLOCK_SALVAGE")
 
 
 def brief(files: RunFiles, lease: LeaseView, salvage: Sequence[Salvage]) -> None:
@@ -43,6 +43,8 @@ def environment(job: Job, files: RunFiles, lease: LeaseView, salvage: Sequence[S
     }
     if lease.item.lane:
         told["INTERLOCK_LANE"] = lease.item.lane
+    if lease.item.plan is not None:
+        told["INTERLOCK_PLAN"] = str(lease.item.plan)
     if salvage:
         told["INTERLOCK_SALVAGE"] = " ".join(kept.ref for kept in salvage)
     return told

@@ -142,6 +142,7 @@ OTHER_VARIABLES = frozenset(
         "INTERLOCK_FENCE",
         "INTERLOCK_ITEM",
         "INTERLOCK_LANE",
+        "INTERLOCK_PLAN",
         "INTERLOCK_AGENT",
         "INTERLOCK_PAYLOAD",
         "INTERLOCK_MESSAGES",

@@ -45,6 +45,14 @@ def test_the_exit_code_of_the_command_says_how_the_run_ended(
         assert ("what went wrong" in script) == ("what went wrong" in shown["runs"][0]["error"])
 
 
+def test_the_command_of_a_task_is_told_its_plan(il: Command) -> None:
+    il.ok("plan", "create", "-", stdin='{"name": "p", "tasks": [{"key": "a"}]}')
+    script = "echo $INTERLOCK_PLAN"
+    il("work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script)
+    item = il.ok("plan", "show", 1)["tasks"][0]["item"]
+    assert il.ok("show", item)["runs"][0]["result"]["stdout"] == "1\n"
+
+
 def test_the_command_is_told_everything_about_its_run(il: Command) -> None:
     il.ok("add", "Fix it", "--lane", "issue:acme/app#1", "--payload", '{"page": 7}', "--message", "hurry")
     names = ("RUN", "FENCE", "ITEM", "LANE", "AGENT", "URL", "PAYLOAD", "MESSAGES", "RESULT")
