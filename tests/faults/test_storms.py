@@ -23,7 +23,7 @@ from tests.faults.processes import PATIENCE_S, Actor, Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query
 from tests.postgres_fixtures import StartPostgres
 
-STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "8"))
+STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "20"))
 #: Of a database that crashes again and again: in so many seconds there are two or three crashes.
 CRASHES_S = float(os.environ.get("INTERLOCK_STORM_S", "4"))
 WORKERS = 6
