@@ -296,10 +296,130 @@ def test_an_agent_ends_in_a_stated_time(job, step, expected):
         ("run: ./agent.sh", ["signals_lost"]),
         ("run: git push", []),
         ("{uses: acme/agent@v1}", []),
+        # In another shell, or in a substitution.
+        ("run: RESULT=$(claude -p x)", ["signals_lost"]),
+        ("run: 'RESULT=$(exec claude -p x)'", ["signals_lost"]),
+        ("run: bash -c 'claude -p x'", ["signals_lost"]),
+        ("run: exec bash -c 'exec claude -p x'", []),
+        ("run: exec bash -c 'claude -p x'", []),
+        ('run: eval "claude -p x"', ["signals_lost"]),
+        ("run: 'command -v claude; exec claude -p x'", []),
+        ("run: pnpm dlx @openai/codex exec x", ["signals_lost"]),
+        ("run: uv run claude -p x", ["signals_lost"]),
     ],
 )
 def test_signals_reach_an_agent_only_in_the_place_of_its_shell(step, expected):
     assert codes(workflow(step=step)) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "mend"),
+    [
+        ("npx -y @anthropic-ai/claude-code -p x", "write exec before it: exec npx …"),
+        ("A=1 timeout 30m copilot -p x", "write exec before it: exec timeout …"),
+        ("uv run claude -p x", "write exec before it: exec uv …"),
+        ("claude -p x", "write exec before it: exec claude …"),
+        ("OUT=$(npx -y @openai/codex exec x)", "exec npx … > FILE"),
+    ],
+)
+def test_the_remedy_can_be_typed(script, mend):
+    (finding,) = found(workflow(step=f"run: {script}"))
+    assert mend in finding.mend
+
+
+#: What people call their agents with, in workflows that they talk to.
+ANY_NAME = [
+    "RESULT=$(claude -p x)",
+    "bash -c 'claude -p x'",
+    'eval "claude -p x"',
+    "npm run agent",
+    "npm start",
+    "yarn agent",
+    "npx my-agent",
+    "uv run agent.py",
+    "uv run --with x python -m agent",
+    "poetry run agent",
+    "make agent",
+    "make -C app build agent",
+    "python -m agent",
+    "docker run --rm acme/agent",
+    "docker compose run agent",
+    "cargo run -- --issue 4",
+    "my-agent --issue 4",
+    "OUT=$(my-agent)",
+    "if my-agent; then echo; fi",
+    "bash <<< my-agent",
+]
+
+
+@pytest.mark.parametrize("script", ANY_NAME)
+def test_where_people_talk_to_a_workflow_an_agent_may_have_any_name(script):
+    text = f"on: issue_comment\njobs: {{a: {{runs-on: x, steps: [{{run: {script!r}}}]}}}}"
+    assert {"group_missing", "timeout_missing"} <= set(codes(text))
+    if "claude" not in script:
+        assert codes(text.replace("issue_comment", "[push, pull_request]")) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "npm ci && npm test && npm run lint && npm run build:prod",
+        "pnpm install --frozen-lockfile; pnpm test; yarn; yarn build",
+        "make; make test; make -j 4 check lint CFLAGS=-O2",
+        "docker build -t x . && docker push x; docker run -d --name db postgres",
+        "docker compose up -d",
+        "uv sync; uv run pytest -q; uv pip install x; poetry install; poetry run mypy .",
+        "python -m pip install x; python -m pytest; python --version; python -c 'print(1)'; node -e 1",
+        "npx prettier --check .; npx eslint .; cargo test; go build ./...; ./gradlew build",
+        'gh pr comment "$N" --body "$(cat report.md)"; git push; curl -sf https://x | jq .a',
+        "N=$((N + 1)); if [[ -n $A && $B == x ]]; then echo yes; fi",
+        "case $BODY in /go|/run*) echo yes ;; *) exit 1 ;; esac",
+        "say() { echo $1; }; say hello; for x in a b; do say $x; done",
+        "command -v my-agent || true; my-agent --version",
+        "interlock ls",
+    ],
+)
+def test_chores_are_no_agents_even_where_people_talk(script):
+    text = f"on: issue_comment\njobs: {{a: {{runs-on: x, steps: [{{run: {script!r}}}]}}}}"
+    assert codes(text) == []
+
+
+# -- workflows that call others -----------------------------------------------------------------------
+
+
+CALLER = "on: issue_comment\n%s\njobs: {a: {if: \"github.event.sender.type != 'Bot'\", uses: %s}}"
+LOCAL = "./.github/workflows/w1.yml"
+CALLED = "on: workflow_call\njobs: {b: {runs-on: x, %s steps: [{run: %s}]}}"
+GROUPED = "concurrency: {group: 'a-${{ github.event.issue.number }}', queue: max}"
+
+
+@pytest.mark.parametrize("uses", [LOCAL, "acme/app/.github/workflows/agent.yml@v1"])
+def test_a_job_that_calls_another_workflow_may_run_an_agent(uses):
+    assert codes(CALLER % ("", uses)) == ["group_missing"]  # a timeout cannot stand there
+    assert codes(CALLER % (GROUPED, uses)) == ["group_before_if"]
+    assert codes((CALLER % ("", uses)).replace("issue_comment", "push")) == []
+
+
+def test_a_called_workflow_that_is_there_is_looked_at_itself():
+    caller = CALLER % ("", LOCAL)
+    assert codes(caller, CALLED % ("", "npm test")) == []
+    assert codes(caller, CALLED % ("", "exec my-agent")) == ["group_missing", "timeout_missing"]
+    assert codes(caller, CALLED % (GROUPED + ", timeout-minutes: 5,", "exec my-agent")) == []
+    assert codes(CALLED % ("", "my-agent")) == []  # whoever calls it is not known
+
+
+def test_a_workflow_that_calls_itself_is_read_to_an_end():
+    text = "on: issue_comment\njobs: {a: {uses: ./.github/workflows/w0.yml}}"
+    assert codes(text) == ["group_missing"]
+
+
+def test_the_group_of_a_workflow_is_judged_whatever_its_jobs_are():
+    text = (
+        "on: issue_comment\nconcurrency: {group: all, cancel-in-progress: true}\n"
+        "jobs: {a: {runs-on: x, steps: [{run: gh issue edit 7 --add-label x}]}}"
+    )
+    assert codes(text) == ["group_before_if", "numbers_share_key"]
+    assert codes(text.replace("on: issue_comment", "on: [push, pull_request]")) == []
 
 
 def test_the_line_of_a_deaf_command_is_that_of_the_command():

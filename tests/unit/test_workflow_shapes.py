@@ -120,6 +120,9 @@ jobs:
     secrets: inherit
 """
 
+#: What the last one calls.
+CLEAN = "on: workflow_call\njobs: {clean: {runs-on: x, steps: [{run: 'rm -rf out; npm run clean'}]}}"
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -127,12 +130,13 @@ jobs:
         (MENTIONED, {Mistake.GROUP_MISSING, Mistake.TIMEOUT_MISSING}),
         (APART, {Mistake.BOT_NOT_FILTERED, Mistake.KEYED_APART, Mistake.SIGNALS_LOST}),
         (BY_BRANCH, {Mistake.GROUP_BEFORE_IF, Mistake.NUMBERS_SHARE_KEY, Mistake.SIGNALS_LOST}),
-        (SEVERAL_JOBS, set()),
+        (SEVERAL_JOBS, {Mistake.KEY_PER_MATRIX}),
     ],
     ids=["mentioned", "apart", "by-branch", "several-jobs"],
 )
 def test_workflows_as_people_write_them(text, expected):
-    assert {finding.code for finding in check([("w.yml", text.encode())])} == expected
+    files = [("w.yml", text.encode()), ("clean.yml", CLEAN.encode())]
+    assert {finding.code for finding in check(files)} == expected
 
 
 PIECES = st.sampled_from(

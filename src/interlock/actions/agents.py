@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from interlock.actions.chores import is_chore, started
 from interlock.actions.expressions import PIECE
 from interlock.actions.occurrences import CONVERSATION_EVENTS
 from interlock.actions.workflow import Job, Step, Workflow
@@ -40,27 +42,45 @@ _ACTIONS = (
     "openai/codex-action@",
     "google-github-actions/run-gemini-cli@",
 )
-#: What starts a program of one's own, and arguments with which it does not.
-_STARTERS = frozenset({"bash", "bun", "deno", "node", "python", "python3", "ruby", "sh", "ts-node", "tsx"})
-_NOT_STARTED = frozenset({"--version", "-c", "-e", "-m", "add", "ci", "i", "install", "lint", "test"})
 
 
-def agent_jobs(workflow: Workflow) -> list[Job]:
-    """The jobs that run an agent; where none is known and people talk to the workflow, those that might."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deaf:
+    """An agent that no signal reaches."""
+
+    line: int
+    program: str
+    #: The word that starts it, before which `exec` belongs.
+    starter: str
+    #: It stands in a substitution, or in the text of another shell: there `exec` alone does not help.
+    inner: bool
+
+
+def talks(workflow: Workflow) -> bool:
+    """Whether people talk to it."""
+    return bool(workflow.events.keys() & CONVERSATION_EVENTS)
+
+
+def agent_jobs(workflow: Workflow, *, talking: bool) -> list[Job]:
+    """The jobs that run an agent; where none is known and people talk to the workflow, those that might.
+
+    A job that calls another workflow might: what is in there need not be known.
+    """
     known = [job for job in workflow.jobs if any(_is_agent_step(step) for step in job.steps)]
-    if known or not workflow.events.keys() & CONVERSATION_EVENTS:
+    if known or not talking:
         return known
-    return [job for job in workflow.jobs if any(_may_be_agent_step(step) for step in job.steps)]
+    return [job for job in workflow.jobs if job.uses or any(_may_be_agent_step(step) for step in job.steps)]
 
 
 def has_timeout(job: Job) -> bool:
-    """The job ends in a stated time, or each step that runs an agent does."""
-    agent_steps = [step for step in job.steps if _is_agent_step(step)]
-    return job.has_timeout or (bool(agent_steps) and all(step.has_timeout for step in agent_steps))
+    """The job ends in a stated time, or each step that runs an agent does. One that calls can state none."""
+    steps = [step for step in job.steps if _is_agent_step(step)]
+    steps = steps or [step for step in job.steps if _may_be_agent_step(step)]
+    return bool(job.uses) or job.has_timeout or (bool(steps) and all(step.has_timeout for step in steps))
 
 
-def deaf_commands(job: Job) -> Iterator[tuple[int, str]]:
-    """Agents that no signal reaches: the line, and the program's name."""
+def deaf_commands(job: Job) -> Iterator[Deaf]:
+    """Agents that no signal reaches."""
     scripts = [step for step in job.steps if step.run is not None and _in_posix_shell(job, step)]
     known = any(_is_agent_step(step) for step in job.steps)
     for step in scripts:
@@ -69,12 +89,17 @@ def deaf_commands(job: Job) -> Iterator[tuple[int, str]]:
             continue  # it handles signals itself
         agents = [c for c in found if _is_agent(c.program)]
         if not known and step is scripts[-1]:
-            agents = [c for c in found[-1:] if _starts_a_program(c.program)]
+            agents = [c for c in found[-1:] if _may_be_agent(c, found)]
         for command in agents:
             if not command.execs:
                 assert step.run is not None
                 offset = command.line if step.run.literal else 0
-                yield step.run.line + offset, command.program[0]
+                yield Deaf(
+                    line=step.run.line + offset,
+                    program=started(command.program)[0],
+                    starter=command.starter,
+                    inner=command.inner,
+                )
 
 
 def _is_agent_step(step: Step) -> bool:
@@ -82,18 +107,19 @@ def _is_agent_step(step: Step) -> bool:
 
 
 def _may_be_agent_step(step: Step) -> bool:
-    """It starts a program of the repository, or an action that GitHub did not make."""
+    """It starts something that is no chore, or an action that GitHub did not make."""
     foreign = bool(step.uses) and not step.uses.startswith(("actions/", "github/"))
-    return foreign or any(_starts_a_program(c.program) for c in _script(step))
+    found = _script(step)
+    return foreign or any(_may_be_agent(command, found) for command in found)
 
 
 def _script(step: Step) -> list[SimpleCommand]:
     # An expression may hold marks of the shell's language; for the shell it is a text.
-    text = PIECE.sub("EXPRESSION", step.run.value) if step.run is not None else ""
-    return [command for command in commands(text) if not command.inner]
+    return commands(PIECE.sub("EXPRESSION", step.run.value)) if step.run is not None else []
 
 
 def _is_agent(program: list[str]) -> bool:
+    program = started(program)
     if not program:
         return False
     name, arguments = program[0].rpartition("/")[2], program[1:]
@@ -104,13 +130,10 @@ def _is_agent(program: list[str]) -> bool:
     )
 
 
-def _starts_a_program(program: list[str]) -> bool:
-    if not program:
-        return False
-    own = "/" in program[0] and not program[0].startswith("/usr/")
-    return own or (
-        program[0] in _STARTERS and len(program) > 1 and not _NOT_STARTED.intersection(program[1:2])
-    )
+def _may_be_agent(command: SimpleCommand, script: list[SimpleCommand]) -> bool:
+    """It is no chore, and no function of the script, whose commands are looked at themselves."""
+    functions = {c.program[0] for c in script if c.end == "(" and c.program}
+    return not is_chore(command.program) and command.program[0] not in functions
 
 
 def _in_posix_shell(job: Job, step: Step) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, count, product
+from pathlib import PurePath
 
 from interlock.actions import agents
 from interlock.actions.expressions import (
@@ -28,6 +29,8 @@ from interlock.actions.workflow import Concurrency, Job, NotAWorkflow, Workflow,
 
 #: What happens to a thing that is new has no run before it that could be cancelled.
 _BIRTH = "opened"
+#: GitHub lets workflows call each other so deep.
+_CALLS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class Place:
 
     workflow: Workflow
     concurrency: Concurrency
-    #: Empty for the group of a workflow that runs no agent.
+    #: Empty for the group of a job that runs no agent, and of a workflow that neither does nor is talked to.
     jobs: tuple[Job, ...]
     at_job: bool
     keys: tuple[tuple[Occurrence, str], ...]
@@ -49,10 +52,10 @@ class Place:
 def check(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
     """All findings in files given as path and content, in the order in which they stand there."""
     findings: list[Finding] = []
-    places: list[Place] = []
+    read: list[Workflow] = []
     for path, data in files:
         try:
-            workflow = read_workflow(path, data)
+            read.append(read_workflow(path, data))
         except NotAWorkflow as error:
             mend = "Mend the line, or leave this file out."
             findings.append(
@@ -64,16 +67,49 @@ def check(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
                     mend=mend,
                 )
             )
-            continue
-        findings += [*_job_findings(workflow), *_injections(workflow)]
-        for place in _places(workflow, findings):
+    places: list[Place] = []
+    for workflow, jobs in _at_work(read):
+        findings += [*_job_findings(workflow, jobs), *_injections(workflow)]
+        for place in _places(workflow, jobs, findings):
             places.append(place)
             findings += [*_waiting(place), *_bots(place), *_keys(place), *_matrix(place)]
     return sorted(set(findings) | set(_case(places)))
 
 
-def _job_findings(workflow: Workflow) -> Iterator[Finding]:
-    for job in agents.agent_jobs(workflow):
+def _at_work(workflows: Sequence[Workflow]) -> Iterator[tuple[Workflow, list[Job]]]:
+    """Each workflow with its jobs that run an agent, or might.
+
+    A workflow of these that another calls is looked at itself: people talk to it if they do to the caller.
+    The job that calls it needs no group if it runs no agent, or runs each under a group of its own.
+    """
+    by_name = {PurePath(workflow.path).name: workflow for workflow in workflows}
+
+    def called(job: Job) -> Workflow | None:
+        return by_name.get(PurePath(job.uses).name) if job.uses.startswith("./") else None
+
+    talking = [w.path for w in workflows if agents.talks(w)]
+    callers = [w for w in workflows if w.path in talking]
+    for _ in range(_CALLS_MAX):
+        callers = [c for w in callers for job in w.jobs if (c := called(job)) and c.path not in talking]
+        talking += [w.path for w in callers]
+    working = {w.path: agents.agent_jobs(w, talking=w.path in talking) for w in workflows}
+    for workflow in workflows:
+        yield (
+            workflow,
+            [
+                job
+                for job in working[workflow.path]
+                if (inside := called(job)) is None or not _sees_to_itself(inside, working[inside.path])
+            ],
+        )
+
+
+def _sees_to_itself(workflow: Workflow, jobs: Sequence[Job]) -> bool:
+    return workflow.concurrency is not None or all(job.concurrency is not None for job in jobs)
+
+
+def _job_findings(workflow: Workflow, jobs: Sequence[Job]) -> Iterator[Finding]:
+    for job in jobs:
         if job.concurrency is None and workflow.concurrency is None and _meets(workflow, job):
             yield Finding(
                 file=workflow.path,
@@ -90,14 +126,20 @@ def _job_findings(workflow: Workflow) -> Iterator[Finding]:
                 message=f"Job {job.key} has no timeout-minutes: a hanging agent keeps its group for hours.",
                 mend="Set timeout-minutes on the job.",
             )
-        for line, program in agents.deaf_commands(job):
+        for deaf in agents.deaf_commands(job):
+            mend = f"Make it the last command of its step and write exec before it: exec {deaf.starter} …"
+            if deaf.inner:
+                mend = (
+                    "Start it in the step's own shell, as the last command and with exec:"
+                    f" exec {deaf.starter} … > FILE keeps what it prints for a later step."
+                )
             yield Finding(
                 file=workflow.path,
-                line=line,
+                line=deaf.line,
                 code=Mistake.SIGNALS_LOST,
-                message=f"The shell gets the signals of a cancellation, {program} does not:"
+                message=f"The shell gets the signals of a cancellation, {deaf.program} does not:"
                 " it is killed without a chance to end.",
-                mend=f"Make it the last command of its step and write exec before it: exec {program} …",
+                mend=mend,
             )
 
 
@@ -121,11 +163,12 @@ def _meets(workflow: Workflow, job: Job) -> bool:
     return "schedule" in workflow.events or any(_may_run(job, workflow, o) for o in people)
 
 
-def _places(workflow: Workflow, findings: list[Finding]) -> Iterator[Place]:
+def _places(workflow: Workflow, working: Sequence[Job], findings: list[Finding]) -> Iterator[Place]:
     """Every group of a workflow with its keys; what cannot be read goes to `findings`."""
-    working = agents.agent_jobs(workflow)
+    # The group of a workflow that people talk to is entered whatever its jobs are.
+    entering = working or (workflow.jobs if agents.talks(workflow) else ())
     named: list[tuple[Concurrency | None, tuple[Job, ...], bool]] = [
-        (workflow.concurrency, tuple(working), False)
+        (workflow.concurrency, tuple(entering), False)
     ]
     named += [(job.concurrency, (job,) if job in working else (), True) for job in workflow.jobs]
     for concurrency, jobs, at_job in named:

@@ -76,6 +76,8 @@ class Job:
     #: The values for which jobs run side by side, as far as they are written out.
     matrix: Mapping[str, tuple[str, ...]]
     steps: tuple[Step, ...]
+    #: The workflow that it calls.
+    uses: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,7 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
         steps=tuple(_step(n, shell) for n in steps.value if isinstance(n, yaml.MappingNode))
         if isinstance(steps, yaml.SequenceNode)
         else (),
+        uses=_plain(_get(node, "uses")),
     )
 
 
