@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
 
 from interlock.agent import Agent, Ending, check_command, now_s
 from interlock.contract import (
@@ -30,16 +32,16 @@ from interlock.contract import (
     RunView,
     to_json,
 )
-from interlock.core.errors import CommandUnusable, Held, InterlockError, LeaseLost
+from interlock.core.errors import Held, InterlockError, LeaseLost, StoreUnavailable
 from interlock.core.names import (
     LEASE_MIN_S,
-    PAYLOAD_MAX_BYTES,
     TIMEOUT_MAX_S,
     check_number,
 )
 from interlock.handover import Signals
 from interlock.heartbeat import Heartbeat
 from interlock.holdplace import Hold, IfHeld, Place, Turn, last_of
+from interlock.runfiles import read_result
 from interlock.tenancy import Tenancy
 
 #: Exit code of a command that was ended because its time was up, as timeout(1) has it.
@@ -69,38 +71,80 @@ def hold(lanes: LaneService, wish: Hold, *, tell: Callable[[str], None]) -> Hold
     `tell` gets a sentence for people where there is something to say. Raises `Held` where the lane is not to
     be had, and `LeaseLost` where it was lost while the command ran.
     """
-    with _folder() as folder, Signals() as signals:
-        return _Holder(lanes, wish, signals, tell, folder).run()
+    with _Files() as files, Signals() as signals:
+        return _Holder(lanes, wish, signals, tell, files).run()
+
+
+class _Files:
+    """Where the command finds what it was told, and leaves its result.
+
+    A directory for each time it runs: with the last one it may have done whatever it liked.
+    """
+
+    def __init__(self) -> None:
+        self._made = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self.renew()  # before anything is stored
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._made.close()
+
+    def renew(self) -> None:
+        with _room():
+            folder = TemporaryDirectory(prefix="interlock-hold-", ignore_cleanup_errors=True)
+        self._folder = Path(self._made.enter_context(folder))
+        self._fresh = True
+
+    def brief(self, messages: Sequence[MessageView]) -> dict[str, str]:
+        """Write down what the command is told; where it finds that."""
+        if not self._fresh:
+            self.renew()
+        self._fresh = False
+        payload, told = self._folder / "payload.json", self._folder / "messages.json"
+        with _room():
+            payload.write_text("{}")
+            told.write_text(json.dumps(to_json(messages), ensure_ascii=False))
+        return {
+            "INTERLOCK_PAYLOAD": str(payload),
+            "INTERLOCK_MESSAGES": str(told),
+            "INTERLOCK_RESULT": str(self._result),
+        }
+
+    def result(self) -> str | None:
+        """What the command left as its result; raises ValueError where it cannot be kept."""
+        return read_result(self._result)
+
+    @property
+    def _result(self) -> Path:
+        return self._folder / "result.json"
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    """Where the command finds what it was told, and leaves its result."""
+def _room() -> Iterator[None]:
     try:
-        made = TemporaryDirectory(prefix="interlock-hold-")
+        yield
     except OSError as error:
         raise InterlockError(
             f"There is no room for the command's files: {error.strerror}.",
             "Free some space, or set TMPDIR to a directory that can be written.",
         ) from None
-    with made as name:
-        yield Path(name)
 
 
 class _Holder:
     """One hold, from its arrival to its end."""
 
     def __init__(
-        self, lanes: LaneService, wish: Hold, signals: Signals, tell: Callable[[str], None], folder: Path
+        self, lanes: LaneService, wish: Hold, signals: Signals, tell: Callable[[str], None], files: _Files
     ) -> None:
         self._lanes = lanes
         self._wish = wish
         self._signals = signals
         self._tell = tell
-        self._payload = folder / "payload.json"
-        self._messages = folder / "messages.json"
-        self._result = folder / "result.json"
-        self._payload.write_text("{}")
+        self._files = files
         self._place = Place(lanes, wish, tell)
         #: What we have claimed and not ended.
         self._running: int | None = None
@@ -109,8 +153,11 @@ class _Holder:
         """Hold the lane once, and again for what came in the last instant; the first exit code but 0."""
         try:
             return self._run()
-        except (KeyboardInterrupt, OSError, Held, CommandUnusable):
-            self._withdraw()
+        except (LeaseLost, StoreUnavailable):
+            raise  # it is not ours any more, or ends by itself
+        except BaseException as error:  # also a defect: nobody has to wait out our lease for it
+            interrupted = isinstance(error, KeyboardInterrupt)
+            self._withdraw("its holder was interrupted" if interrupted else "its holder failed")
             self._place.leave()
             raise
 
@@ -118,21 +165,37 @@ class _Holder:
         found: Turn | HoldView | None = self._place.turn()
         if isinstance(found, HoldView):
             return found
-        code = 0
+        code, ran = 0, False
         while isinstance(found, Turn):
             run = found.tenancy
             self._running = run.item.id
-            code_now, follow_up = self._work(found)
-            self._running = None
+            try:
+                code_now, follow_up = self._work(found)
+            except (InterlockError, OSError) as error:
+                if not ran or isinstance(error, LeaseLost):
+                    raise
+                self._leave_over(run, error)
+                self._running = None
+                break
+            ran, self._running = True, None
             code = code or code_now
             # What came in the meantime is owed to somebody.
             found = None if follow_up is None else self._place.follow_up(follow_up)
         return HoldView(status="ran", lane=self._wish.lane, item=run.item.id, run=run.fence, exit_code=code)
 
-    def _withdraw(self) -> None:
+    def _leave_over(self, run: Tenancy, error: Exception) -> None:
+        """Give a follow-up back that we could not begin: the command has run and ended, with its own code."""
+        self._cannot_again(error)
+        with contextlib.suppress(InterlockError):
+            self._lanes.release([Report(run=run.handle)])
+
+    def _cannot_again(self, error: Exception) -> None:
+        what = "The command cannot run again for what it was told meanwhile"
+        self._tell(f"{what}: {error} The next hold of the lane gets that.")
+
+    def _withdraw(self, why: str) -> None:
         if self._running is not None:
             with contextlib.suppress(InterlockError):
-                why = "its holder was interrupted"
                 self._lanes.cancel(self._running, why=why, by=self._wish.author, force=True)
 
     # -- under the lease --------------------------------------------------------------------------
@@ -148,11 +211,18 @@ class _Holder:
             crashed=lambda _: None,
         )
         heartbeat.start()
+        again = True
         try:
             ending, seen = self._run_for(tenancy, messages), last_of(messages)
-            while self._ended_well(tenancy, ending) and (more := self._unread(tenancy, seen)):
+            while again and self._ended_well(tenancy, ending) and (more := self._unread(tenancy, seen)):
                 self._tell(f"Running the command again, for what it was told meanwhile: {_count(more)}.")
-                ending, seen = self._run_for(tenancy, more), max(seen, last_of(more))
+                try:
+                    ending, seen = self._run_for(tenancy, more), max(seen, last_of(more))
+                except LeaseLost:
+                    raise
+                except (InterlockError, OSError) as error:
+                    again = False
+                    self._cannot_again(error)
         finally:
             tenancy.over = True
         if tenancy.lost is not None:
@@ -164,14 +234,13 @@ class _Holder:
                 "The command was ended before the lease was over. Try again when the store answers.",
             )
         heartbeat.stop()
-        return self._report(tenancy, ending, seen)
+        code, follow_up = self._report(tenancy, ending, seen)
+        return code, follow_up if again else None
 
     def _run_for(self, tenancy: Tenancy, messages: Sequence[MessageView]) -> Ending:
         if tenancy.lost is not None:
             raise LeaseLost(tenancy.lost.message, "The command was not started.")
-        self._messages.write_text(json.dumps(to_json(messages), ensure_ascii=False))
-        self._result.unlink(missing_ok=True)
-        wish = self._wish
+        files, wish = self._files.brief(messages), self._wish
         environment = {
             **{name: value for name, value in os.environ.items() if name != "INTERLOCK_SALVAGE"},
             "INTERLOCK_URL": wish.url,
@@ -180,9 +249,7 @@ class _Holder:
             "INTERLOCK_ITEM": str(tenancy.item.id),
             "INTERLOCK_LANE": wish.lane,
             "INTERLOCK_AGENT": wish.agent,
-            "INTERLOCK_PAYLOAD": str(self._payload),
-            "INTERLOCK_MESSAGES": str(self._messages),
-            "INTERLOCK_RESULT": str(self._result),
+            **files,
         }
         agent = Agent(foreground=True)
         try:
@@ -216,7 +283,7 @@ class _Holder:
     # -- the end ----------------------------------------------------------------------------------
 
     def _report(self, tenancy: Tenancy, ending: Ending, seen: int) -> tuple[int, int | None]:
-        report = Report(run=tenancy.handle, seen=seen, result=self._read_result())
+        report = Report(run=tenancy.handle, seen=seen)
         end, code = self._lanes.done, ending.code if ending.code >= 0 else 128 - ending.code
         if tenancy.timed_out and ending.stopped_by is not None:
             code = TIMED_OUT
@@ -224,7 +291,9 @@ class _Holder:
             end = self._lanes.release
         elif code:
             end = self._lanes.fail
-            report = report._replace(result=None, error=f"The command ended with {code}.", retry=False)
+            report = report._replace(error=f"The command ended with {code}.", retry=False)
+        else:
+            report = report._replace(result=self._read_result())
         view = self._told(end, report)
         if view is None:
             self._tell("The store does not answer; the lane is free when the lease is over.")
@@ -242,13 +311,12 @@ class _Holder:
             self._lanes.fail([report])
 
     def _read_result(self) -> str | None:
-        """What the command left as its result, if it is JSON and not too large."""
-        with contextlib.suppress(OSError, ValueError), self._result.open("rb") as file:
-            data = file.read(PAYLOAD_MAX_BYTES + 1)
-            if len(data) <= PAYLOAD_MAX_BYTES:
-                json.loads(data)
-                return data.decode()
-        return None
+        """What the command left as its result, or what is wrong with that."""
+        try:
+            return self._files.result()
+        except ValueError as error:
+            self._tell(f"The command left a result that cannot be kept: {error}.")
+            return json.dumps({"problem": f"INTERLOCK_RESULT: {error}"})
 
     def _told(self, end: Callable[[Sequence[Report]], list[RunView]], report: Report) -> RunView | None:
         give_up_s = now_s() + REPORT_S

@@ -30,6 +30,7 @@ TYPE = "hold"
 CLAIM_WITHIN_LEASES, CLAIM_WITHIN_BEATS = 2, 3
 #: Ends of an item after which a waiter takes a new place in the line: it was taken for dead.
 _LATE = (Reason.UNCLAIMED, Reason.ATTEMPTS_EXHAUSTED)
+_WHY_MAX_CHARS = 200
 
 
 class IfHeld(StrEnum):
@@ -94,6 +95,8 @@ class Place:
         self._item: int | None = None
         #: A follow-up that those before us in the line were left to take.
         self._theirs: int | None = None
+        #: Whether we said what keeps us from starting although it is our turn.
+        self._told = False
 
     def turn(self) -> Turn | HoldView:
         """Wait for our turn; where the lane is taken and we are not to wait, the end. Raises `Held`."""
@@ -183,6 +186,9 @@ class Place:
         if turn is not None:
             self._item = None
             return turn
+        hindrance = self._hindrance()
+        if hindrance is not None:
+            return self._meet(hindrance)
         lane = self._lane()
         if lane is None or lane.holder is None or not _left_over(lane.holder):
             return None
@@ -229,13 +235,37 @@ class Place:
         tenancy = Tenancy(lease, sent_s + lease.waited_s, beat_s=wish.beat_s, timeout_s=wish.timeout_s)
         return Turn(tenancy=tenancy, messages=lease.messages)
 
+    def _hindrance(self) -> str | None:
+        """What keeps us from starting although no other hold does: our agent or project may not."""
+        found = None if self._item is None else self._lanes.hindered(self._item)
+        return None if found is None else f"Lane {self._wish.lane} is free, but {found}"
+
+    def _meet(self, hindrance: str) -> HoldView | None:
+        """Our turn came and we may not start: as with a lane that is taken, wait or leave."""
+        wish, item = self._wish, self._item
+        assert item is not None
+        if wish.if_held is IfHeld.FAIL:
+            raise Held(hindrance, _what_to_type(wish.lane))
+        if wish.if_held is IfHeld.SKIP:
+            self.leave(f"it could not start: {hindrance}"[:_WHY_MAX_CHARS])
+            kept = "" if wish.message is None else f" Nobody has the message; it is kept with item {item}."
+            self._tell(f"Skipped: {hindrance}{kept}")
+            return HoldView(status="skipped", lane=wish.lane, item=item, run=None, exit_code=0)
+        if not self._told:
+            self._told = True
+            self._tell(f"Waiting: {hindrance}")
+        return None
+
     def _lane(self) -> LaneView | None:
         lane = self._wish.lane
         return next((view for view in self._lanes.lanes(prefix=lane) if view.lane == lane), None)
 
     def _refuse(self) -> NoReturn:
-        name, lane = self._wish.lane, self._lane()
-        if lane is None or lane.holder is None:
+        name, hindrance = self._wish.lane, self._hindrance()
+        if hindrance is not None:
+            raise Held(f"{hindrance} That did not come in time.", _what_to_type(name))
+        lane = self._lane()
+        if lane is None or lane.holder is None or lane.holder.item == self._item:
             raise Held(f"Lane {name} was not to be had in time.", "Try again.")
         raise Held(f"{_held(name, lane.holder)} It did not become free in time.", _what_to_type(name))
 

@@ -14,7 +14,7 @@ from interlock.core.handles import Handles
 from interlock.core.model import Item, ItemId, PlanId
 from interlock.core.plan_model import EdgeState
 from interlock.core.states import TERMINAL, ItemStatus
-from interlock.core.why import Facts, why
+from interlock.core.why import Facts, hindered, why
 from interlock.itemview import ItemView
 from interlock.presenting import event_view, live_run_view, message_view, run_view, stats_view
 from interlock.store.port import EventQuery, ItemQuery, Store
@@ -84,7 +84,15 @@ class Looking:
         found = self._require(ItemId(item))
         return WhyView(item=ItemView(found), why=self._why(found))
 
+    def hindered(self, item: int) -> str | None:
+        """Why an item that is ready may not start: its agent or project may not. Nothing if it may."""
+        found = self._require(ItemId(item))
+        return hindered(found, self._facts(found)) if found.status is ItemStatus.PENDING else None
+
     def _why(self, item: Item) -> str:
+        return why(item, self._facts(item))
+
+    def _facts(self, item: Item) -> Facts:
         waits = item.status in (ItemStatus.PENDING, ItemStatus.DEFERRED)
         owner = None
         if item.status is ItemStatus.DEFERRED and item.spec.lane is not None:
@@ -92,7 +100,7 @@ class Looking:
             owner = lane.owner if lane else None
         agents = {a.key: a for a in self.store.agents()} if item.spec.agent_key else {}
         plan = self.store.plan(item.spec.plan) if item.spec.plan is not None else None
-        facts = Facts(
+        return Facts(
             now_us=self.store.now_us(),
             owner=owner,
             ahead=self.store.ahead_of(item) if waits else 0,
@@ -101,7 +109,6 @@ class Looking:
             plan=plan,
             unmet=self._unmet(item) if plan is not None and item.status in _WAITED else (),
         )
-        return why(item, facts)
 
     def _unmet(self, item: Item) -> tuple[str, ...]:
         """The keys of the tasks that a task waits for."""

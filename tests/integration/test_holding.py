@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 
 from interlock.agent import now_s
-from interlock.contract import ChangeView, ItemFilter, LeaseView, Report, RunView
-from interlock.core.errors import LeaseLost, StoreUnavailable
+from interlock.contract import ChangeView, ItemFilter, LeaseView, MessageView, Report, RunView
+from interlock.core.errors import Held, LeaseLost, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
 from interlock.holding import hold
@@ -31,6 +32,19 @@ class Interrupted(LocalService):
 
     before_done: Any = None
     before_msg: Any = None
+    before_inbox: Any = None
+    #: How many claims see nothing.
+    blind = 0
+
+    def next(self, agent: str, **wish: Any) -> list[LeaseView]:
+        self.blind -= 1
+        return [] if self.blind >= 0 else super().next(agent, **wish)
+
+    def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
+        act, self.before_inbox = self.before_inbox, None
+        if act is not None:
+            act()
+        return super().inbox(run, seen=seen)
 
     def done(self, reports: Sequence[Report]) -> list[RunView]:
         act, self.before_done = self.before_done, None
@@ -59,20 +73,34 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interru
     service.close()
 
 
-def held(service: LocalService, *, code: int = 0, **wish: Any) -> int:
-    told: list[str] = []
+@pytest.fixture
+def told() -> list[str]:
+    """What was said on standard error."""
+    return []
+
+
+def held(
+    service: LocalService,
+    *,
+    code: int = 0,
+    script: str | None = None,
+    told: list[str] | None = None,
+    tell: Callable[[str], None] | None = None,
+    beat_s: float = 2.0,
+    **wish: Any,
+) -> int:
     return hold(
         service,
         Hold(
             lane=LANE,
-            command=("sh", "-c", LOG.format(code)),
+            command=("sh", "-c", script or LOG.format(code)),
             agent="ann",
             url="sqlite:////nowhere",
             default_lease_s=60.0,
-            beat_s=2.0,
+            beat_s=beat_s,
             **wish,
         ),
-        tell=told.append,
+        tell=tell or ([] if told is None else told).append,
     ).exit_code
 
 
@@ -207,3 +235,156 @@ def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Inte
     assert late.until_s < sent_s + 60
     assert (late.timed_out, early.timed_out, short.timed_out) == (False, False, True)
     assert lease.expires_at > datetime.now(UTC)
+
+
+# -- a lane that is free, and nobody who may start ------------------------------------------------
+
+
+def _full(service: LocalService) -> str:
+    service.set_agent("ann", max_concurrency=1)
+    service.add([NewItem(title="other work", agent="ann")])
+    service.next("ann")
+    return "ann has 1 of 1 runs"
+
+
+def _other_types(service: LocalService) -> str:
+    service.set_agent("ann", types=("review",))
+    return "ann takes only review and no hold"
+
+
+def _paused_agent(service: LocalService) -> str:
+    service.pause_agent("ann", paused=True, why="on holiday")
+    return r"ann is paused \(on holiday\)"
+
+
+def _paused_project(service: LocalService) -> str:
+    service.pause_project("default", paused=True, why="a freeze")
+    return r"project default is paused \(a freeze\)"
+
+
+@pytest.fixture(params=[_full, _other_types, _paused_agent, _paused_project])
+def hindrance(request: pytest.FixtureRequest, service: Interrupted) -> str:
+    """Something that keeps ann from starting on any lane; what is said of it."""
+    return str(request.param(service))
+
+
+def test_fail_answers_at_once_if_the_agent_may_not_start(service: Interrupted, hindrance: str) -> None:
+    with pytest.raises(Held, match=f"Lane {LANE} is free, but {hindrance};"):
+        held(service, if_held=IfHeld.FAIL)
+    assert service.lanes() == []
+
+
+def test_skip_leaves_at_once_and_the_message_stays_in_the_record(
+    service: Interrupted, hindrance: str, told: list[str]
+) -> None:
+    assert held(service, if_held=IfHeld.SKIP, message="input", told=told) == 0
+    assert re.search(f"Skipped: Lane {LANE} is free, but {hindrance};.* kept with item", told[-1])
+    assert service.lanes() == []
+    assert statuses(service)[-1] == "cancelled"
+
+
+def test_waiting_tells_once_what_it_waits_for_and_does_not_blame_itself(
+    service: Interrupted, hindrance: str, told: list[str]
+) -> None:
+    with pytest.raises(Held, match=f"is free, but {hindrance};.* did not come in time"):
+        held(service, wait_s=0.3, beat_s=0.05, told=told)
+    (line,) = told
+    assert re.search(f"Waiting: Lane {LANE} is free, but {hindrance};", line)
+
+
+def test_one_that_waits_starts_when_its_agent_may(service: Interrupted, told: list[str]) -> None:
+    _full(service)
+    (item,) = service.items(ItemFilter())
+
+    def tell(sentence: str) -> None:
+        told.append(sentence)
+        service.cancel(item.id, why="it has waited enough", force=True)
+
+    assert held(service, tell=tell) == 0
+    assert len(told) == 1
+
+
+def test_a_claim_that_comes_empty_for_a_moment_is_no_reason_to_fail(service: Interrupted) -> None:
+    """A row that somebody else has locked is passed over."""
+    service.blind = 2
+    assert held(service, if_held=IfHeld.FAIL) == 0
+
+
+# -- files that the command left in disorder ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("mkfifo $INTERLOCK_RESULT", "it is a FIFO, not a plain file"),
+        ("mkdir $INTERLOCK_RESULT", "it is a directory, not a plain file"),
+        ("ln -s /etc/hostname $INTERLOCK_RESULT", "it is a symbolic link, not a plain file"),
+        ("head -c 100000 /dev/zero | tr '\\0' '[' > $INTERLOCK_RESULT", "it is nested more than 64 deep"),
+        ("head -c 2000000 /dev/zero > $INTERLOCK_RESULT", "it has more than 1,048,576 bytes"),
+        ("echo '{\"a\": NaN}' > $INTERLOCK_RESULT", "NaN is not a number that can be kept"),
+        ("echo 1e999 > $INTERLOCK_RESULT", "1e999 is not a number that can be kept"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_is_told_and_costs_nothing_else(
+    service: Interrupted, told: list[str], script: str, problem: str
+) -> None:
+    assert held(service, script=script, told=told) == 0
+    assert told == [f"The command left a result that cannot be kept: {problem}."]
+    (run,) = service.show(1).runs
+    assert (run.status, run.result) == ("succeeded", {"problem": f"INTERLOCK_RESULT: {problem}"})
+    assert service.lanes() == []
+
+
+@pytest.mark.parametrize("ruin", ["rm -r $(dirname $INTERLOCK_RESULT)", "mkdir $INTERLOCK_RESULT"])
+def test_what_a_command_does_to_its_files_does_not_keep_it_from_running_again(
+    service: Interrupted, tmp_path: Path, ruin: str
+) -> None:
+    """Taken out: a directory for each run. Then the second one ends in an error of the file system."""
+    service.before_inbox = lambda: service.msg(owner(service), "second")
+    script = f"{LOG.format(0).removesuffix('exit 0')} {ruin}"
+    assert held(service, message="first", script=script) == 0
+    assert heard(tmp_path) == [["first"], ["second"]]
+    assert service.lanes() == []
+
+
+def test_a_command_that_cannot_run_again_keeps_its_exit_code_and_the_message_is_left_over(
+    service: Interrupted, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile() -> None:
+        service.msg(owner(service), "second")
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+
+    service.before_inbox = meanwhile
+    assert held(service, message="first", told=told) == 0
+    assert heard(tmp_path) == [["first"]]
+    assert "There is no room for the command's files" in told[-1]
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert held(service) == 0
+    assert heard(tmp_path) == [["first"], ["second"]]
+
+
+def test_a_follow_up_that_cannot_be_begun_is_given_back_and_the_exit_code_kept(
+    service: Interrupted, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile() -> None:
+        service.msg(owner(service), "late")
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+
+    service.before_done = meanwhile
+    assert held(service, code=3, told=told) == 3
+    assert statuses(service) == ["failed", "pending"]
+    assert "There is no room for the command's files" in told[-1]
+
+
+def test_a_defect_while_the_lane_is_ours_gives_it_back(
+    service: Interrupted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("interlock.holding.Agent.follow", defect)
+    with pytest.raises(RecursionError):
+        held(service)
+    assert service.lanes() == []
+    assert statuses(service) == ["cancelled"]

@@ -155,6 +155,16 @@ class TestHold:
             world, follow_up
         )
 
+    def test_a_hold_whose_agent_may_not_start_says_so(self) -> None:
+        world = World()
+        item = world.put("hold: true", type="hold", labels=("hold",), agent="ann", claim_within_s=120)
+        full = Agent(key="ann", name="ann", max_concurrency=1, running=1)
+        assert "is ready, but ann has 1 of 1 runs; it starts when one ends" in sentence(
+            world, item, agent=full
+        )
+        other = Agent(key="ann", name="ann", types=("fix", "review"))
+        assert "is ready, but ann takes only fix, review and no hold;" in sentence(world, item, agent=other)
+
 
 class TestWaiting:
     def test_a_schedule_and_a_back_off_are_told_apart(self) -> None:

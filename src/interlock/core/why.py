@@ -79,21 +79,15 @@ def _pending(item: Item, facts: Facts) -> str:
     if item.parked:
         when = _in(item.state.due_us, facts.now_us)
         return f"keeps its lane and waits out its back-off; it can be claimed {when}."
-    if facts.project_paused_why is not None:
-        return (
-            f"is ready, but project {item.spec.project} is paused ({facts.project_paused_why}); "
-            f"`interlock resume project {item.spec.project}` lets it go."
-        )
-    if facts.plan is not None and (gate := _gate(facts.plan, facts.now_us)):
-        return f"is ready, but {gate}"
+    if hindrance := hindered(item, facts):
+        return f"is ready, but {hindrance}"
     queue = f"{facts.ahead} ahead of it" if facts.ahead else "first in the queue"
     if item.state.claim_by_us is not None:
         queue += f" (it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed)"
     if not item.spec.agent_key:
         return f"is ready and {queue}; any agent's next claim takes it."
     agent, name = facts.agent, item.spec.agent_key
-    startable = agent is None or agent.paused_why is None
-    if startable and item.spec.type == _HOLD and _HOLD in item.spec.labels:
+    if item.spec.type == _HOLD and _HOLD in item.spec.labels:
         ends = f"it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed"
         if not item.follow_up:
             return f"is the turn of an `interlock hold` of {name}, which takes it; {ends}."
@@ -103,13 +97,29 @@ def _pending(item: Item, facts: Facts) -> str:
         return (
             f"is ready for {name}, which has never asked for work; {name}'s first `interlock next` takes it."
         )
-    if agent.paused_why is not None:
-        undo = f"`interlock resume agent {name}`"
-        return f"is ready, but {name} is paused ({agent.paused_why}); {undo} lets it go."
-    if agent.max_concurrency is not None and agent.running >= agent.max_concurrency:
-        used = f"{agent.running} of {agent.max_concurrency} runs"
-        return f"is ready, but {name} has {used}; it starts when one ends."
     return f"is ready for {name} and {queue}; {name}'s next claim takes it."
+
+
+def hindered(item: Item, facts: Facts) -> str | None:
+    """Why no claim may take a pending item now, and what ends that; nothing if the next one takes it."""
+    if item.status is not ItemStatus.PENDING or item.parked:
+        return None
+    project, agent, name = item.spec.project, facts.agent, item.spec.agent_key
+    if facts.project_paused_why is not None:
+        undo = f"`interlock resume project {project}`"
+        return f"project {project} is paused ({facts.project_paused_why}); {undo} lets it go."
+    if facts.plan is not None and (gate := _gate(facts.plan, facts.now_us)):
+        return gate
+    if agent is None:
+        return None
+    if agent.paused_why is not None:
+        return f"{name} is paused ({agent.paused_why}); `interlock resume agent {name}` lets it go."
+    if agent.types and item.spec.type not in (*agent.types, EDIT_TYPE):
+        only, undo = _named(agent.types), f"`interlock agents set {name} --type …`"
+        return f"{name} takes only {only} and no {item.spec.type}; {undo} changes that."
+    if agent.max_concurrency is not None and agent.running >= agent.max_concurrency:
+        return f"{name} has {agent.running} of {agent.max_concurrency} runs; it starts when one ends."
+    return None
 
 
 def _back(item: Item, facts: Facts) -> str:

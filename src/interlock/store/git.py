@@ -258,6 +258,10 @@ class GitLanes(Keeping):
                 views.append(_lane_view(lane))
         return [view for view in views if view.lane.startswith(beginning)][:limit]
 
+    def hindered(self, item: int) -> str | None:  # noqa: ARG002  (the contract's)
+        """Nothing: no limits of agents are kept in git."""
+        return None
+
     def mend(self, lane: str, *, why: str, by: str = "") -> LaneView:
         """Rebuild a lane whose state cannot be read, from the last state in its history that can be."""
         name, now_us = names.lane_key(lane), self._now()
