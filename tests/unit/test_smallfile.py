@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from interlock.core.commands import Outcome
+from interlock.git import Repository
 from interlock.runfiles import Home, RunFiles, Trace, found, read_result
+from interlock.salvage import WAITING, Salvager
 from interlock.smallfile import read_bytes, read_json
 from interlock.spool import End, Spool, orphans
 from interlock.store.git_sight import Sight
+from tests.git_fixtures import IDENTITY
 
 NESTED = "[" * 100_000
 TRACE = Trace(run=7, item=3, title="t", lane=None, agent="a", worker="w", store="here")
@@ -95,7 +98,7 @@ def test_a_result_is_its_text_or_none_or_refused(tmp_path: Path) -> None:
     assert read_result(path) == '{"a": 1.50}'
     for text in (NESTED, '{"a": NaN}', '{"a": 1e999}', '"' + "x" * (1 << 20) + '"'):
         path.write_text(text)
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"."):
             read_result(path)
 
 
@@ -103,7 +106,7 @@ def test_only_objects_are_read(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     for text in ("[]", "1", "null", "", NESTED, "{}" + " " * 100):
         path.write_text(text)
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"."):
             read_json(path, 50)
 
 
@@ -165,7 +168,7 @@ def test_an_end_that_cannot_be_read_just_now_is_left_where_it_is(
     spool.close()
 
 
-def _no_descriptors(path: Path, max_bytes: int) -> bytes:  # noqa: ARG001
+def _no_descriptors(path: Path, max_bytes: int) -> bytes:
     raise OSError(24, "Too many open files")
 
 
@@ -196,3 +199,17 @@ def test_a_sight_that_cannot_be_trusted_begins_anew(tmp_path: Path, text: str) -
     sight = Sight(tmp_path, now=lambda: 1_000, boot=lambda: "one")
     (tmp_path / "lane.json").write_text(text)
     assert sight.look("lane", ["a"]) == {"a": 0}
+
+
+def test_a_ref_of_another_making_does_not_hide_what_was_salvaged(tmp_path: Path) -> None:
+    repository = Repository.make_bare(tmp_path / "bare")
+    for run, document in (
+        (1, NESTED),
+        (2, '{"run": Infinity}'),
+        (3, json.dumps({**asdict(TRACE), "run": 3})),
+    ):
+        tree = repository.text("hash-object", "-t", "tree", "-w", "--stdin")
+        told = f"Salvage of run {run}\n\n{document}\n\nNonce: {run}\n"
+        made = repository.run("commit-tree", tree, stdin=told, environ=IDENTITY).out.strip()
+        repository.text("update-ref", f"{WAITING}{run}", made)
+    assert [kept.run for kept in Salvager(repository).waiting_for(TRACE)] == [3]
