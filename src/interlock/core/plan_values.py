@@ -87,8 +87,9 @@ class _Sheet:
         """A task or an edge, of the same type as the one instead of it."""
         kind = type(instead)
         if isinstance(given, kind):
-            values = {f.name: getattr(given, f.name) for f in fields(kind)}
-            return replace(given, **self.values(values, _about(given, place)))
+            values = {name: getattr(given, name) for name in kind.__dataclass_fields__}
+            changed = self.values(values, _about(given, place))
+            return replace(given, **changed) if changed else given
         self.mistakes.append(f"{place} is {_shown(given)} and not a {kind.__name__}.")
         return instead
 
