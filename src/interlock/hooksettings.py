@@ -1,19 +1,24 @@
 """The hook in an agent's settings: `.claude/settings.json` of a repository, which people edit too.
 
-Whatever else the file says stays as it is, in its order. A file that cannot be understood is not touched.
+Whatever else the file says stays as it is, in its order and with its kind of line ends. A file that cannot be
+understood, or not be written back as it was meant, is not touched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
+from interlock.core import jsontext
 from interlock.core.errors import InvalidInput
+from interlock.shellscript import SimpleCommand, commands
 
 PLACE = Path(".claude") / "settings.json"
 SIZE_MAX_BYTES = 1 << 20
@@ -21,6 +26,10 @@ EVENTS = ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
 #: Outside of a run the shell decides, and no Python is started.
 COMMAND = 'test -z "$INTERLOCK_RUN" || interlock hook'
 TIMEOUT_S = 30
+
+#: What may stand beside our command in a hook that is ours, and what may start it.
+_CONDITIONS = frozenset({"[", "[[", "test"})
+_STARTERS = frozenset({"hatch", "pdm", "pipx", "poetry", "python", "python3", "uv"})
 
 _HOOK = {"type": "command", "command": COMMAND, "timeout": TIMEOUT_S}
 
@@ -46,15 +55,17 @@ class Change:
         passing = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
             target.parent.mkdir(exist_ok=True)
-            passing.write_text(self.after, "utf-8")
+            passing.write_bytes(self.after.encode())
             if target.exists():
                 passing.chmod(target.stat().st_mode & 0o777)
             passing.replace(target)
         except OSError as error:
-            passing.unlink(missing_ok=True)
             raise InvalidInput(
                 f"{self.path} cannot be written: {error.strerror}.", "Choose another with --settings."
             ) from None
+        finally:
+            with contextlib.suppress(OSError):  # gone where it took the place of the other
+                passing.unlink(missing_ok=True)
 
 
 def installed(path: Path) -> Change:
@@ -70,12 +81,14 @@ def installed(path: Path) -> Change:
     before, document = _read(path)
     hooks = document.setdefault("hooks", {})
     _require(isinstance(hooks, dict), path, "hooks is no object")
+    added = False
     for event in EVENTS:
         entries = hooks.setdefault(event, [])
         _require(isinstance(entries, list), path, f"hooks.{event} is no list")
-        if not any(_is_ours(hook) for _, hook in _each(entries)):
+        if not any(_runs_ours(hook) for _, hook in _each(entries)):
             entries.append({"hooks": [dict(_HOOK)]})
-    return Change(path=path, before=before, after=_text(document, before))
+            added = True
+    return Change(path=path, before=before, after=_text(document, before) if added else before)
 
 
 def uninstalled(path: Path) -> Change:
@@ -87,7 +100,8 @@ def uninstalled(path: Path) -> Change:
     for event in list(hooks):
         entries = hooks[event]
         for entry, hook in list(_each(entries)):
-            if _is_ours(hook):
+            if _runs_ours(hook):
+                _require(_is_ours(hook), path, f"a hook of {event} runs other commands before or after ours")
                 found = True
                 entry["hooks"].remove(hook)
                 if not entry["hooks"]:
@@ -108,9 +122,28 @@ def _each(entries: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
                 yield entry, hook
 
 
+def _runs_ours(hook: dict[str, Any]) -> bool:
+    """Whether it calls `interlock hook`; people may have changed path, condition and how it is started."""
+    return any(_calls_hook(command.program) for command in _commands_of(hook))
+
+
 def _is_ours(hook: dict[str, Any]) -> bool:
-    # People may have changed the path or the condition; the command still ends so.
-    return str(hook.get("command", "")).rstrip().endswith("interlock hook")
+    """Whether it does nothing else, conditions aside."""
+    return all(
+        _calls_hook(command.program) or _CONDITIONS.issuperset(command.program[:1])
+        for command in _commands_of(hook)
+    )
+
+
+def _commands_of(hook: dict[str, Any]) -> list[SimpleCommand]:
+    return commands(str(hook.get("command", "")))
+
+
+def _calls_hook(program: list[str]) -> bool:
+    names = [word.rpartition("/")[2] for word in program]
+    return names[-1:] == ["hook"] and (
+        names[0] == "interlock" or (names[-2:-1] == ["interlock"] and names[0] in _STARTERS)
+    )
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
@@ -126,13 +159,36 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
     _require(len(data) <= SIZE_MAX_BYTES, path, f"it has more than {SIZE_MAX_BYTES:,} bytes")
     try:
         text = data.decode("utf-8")
-        document = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
+        document = jsontext.parse(text, pairs=_object) if text.strip() else {}
+    except ValueError as error:
         raise InvalidInput(
             f"{path} is not valid JSON: {error}.", "Mend it first; nothing was changed."
         ) from None
     _require(isinstance(document, dict), path, "it is no object")
+    if document:
+        again = json.dumps(document, ensure_ascii=False)
+        same = json.loads(text, parse_float=Decimal) == json.loads(again, parse_float=Decimal)
+        _require(same, path, "a number in it has more digits than can be written back")
+        _require(_encodable(again), path, "a text in it has half of a surrogate pair, which no file can hold")
     return text, document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of two members with one name only one would be written back."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!a} stands twice in one object")
+    return found
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _require(right: bool, path: Path, what: str) -> None:
@@ -141,7 +197,8 @@ def _require(right: bool, path: Path, what: str) -> None:
 
 
 def _text(document: dict[str, Any], before: str) -> str:
-    """JSON as the file was indented, two blanks if that cannot be told."""
-    second = before.partition("\n")[2]
+    """JSON as the file was indented, two blanks if that cannot be told; with its line ends."""
+    first, _, second = before.partition("\n")
     indent = second[: len(second) - len(second.lstrip(" \t"))] or "  "
-    return json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
+    text = json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
+    return text.replace("\n", "\r\n") if first.endswith("\r") else text
