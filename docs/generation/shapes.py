@@ -12,7 +12,7 @@ from docs.generation.meanings import meanings
 from interlock import contract, planview
 from interlock.itemview import ItemView
 from interlock.plandiff import Difference
-from interlock.sessionlock import LockView
+from interlock.sessionfile import LockView
 
 _WORDS = {
     "int": "number",

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
@@ -28,36 +27,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from interlock import sessionkeeper
 from interlock.core.errors import Held, InterlockError, InvalidInput
 from interlock.core.names import check_name
+from interlock.sessionfile import LockView, free, open_lock, opened, status_of, take, unlink, unread
 from interlock.settings import DIRECTORY, make_home
 
 #: What is done under the directory's lock takes a fraction of this, unless its process was stopped there.
 GUARD_WAIT_S, GUARD_LOOK_S = 5.0, 0.005
-CONTENT_MAX_BYTES = 4096
 NUMBER_MAX = 10**15
 _NAME = re.compile(r"([1-9][0-9]{0,14})\.lock", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockView:
-    """One lock file, and what the system says of it."""
-
-    number: int
-    held: bool
-    #: What the file says; null where it cannot be read.
-    run_id: str | None
-    acquired_at: datetime | None
-    pid: int | None
-    #: The process with whose end it becomes free, where another keeps it for that one.
-    until_pid: int | None
 
 
 class SessionLocks:
@@ -74,12 +58,16 @@ class SessionLocks:
         check_name("run id", run_id)
         self._make()
         with self._guarded():
-            lock = _open(path, os.O_CREAT)
+            lock = open_lock(path, os.O_CREAT)
             try:
-                if not _take(lock):
-                    raise _locked(_status(number, lock, held=True))
+                if not take(lock):
+                    raise _locked(status_of(number, lock, held=True))
                 held = SessionLock(self, number, run_id, lock)
-                held.sign(os.getpid())
+                try:
+                    held.sign(os.getpid())
+                except BaseException:
+                    unlink(path)  # nobody else can have it meanwhile
+                    raise
             except BaseException:
                 os.close(lock)
                 raise
@@ -92,23 +80,23 @@ class SessionLocks:
         """
         path = self.path(number)
         check_name("run id", run_id)
-        if not path.exists():
+        if not os.path.lexists(path):
             return False
-        with self._guarded(), _opened(path) as lock:
+        with self._guarded(), opened(path) as lock:
             if lock is None:
                 return False
-            held = not _take(lock)
-            if held and (status := _status(number, lock, held=True)).run_id != run_id:
+            held = not take(lock)
+            if held and (status := status_of(number, lock, held=True)).run_id != run_id:
                 raise _locked(status)
             # Whoever keeps the lock keeps it on a file without a name, which excludes nobody.
-            path.unlink()
+            unlink(path)
             return held
 
     def forget(self, lock: SessionLock) -> None:
         """Remove the file of a lock that is about to be released."""
         with self._guarded():
             if not lock.taken:
-                self.path(lock.number).unlink()
+                unlink(self.path(lock.number))
 
     def clean(self) -> list[int]:
         """Remove the files that nobody holds; their numbers."""
@@ -116,9 +104,10 @@ class SessionLocks:
         if self.directory.is_dir():
             with self._guarded():
                 for number, path in self._files():
-                    with _opened(path) as lock:
-                        if lock is not None and _take(lock):
-                            path.unlink()
+                    # What is no lock file, or cannot be removed, is left; `status` tells of it.
+                    with contextlib.suppress(InterlockError), opened(path) as lock:
+                        if lock is not None and take(lock):
+                            unlink(path)
                             removed.append(number)
         return removed
 
@@ -131,9 +120,12 @@ class SessionLocks:
                 for number, path in self._files():
                     if wanted not in (None, path):
                         continue
-                    with _opened(path) as lock:
-                        if lock is not None:
-                            found.append(_status(number, lock, held=not _take(lock)))
+                    try:
+                        with opened(path) as lock:
+                            if lock is not None:
+                                found.append(status_of(number, lock, held=not take(lock)))
+                    except InterlockError as error:  # one file must not hide the others
+                        found.append(unread(number, problem=error.sentence))
         return found
 
     def path(self, number: int) -> Path:
@@ -162,10 +154,10 @@ class SessionLocks:
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
         """Alone with the directory."""
-        guard = _open(self.directory / ".guard", os.O_CREAT)
+        guard = open_lock(self.directory / ".guard", os.O_CREAT)
         try:
             give_up_s = time.monotonic() + GUARD_WAIT_S
-            while not _take(guard):
+            while not take(guard):
                 if time.monotonic() > give_up_s:
                     raise InterlockError(
                         f"Another process keeps {self.directory} locked for more than {GUARD_WAIT_S:g} s.",
@@ -174,7 +166,7 @@ class SessionLocks:
                 time.sleep(GUARD_LOOK_S)
             yield
         finally:
-            _free(guard)
+            free(guard)
 
 
 class SessionLock:
@@ -205,8 +197,15 @@ class SessionLock:
             "pid": pid,
         } | ({} if until_pid is None else {"untilPid": until_pid})
         data = json.dumps(content, indent=2).encode() + b"\n"
-        os.pwrite(self.descriptor, data, 0)
-        os.ftruncate(self.descriptor, len(data))
+        try:
+            if os.pwrite(self.descriptor, data, 0) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.ftruncate(self.descriptor, len(data))
+        except OSError as error:
+            raise InterlockError(
+                f"The lock of session {self.number} cannot be written: {error.strerror}.",
+                "Nothing was locked. Free some space, and try again.",
+            ) from None
 
     def release(self) -> None:
         """Free it for others and remove the file, unless it was taken from us already."""
@@ -214,7 +213,7 @@ class SessionLock:
             if not self.taken:
                 self._locks.forget(self)
         finally:
-            _free(self.descriptor)
+            free(self.descriptor)
 
     @property
     def taken(self) -> bool:
@@ -299,67 +298,6 @@ def run_under(lock: SessionLock, command: Sequence[str]) -> int:
         finally:
             agent.close()
     return code if code >= 0 else 128 - code
-
-
-def _open(path: Path, flags: int = 0) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
-    except OSError as error:
-        raise InterlockError(
-            f"{path} cannot be opened: {error.strerror}.", "Mend or remove what is in its place."
-        ) from None
-
-
-def _free(lock: int) -> None:
-    """Let go of an OS lock for everybody who inherited it: what a command left behind holds nothing."""
-    fcntl.flock(lock, fcntl.LOCK_UN)
-    os.close(lock)
-
-
-def _take(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            return False
-        raise InterlockError(
-            f"The system refuses to lock a file there: {error.strerror}.", "Use a file system that has locks."
-        ) from None
-    return True
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    """A lock file, or none if it is gone or is not a file."""
-    try:
-        lock = _open(path)
-    except InterlockError:
-        yield None
-        return
-    try:
-        yield lock
-    finally:
-        _free(lock)
-
-
-def _status(number: int, lock: int, *, held: bool) -> LockView:
-    run_id, acquired_at, pid, until_pid = _read(os.pread(lock, CONTENT_MAX_BYTES, 0))
-    return LockView(
-        number=number, held=held, run_id=run_id, acquired_at=acquired_at, pid=pid, until_pid=until_pid
-    )
-
-
-def _read(data: bytes) -> tuple[str | None, datetime | None, int | None, int | None]:
-    unreadable = None, None, None, None
-    try:
-        content: Any = json.loads(data)
-        run_id, pid, until_pid = content["runId"], content["pid"], content.get("untilPid")
-        acquired_at = datetime.fromisoformat(content["acquiredAt"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return unreadable
-    if not isinstance(run_id, str) or not isinstance(pid, int) or acquired_at.tzinfo is None:
-        return unreadable
-    return run_id, acquired_at, pid, until_pid if isinstance(until_pid, int) else None
 
 
 def _locked(status: LockView) -> Held:

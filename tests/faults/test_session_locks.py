@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -132,7 +134,23 @@ def test_what_nobody_holds_is_unlocked_by_anybody_and_says_so(locks: SessionLock
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"runId": 7}', '{"runId": "a", "pid": 1, "acquiredAt": "now"}', "\0" * 9000]
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 4000,
+        '{"runId": 7}',
+        '{"runId": "a", "pid": 1, "acquiredAt": "now"}',
+        '{"runId": "a", "pid": 1, "acquiredAt": "0001-01-01T00:00:00+14:00"}',
+        '{"runId": "a", "pid": 1, "acquiredAt": "0001-01-01T00:00:00+00:00"}',
+        '{"runId": "a", "pid": 1, "acquiredAt": "9999-12-31T23:59:59-14:00"}',
+        '{"runId": "a", "pid": 1, "acquiredAt": "9999-12-31T23:59:59+00:00"}',
+        '{"runId": "\\u001b[2J", "pid": 1, "acquiredAt": "2027-01-01T00:00:00+00:00"}',
+        '{"runId": "a", "pid": true, "acquiredAt": "2027-01-01T00:00:00+00:00"}',
+        '{"runId": "a", "pid": 1e999, "acquiredAt": "2027-01-01T00:00:00+00:00"}',
+        "\0" * 9000,
+    ],
 )
 def test_a_corrupt_file_counts_as_held_while_its_lock_is_and_is_replaced_when_not(
     locks: SessionLocks, content: str
@@ -159,6 +177,48 @@ def test_clean_removes_what_nobody_holds_and_nothing_else(locks: SessionLocks) -
         assert locks.clean() == [8, 9]
         left = {path.name for path in locks.directory.iterdir()}
         assert left == {".guard", "7.lock", "notes.txt", "x.lock", "007.lock", "-1.lock", "10.lock"}
+
+
+@pytest.mark.parametrize(
+    ("put", "kind"),
+    [
+        (os.mkfifo, "a FIFO"),
+        (os.mkdir, "a directory"),
+        (lambda path: path.symlink_to("/etc/hostname"), "a symbolic link"),
+        (lambda path: path.symlink_to("nowhere"), "a symbolic link"),
+    ],
+)
+def test_what_is_no_file_is_told_in_a_sentence_and_hides_no_other_lock(
+    locks: SessionLocks, put: Callable[[Path], None], kind: str
+) -> None:
+    said = f"{NUMBER}.lock cannot be opened: it is {kind}, not a plain file."
+    with locks.acquire(1, "run-1"):
+        put(file(locks))
+        one, odd = locks.status()
+        assert (one.number, one.held, one.problem) == (1, True, None)
+        assert (odd.number, odd.held, odd.run_id) == (NUMBER, False, None)
+        assert odd.problem is not None
+        assert odd.problem.endswith(said)
+        for act in (locks.acquire, locks.unlock):
+            with pytest.raises(InterlockError, match=said):
+                act(NUMBER, "run-1")
+        assert locks.clean() == []
+        assert os.path.lexists(file(locks))
+
+
+def test_a_lock_that_cannot_be_signed_is_not_held_and_leaves_nothing_behind(
+    locks: SessionLocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for pwrite in (full, lambda *_: 3):  # a disk that is full, and one that is full after three bytes
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", pwrite)
+            with pytest.raises(InterlockError, match=f"session {NUMBER} cannot be written: No space left"):
+                locks.acquire(NUMBER, "run-1")
+        assert not file(locks).exists()
+    locks.acquire(NUMBER, "run-1").release()
 
 
 def test_what_stands_in_the_place_of_a_lock_file_is_refused_and_not_followed(

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.sessionlock import LockView
+from interlock.sessionfile import LockView
 
 
 def locks(console: Console, found: Sequence[LockView]) -> None:
@@ -17,12 +17,18 @@ def locks(console: Console, found: Sequence[LockView]) -> None:
     for lock in found:
         table.add_row(
             str(lock.number),
-            Text("locked", style="bold green") if lock.held else Text("free", style=words.QUIET),
-            lock.run_id or "unreadable",
+            _state(lock),
+            lock.run_id or lock.problem or "unreadable",
             _process(lock),
             words.relative(lock.acquired_at) if lock.acquired_at is not None else "",
         )
     console.print(table)
+
+
+def _state(lock: LockView) -> Text:
+    if lock.problem is not None:
+        return Text("unusable", style="bold red")
+    return Text("locked", style="bold green") if lock.held else Text("free", style=words.QUIET)
 
 
 def _process(lock: LockView) -> str:
