@@ -29,6 +29,16 @@ from interlock.smallfile import an_object, read_bytes, record
 RESULT_MAX_BYTES = 1 << 20
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
+#: Options in the URL of a PostgreSQL database that say how it is reached, not which one it is.
+_NOT_A_PLACE = (
+    "application_name=",
+    "connect_timeout=",
+    "keepalives",
+    "password=",
+    "ssl",
+    "tcp_user_",
+    "user=",
+)
 
 
 class Home:
@@ -37,11 +47,8 @@ class Home:
     def __init__(self, root: Path, url: str) -> None:
         self.root = root
         self.directory = root / DIRECTORY
-        #: Tells runs of one store from those of another that is used from the same directory. Who logs in,
-        #: and with what password, does not make it another store.
-        scheme, _, rest = url.partition("://")
-        place = rest.rpartition("@")[2]
-        self.store = sha256(f"{scheme}://{place}".encode()).hexdigest()[:16]
+        #: Tells runs of one store from those of another that is used from the same directory.
+        self.store = sha256(_place(url).encode()).hexdigest()[:16]
 
     def make(self) -> None:
         """Make what is missing; a clear refusal where that is not possible."""
@@ -119,7 +126,8 @@ class RunFiles:
     def make(cls, home: Home, trace: Trace) -> Self:
         """A new directory of ours; nobody sees it before it is locked and complete."""
         path = home.runs / f"run-{trace.run}"
-        if path.exists():  # of another store that is used from the same directory
+        # Of another store that is used from the same directory, or a worktree of its that stays.
+        if path.exists() or (home.worktrees / path.name).exists():
             path = home.runs / f"run-{trace.run}-{trace.store}"
         draft = home.runs / f".new-{trace.worker}-{trace.run}"
         draft.mkdir(mode=0o700)
@@ -213,6 +221,19 @@ def found(home: Home) -> list[RunFiles]:
             if trace.store == home.store:
                 runs.append(RunFiles(path, trace))
     return runs
+
+
+def _place(url: str) -> str:
+    """Where a store is, however its URL is spelled. Who logs in, and how, does not make it another store."""
+    scheme, _, rest = url.partition("://")
+    place = rest.rpartition("@")[2]
+    if scheme not in ("postgres", "postgresql"):
+        return f"{scheme}://{place}"
+    address, query, options = place.partition("?")
+    hosts, slash, database = address.partition("/")
+    hosts = ",".join(host.lower().removesuffix(":5432").removesuffix(":") for host in hosts.split(","))
+    kept = sorted(option for option in options.split("&") if option and not option.startswith(_NOT_A_PLACE))
+    return f"postgresql://{hosts}{slash}{database}" + (query + "&".join(kept) if kept else "")
 
 
 def _locked(path: Path) -> int | None:
