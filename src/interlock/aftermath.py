@@ -10,10 +10,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from interlock import supervisor
 from interlock.core.errors import InterlockError
 from interlock.runfiles import Home, RunFiles, Trace, found
+from interlock.salvage import Kept
 from interlock.workspace import Workspaces
 
 #: How long an earlier run's process may take to die once it was killed.
@@ -24,8 +26,8 @@ _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.005, 0.25
 class Aftermath:
     """Clears away what dead runs left; may be called by many threads and workers at once."""
 
-    def __init__(self, home: Home, workspaces: Workspaces, told: Callable[[Trace, str], None]) -> None:
-        """`told` hears whose work was salvaged, and under which ref."""
+    def __init__(self, home: Home, workspaces: Workspaces, told: Callable[[Trace, Kept, Path], None]) -> None:
+        """`told` hears whose work was salvaged, what of it, and where the worktree lay or still lies."""
         self._home = home
         self._workspaces = workspaces
         self._told = told
@@ -58,13 +60,13 @@ class Aftermath:
     def _closed(self, files: RunFiles) -> bool:
         """Salvage and remove, if no process is left; false if that did not work."""
         try:
-            ref = self._workspaces.close(files, succeeded=False)
+            kept = self._workspaces.close(files, succeeded=False)
         except (InterlockError, OSError):
             return False
         if not _no_process(files):
             return False
-        if ref is not None:
-            self._told(files.trace, ref)
+        if kept is not None:
+            self._told(files.trace, kept, self._workspaces.path_of(files))
         files.remove()
         return True
 

@@ -356,7 +356,12 @@ class Attempt:
             self._tell("stays", f"left its worktree behind: {error}")
             return
         if kept is not None:
-            self._tell("salvaged", f"left work that was not pushed, kept as {kept}", ref=kept)
+            self._tell("salvaged", f"left work that was not pushed, kept as {kept.ref}", ref=kept.ref)
+        if kept is not None and kept.left_out:
+            path = str(self._job.workspaces.path_of(self._files))
+            self._tell(
+                "stays", f"left its worktree behind: {kept.rest} could not be kept; see {path}", path=path
+            )
 
     def _end(self, outcome: Outcome, *, result: str | None = None, error: str | None = None) -> End:
         return End(

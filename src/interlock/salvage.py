@@ -4,7 +4,8 @@ The commit's parent is what the run had checked out; its tree is the worktree as
 files and without ignored ones. It is made with an index of its own, so nobody's index changes. Its message
 carries a document that says whose it was, for the next run on that lane.
 
-Not promised: files beyond the limits below, which the document names, and nested repositories.
+Not in it: files beyond the limits below, files that cannot be read, and repositories inside of the worktree.
+The document names them, and whoever asked is told: the worktree must not be removed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from interlock.smallfile import an_object
 WAITING, TAKEN = "refs/interlock/salvage/", "refs/interlock/salvaged/"
 TAKEN_KEPT_S = 30 * 24 * 3_600.0
 FILE_MAX_BYTES, TOTAL_MAX_BYTES, FILES_MAX = 50 << 20, 200 << 20, 20_000
-LEFT_OUT_SHOWN = 100
+LEFT_OUT_SHOWN, _REST_SHOWN = 100, 3
 _TIMEOUT_S = 300.0
 
 
@@ -40,14 +41,32 @@ class Salvage:
     lane: str | None
     store: str
     agent: str
+    #: Where the rest lies, if not all of it could be kept.
+    worktree: str | None = None
 
     @property
     def sentence(self) -> str:
         """What the next run is told."""
+        rest = f" What does not fit in there still lies in {self.worktree}." if self.worktree else ""
         return (
             f"Run {self.run} of {self.agent} ended with work that it had not pushed. It is kept as"
-            f" {self.ref}: git diff HEAD...{self.ref} shows it."
+            f" {self.ref}: git diff HEAD...{self.ref} shows it.{rest}"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What was kept of a worktree, and what could not be."""
+
+    ref: str
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def rest(self) -> str:
+        """What was left out, in words."""
+        named = ", ".join(self.left_out[:_REST_SHOWN])
+        more = len(self.left_out) - _REST_SHOWN
+        return f"{named} and {more} more" if more > 0 else named
 
 
 class Salvager:
@@ -56,14 +75,18 @@ class Salvager:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def keep(self, worktree: Path, trace: Trace, index: Path, *, prefix: str = WAITING) -> str | None:
-        """The ref under which the work is kept; None if there was nothing to keep. `index` is for scratch."""
+    def keep(self, worktree: Path, trace: Trace, index: Path, *, prefix: str = WAITING) -> Kept | None:
+        """Keep the work under a ref; None if there was nothing to keep. `index` is for scratch."""
         place = Repository(worktree)
         head = place.text("rev-parse", "--verify", "HEAD^{commit}")
         changed = _changes(place)
         if not changed and not self.unpushed(head, trace):
             return None
         paths, left_out = _within_limits(worktree, changed)
+        tree = place.text("rev-parse", "HEAD^{tree}")
+        if paths:
+            tree, unread = _tree(place, paths, index)
+            left_out += [path for path in unread if path not in left_out]
         oid = self._repository.commit_json(
             {
                 "run": trace.run,
@@ -73,12 +96,13 @@ class Salvager:
                 "agent": trace.agent,
                 "left_out": left_out[:LEFT_OUT_SHOWN],
                 "left_out_n": len(left_out),
+                "worktree": str(worktree) if left_out else None,
             },
             subject=f"Salvage of run {trace.run}, item {trace.item}: {trace.title}",
             parents=[head],
-            tree=_tree(place, paths, index) if paths else place.text("rev-parse", "HEAD^{tree}"),
+            tree=tree,
         )
-        return self._store(oid, f"{prefix}{trace.run}")
+        return Kept(ref=self._store(oid, f"{prefix}{trace.run}"), left_out=tuple(left_out))
 
     def unpushed(self, oid: str, trace: Trace) -> bool:
         """Whether a commit has something that neither its base nor a remote is known to have."""
@@ -127,6 +151,7 @@ class Salvager:
                         lane=document["lane"],
                         store=document["store"],
                         agent=str(document["agent"]),
+                        worktree=str(document.get("worktree") or "") or None,
                     )
                 )
             except (ValueError, KeyError, TypeError):
@@ -142,16 +167,22 @@ class Salvager:
 
 
 def _changes(place: Repository) -> list[str]:
-    """Paths that differ from what is checked out, tracked ones first. Ignored files are none."""
+    """Paths that differ from what is checked out, tracked ones first. Ignored files are none.
+
+    A submodule that was worked in is one of them, like any other repository inside of this one.
+    """
+    return [entry[3:] for entry in sorted(_status(place), key=lambda entry: entry.startswith("??"))]
+
+
+def _status(place: Repository, **environ: str) -> list[str]:
     listed = place.run(
         *("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"),
-        "--ignore-submodules=all",
+        "--ignore-submodules=none",
         timeout_s=_TIMEOUT_S,
-        environ={"GIT_OPTIONAL_LOCKS": "0"},
+        environ={"GIT_OPTIONAL_LOCKS": "0", **environ},
     )
     _check("status", listed)
-    entries = [entry for entry in listed.out.split("\0") if entry]
-    return [entry[3:] for entry in sorted(entries, key=lambda entry: entry.startswith("??"))]
+    return [entry for entry in listed.out.split("\0") if entry]
 
 
 def _within_limits(worktree: Path, changed: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -171,16 +202,15 @@ def _within_limits(worktree: Path, changed: Sequence[str]) -> tuple[list[str], l
     return kept, left_out
 
 
-def _tree(place: Repository, paths: Sequence[str], index: Path) -> str:
-    """The worktree as a tree object, written through an index of its own."""
+def _tree(place: Repository, paths: Sequence[str], index: Path) -> tuple[str, list[str]]:
+    """The worktree as a tree object, written through an index of its own, and what git left out."""
     environ = {"GIT_INDEX_FILE": str(index), "GIT_LITERAL_PATHSPECS": "1"}
     own = place.directory / place.text("rev-parse", "--git-path", "index")
     try:
         shutil.copyfile(own, index)
     except OSError:
         _check("read-tree", place.run("read-tree", "HEAD", environ=environ))
-    # Files that cannot be read are left out by git itself; its exit code only says that there were some.
-    place.run(
+    added = place.run(
         *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
         stdin="\0".join(paths),
         timeout_s=_TIMEOUT_S,
@@ -188,7 +218,10 @@ def _tree(place: Repository, paths: Sequence[str], index: Path) -> str:
     )
     written = place.run("write-tree", environ=environ)
     _check("write-tree", written)
-    return written.out.strip()
+    # Files that cannot be read are left out by git itself; its exit code only says that there were some.
+    left = _status(place, GIT_INDEX_FILE=str(index)) if added.code else []
+    wanted = set(paths)
+    return written.out.strip(), [entry[3:] for entry in left if entry[1] != " " and entry[3:] in wanted]
 
 
 def _check(command: str, answer: Answer) -> None:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from interlock.aftermath import Aftermath
@@ -33,6 +34,7 @@ from interlock.job import Job, Notice, told_to_end
 from interlock.reporting import Reporter
 from interlock.runfiles import Home, Trace
 from interlock.runlog import prune
+from interlock.salvage import Kept
 from interlock.spool import End
 from interlock.verdict import verdict
 from interlock.workspace import Workspaces
@@ -377,13 +379,13 @@ class Worker:
         elif before and not after:
             self.tell(Notice(kind="recovered", text="The store answers again."))
 
-    def _salvaged(self, trace: Trace, ref: str) -> None:
-        text = f"Run {trace.run} had left work that was not pushed; it is kept as {ref}"
-        self.tell(
-            Notice(
-                kind="salvaged", text=text, run=trace.run, item=trace.item, lane=trace.lane, data={"ref": ref}
-            )
-        )
+    def _salvaged(self, trace: Trace, kept: Kept, path: Path) -> None:
+        whose = partial(Notice, run=trace.run, item=trace.item, lane=trace.lane)
+        text = f"Run {trace.run} had left work that was not pushed; it is kept as {kept.ref}"
+        self.tell(whose(kind="salvaged", text=text, data={"ref": kept.ref}))
+        if kept.left_out:
+            text = f"Run {trace.run} had left its worktree behind: {kept.rest} could not be kept; see {path}"
+            self.tell(whose(kind="stays", text=text, data={"path": str(path)}))
 
     def _delivered(self, end: End, answer: RunView | InterlockError) -> None:
         """The end of a run of a worker that died."""

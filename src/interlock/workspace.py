@@ -3,7 +3,8 @@
 A worktree lies in `.interlock/worktrees/run-<n>`, on a new branch `interlock/run-<n>`: what a run commits has
 a name from the start. It begins with the remote branch that the repository follows, read after the run has
 armed its lane's fence; without a remote, with what is checked out. It is removed when the run is over, and
-only after everything in it is safe: pushed, on a branch, or salvaged.
+only after everything in it is safe: pushed, on a branch, or salvaged. One with something that could not be
+salvaged stays, locked so that nobody clears it away, for people to look at.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from interlock.fencing import LaneRun, arm
 from interlock.git import Repository
 from interlock.refusals import without_secrets
 from interlock.runfiles import Home, RunFiles
-from interlock.salvage import TAKEN, WAITING, Salvage, Salvager
+from interlock.salvage import TAKEN, WAITING, Kept, Salvage, Salvager
 
 CHECKOUT_TIMEOUT_S = 900.0
+#: Why git will not remove a worktree that stays.
+_LOCKED = "Interlock could not salvage all of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ class Workspaces:
         kept = tuple(self._salvager.waiting_for(trace))
         lane_run = LaneRun(lane=trace.lane, handle=handle, agent=trace.agent) if trace.lane else None
         base = self._base(lane_run, told)
-        path = self._home.worktrees / files.path.name
+        path = self.path_of(files)
         with self._one_change:
             branch = self._new_branch(f"interlock/run-{trace.run}")
             files.note(base=base, branch=branch)
@@ -83,15 +86,16 @@ class Workspaces:
             )
         return Workspace(path=path, salvage=kept)
 
-    def close(self, files: RunFiles, *, succeeded: bool, told: Sequence[Salvage] = ()) -> str | None:
-        """Put what is in the worktree in safety and remove it; the ref under which something was kept.
+    def close(self, files: RunFiles, *, succeeded: bool, told: Sequence[Salvage] = ()) -> Kept | None:
+        """Put what is in the worktree in safety and remove it; what was kept, if anything was.
 
-        Raises where that does not work, also because a process of the run is left; then the worktree stays.
+        If some of it could not be kept, the worktree stays, for good. Raises where there was no telling, also
+        because a process of the run is left; then the worktree stays until somebody tries again.
         """
         if succeeded and told:
             self._salvager.take(told)
         trace = files.trace
-        path = self._home.worktrees / files.path.name
+        path = self.path_of(files)
         if trace.base is None:
             return None
         with files.without_agent() as sure:
@@ -99,15 +103,24 @@ class Workspaces:
                 with self._one_change:
                     self._remove(path, files, None)
                 return None
+            if self._stays(path):
+                return None
             if not sure:
                 raise GitFailed(f"Run {trace.run} still has a process.", f"Its worktree stays at {path}.")
-            ref = None
+            kept = None
             if not succeeded or self._would_be_lost(path, files):
                 prefix = TAKEN if succeeded else WAITING
-                ref = self._salvager.keep(path, trace, files.path / "index", prefix=prefix)
+                kept = self._salvager.keep(path, trace, files.path / "index", prefix=prefix)
             with self._one_change:
-                self._remove(path, files, None if succeeded else ref)
-            return ref
+                if kept is not None and kept.left_out:
+                    self._repository.run("worktree", "lock", "--reason", _LOCKED, str(path))
+                else:
+                    self._remove(path, files, kept.ref if kept and not succeeded else None)
+            return kept
+
+    def path_of(self, files: RunFiles) -> Path:
+        """Where the worktree of a run lies."""
+        return self._home.worktrees / files.path.name
 
     def forget(self) -> None:
         """Remove old salvage that was taken up."""
@@ -142,6 +155,15 @@ class Workspaces:
             "for-each-ref", "--format=%(refname:short)", f"refs/heads/{name}*"
         ).split()
         return next(n for n in (name, *(f"{name}-{k}" for k in range(2, 10_000))) if n not in taken)
+
+    def _stays(self, path: Path) -> bool:
+        """Whether whoever took the lane over has salvaged what could be, and left the rest."""
+        place = Repository(path)
+        asked = place.run("rev-parse", "--git-path", "locked")
+        try:
+            return not asked.code and (path / asked.out.strip()).read_text("utf-8").strip() == _LOCKED
+        except (OSError, ValueError):
+            return False
 
     def _would_be_lost(self, path: Path, files: RunFiles) -> bool:
         """Whether work of a run that succeeded would go with its worktree. Commits on a branch do not."""

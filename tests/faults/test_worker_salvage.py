@@ -168,6 +168,10 @@ def test_a_file_that_is_too_large_is_named_and_left_out(clone: Clone) -> None:
     assert clone.git("ls-tree", "-r", "--name-only", kept).splitlines() == [".gitignore", "page", "small"]
     document = json.loads(clone.git("log", "-1", "--format=%b", kept).split("\n\n")[0])
     assert document["left_out"] == ["huge", "nested/"]
+    stays = worker.until("stays")
+    assert "huge, nested/ could not be kept" in stays["text"]
+    assert (Path(stays["path"]) / "huge").exists()
+    assert worker.ended() == 0
 
 
 def test_a_worktree_that_cannot_be_salvaged_stays(clone: Clone) -> None:
