@@ -1,7 +1,6 @@
 """An orchestrator that dies in the middle of a step: another, given the plan's id, comes to the same end."""
 
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,16 +73,7 @@ def _tell_after(service: Any, reached: Any) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_a_step_and_restarted_it_comes_to_the_same_end(crew: Crew, tmp_path: Path, step: str):
-    _die_and_restart(crew, f"sqlite://{tmp_path / 'interlock.db'}", step)
-
-
-@pytest.mark.parametrize("step", ["task b", "edit b", "done a", "edited a"])
-def test_the_same_on_postgresql(crew: Crew, pg_database18: str, step: str):
-    _die_and_restart(crew, pg_database18, step)
-
-
-def _die_and_restart(crew: Crew, url: str, step: str) -> None:
+def test_killed_at_a_step_and_restarted_it_comes_to_the_same_end(crew: Crew, url: str, step: str) -> None:
     with interlock.connect(url) as il:
         for name in ("coder", "planner"):
             il.service.set_agent(name)
