@@ -26,6 +26,8 @@ class EditStatistics:
     completed: int
     timed_out: int
     refused: int
+    #: Asked for, and they never came: their runs failed for good, or an operator cancelled them.
+    failed: int
     rebased: int
     #: How long edit cycles were open, all together.
     lock_s: float
@@ -75,6 +77,7 @@ class EditMonitor:
             completed=stats.edits_completed,
             timed_out=stats.edits_timed_out,
             refused=stats.edits_refused,
+            failed=stats.edits_failed,
             rebased=stats.edits_rebased,
             lock_s=stats.lock_s,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.core.errors import EditRefused
+from interlock.core.errors import CycleExpired, EditRefused
 from interlock.core.plan_model import Graph
 from tests.conformance.test_plans import EDITOR, Planner, add, planner, task
 
@@ -49,8 +49,12 @@ def test_an_edit_that_fails_for_good_counts_and_one_that_is_tried_again_does_not
 def test_an_edit_that_times_out_or_is_cancelled_counts_once_and_history_tells_why(planner: Planner) -> None:
     planner.make("A, B, C, D", editor=EDITOR, edit_deadline_s=30)
     planner.do("A")
+    late = planner.ask()
     planner.pass_s(30)
+    with pytest.raises(CycleExpired):
+        planner.edit(add("E"), lease=late)
     assert (edits(planner), closed_by(planner)) == ({"timed out": 1}, "edit_cycle_expired")
+    assert planner.last("plan.edit_refused").reason == "edit_cycle_expired"
     planner.do("B")
     cycle = planner.view().cycle
     assert cycle is not None

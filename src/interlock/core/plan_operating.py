@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from interlock.core.ending import end_run, ended_run, explain_loss
 from interlock.core.errors import (
+    CycleExpired,
     EditRefused,
     Held,
     InvalidPlan,
@@ -190,7 +191,8 @@ def _refusal(book: Book, code: str, reasons: Sequence[str], hint: str) -> Edited
 
 def _refuse(ledger: Ledger, book: Book, command: EditPlan, refused: Edited) -> Edited:
     plan = book.plan
-    book.plan = plan._replace(edits_refused=plan.edits_refused + 1)
+    late = refused.code == CycleExpired.code  # it was counted when its time was up
+    book.plan = plan._replace(edits_refused=plan.edits_refused + (not late))
     ledger.plan_event(
         EventKind.PLAN_EDIT_REFUSED,
         plan,
