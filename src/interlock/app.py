@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 RUNS_SKIPPED_AFTER_RESTORE = 1_000_000
 DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
-_FORMS = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
+_DATABASES = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
+_FORMS = (
+    "Use sqlite:///path/to/file.db, postgresql://user@host/database,"
+    " or git+https://host/name.git for lanes alone."
+)
 _GIT = frozenset({"git+file", "git+http", "git+https", "git+ssh"})
 _NOT_YET = {
     "http": "A remote Interlock server cannot be used yet in this version.",
@@ -161,7 +165,9 @@ def sqlite_path(url: str, root: Path) -> Path:
 def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresStore:
     scheme = scheme_of(settings.url)
     if scheme == "git":
-        raise InvalidInput("The git store serves `hold`, `push` and `lanes`; this needs a database.", _FORMS)
+        raise InvalidInput(
+            "The git store serves `hold`, `push` and `lanes`; this needs a database.", _DATABASES
+        )
     if scheme == "postgresql":
         from interlock.store.postgres import PostgresStore  # noqa: PLC0415  (see above)
 
@@ -177,7 +183,9 @@ def _open_git(settings: Settings) -> GitLanes:
     from interlock.store.git import GitLanes  # noqa: PLC0415
 
     directory = settings.root / choices.DIRECTORY
-    _make_directory(directory)
+    _make_directory(
+        directory, "A copy of the lanes is kept there; make it writable, or work in another clone."
+    )
     return GitLanes(
         _git_remote(settings.url),
         directory / "git",
@@ -212,15 +220,13 @@ def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
     return ActionsRun(repository, int(run), int(attempt))
 
 
-def _make_directory(directory: Path) -> None:
+def _make_directory(directory: Path, hint: str = "Choose another place with INTERLOCK_URL.") -> None:
     """Make `.interlock` with a `.gitignore` that ignores all of it; any other directory must be there."""
     try:
         if directory.name == choices.DIRECTORY and directory.parent.is_dir():
             choices.make_home(directory)
     except OSError as error:
-        raise StoreUnavailable(
-            f"{directory} cannot be made: {error.strerror}.", "Choose another place with INTERLOCK_URL."
-        ) from None
+        raise StoreUnavailable(f"{directory} cannot be made: {error.strerror}.", hint) from None
     if not directory.is_dir():
         raise InvalidInput(
             f"The directory {directory} does not exist.",

@@ -146,7 +146,7 @@ class Repository:
         """What a command prints, without the last line break; raises where it fails."""
         answer = self.run(*args, stdin=stdin, timeout_s=timeout_s)
         if answer.code:
-            raise _failure(args[0], answer)
+            raise _failure(_subcommand(args), answer)
         return answer.out.removesuffix("\n")
 
     # -- remotes
@@ -380,6 +380,13 @@ def _cannot_start(directory: Path) -> GitFailed:
     return GitMissing("git is not installed, or not on PATH.", f"Install git {OLDEST_GIT} or later.")
 
 
+def _subcommand(args: Sequence[str]) -> str:
+    """What git was asked to do, behind the configuration that is given to it."""
+    while len(args) > 2 and args[0] == "-c":
+        args = args[2:]
+    return args[0]
+
+
 def _failure(command: str, answer: Answer) -> GitFailed:
     if answer.timed_out:
         return GitFailed(f"git {command} did not end in time.", "Try again; see whether the disk is slow.")
@@ -390,4 +397,6 @@ def _failure(command: str, answer: Answer) -> GitFailed:
             f"This git does not understand what Interlock asked of it: {answer.complaint}.",
             f"Interlock needs git {OLDEST_GIT} or later; see git --version.",
         )
-    return GitFailed(f"git {command} failed: {answer.complaint}.", "")
+    full = "No space left" in answer.err or "quota exceeded" in answer.err
+    hint = "Free some space, then try again." if full else ""
+    return GitFailed(f"git {command} failed: {answer.complaint}.", hint)

@@ -20,7 +20,7 @@ from interlock.settings import TypeDefaults
 
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_WHOLE, _DIGITS = re.compile(r"[+-]?\d{1,18}", re.ASCII), re.compile(r"[+-]?\d+", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -68,6 +68,8 @@ def whole(what: str, value: object) -> int:
     """A whole number that fits a database column, given as such or as text."""
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         return int(value)
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        raise InvalidInput(f"The {what} is a number that is out of range.", "Use at most 18 digits.")
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) < 10**18:
             return value

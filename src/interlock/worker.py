@@ -356,7 +356,7 @@ class Worker:
 
     def _greeting(self) -> str:
         slots = "1 slot" if self.wish.slots == 1 else f"{self.wish.slots} slots"
-        return f"Worker {self.name} works for {self.wish.agent} in {slots}: {self.wish.command[0]}"
+        return f"Worker {self.name} works for {self.wish.agent.strip()} in {slots}: {self.wish.command[0]}"
 
     def give_up(self, error: Exception) -> None:
         """Begin nothing more and end with this error; after a defect also what runs."""

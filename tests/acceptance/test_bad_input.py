@@ -32,6 +32,9 @@ MISTAKES = [
     (["add", "x", "--lane", "l" * 201], 2, LARGE, "201"),
     (["add", "x", "--lane", "a", "--no-lane"], 2, INVALID, "lane"),
     (["add", "x", "--agent", "two words"], 2, INVALID, "alphabet"),
+    (["add", "x", "--agent", ""], 2, INVALID, "agent is empty"),
+    (["hold", "a", "--agent", " ", "--", "true"], 2, INVALID, "agent is empty"),
+    (["add", "x", "--priority", "1" * 20], 2, INVALID, "out of range"),
     (["add", "x", "--type", "ty\tpe"], 2, INVALID, "alphabet"),
     (["add", "x", "--label", "é"], 2, INVALID, "alphabet"),
     (["add", "two\nlines"], 2, INVALID, "line break"),
@@ -159,6 +162,26 @@ def test_for_people_an_error_is_two_lines_on_standard_error(store: Path, typed: 
     sentence, hint = answer.err.splitlines()
     assert sentence.endswith((".", "?"))
     assert hint
+
+
+def test_all_kinds_of_stores_are_named_to_who_mistyped_one(store: Path):
+    answer = CommandHere(store)("--json", "--url", "mysql://host/db", "ls")
+    assert all(form in answer.error["hint"] for form in ("sqlite:///", "postgresql://", "git+https://"))
+
+
+def test_a_copy_of_lanes_that_cannot_be_kept_is_no_matter_of_the_url(tmp_path: Path):
+    (tmp_path / ".interlock").write_text("a file in the way")
+    answer = CommandHere(tmp_path)("--json", "--url", "git+file:///nowhere/x.git", "lanes")
+    assert answer.code != 0
+    assert "INTERLOCK_URL" not in answer.error["hint"]
+    assert answer.error["hint"]
+
+
+def test_a_message_comes_from_standard_input_where_a_dash_says_so(tmp_path: Path):
+    il = CommandHere(tmp_path)
+    il.ok("add", "x", "--message", "-", stdin="what was said\n")
+    (lease,) = il.ok("next", "--agent", "a")["leases"]
+    assert [message["text"] for message in lease["messages"]] == ["what was said\n"]
 
 
 def test_a_message_beyond_the_limit_is_refused(store: Path):

@@ -105,6 +105,13 @@ def test_what_cannot_be_understood_never_blocks_the_agent(here: Command, stdin, 
     assert answer.err.count("\n") == 2
 
 
+@pytest.mark.parametrize("name", ["SessionStart", "PreToolUse"])
+def test_a_handle_that_is_none_is_called_so_and_blocks_nothing(here: Command, name: str):
+    answer = here("hook", stdin=event(name), env={"INTERLOCK_RUN": "seven"})
+    assert (answer.code, answer.out) == (1, "")
+    assert "'seven' is not a handle" in answer.err
+
+
 def test_a_store_that_is_not_known_never_blocks_the_agent(here: Command):
     env = {"INTERLOCK_RUN": "1.1.0123456789abcdef", "INTERLOCK_URL": "nosuch://x"}
     assert here("hook", stdin=event("PreToolUse"), env=env).code == 0

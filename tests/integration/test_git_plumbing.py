@@ -266,3 +266,18 @@ def test_lane_ids_are_lawful_refs_and_differ_where_lanes_differ(place: Repositor
     assert lane_ref_id("issue:ACME/App#42") == ids[0]
     with pytest.raises(InvalidInput):
         lane_ref_id("../escape")
+
+
+def test_a_failure_names_what_git_was_asked_to_do_and_a_full_disk_says_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_bare(tmp_path / "x.git")
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'fatal: write error: No space left on device' >&2\nexit 128\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with pytest.raises(GitFailed) as failed:
+        Repository(tmp_path / "x.git").text("-c", "a.b=c", "update-ref", "refs/x", "HEAD")
+    assert failed.value.sentence.startswith("git update-ref failed: ")
+    assert "space" in failed.value.hint

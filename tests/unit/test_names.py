@@ -142,6 +142,9 @@ class TestLaneOfPayload:
             {"repository": "acme/app", "number": "\uff14\uff12"},
             {"repository": ["acme/app"], "number": 42},
             {"repository": None, "number": 42},
+            {"repository": "acme/app", "number": 0},
+            {"repository": "acme/app", "number": -1},
+            {"repository": "acme/app", "issue": {"number": -1}},
         ],
     )
     def test_what_names_no_issue_gives_no_lane(self, payload: dict[str, object]) -> None:

@@ -1,12 +1,23 @@
-"""What `--json` prints is JSON, also of what was kept before such numbers were refused."""
+"""What `--json` prints is JSON, also of what was kept before such numbers were refused; frames are seen."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from interlock.cli.output import Output
+from interlock.cli.views.live import redraw
 
 
 def test_a_number_that_json_has_not_is_printed_as_null(capsys: pytest.CaptureFixture[str]) -> None:
     Output(json=True).print_json({"a": [float("inf"), {"b": float("nan")}], "c": 1.5})
     assert json.loads(capsys.readouterr().out) == {"a": [None, {"b": None}], "c": 1.5}
+
+
+def test_frames_follow_each_other_on_a_terminal_that_cannot_be_drawn_over() -> None:
+    printed = io.StringIO()
+    console = Console(file=printed, force_terminal=True, _environ={"TERM": "dumb"})
+    frames = iter(["one", "two", None])
+    redraw(console, lambda: next(frames), 0.0)
+    assert printed.getvalue() == "one\ntwo\n"

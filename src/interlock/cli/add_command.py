@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from interlock.cli.session import Session, session_of
-from interlock.cli.values import file_text, parse_json, text_of
+from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.contract import AddView
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import NewItem, Policy, RetryLane, Verdict
-from interlock.core.names import BATCH_MAX
+from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES
 from interlock.intake import new_item
 
 _Option = typer.Option
@@ -57,7 +57,9 @@ def add(
     payload: Annotated[
         str | None, _Option(metavar="JSON", help="A JSON object, @FILE, or - for stdin.")
     ] = None,
-    message: Annotated[str | None, _Option(metavar="TEXT", help="The item's first message.")] = None,
+    message: Annotated[
+        str | None, _Option(metavar="TEXT", help="The item's first message, or - for stdin.")
+    ] = None,
     author: Annotated[
         str | None, _Option(metavar="NAME", help="Who wrote the message; default: you.")
     ] = None,
@@ -111,12 +113,12 @@ def add(
         "title": title,
         "lane": lane,
         "no_lane": no_lane or None,
-        "agent": agent,
+        "agent": name_or_none("agent", agent),
         "policy": policy,
         "type": type_,
         "priority": priority,
         "payload": None if payload is None else text_of("payload", payload),
-        "message": message,
+        "message": text_of("message", "-", MESSAGE_MAX_BYTES) if message == "-" else message,
         "author": author,
         "dedupe_key": dedupe_key,
         "project": project,

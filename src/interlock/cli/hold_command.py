@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from interlock.cli.session import Session, session_of
-from interlock.cli.values import span_or_none, text_of
+from interlock.cli.values import name_or_none, span_or_none, text_of
 from interlock.core.errors import CommandUnusable
 from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
 from interlock.intake import choice
@@ -64,7 +64,7 @@ def hold(
     wish = Hold(
         lane=lane_key(lane),
         command=command or (),
-        agent=agent or safe_name(settings.actor).lower(),
+        agent=name_or_none("agent", agent) or safe_name(settings.actor).lower(),
         url=app.absolute_url(settings),
         if_held=IfHeld(choice("way to meet a holder", if_held, tuple(IfHeld))),
         wait_s=span_or_none("wait", wait),

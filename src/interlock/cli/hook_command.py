@@ -52,8 +52,10 @@ def _answer(session: Session, run: str) -> None:
 
     from interlock import settings
     from interlock.cli.values import text_of
+    from interlock.core.handles import handle_numbers
     from interlock.hook import EVENT_MAX_BYTES, Hook, read_event
 
+    handle_numbers(run)  # a handle that is none is no matter of the store
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
     chosen = replace(session.settings, busy_timeout_s=min(session.settings.busy_timeout_s, _BUSY_MAX_S))
     home = chosen.root / settings.DIRECTORY

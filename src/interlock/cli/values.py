@@ -25,6 +25,13 @@ def span_or_none(what: str, text: str | None) -> float | None:
     return None if text is None else span_s(what, text)
 
 
+def name_or_none(what: str, text: str | None) -> str | None:
+    """A name, or nothing where the option was left out; an empty one is a variable that was not set."""
+    if text is not None and not text.strip():
+        raise InvalidInput(f"The {what} is empty.", "Give it a name, or leave the option out.")
+    return text
+
+
 def text_of(what: str, text: str, max_bytes: int = PAYLOAD_MAX_BYTES) -> str:
     """The text itself, that of a file (`@file`), or standard input (`-`)."""
     if text == "-":

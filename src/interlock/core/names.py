@@ -180,4 +180,6 @@ def lane_of_payload(payload: Mapping[str, Any]) -> str | None:
         number = int(number)
     if not isinstance(repository, str) or not isinstance(number, int) or isinstance(number, bool):
         return None
+    if number < 1:  # GitHub counts from 1
+        return None
     return lane_key(f"issue:{repository}#{number}")

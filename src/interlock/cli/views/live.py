@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,12 +49,20 @@ def watch(console: Console, service: Service, every_s: float) -> None:
 
 
 def redraw(console: Console, frame: Callable[[], RenderableType | None], every_s: float) -> None:
-    """Draw frame after frame on the whole terminal until q or Ctrl-C, or until there is none."""
+    """Draw frame after frame on the whole terminal until q or Ctrl-C, or until there is none.
+
+    A terminal on which nothing can be drawn over gets them one below the other.
+    """
     from rich.live import Live
 
-    with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+    plain = console.is_dumb_terminal
+    screen = nullcontext() if plain else Live(console=console, screen=True, auto_refresh=False)
+    with _keys() as pressed, screen as live:
         while (drawn := frame()) is not None:
-            live.update(drawn, refresh=True)
+            if live is None:
+                console.print(drawn)
+            else:
+                live.update(drawn, refresh=True)
             if pressed(every_s) in ("q", "Q", "\x03", "\x04"):
                 return
 
