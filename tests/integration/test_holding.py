@@ -270,14 +270,14 @@ def hindrance(request: pytest.FixtureRequest, service: Interrupted) -> str:
 
 def test_fail_answers_at_once_if_the_agent_may_not_start(service: Interrupted, hindrance: str) -> None:
     with pytest.raises(Held, match=f"Lane {LANE} is free, but {hindrance};"):
-        held(service, if_held=IfHeld.FAIL)
+        held(service, if_held=IfHeld.FAIL, wait_s=10.0)
     assert service.lanes() == []
 
 
 def test_skip_leaves_at_once_and_the_message_stays_in_the_record(
     service: Interrupted, hindrance: str, told: list[str]
 ) -> None:
-    assert held(service, if_held=IfHeld.SKIP, message="input", told=told) == 0
+    assert held(service, if_held=IfHeld.SKIP, message="input", wait_s=10.0, told=told) == 0
     assert re.search(f"Skipped: Lane {LANE} is free, but {hindrance};.* kept with item", told[-1])
     assert service.lanes() == []
     assert statuses(service)[-1] == "cancelled"
