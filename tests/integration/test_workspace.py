@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.aftermath import Aftermath
 from interlock.git import Repository
 from interlock.runfiles import Home, RunFiles, Trace
 from interlock.salvage import Salvager
@@ -93,6 +94,20 @@ def test_what_stays_is_salvaged_once_whoever_comes_later(scene: Scene) -> None:
     assert (path / "sub" / "more").exists()
     (salvage,) = Salvager(Repository(scene.root)).waiting_for(replace(files.trace, run=2))
     assert str(path) in salvage.sentence
+
+
+def test_what_a_dead_worker_left_is_told_with_where_it_stays(scene: Scene) -> None:
+    files, path = scene.run()
+    nested(scene, path)
+    files.let_go()
+    told: list[tuple[int, tuple[str, ...], Path]] = []
+    aftermath = Aftermath(
+        scene.home, scene.workspaces, lambda trace, kept, at: told.append((trace.run, kept.left_out, at))
+    )
+    aftermath.clear()
+    aftermath.clear()
+    assert told == [(1, ("sub/",), path)]
+    assert (path / "sub" / "more").exists()
 
 
 def test_a_run_of_this_number_in_another_store_gets_a_worktree_beside_it(scene: Scene) -> None:
