@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Pair = tuple[str, str]
+
+
+class Wanted(NamedTuple):
+    """What a task is asked to be."""
+
+    agent: str = ""
+    labels: tuple[str, ...] = ()
+    lane: str | None = None
+    priority: int = 0
 
 
 @dataclass
@@ -19,6 +29,9 @@ class Task:
     parked: bool = False
     let_go: bool = False
     attempts: int = 0
+    #: Tells it from others that had its key.
+    born: int = 0
+    wanted: Wanted = field(default_factory=Wanted)
 
 
 @dataclass
@@ -28,9 +41,25 @@ class Edge:
     state: str = "open"
 
 
+class Terms(NamedTuple):
+    """What an edge says."""
+
+    when: str
+    on_cancel: str
+
+
+class Shape(NamedTuple):
+    """A graph as it stands, without what has come of it. Tasks have their births, so that another under the
+    same key is another; and so have edges those of their ends."""
+
+    tasks: dict[str, tuple[int, Wanted]]
+    edges: dict[Pair, tuple[Pair, Terms]]
+
+
 @dataclass
 class PlanReference:
-    """One plan. `owed` are the ends that no edit has answered yet; `cycle` says whether one is asked for."""
+    """One plan. `owed` are the ends that no edit has answered yet; `cycle` says whether one is asked for.
+    `shapes` is its graph at each revision."""
 
     has_editor: bool
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -38,7 +67,9 @@ class PlanReference:
     cycle: bool = False
     owed: list[str] = field(default_factory=list)
     paused: bool = False
-    revision: int = 1
+    cancelled: bool = False
+    births: int = 0
+    shapes: list[Shape] = field(default_factory=list)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -52,9 +83,24 @@ class PlanReference:
             return "waiting"
         return "pending" if task.let_go else "waiting"
 
-    def claimable(self) -> set[str]:
-        shut = self.cycle or self.paused
-        return set() if shut else {k for k in self.tasks if self.status(k) == "pending"}
+    def claimable(self, agent: str, labels: tuple[str, ...]) -> set[str]:
+        """Tasks that an agent may start, as far as lanes let it."""
+        shut = self.cycle or self.paused or self.cancelled
+        fit = [k for k, t in self.tasks.items() if t.wanted.agent in ("", agent)]
+        fit = [k for k in fit if set(self.tasks[k].wanted.labels) <= set(labels)]
+        return set() if shut else {k for k in fit if self.status(k) == "pending"}
+
+    @property
+    def revision(self) -> int:
+        return len(self.shapes)
+
+    def shape(self) -> Shape:
+        births = {key: str(task.born) for key, task in self.tasks.items()}
+        edges = {
+            (s, t): ((births[s], births[t]), Terms(edge.when, edge.on_cancel))
+            for (s, t), edge in self.edges.items()
+        }
+        return Shape({key: (task.born, task.wanted) for key, task in self.tasks.items()}, edges)
 
     def unstarted(self, key: str) -> bool:
         task = self.tasks[key]
@@ -92,6 +138,10 @@ class PlanReference:
         return "partially_failed" if completed else "failed"
 
     # -- changing ---------------------------------------------------------------------------------
+
+    def bear(self, key: str, wanted: Wanted) -> None:
+        self.births += 1
+        self.tasks[key] = Task(born=self.births, wanted=wanted)
 
     def settle(self) -> None:
         """Every edge follows its source, and whatever follows from that, until nothing changes."""
