@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 
 import pytest
 
@@ -32,8 +33,18 @@ __all__ = [
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _hear_signals()
     temporary_files.choose()
     postgres_fixtures.pytest_configure(config)
+
+
+def _hear_signals() -> None:
+    """Tests send signals to processes that they start. What is started in the background of a script, or by
+    nohup, ignores some of them, and so would they."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, usual)
 
 
 @pytest.hookimpl(optionalhook=True)
