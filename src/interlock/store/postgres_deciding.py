@@ -40,8 +40,10 @@ from interlock.store.rows import (
     item_from_row,
     item_row,
     over_columns,
+    promoted_columns,
     run_from_row,
     state_row,
+    was_promoted,
 )
 
 EVENT_BITS = 16
@@ -159,7 +161,7 @@ class PostgresDeciding(PostgresPlans):
         else:
             xid, snapshot, now_us = self._load(conn, load, ids)
         decision = self._decided(conn, load, snapshot, build(ids), now_us)
-        self._apply(conn, decision, xid)
+        self._apply(conn, decision, xid, snapshot.items)
         return xid, decision
 
     def _decide_on_claim(
@@ -173,7 +175,7 @@ class PostgresDeciding(PostgresPlans):
             items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
         )
         decision = self._decided(conn, load, snapshot, build(()), self._now() if self._now else now_us)
-        self._apply(conn, decision, xid, {item.spec.id: version for item, version in known})
+        self._apply(conn, decision, xid, items, {item.spec.id: version for item, version in known})
         return xid, decision
 
     def _decided(
@@ -303,9 +305,15 @@ class PostgresDeciding(PostgresPlans):
         }
 
     def _apply(
-        self, conn: Connection, decision: Decision, xid: int, versions: Mapping[ItemId, int] | None = None
+        self,
+        conn: Connection,
+        decision: Decision,
+        xid: int,
+        before: Mapping[ItemId, Item],
+        versions: Mapping[ItemId, int] | None = None,
     ) -> None:
-        """Write a decision; `versions` are those that the rows decided on, not locked yet, must have."""
+        """Write a decision about items as they were `before`; `versions` are those that the rows decided on,
+        not locked yet, must have."""
         sql = self.sql
         first_seq = self._event_base(conn) + (xid << EVENT_BITS)
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
@@ -327,9 +335,12 @@ class PostgresDeciding(PostgresPlans):
 
         if decision.plans or decision.lanes:
             self._write_new_plans(conn, decision)
+        promoted: list[Item] = []
         if not (others or decision.born):
-            others, raised = raised, []
-        self._settle(conn, over, others, decision.runs, events, versions)
+            promoted = [i for i in raised if was_promoted(before.get(i.spec.id), i)]
+            others = [i for i in raised if not was_promoted(before.get(i.spec.id), i)]
+            raised = []
+        self._settle(conn, over, others, decision.runs, events, promoted=promoted, versions=versions)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
         self._settle(conn, (), raised, (), ())
         write("insert_payloads", decision.payloads)
@@ -349,15 +360,25 @@ class PostgresDeciding(PostgresPlans):
         others: Sequence[Item],
         runs: Sequence[RunRecord],
         events: Sequence[Sequence[Any]],
+        *,
+        promoted: Sequence[Item] = (),
         versions: Mapping[ItemId, int] | None = None,
     ) -> None:
-        parts = {"over": over, "others": others, "both": over and others, "unchanged": versions}
+        parts = {
+            "over": over,
+            "promoted": promoted,
+            "others": others,
+            "after": over and (promoted or others),
+            "unchanged": versions,
+        }
         asked = frozenset(name for name, part in parts.items() if part)
         if not (asked or runs or events):
             return
         params: list[Any] = over_columns(over) if over else []
         if versions:
             params.append(array([versions[i.spec.id] for i in over]))
+        if promoted:
+            params += promoted_columns(promoted)
         if others:
             params += columns([state_row(i) for i in others], STATE_WIDTH)
         expected = [len(over)] if versions else []

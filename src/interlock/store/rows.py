@@ -89,6 +89,27 @@ def over_columns(items: Sequence[Item]) -> list[str]:
     ]
 
 
+def was_promoted(before: Item | None, after: Item) -> bool:
+    """Whether an item became pending and nothing else, so that `promoted_columns` say all that changed."""
+    if before is None or before.spec is not after.spec or after.state.front or not after.state.ready:
+        return False
+    new = after.state
+    promoted = before.state._replace(
+        status=new.status, front=False, promoted_from=new.promoted_from, reason=new.reason
+    )
+    return promoted == new
+
+
+def promoted_columns(items: Sequence[Item]) -> list[str]:
+    """What `settle` takes for items that were promoted."""
+    states = [i.state for i in items]
+    return [
+        array([i.spec.id for i in items]),
+        array([s.promoted_from for s in states]),
+        array([s.reason for s in states]),
+    ]
+
+
 def run_from_row(row: Sequence[Any]) -> RunRecord:
     """An ended run from a row of all its columns."""
     return RunRecord._make(row)._replace(status=_RUN_STATUS[row[7]])

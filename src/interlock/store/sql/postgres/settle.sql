@@ -1,7 +1,7 @@
 -- Items take the state that was decided; runs that ended are written, once; and the lines of history, numbered by
--- transaction and place in it. Items that are over keep nothing of a run and need few columns; all others take their
--- whole state and the attempts a retry granted, after those that are over have left their lanes: else the index that
--- keeps one owner a lane could meet two. Parts marked --[ are there when there is something for them; with
+-- transaction and place in it. Items that are over keep nothing of a run and need few columns, those that are promoted
+-- fewer still; all others take their whole state and the attempts a retry granted. These two come after those that are
+-- over have left their lanes: else the index that keeps one owner a lane could meet two. Parts marked --[ are there when there is something for them; with
 -- `unchanged`, no run and no line of history is written unless all rows that are over were in the versions given.
 WITH
 --[ over
@@ -22,6 +22,15 @@ over AS (
     WHERE i.id = new.id
         AND i.xmin = new.version --? unchanged
     RETURNING 1
+),
+--]
+--[ promoted
+promoted AS (
+    UPDATE interlock.items AS i SET
+        status = 'pending', front = false, promoted_from = new.promoted_from, reason = new.reason
+    FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS new(id, promoted_from, reason)
+    WHERE i.id = new.id
+        AND (SELECT count(*) FROM over) >= 0 --? after
 ),
 --]
 --[ others
@@ -45,7 +54,7 @@ settled AS (
             front, promoted_from, first_claimed_us, ended_us, reason, claim_by_us, max_attempts
         )
     WHERE i.id = new.id
-        AND (SELECT count(*) FROM over) >= 0 --? both
+        AND (SELECT count(*) FROM over) >= 0 --? after
 ),
 --]
 ended AS (
