@@ -80,7 +80,7 @@ def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: i
         directory=directory,
         rounds=Rounds(count=rounds or (1 if quick else 3), warm_up=not quick, say=say),
         drain_n=2_000 if quick else 60_000,
-        lanes_n=600 if quick else 6_000,
+        lanes_n=600 if quick else 18_000,
         sqlite_n=500 if quick else 5_000,
         limit_s=2 if quick else 5,
         backlog_n=10_000 if quick else 1_000_000,
