@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from interlock import documents
-from interlock.core.errors import InvalidInput, InvalidPlan
+from interlock.core.errors import InvalidInput
 from interlock.core.plan_model import (
     EDGES_MAX,
     EDIT_DEADLINE_S,
@@ -35,6 +35,7 @@ from interlock.core.plan_model import (
     UpdateTask,
     When,
 )
+from interlock.core.plan_values import refuse
 from interlock.intake import choice, field_name, field_value, span_s, type_defaults
 from interlock.plangraph.graph import circles
 from interlock.settings import TypeDefaults
@@ -91,7 +92,7 @@ def plan_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -
         sheet.note("", "The plan has no name.")
     if isinstance(value, Mapping) and not graph.tasks and "tasks" not in fields:
         sheet.note("", "The plan has no tasks.")
-    sheet.refuse("plan")
+    refuse("plan", sheet.mistakes)
     return NewPlan(graph=graph, **given)
 
 
@@ -114,7 +115,7 @@ def edit_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -
         graph = sheet.graph(inner, "graph.")
     if "operations" in fields:
         operations = tuple(sheet.operations(fields["operations"]))
-    sheet.refuse("edit")
+    refuse("edit", sheet.mistakes)
     return Edit(operations=operations, graph=graph)
 
 
@@ -154,16 +155,6 @@ class _Sheet:
         if line is not None:
             where = f"{place} (line {line})" if place else f"line {line}"
         self.mistakes.append(f"{where}: {sentence}" if where else sentence)
-
-    def refuse(self, what: str) -> None:
-        """Raise if there were mistakes."""
-        if self.mistakes:
-            count = len(self.mistakes)
-            raise InvalidPlan(
-                f"The {what} has a mistake." if count == 1 else f"The {what} has {count:,} mistakes.",
-                "Nothing was changed.",
-                reasons=tuple(self.mistakes),
-            )
 
     # -- plain values -----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ rules further on, where nobody can say what was wrong. The text of a choice stan
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar, get_args
@@ -37,7 +37,7 @@ def graph_of(given: Graph) -> Graph:
     """The graph with every value of its type, or `InvalidPlan`."""
     sheet = _Sheet()
     graph = sheet.graph(given)
-    sheet.refuse("plan")
+    refuse("plan", sheet.mistakes)
     return graph
 
 
@@ -47,8 +47,19 @@ def operations_of(given: Iterable[Operation]) -> tuple[Operation, ...]:
     operations = tuple(
         sheet.operation(one, f"operations[{n}]") for n, one in enumerate(sheet.several("operations", given))
     )
-    sheet.refuse("edit")
+    refuse("edit", sheet.mistakes)
     return operations
+
+
+def refuse(what: str, mistakes: Sequence[str]) -> None:
+    """Raise if there were mistakes, with all of them."""
+    if mistakes:
+        count = len(mistakes)
+        raise InvalidPlan(
+            f"The {what} has a mistake." if count == 1 else f"The {what} has {count:,} mistakes.",
+            "Nothing was changed.",
+            reasons=tuple(mistakes),
+        )
 
 
 @dataclass(slots=True)
@@ -56,15 +67,6 @@ class _Sheet:
     """What is read, and what is wrong with it so far."""
 
     mistakes: list[str] = field(default_factory=list)
-
-    def refuse(self, what: str) -> None:
-        if self.mistakes:
-            count = len(self.mistakes)
-            raise InvalidPlan(
-                f"The {what} has a mistake." if count == 1 else f"The {what} has {count:,} mistakes.",
-                "Nothing was changed.",
-                reasons=tuple(self.mistakes),
-            )
 
     def several(self, what: str, value: object) -> tuple[Any, ...]:
         if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
