@@ -180,7 +180,7 @@ class SqliteStore(SqlitePlans):
             "lease_s": allowed.lease_s,
             "default_lease_s": self.timing.lease_s,
             "now_us": now_us,
-            "first_run": db.execute("SELECT value + 1 FROM counters WHERE name = 'run'").get,
+            "first_run": db.execute(self.sql["next_run"]).get,
         }
         items = sorted(map(self._item, db.execute(self.sql["claim"], params)), key=lambda i: i.state.run or 0)
         if not items:

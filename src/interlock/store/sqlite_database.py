@@ -184,20 +184,13 @@ class SqliteDatabase:
 
     def _anchor(self) -> str:
         with self._guard():
-            stored = self.db.execute("SELECT value FROM meta WHERE name = 'clock_anchor'").get
+            stored = self.db.execute(self.sql["clock_anchor"]).get
         if clock.anchor(stored, 0) == stored:
             return str(stored)
         with self._write_or_join() as db:
-            stored = db.execute("SELECT value FROM meta WHERE name = 'clock_anchor'").get
-            last_us = db.execute(
-                "SELECT max(at_us) FROM (SELECT at_us FROM events ORDER BY seq DESC LIMIT 1)"
-            ).get
-            text = clock.anchor(stored, last_us or 0)
-            db.execute(
-                "INSERT INTO meta (name, value) VALUES ('clock_anchor', ?)"
-                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (text,),
-            )
+            stored = db.execute(self.sql["clock_anchor"]).get
+            text = clock.anchor(stored, db.execute(self.sql["last_event_us"]).get or 0)
+            db.execute(self.sql["set_clock_anchor"], (text,))
         return text
 
     @contextmanager
