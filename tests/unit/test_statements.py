@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH, MAX_CACHED_STATEMENT_PARAMS
 
 from interlock.core.names import BATCH_MAX
 from interlock.store.statements import Statements
@@ -22,6 +22,14 @@ def test_every_claim_is_short_enough_to_be_prepared_once(
     assert len(text) <= MAX_CACHED_STATEMENT_LENGTH
     assert "--" not in text
     assert ("plan.edit" in text) is ("no_edits" in filters and "items" in how)
+
+
+@pytest.mark.parametrize("parts", [("over", "unchanged"), ("over", "promoted", "after")], ids="+".join)
+def test_a_usual_finish_is_a_statement_that_the_driver_keeps(parts: tuple[str, ...]) -> None:
+    """It takes one with more parameters or more bytes than that apart anew for every call."""
+    text = Statements("postgres").variant("settle", frozenset(parts))
+    assert text.count("%s") <= MAX_CACHED_STATEMENT_PARAMS
+    assert len(text) <= MAX_CACHED_STATEMENT_LENGTH
 
 
 def test_what_is_asked_for_once_is_not_made_again() -> None:

@@ -337,8 +337,9 @@ class PostgresDeciding(PostgresPlans):
             self._write_new_plans(conn, decision)
         promoted: list[Item] = []
         if not (others or decision.born):
-            promoted = [i for i in raised if was_promoted(before.get(i.spec.id), i)]
-            others = [i for i in raised if not was_promoted(before.get(i.spec.id), i)]
+            others = []
+            for item in raised:
+                (promoted if was_promoted(before.get(item.spec.id), item) else others).append(item)
             raised = []
         self._settle(conn, over, others, decision.runs, events, promoted=promoted, versions=versions)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
