@@ -207,7 +207,9 @@ def _tree(place: Repository, paths: Sequence[str], index: Path) -> tuple[str, li
     environ = {"GIT_INDEX_FILE": str(index), "GIT_LITERAL_PATHSPECS": "1"}
     own = place.directory / place.text("rev-parse", "--git-path", "index")
     try:
-        shutil.copyfile(own, index)
+        # With its time: git compares contents only of files that are as old as the index that knows them, in
+        # whole seconds. In a younger copy a quick change that kept the size would be none.
+        shutil.copy2(own, index)
     except OSError:
         _check("read-tree", place.run("read-tree", "HEAD", environ=environ))
     added = place.run(

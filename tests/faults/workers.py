@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,15 @@ import psutil  # type: ignore[import-untyped]
 
 from interlock.contract import EndedRunView
 from interlock.core.model import NewItem
+from interlock.core.timing import CANCEL_GRACE_S
 from interlock.itemview import ItemView
 from interlock.service import LocalService
 from tests.faults.processes import PATIENCE_S, wait_until
-from tests.faults.stores import open_service
+from tests.faults.stores import QUICK, open_service
 
+#: A worker learns within two seconds that a run shall stop, and then needs its ladder: a shorter grace than
+#: the usual one would not be lawful.
+_TIMING = replace(QUICK, cancel_grace_s=CANCEL_GRACE_S)
 PROGRAM = (sys.executable, "-m", "interlock")
 
 
@@ -42,12 +47,14 @@ class WorkProcess:
         self.pid = self._process.pid
         self.heard: list[dict[str, Any]] = []
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
+        with self._process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
         self._lines.put(b"")
 
     def until(self, event: str, **expected: Any) -> dict[str, Any]:
@@ -111,9 +118,10 @@ class WorkProcess:
                     process.kill()
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream is not None
-            stream.close()
+        self._reader.join(PATIENCE_S)
+        assert not self._reader.is_alive(), "something still has the worker's output open"
+        assert self._process.stderr is not None
+        self._process.stderr.close()
 
 
 class Site:
@@ -174,7 +182,7 @@ class Site:
 
     @contextmanager
     def service(self) -> Iterator[LocalService]:
-        service = open_service(self.url)
+        service = open_service(self.url, timing=_TIMING)
         try:
             yield service
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,25 @@ def test_a_worktree_with_a_repository_inside_stays(scene: Scene, succeeded: bool
     assert scene.git("log", "--format=%s", at=path / "sub") == "made"
     document = json.loads(scene.git("log", "-1", "--format=%b", kept.ref).split("\n\n")[0])
     assert document["worktree"] == str(path)
+
+
+def test_a_change_within_the_second_of_the_checkout_is_salvaged(scene: Scene) -> None:
+    """As long as before, so that git must compare the contents. With an index copied without its time the
+    salvage had the old contents."""
+    for number in range(1, 100):
+        files, path = scene.run(number)
+        (path / "page").write_text("two\n")
+        index = path / scene.git("rev-parse", "--git-path", "index", at=path)
+        second = int((path / "page").stat().st_ctime)
+        if int(index.stat().st_mtime) == second:
+            break
+    else:
+        pytest.fail("a checkout takes more than a second here")
+    while int(time.time()) == second:
+        time.sleep(0.01)
+    kept = scene.workspaces.close(files, succeeded=False)
+    assert kept is not None
+    assert scene.git("show", f"{kept.ref}:page") == "two"
 
 
 def test_what_stays_is_salvaged_once_whoever_comes_later(scene: Scene) -> None:
