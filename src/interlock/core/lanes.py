@@ -5,9 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.core.ledger import Ledger
-from interlock.core.model import REPLACEABLE, EventKind, Item, ItemId, NewMessage, Reason, RunId
+from interlock.core.model import (
+    REPLACEABLE,
+    STATE_FIELDS,
+    EventKind,
+    Item,
+    ItemId,
+    NewMessage,
+    Reason,
+    RunId,
+    State,
+)
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
+
+# Python 3.11 takes 0.15 µs to find a member in its enum.
+_PENDING, _PROMOTED = ItemStatus.PENDING, Reason.PROMOTED
+_FRONT_AT, _REASON_AT = (
+    STATE_FIELDS.index("front"),
+    STATE_FIELDS.index("reason"),
+)  # before and behind `promoted_from`
 
 
 def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, ...]:
@@ -17,9 +34,7 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
     first = min(ledger.line(lane), key=lambda i: i.line, default=None)
     if first is None:
         return ()
-    item = ledger.change(
-        first, status=ItemStatus.PENDING, front=False, promoted_from=from_run, reason=Reason.PROMOTED
-    )
+    item = ledger.settle(first, _promoted(first.state, from_run))
     ledger.event(
         EventKind.LANE_PROMOTED,
         item,
@@ -30,6 +45,12 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
         agent_key=item.spec.agent_key,
     )
     return (item.id,)
+
+
+def _promoted(state: State, from_run: RunId | None) -> State:
+    # By place, not by name, which takes twice as long: with every run on a lane one of these is made.
+    kept, times, rest = state[1:_FRONT_AT], state[_FRONT_AT + 2 : _REASON_AT], state[_REASON_AT + 1 :]
+    return State._make((_PENDING, *kept, False, from_run, *times, _PROMOTED, *rest))
 
 
 def cancel_unstarted(

@@ -33,13 +33,16 @@ from interlock.store.port import Build, Load
 from interlock.store.postgres_database import GONE, Connection, only
 from interlock.store.postgres_plans import Moved, PostgresPlans
 from interlock.store.rows import (
+    OVER_FIELDS,
     array,
     columns,
+    end_alike,
     ends_bare,
     event_row,
     item_from_row,
     item_row,
     over_columns,
+    over_values,
     promoted_columns,
     run_from_row,
     state_row,
@@ -48,6 +51,12 @@ from interlock.store.rows import (
 
 EVENT_BITS = 16
 STATE_WIDTH, RUN_WIDTH, EVENT_WIDTH = len(STATE_FIELDS) + 2, len(RunRecord._fields), len(Event._fields) + 1
+#: What `settle_alike` takes once for all: of the items, of their runs, and of the lines of history.
+_ALIKE = (
+    *OVER_FIELDS,
+    *(f"run_{name}" for name in RunRecord._fields[2:]),
+    *(f"event_{name}" for name in Event._fields),
+)
 CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a transaction
 
 
@@ -121,14 +130,16 @@ class PostgresDeciding(PostgresPlans):
         known = None if load.arrivals or load.plans else self._claimed_here.take(load.items)
         specs = [item.spec for item, _ in known or ()]
         lanes = [s.lock_lane for s in specs if s.lock_lane is not None]
-        lanes += [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
+        plans = [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
         with self._connection() as conn:
-            if known and not lanes:
+            if known and not plans:
                 try:
-                    return self._committed(conn, partial(self._decide_on_claim, conn, load, build, known))
+                    return self._committed(
+                        conn, partial(self._decide_on_claim, conn, load, build, known, lanes)
+                    )
                 except _Changed:
                     pass
-            return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes))
+            return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes + plans))
 
     def _committed(self, conn: Connection, work: Callable[[], tuple[int, Decision]]) -> Decision:
         try:
@@ -165,18 +176,42 @@ class PostgresDeciding(PostgresPlans):
         return xid, decision
 
     def _decide_on_claim(
-        self, conn: Connection, load: Load, build: Build, known: Sequence[tuple[Item, int]]
+        self,
+        conn: Connection,
+        load: Load,
+        build: Build,
+        known: Sequence[tuple[Item, int]],
+        lanes: Sequence[str],
     ) -> tuple[int, Decision]:
-        """The same for items on no lane that this process claimed: decided on what it knows of them, and
-        written only if the rows, once they are locked, are still the ones it knows."""
-        xid, now_us = conn.execute(self.sql["begin_on_claim"], binary=True).fetchall()[0]
+        """The same for items that this process claimed: decided on what it knows of them, and written only if
+        the rows, once they are locked, are still the ones it knows."""
+        begin = "lock_lanes" if lanes else "begin_on_claim"
+        names = {"lanes": array(sorted(set(lanes)))} if lanes else None
+        xid, now_us = conn.execute(self.sql[begin], names, binary=True).fetchall()[0]
         items = {item.spec.id: item for item, _ in known}
+        if names:
+            items |= self._heads(conn, names, lanes, items)
         snapshot = Snapshot(
             items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
         )
         decision = self._decided(conn, load, snapshot, build(()), self._now() if self._now else now_us)
         self._apply(conn, decision, xid, items, {item.spec.id: version for item, version in known})
         return xid, decision
+
+    def _heads(
+        self,
+        conn: Connection,
+        names: Mapping[str, Any],
+        lanes: Sequence[str],
+        known: Mapping[ItemId, Item],
+    ) -> dict[ItemId, Item]:
+        """Who may follow those that own the lanes. Nobody else has a say there, or it is read under locks."""
+        absorbed = any(i.state.absorbed_by is not None or i.spec.lane is None for i in known.values())
+        heads = max(Counter(lanes).values())
+        rows = conn.execute(self.sql["load_heads"], {**names, "heads": heads}, binary=True).fetchall()
+        if absorbed or rows[0][-1]:
+            raise _Changed
+        return {i.spec.id: i for i in (item_from_row(r[:-1]) for r in rows if r[0] is not None)}
 
     def _decided(
         self, conn: Connection, load: Load, snapshot: Snapshot, commands: Sequence[Command], now_us: int
@@ -247,7 +282,7 @@ class PostgresDeciding(PostgresPlans):
         names = {"lanes": array(lanes)}
         if load.lanes:
             conn.execute(sql["add_lanes"], names)
-        xid = only(conn.execute(sql["lock_lanes"], names).fetchone())
+        xid, _ = conn.execute(sql["lock_lanes"], names, binary=True).fetchall()[0]
         parts = self._parts(conn, load, lanes, named)
         wanted = {
             "items": array((*load.items, *seen_keys.values(), *sorted(parts.items))),
@@ -317,17 +352,13 @@ class PostgresDeciding(PostgresPlans):
         sql = self.sql
         first_seq = self._event_base(conn) + (xid << EVENT_BITS)
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
-        events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
-        assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
+        assert len(decision.events) < CLAIM_EVENTS_FROM, "a transaction's events must fit below its claim's"
 
         over = [i for i in decision.settled if ends_bare(i.state)]
         others = decision.settled
         if over:
             others = [i for i in others if not ends_bare(i.state)] if len(over) < len(others) else []
         raised = decision.raised
-        if versions and len(over) < len(versions):  # the rows that change are not all the rows decided on
-            self._lock_unchanged(conn, versions)
-            versions = None
 
         def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
             if rows:
@@ -341,7 +372,14 @@ class PostgresDeciding(PostgresPlans):
             for item in raised:
                 (promoted if was_promoted(before.get(item.spec.id), item) else others).append(item)
             raised = []
-        self._settle(conn, over, others, decision.runs, events, promoted=promoted, versions=versions)
+        if versions and (others or versions.keys() != {i.spec.id for i in over}):
+            self._lock_unchanged(conn, versions)
+            versions = None
+        if versions and end_alike(over, decision.runs, decision.events):
+            self._settle_alike(conn, over, decision, first_seq, versions)
+        else:
+            events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
+            self._settle(conn, over, others, decision.runs, events, promoted=promoted, versions=versions)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
         self._settle(conn, (), raised, (), ())
         write("insert_payloads", decision.payloads)
@@ -378,14 +416,38 @@ class PostgresDeciding(PostgresPlans):
         params: list[Any] = over_columns(over) if over else []
         if versions:
             params.append(array([versions[i.spec.id] for i in over]))
+        expected = [len(over)] if versions else []
         if promoted:
-            params += promoted_columns(promoted)
+            params += [*promoted_columns(promoted), *expected]
         if others:
             params += columns([state_row(i) for i in others], STATE_WIDTH)
-        expected = [len(over)] if versions else []
         params += [*columns(runs, RUN_WIDTH), *expected, *columns(events, EVENT_WIDTH), *expected]
         written = conn.execute(self.sql.variant("settle", asked), params)
         if versions and written.rowcount != len(events):
+            raise _Changed
+
+    def _settle_alike(
+        self,
+        conn: Connection,
+        over: Sequence[Item],
+        decision: Decision,
+        first_seq: int,
+        versions: Mapping[ItemId, int],
+    ) -> None:
+        """The same for runs that end in the same way: what is the same in all of them is sent once."""
+        runs, ids = decision.runs, [item.spec.id for item in over]
+        alike = (*over_values(over[0].state), *runs[0][2:], *event_row(decision.events[0]))
+        params = {
+            # All as text: the driver would prepare the statement anew for every size of a number.
+            **{name: None if v is None else str(v) for name, v in zip(_ALIKE, alike, strict=True)},
+            "over": array(ids),
+            "versions": array([versions[i] for i in ids]),
+            "items": array([run.item for run in runs]),
+            "runs": array([run.run for run in runs]),
+            "count": str(len(runs)),
+            "first_seq": str(first_seq),
+        }
+        if conn.execute(self.sql["settle_alike"], params).rowcount != len(runs):
             raise _Changed
 
     def _lock_unchanged(self, conn: Connection, versions: Mapping[ItemId, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from interlock.core.model import (
@@ -32,9 +33,28 @@ _RETRY_LANE = {r.value: r for r in RetryLane}
 _STATUS = {s.value: s for s in ItemStatus}
 _RUN_STATUS = {s.value: s for s in RunStatus}
 _KIND = {k.value: k for k in EventKind}
+#: What `settle` takes of an item that ends bare, beside its id.
+OVER_FIELDS = (
+    "status",
+    "attempt",
+    "absorbed_by",
+    "message_count",
+    "delivered",
+    "seen",
+    "ended_us",
+    "reason",
+)
+over_values = itemgetter(*(STATE_FIELDS.index(name) for name in OVER_FIELDS))
+_EVENT_ITEM = Event._fields.index("item")  # the run stands behind it
 _RUN_FROM, _RUN_TO = STATE_FIELDS.index("releases"), STATE_FIELDS.index("absorbed_by")
 #: What a run, its releases and its cancel request leave in a state: nothing.
 _NO_RUN = State(status=ItemStatus.COMPLETED)[_RUN_FROM:_RUN_TO]
+#: What a promotion leaves as it is: all but status, front, promoted_from and reason.
+_NOT_PROMOTED = (
+    slice(1, STATE_FIELDS.index("front")),
+    slice(STATE_FIELDS.index("promoted_from") + 1, STATE_FIELDS.index("reason")),
+    slice(STATE_FIELDS.index("reason") + 1, None),
+)
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
 _new_tuple: Any = tuple.__new__
 _STATE_AT = len(SPEC_FIELDS) - _NEWER
@@ -74,30 +94,34 @@ def ends_bare(state: State) -> bool:
 
 
 def over_columns(items: Sequence[Item]) -> list[str]:
-    """What `settle` takes for items that end bare."""
-    states = [i.state for i in items]
+    """The same of many, with their ids."""
     return [
         array([i.spec.id for i in items]),
-        array([s.status for s in states]),
-        array([s.attempt for s in states]),
-        array([s.absorbed_by for s in states]),
-        array([s.message_count for s in states]),
-        array([s.delivered for s in states]),
-        array([s.seen for s in states]),
-        array([s.ended_us for s in states]),
-        array([s.reason for s in states]),
+        *columns([over_values(i.state) for i in items], len(OVER_FIELDS)),
     ]
+
+
+def end_alike(over: Sequence[Item], runs: Sequence[RunRecord], events: Sequence[Event]) -> bool:
+    """Whether items end with one run and one line of history each, the same but for item and run."""
+    if not len(over) == len(runs) == len(events):
+        return False
+    state, run, event = over[0].state, runs[0][2:], events[0]
+    before, after = event[:_EVENT_ITEM], event[_EVENT_ITEM + 2 :]
+    return all(
+        item.state == state
+        and r[2:] == run
+        and (e.item, e.run) == (r.item, r.run)
+        and e[:_EVENT_ITEM] == before
+        and e[_EVENT_ITEM + 2 :] == after
+        for item, r, e in zip(over, runs, events, strict=True)
+    )
 
 
 def was_promoted(before: Item | None, after: Item) -> bool:
     """Whether an item became pending and nothing else, so that `promoted_columns` say all that changed."""
     if before is None or before.spec is not after.spec or after.state.front or not after.state.ready:
         return False
-    new = after.state
-    promoted = before.state._replace(
-        status=new.status, front=False, promoted_from=new.promoted_from, reason=new.reason
-    )
-    return promoted == new
+    return all(before.state[part] == after.state[part] for part in _NOT_PROMOTED)
 
 
 def promoted_columns(items: Sequence[Item]) -> list[str]:

@@ -1,8 +1,9 @@
 -- Items take the state that was decided; runs that ended are written, once; and the lines of history, numbered by
 -- transaction and place in it. Items that are over keep nothing of a run and need few columns, those that are promoted
 -- fewer still; all others take their whole state and the attempts a retry granted. These two come after those that are
--- over have left their lanes: else the index that keeps one owner a lane could meet two. Parts marked --[ are there when there is something for them; with
--- `unchanged`, no run and no line of history is written unless all rows that are over were in the versions given.
+-- over have left their lanes: else the index that keeps one owner a lane could meet two. Parts marked --[ are there when
+-- there is something for them; with `unchanged`, nothing else is written unless all rows that are over were in the versions
+-- given, and no others are.
 WITH
 --[ over
 over AS (
@@ -31,6 +32,7 @@ promoted AS (
     FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS new(id, promoted_from, reason)
     WHERE i.id = new.id
         AND (SELECT count(*) FROM over) >= 0 --? after
+        AND (SELECT count(*) FROM over) = %s --? unchanged
 ),
 --]
 --[ others
