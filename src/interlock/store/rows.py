@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -197,33 +196,39 @@ def array(column: Sequence[Any]) -> str:
     first = column[0]
     if column.count(first) == len(column):
         return "{" + ",".join([_element(first)] * len(column)) + "}" if first is not None else "{}"
-    if type(first) is int and None not in column:
+    kinds = set(map(type, column))
+    if kinds == {int}:
         return "{" + ",".join(map(str, column)) + "}"
-    return "{" + ",".join(map(_element, column)) + "}"
+    # A number that equals another kind of number must not be found under its name.
+    of = _LITERALS.__getitem__ if kinds <= _TEXTS else _element
+    return "{" + ",".join(map(of, column)) + "}"
+
+
+class _Literals(dict[str | None, str]):
+    """How texts stand in an array; the short ones of a batch are mostly the same few."""
+
+    def __missing__(self, text: str | None) -> str:
+        if text is None:
+            return "NULL"
+        literal = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        if len(text) < 64:
+            if len(self) >= 4096:
+                self.clear()
+            self[text] = literal
+        return literal
 
 
 def _element(value: Any) -> str:
-    return "NULL" if value is None else _ELEMENTS[type(value)](value)
+    kind = type(value)
+    return _LITERALS[value] if kind in _TEXTS else _NUMBERS[kind](value)
 
 
-@lru_cache(maxsize=4096)
-def _quoted_short(text: str) -> str:
-    return _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _text(value: str) -> str:
-    return _quoted_short(value) if len(value) < 64 else _quoted(value)
-
-
-_ELEMENTS: dict[type, Callable[[Any], str]] = {
-    int: str,
-    float: repr,
-    bool: lambda v: "t" if v else "f",
-    str: _text,
-    **dict.fromkeys((ItemStatus, RunStatus, Policy, RetryLane, EventKind, Reason), _text),
-    **dict.fromkeys((PlanStatus, EdgeState, When, OnCancel), _text),
-}
+_LITERALS = _Literals()
+_TEXTS: frozenset[type] = frozenset(
+    (
+        *(str, type(None)),
+        *(ItemStatus, RunStatus, Policy, RetryLane, EventKind, Reason),
+        *(PlanStatus, EdgeState, When, OnCancel),
+    )
+)
+_NUMBERS: dict[type, Callable[[Any], str]] = {int: str, float: repr, bool: lambda v: "t" if v else "f"}

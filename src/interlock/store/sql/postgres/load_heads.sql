@@ -1,21 +1,20 @@
 -- Who may come after the owners of lanes that this transaction has locked: of each lane the first of its line, and what an
--- arrival may absorb. None of them changes without its lane, so no row is locked. Each row ends with whether an observed
--- item is active there, which a claim could change meanwhile. There is always a row.
-WITH wanted AS MATERIALIZED (
-    SELECT d.id FROM unnest(%(lanes)s::text[]) AS l(lane) CROSS JOIN LATERAL (
-        SELECT i.id FROM interlock.items i WHERE i.lane = l.lane AND i.status = 'deferred'
-        ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT %(heads)s) AS d
-    UNION
-    SELECT id FROM interlock.items
-    WHERE lane = ANY(%(lanes)s::text[]) AND status IN ('deferred', 'waiting')
-        AND policy IN ('coalesce', 'supersede', 'latest')
-),
-observed AS MATERIALIZED (
+-- arrival may absorb. None of them changes without its lane, so no row is locked; one may come twice. Each row ends with
+-- whether an observed item is active there, which a claim could change meanwhile. There is always a row.
+WITH observed AS MATERIALIZED (
     SELECT EXISTS (
         SELECT 1 FROM interlock.items
         WHERE observed_lane = ANY(%(lanes)s::text[]) AND status IN ('pending', 'in_progress')
             AND observed_lane IS NOT NULL
     ) AS some
 )
-SELECT i.*, observed.some
-FROM observed LEFT JOIN interlock.items i ON i.id = ANY(ARRAY(SELECT id FROM wanted))
+SELECT next.*, observed.some
+FROM observed LEFT JOIN (
+    SELECT head.* FROM unnest(%(lanes)s::text[]) AS l(lane) CROSS JOIN LATERAL (
+        SELECT i.* FROM interlock.items i WHERE i.lane = l.lane AND i.status = 'deferred'
+        ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT %(heads)s) AS head
+    UNION ALL
+    SELECT * FROM interlock.items
+    WHERE lane = ANY(%(lanes)s::text[]) AND status IN ('deferred', 'waiting')
+        AND policy IN ('coalesce', 'supersede', 'latest')
+) AS next ON true
