@@ -61,7 +61,7 @@ CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a trans
 
 
 class _Changed(Exception):
-    """Somebody has changed an item since this process claimed it."""
+    """What this process remembers of its claim is not all there is to know: everything has to be read."""
 
 
 class _Unsure(Exception):
@@ -127,19 +127,20 @@ class PostgresDeciding(PostgresPlans):
             return bool(only(conn.execute(self.sql["wrote_line"], line).fetchone()))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
-        known = None if load.arrivals or load.plans else self._claimed_here.take(load.items)
+        known = None
+        if not (load.arrivals or load.plans):
+            known = self._claimed_here.take(sorted(load.items))
         specs = [item.spec for item, _ in known or ()]
         lanes = [s.lock_lane for s in specs if s.lock_lane is not None]
-        plans = [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
+        lanes += [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
         with self._connection() as conn:
-            if known and not plans:
+            if known and all(map(_stands_alone, (item for item, _ in known))):
                 try:
-                    return self._committed(
-                        conn, partial(self._decide_on_claim, conn, load, build, known, lanes)
-                    )
+                    work = partial(self._decide_on_claim, conn, load, build, known, lanes)
+                    return self._committed(conn, work)
                 except _Changed:
                     pass
-            return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes + plans))
+            return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes))
 
     def _committed(self, conn: Connection, work: Callable[[], tuple[int, Decision]]) -> Decision:
         try:
@@ -188,30 +189,21 @@ class PostgresDeciding(PostgresPlans):
         begin = "lock_lanes" if lanes else "begin_on_claim"
         names = {"lanes": array(sorted(set(lanes)))} if lanes else None
         xid, now_us = conn.execute(self.sql[begin], names, binary=True).fetchall()[0]
-        items = {item.spec.id: item for item, _ in known}
-        if names:
-            items |= self._heads(conn, names, lanes, items)
+        read = [*known, *(self._heads(conn, names, max(Counter(lanes).values())) if names else ())]
+        items = {item.spec.id: item for item, _ in read}
         snapshot = Snapshot(
             items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
         )
         decision = self._decided(conn, load, snapshot, build(()), self._now() if self._now else now_us)
-        self._apply(conn, decision, xid, items, {item.spec.id: version for item, version in known})
+        self._apply(conn, decision, xid, items, {item.spec.id: version for item, version in read})
         return xid, decision
 
-    def _heads(
-        self,
-        conn: Connection,
-        names: Mapping[str, Any],
-        lanes: Sequence[str],
-        known: Mapping[ItemId, Item],
-    ) -> dict[ItemId, Item]:
-        """Who may follow those that own the lanes. Nobody else has a say there, or it is read under locks."""
-        absorbed = any(i.state.absorbed_by is not None or i.spec.lane is None for i in known.values())
-        heads = max(Counter(lanes).values())
-        rows = conn.execute(self.sql["load_heads"], {**names, "heads": heads}, binary=True).fetchall()
-        if absorbed or rows[0][-1]:
+    def _heads(self, conn: Connection, names: Mapping[str, Any], most: int) -> list[tuple[Item, int]]:
+        """Who may follow those that own the lanes, up to `most` on each, with the versions of their rows."""
+        rows = conn.execute(self.sql["load_heads"], {**names, "heads": most}, binary=True).fetchall()
+        if rows[0][-1]:  # somebody else has a say there
             raise _Changed
-        return {i.spec.id: i for i in (item_from_row(r[:-1]) for r in rows if r[0] is not None)}
+        return [(item_from_row(r[:-2]), r[-2]) for r in rows if r[0] is not None]
 
     def _decided(
         self, conn: Connection, load: Load, snapshot: Snapshot, commands: Sequence[Command], now_us: int
@@ -247,6 +239,13 @@ class PostgresDeciding(PostgresPlans):
         params = {"projects": [p for p, _ in seen], "keys": [k for _, k in seen]}
         return {(p, k): item for p, k, item in conn.execute(self.sql["find_keys"], params)}
 
+    def _seen(self, conn: Connection, seen_keys: Mapping[Any, ItemId]) -> dict[ItemId, Item]:
+        """The first items of dedupe keys that come again: they are named, never changed, so not locked."""
+        if not seen_keys:
+            return {}
+        rows = conn.execute(self.sql["load_seen"], {"items": array(list(seen_keys.values()))}, binary=True)
+        return {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
+
     def _load(self, conn: Connection, load: Load, ids: Sequence[ItemId]) -> tuple[int, Snapshot, int]:
         sql = self.sql
         named = list(load.items)
@@ -256,9 +255,8 @@ class PostgresDeciding(PostgresPlans):
         seen_keys = self._take_keys(conn, load, ids)
         if load.lanes or stand_on or load.plans:
             return self._load_lanes(conn, load, stand_on, seen_keys, named)
-        targets = array((*load.items, *seen_keys.values()))
-        rows = conn.execute(sql["load_named_items"], {"items": targets}, binary=True)
-        items = {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
+        rows = conn.execute(sql["load_named_items"], {"items": array(load.items)}, binary=True)
+        items = self._seen(conn, seen_keys) | {i.spec.id: i for i in map(item_from_row, rows.fetchall())}
         now_us = self._time(conn)  # read after every wait for a lock
         snapshot = Snapshot(
             items=items,
@@ -285,11 +283,12 @@ class PostgresDeciding(PostgresPlans):
         xid, _ = conn.execute(sql["lock_lanes"], names, binary=True).fetchall()[0]
         parts = self._parts(conn, load, lanes, named)
         wanted = {
-            "items": array((*load.items, *seen_keys.values(), *sorted(parts.items))),
+            "items": array((*load.items, *sorted(parts.items))),
             "heads": max(Counter(stand_on).values(), default=1),
         }
         rows = conn.execute(sql["load_items"], {**names, **wanted}, binary=True).fetchall()
-        items = {i.spec.id: i for i in (item_from_row(r[:-1]) for r in rows)}
+        locked = {i.spec.id: i for i in (item_from_row(r[:-1]) for r in rows)}
+        items = self._seen(conn, seen_keys) | locked
         now_us = max((r[-1] for r in rows), default=None) if self._now is None else None
         lines: dict[str, tuple[int, tuple[int, ...]]] = {}
         if load.lanes:
@@ -347,8 +346,9 @@ class PostgresDeciding(PostgresPlans):
         before: Mapping[ItemId, Item],
         versions: Mapping[ItemId, int] | None = None,
     ) -> None:
-        """Write a decision about items as they were `before`; `versions` are those that the rows decided on,
-        not locked yet, must have."""
+        """Write a decision about items as they were `before`. With `versions`, these were read without locks.
+        Then nothing is written unless they still are in those versions, and only plain ends are: the clock
+        was read before the wait for the rows, and no deadline may count from it."""
         sql = self.sql
         first_seq = self._event_base(conn) + (xid << EVENT_BITS)
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
@@ -372,14 +372,16 @@ class PostgresDeciding(PostgresPlans):
             for item in raised:
                 (promoted if was_promoted(before.get(item.spec.id), item) else others).append(item)
             raised = []
-        if versions and (others or versions.keys() != {i.spec.id for i in over}):
-            self._lock_unchanged(conn, versions)
-            versions = None
-        if versions and end_alike(over, decision.runs, decision.events):
-            self._settle_alike(conn, over, decision, first_seq, versions)
+        if versions:
+            running = {number for number, item in before.items() if item.state.run is not None}
+            if others or raised or decision.born or running != {i.spec.id for i in over}:
+                raise _Changed
+        if versions and not promoted and end_alike(over, decision.runs, decision.events):
+            self._settle_alike(conn, over, decision, first_seq, before, versions)
         else:
             events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
-            self._settle(conn, over, others, decision.runs, events, promoted=promoted, versions=versions)
+            known = (before, versions) if versions else None
+            self._settle(conn, over, others, decision.runs, events, promoted=promoted, known=known)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
         self._settle(conn, (), raised, (), ())
         write("insert_payloads", decision.payloads)
@@ -401,29 +403,36 @@ class PostgresDeciding(PostgresPlans):
         events: Sequence[Sequence[Any]],
         *,
         promoted: Sequence[Item] = (),
-        versions: Mapping[ItemId, int] | None = None,
+        known: tuple[Mapping[ItemId, Item], Mapping[ItemId, int]] | None = None,
     ) -> None:
+        """Write the states of items, the runs that ended, and the history; `known` are the items as they must
+        still be, and their versions."""
         parts = {
             "over": over,
             "promoted": promoted,
             "others": others,
-            "after": over and (promoted or others),
-            "unchanged": versions,
+            "after": over and (promoted or others) and not known,
+            "unchanged": known,
+            "heirs": known and promoted,
         }
         asked = frozenset(name for name, part in parts.items() if part)
         if not (asked or runs or events):
             return
         params: list[Any] = over_columns(over) if over else []
-        if versions:
-            params.append(array([versions[i.spec.id] for i in over]))
-        expected = [len(over)] if versions else []
+        expected: list[int] = []
+        if known:
+            before, versions = known
+            params += _as_known(over, before, versions)
+            expected = [len(over), len(promoted)] if promoted else [len(over)]
         if promoted:
-            params += [*promoted_columns(promoted), *expected]
+            params += promoted_columns(promoted)
+            if known:
+                params += [array([versions[i.spec.id] for i in promoted]), len(over)]
         if others:
             params += columns([state_row(i) for i in others], STATE_WIDTH)
         params += [*columns(runs, RUN_WIDTH), *expected, *columns(events, EVENT_WIDTH), *expected]
         written = conn.execute(self.sql.variant("settle", asked), params)
-        if versions and written.rowcount != len(events):
+        if known and written.rowcount != len(events):
             raise _Changed
 
     def _settle_alike(
@@ -432,16 +441,19 @@ class PostgresDeciding(PostgresPlans):
         over: Sequence[Item],
         decision: Decision,
         first_seq: int,
+        before: Mapping[ItemId, Item],
         versions: Mapping[ItemId, int],
     ) -> None:
         """The same for runs that end in the same way: what is the same in all of them is sent once."""
-        runs, ids = decision.runs, [item.spec.id for item in over]
+        runs = decision.runs
         alike = (*over_values(over[0].state), *runs[0][2:], *event_row(decision.events[0]))
+        as_versions, as_runs = _as_known(over, before, versions)
         params = {
             # All as text: the driver would prepare the statement anew for every size of a number.
             **{name: None if v is None else str(v) for name, v in zip(_ALIKE, alike, strict=True)},
-            "over": array(ids),
-            "versions": array([versions[i] for i in ids]),
+            "over": array([item.spec.id for item in over]),
+            "over_versions": as_versions,
+            "over_runs": as_runs,
             "items": array([run.item for run in runs]),
             "runs": array([run.run for run in runs]),
             "count": str(len(runs)),
@@ -450,7 +462,20 @@ class PostgresDeciding(PostgresPlans):
         if conn.execute(self.sql["settle_alike"], params).rowcount != len(runs):
             raise _Changed
 
-    def _lock_unchanged(self, conn: Connection, versions: Mapping[ItemId, int]) -> None:
-        found = conn.execute(self.sql["lock_claimed"], {"items": array(list(versions))}, binary=True)
-        if dict(found.fetchall()) != versions:
-            raise _Changed
+
+def _as_known(
+    over: Sequence[Item], before: Mapping[ItemId, Item], versions: Mapping[ItemId, int]
+) -> tuple[str, str]:
+    """What must still be in the rows of items that end: their version, and the run that ends them."""
+    numbers = [item.spec.id for item in over]
+    return array([versions[n] for n in numbers]), array([before[n].state.run for n in numbers])
+
+
+def _stands_alone(item: Item) -> bool:
+    """Whether the end of its run concerns nobody but those who come next on its lane."""
+    spec, state = item
+    if spec.plan is not None or spec.observed_lane is not None or state.absorbed_by is not None:
+        return False
+    if state.message_count > state.delivered:
+        return False
+    return spec.lane is None or plan_of_lane(spec.lane) is None

@@ -32,7 +32,7 @@ _RETRY_LANE = {r.value: r for r in RetryLane}
 _STATUS = {s.value: s for s in ItemStatus}
 _RUN_STATUS = {s.value: s for s in RunStatus}
 _KIND = {k.value: k for k in EventKind}
-#: What `settle` takes of an item that ends bare, beside its id.
+#: What can differ in items that end bare; the rest of their state is the same in all.
 OVER_FIELDS = (
     "status",
     "attempt",
@@ -93,7 +93,7 @@ def ends_bare(state: State) -> bool:
 
 
 def over_columns(items: Sequence[Item]) -> list[str]:
-    """The same of many, with their ids."""
+    """What `settle` takes of items that end bare."""
     return [
         array([i.spec.id for i in items]),
         *columns([over_values(i.state) for i in items], len(OVER_FIELDS)),

@@ -1,6 +1,6 @@
 -- Who may come after the owners of lanes that this transaction has locked: of each lane the first of its line, and what an
--- arrival may absorb. None of them changes without its lane, so no row is locked; one may come twice. Each row ends with
--- whether an observed item is active there, which a claim could change meanwhile. There is always a row.
+-- arrival may absorb; one may come twice. No row is locked. Each ends with its version, and with whether an observed item is
+-- active there, which a claim could change meanwhile. There is always a row.
 WITH observed AS MATERIALIZED (
     SELECT EXISTS (
         SELECT 1 FROM interlock.items
@@ -11,10 +11,10 @@ WITH observed AS MATERIALIZED (
 SELECT next.*, observed.some
 FROM observed LEFT JOIN (
     SELECT head.* FROM unnest(%(lanes)s::text[]) AS l(lane) CROSS JOIN LATERAL (
-        SELECT i.* FROM interlock.items i WHERE i.lane = l.lane AND i.status = 'deferred'
+        SELECT i.*, i.xmin::text::bigint FROM interlock.items i WHERE i.lane = l.lane AND i.status = 'deferred'
         ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT %(heads)s) AS head
     UNION ALL
-    SELECT * FROM interlock.items
+    SELECT i.*, i.xmin::text::bigint FROM interlock.items i
     WHERE lane = ANY(%(lanes)s::text[]) AND status IN ('deferred', 'waiting')
         AND policy IN ('coalesce', 'supersede', 'latest')
 ) AS next ON true

@@ -7,8 +7,8 @@ WITH over AS (
         cancel_into = NULL, cancel_why = NULL, absorbed_by = %(absorbed_by)s::bigint,
         message_count = %(message_count)s::integer, delivered = %(delivered)s::integer, seen = %(seen)s::integer,
         front = false, promoted_from = NULL, ended_us = %(ended_us)s::bigint, reason = %(reason)s, claim_by_us = NULL
-    FROM unnest(%(over)s::bigint[], %(versions)s::xid[]) AS new(id, version)
-    WHERE i.id = new.id AND i.xmin = new.version
+    FROM unnest(%(over)s::bigint[], %(over_versions)s::xid[], %(over_runs)s::bigint[]) AS new(id, version, run)
+    WHERE i.id = new.id AND i.xmin = new.version AND i.run = new.run
     RETURNING 1
 ),
 ended AS (
