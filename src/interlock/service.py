@@ -197,7 +197,11 @@ class LocalService(Planning, Fleet):
             Finish(run, item, outcome, seen, result, error, retry, random.random())  # noqa: S311  (no secret)
             for (_, seen, result, error, retry), (run, item) in zip(reports, runs, strict=True)
         ]
-        load = Load(items=tuple(sorted({i for _, i in runs})), runs=tuple(r for r, _ in runs))
+        load = Load(
+            items=tuple(sorted({i for _, i in runs})),
+            runs=tuple(r for r, _ in runs),
+            success=outcome is Outcome.DONE,
+        )
         decision = self.store.transact(load, lambda _: commands)
         sweeper.bring_now(self.store, decision)
         return [

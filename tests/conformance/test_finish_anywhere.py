@@ -4,8 +4,8 @@ On PostgreSQL a process that ends what it has claimed itself decides on what it 
 alike in all of them once, and reads only who comes next. One that knows nothing reads everything under locks.
 Here both do the same, and leave the same.
 
-Taken out: that rows must have the version and the run they had (`settle.sql`, `settle_alike.sql`), and that
-nobody observed is active on the lane (`load_heads.sql`); each shows.
+Taken out: that rows must have the version and the run they had (`settle.sql`, `settle_alike.sql`), that
+nobody observed is active on the lane (`load_heads.sql`), that nobody known stands in line again; each shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlock.core.model import ItemId
 from interlock.service import LocalService
 from interlock.store.postgres import PostgresStore
 from tests.conformance.conftest import OpenService
-from tests.conformance.scene import Scene
+from tests.conformance.scene import FIRST_BACK_OFF_S, Scene
 
 
 class Case(NamedTuple):
@@ -51,6 +51,14 @@ def ask_one_to_stop(scene: Scene, leases: list[LeaseView]) -> None:
 
 def take_one_back(scene: Scene, leases: list[LeaseView]) -> None:
     scene.service.take_back(leases[1].item.id, why="mine")
+
+
+def send_one_back_into_line(scene: Scene, leases: list[LeaseView]) -> None:
+    """Its run ends, another has the lane, and it waits behind that one again."""
+    scene.fail(leases[0])
+    scene.claim("other")
+    scene.pass_s(FIRST_BACK_OFF_S)
+    assert scene.status(leases[0].item.id) == "deferred"
 
 
 def come_newer(scene: Scene, leases: list[LeaseView]) -> None:
@@ -83,7 +91,7 @@ CASES = {
     "alike": Case(PLAIN, short=True),
     "with a result each": Case(PLAIN, reports=RESULTS, short=True),
     "the same result": Case(PLAIN, reports=[{"result": "true"}], short=True),
-    "failed for good": Case(PLAIN, "fail", [{"retry": False, "error": "broken"}], short=True),
+    "failed for good": Case(PLAIN, "fail", [{"retry": False, "error": "broken"}]),
     "failed once": Case(PLAIN, "fail", [{"error": "broken"}]),
     "given back": Case(PLAIN, "release"),
     "one of another project": Case([*PLAIN, {"title": "x", "project": "other"}], short=True),
@@ -101,6 +109,7 @@ CASES = {
     "lanes, one taken back": Case(LANES, meanwhile=take_one_back),
     "lanes, one told": Case(LANES, meanwhile=tell_one),
     "lanes, one asked to stop": Case(LANES, meanwhile=ask_one_to_stop),
+    "lanes, one in line again": Case(LANES[::3], meanwhile=send_one_back_into_line),
     "positions": Case([{**i, "position": 9 - n} for n, i in enumerate(LANES)], short=True),
     "supersede": Case(SUPERSEDE, meanwhile=come_newer),
     "supersede, given back": Case(SUPERSEDE, "release", meanwhile=come_newer),

@@ -47,11 +47,13 @@ class Actor:
         return value
 
     def tell(self, word: Any = "go") -> None:
-        self.talk.send(word)
+        with contextlib.suppress(BrokenPipeError):  # what it died of is heard next
+            self.talk.send(word)
 
     def stop(self) -> None:
         """Freeze it in whatever it does, and return when it is frozen."""
-        os.kill(self.pid, signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):  # what it died of is heard at the end
+            os.kill(self.pid, signal.SIGSTOP)
         wait_until(lambda: _stopped(self.pid), "the process is stopped")
 
     def go_on(self) -> None:

@@ -157,19 +157,3 @@ def test_arrivals_that_were_seen_before_deadlock_with_nobody(stage: Stage) -> No
     stage.finish()
     assert stage.scene.statuses(heir, holder) == ["pending", "completed"]
     assert deadlocks(stage.url) == 0
-
-
-def test_a_sweep_locks_in_the_order_of_numbers_not_of_deadlines(stage: Stage) -> None:
-    """Taken out: the order in which remembered items are taken up; a late renewal then deadlocks with it."""
-    items = [stage.scene.put(f"{n}", max_attempts=1, lease_s=60) for n in range(2)]
-    runs = []
-    for item in reversed(items):
-        runs.append(Report(run=stage.scene.claim(item=item).run))
-        stage.clock.advance(1)
-    stage.clock.advance(120)
-    with stage.held(items[1]):
-        stage.begin(stage.one.sweep, blocked=1)
-        stage.begin(lambda: stage.other.renew(runs), blocked=2)
-    stage.finish()
-    assert stage.scene.statuses(*items) == ["failed", "failed"]
-    assert deadlocks(stage.url) == 0

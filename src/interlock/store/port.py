@@ -49,6 +49,8 @@ class Load:
     keys: tuple[tuple[str, str] | None, ...] = ()
     #: Runs whose report may be late, to say how they ended.
     runs: tuple[RunId, ...] = ()
+    #: The reports are of success, so that mostly nothing but these items and their heirs has to be known.
+    success: bool = False
     #: How many items arrive.
     arrivals: int = 0
     #: Plans that are changed from outside, and what an edit of one names.

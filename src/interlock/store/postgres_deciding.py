@@ -127,9 +127,7 @@ class PostgresDeciding(PostgresPlans):
             return bool(only(conn.execute(self.sql["wrote_line"], line).fetchone()))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
-        known = None
-        if not (load.arrivals or load.plans):
-            known = self._claimed_here.take(sorted(load.items))
+        known = self._claimed_here.take(load.items) if load.success else None
         specs = [item.spec for item, _ in known or ()]
         lanes = [s.lock_lane for s in specs if s.lock_lane is not None]
         lanes += [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
@@ -189,13 +187,17 @@ class PostgresDeciding(PostgresPlans):
         begin = "lock_lanes" if lanes else "begin_on_claim"
         names = {"lanes": array(sorted(set(lanes)))} if lanes else None
         xid, now_us = conn.execute(self.sql[begin], names, binary=True).fetchall()[0]
-        read = [*known, *(self._heads(conn, names, max(Counter(lanes).values())) if names else ())]
-        items = {item.spec.id: item for item, _ in read}
+        heads = self._heads(conn, names, max(Counter(lanes).values())) if names else []
+        items = {item.spec.id: item for item, _ in known}
+        if any(item.spec.id in items for item, _ in heads):
+            raise _Changed  # it is in line again, without the run that is known
+        items |= {item.spec.id: item for item, _ in heads}
         snapshot = Snapshot(
             items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
         )
         decision = self._decided(conn, load, snapshot, build(()), self._now() if self._now else now_us)
-        self._apply(conn, decision, xid, items, {item.spec.id: version for item, version in read})
+        versions = {item.spec.id: version for item, version in (*known, *heads)}
+        self._apply(conn, decision, xid, items, versions)
         return xid, decision
 
     def _heads(self, conn: Connection, names: Mapping[str, Any], most: int) -> list[tuple[Item, int]]:
