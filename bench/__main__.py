@@ -78,7 +78,7 @@ def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: i
         postgres_url=server.create_database("bench"),
         server_cpu_s=lambda: machine.cpu_s_of_tree(postmaster),
         directory=directory,
-        rounds=Rounds(count=rounds or (1 if quick else 3), warm_up=not quick, say=say),
+        rounds=Rounds(count=rounds or (1 if quick else 5), warm_up=not quick, say=say),
         drain_n=2_000 if quick else 60_000,
         lanes_n=600 if quick else 18_000,
         sqlite_n=500 if quick else 5_000,

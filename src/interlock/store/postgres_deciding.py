@@ -27,22 +27,20 @@ from interlock.core.model import (
 )
 from interlock.core.plan_model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
+from interlock.store import plain_ends
 from interlock.store.bulk import in_bulk
 from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Load
 from interlock.store.postgres_database import GONE, Connection, only
 from interlock.store.postgres_plans import Moved, PostgresPlans
 from interlock.store.rows import (
-    OVER_FIELDS,
     array,
     columns,
-    end_alike,
     ends_bare,
     event_row,
     item_from_row,
     item_row,
     over_columns,
-    over_values,
     promoted_columns,
     run_from_row,
     state_row,
@@ -51,17 +49,7 @@ from interlock.store.rows import (
 
 EVENT_BITS = 16
 STATE_WIDTH, RUN_WIDTH, EVENT_WIDTH = len(STATE_FIELDS) + 2, len(RunRecord._fields), len(Event._fields) + 1
-#: What `settle_alike` takes once for all: of the items, of their runs, and of the lines of history.
-_ALIKE = (
-    *OVER_FIELDS,
-    *(f"run_{name}" for name in RunRecord._fields[2:]),
-    *(f"event_{name}" for name in Event._fields),
-)
 CLAIM_EVENTS_FROM = 1 << 15  # where `claim.sql` begins to number within a transaction
-
-
-class _Changed(Exception):
-    """What this process remembers of its claim is not all there is to know: everything has to be read."""
 
 
 class _Unsure(Exception):
@@ -122,21 +110,20 @@ class PostgresDeciding(PostgresPlans):
             return bool(fate == "committed")
         # A later statement than the one above, so that it sees what had just been committed.
         with self._connection() as conn:
-            seq = self._event_base(conn) + (lost.xid << EVENT_BITS)
-            line = {"seq": seq, "at_us": lost.decision.events[0].at_us}
+            line = {"seq": self._first_seq(conn, lost.xid), "at_us": lost.decision.events[0].at_us}
             return bool(only(conn.execute(self.sql["wrote_line"], line).fetchone()))
 
     def _attempt(self, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
         known = self._claimed_here.take(load.items) if load.success else None
         specs = [item.spec for item, _ in known or ()]
-        lanes = [s.lock_lane for s in specs if s.lock_lane is not None]
+        lanes = [lane for s in specs if (lane := s.lock_lane) is not None]
         lanes += [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
         with self._connection() as conn:
-            if known and all(map(_stands_alone, (item for item, _ in known))):
+            if known and all(plain_ends.stands_alone(item) for item, _ in known):
                 try:
                     work = partial(self._decide_on_claim, conn, load, build, known, lanes)
                     return self._committed(conn, work)
-                except _Changed:
+                except plain_ends.Changed:
                     pass
             return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes))
 
@@ -190,21 +177,20 @@ class PostgresDeciding(PostgresPlans):
         heads = self._heads(conn, names, max(Counter(lanes).values())) if names else []
         items = {item.spec.id: item for item, _ in known}
         if any(item.spec.id in items for item, _ in heads):
-            raise _Changed  # it is in line again, without the run that is known
+            raise plain_ends.Changed  # it is in line again, without the run that is known
         items |= {item.spec.id: item for item, _ in heads}
         snapshot = Snapshot(
             items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
         )
         decision = self._decided(conn, load, snapshot, build(()), self._now() if self._now else now_us)
-        versions = {item.spec.id: version for item, version in (*known, *heads)}
-        self._apply(conn, decision, xid, items, versions)
+        plain_ends.write(conn, self.sql, decision, self._first_seq(conn, xid), known, heads)
         return xid, decision
 
     def _heads(self, conn: Connection, names: Mapping[str, Any], most: int) -> list[tuple[Item, int]]:
         """Who may follow those that own the lanes, up to `most` on each, with the versions of their rows."""
         rows = conn.execute(self.sql["load_heads"], {**names, "heads": most}, binary=True).fetchall()
         if rows[0][-1]:  # somebody else has a say there
-            raise _Changed
+            raise plain_ends.Changed
         return [(item_from_row(r[:-2]), r[-2]) for r in rows if r[0] is not None]
 
     def _decided(
@@ -340,21 +326,17 @@ class PostgresDeciding(PostgresPlans):
             r.run: r for r in map(run_from_row, conn.execute(self.sql["load_runs"], {"runs": array(late)}))
         }
 
-    def _apply(
-        self,
-        conn: Connection,
-        decision: Decision,
-        xid: int,
-        before: Mapping[ItemId, Item],
-        versions: Mapping[ItemId, int] | None = None,
-    ) -> None:
-        """Write a decision about items as they were `before`. With `versions`, these were read without locks.
-        Then nothing is written unless they still are in those versions, and only plain ends are: the clock
-        was read before the wait for the rows, and no deadline may count from it."""
+    def _first_seq(self, conn: Connection, xid: int) -> int:
+        """The number of the first line of history that a transaction writes."""
+        return self._event_base(conn) + (xid << EVENT_BITS)
+
+    def _apply(self, conn: Connection, decision: Decision, xid: int, before: Mapping[ItemId, Item]) -> None:
+        """Write a decision about items as they were `before`."""
         sql = self.sql
-        first_seq = self._event_base(conn) + (xid << EVENT_BITS)
+        first_seq = self._first_seq(conn, xid)
         messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
-        assert len(decision.events) < CLAIM_EVENTS_FROM, "a transaction's events must fit below its claim's"
+        events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
+        assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
 
         over = [i for i in decision.settled if ends_bare(i.state)]
         others = decision.settled
@@ -374,16 +356,7 @@ class PostgresDeciding(PostgresPlans):
             for item in raised:
                 (promoted if was_promoted(before.get(item.spec.id), item) else others).append(item)
             raised = []
-        if versions:
-            running = {number for number, item in before.items() if item.state.run is not None}
-            if others or raised or decision.born or running != {i.spec.id for i in over}:
-                raise _Changed
-        if versions and not promoted and end_alike(over, decision.runs, decision.events):
-            self._settle_alike(conn, over, decision, first_seq, before, versions)
-        else:
-            events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
-            known = (before, versions) if versions else None
-            self._settle(conn, over, others, decision.runs, events, promoted=promoted, known=known)
+        self._settle(conn, over, others, decision.runs, events, promoted=promoted)
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
         self._settle(conn, (), raised, (), ())
         write("insert_payloads", decision.payloads)
@@ -405,79 +378,20 @@ class PostgresDeciding(PostgresPlans):
         events: Sequence[Sequence[Any]],
         *,
         promoted: Sequence[Item] = (),
-        known: tuple[Mapping[ItemId, Item], Mapping[ItemId, int]] | None = None,
     ) -> None:
-        """Write the states of items, the runs that ended, and the history; `known` are the items as they must
-        still be, and their versions."""
         parts = {
             "over": over,
             "promoted": promoted,
             "others": others,
-            "after": over and (promoted or others) and not known,
-            "unchanged": known,
-            "heirs": known and promoted,
+            "after": over and (promoted or others),
         }
         asked = frozenset(name for name, part in parts.items() if part)
         if not (asked or runs or events):
             return
         params: list[Any] = over_columns(over) if over else []
-        expected: list[int] = []
-        if known:
-            before, versions = known
-            params += _as_known(over, before, versions)
-            expected = [len(over), len(promoted)] if promoted else [len(over)]
         if promoted:
             params += promoted_columns(promoted)
-            if known:
-                params += [array([versions[i.spec.id] for i in promoted]), len(over)]
         if others:
             params += columns([state_row(i) for i in others], STATE_WIDTH)
-        params += [*columns(runs, RUN_WIDTH), *expected, *columns(events, EVENT_WIDTH), *expected]
-        written = conn.execute(self.sql.variant("settle", asked), params)
-        if known and written.rowcount != len(events):
-            raise _Changed
-
-    def _settle_alike(
-        self,
-        conn: Connection,
-        over: Sequence[Item],
-        decision: Decision,
-        first_seq: int,
-        before: Mapping[ItemId, Item],
-        versions: Mapping[ItemId, int],
-    ) -> None:
-        """The same for runs that end in the same way: what is the same in all of them is sent once."""
-        runs = decision.runs
-        alike = (*over_values(over[0].state), *runs[0][2:], *event_row(decision.events[0]))
-        as_versions, as_runs = _as_known(over, before, versions)
-        params = {
-            # All as text: the driver would prepare the statement anew for every size of a number.
-            **{name: None if v is None else str(v) for name, v in zip(_ALIKE, alike, strict=True)},
-            "over": array([item.spec.id for item in over]),
-            "over_versions": as_versions,
-            "over_runs": as_runs,
-            "items": array([run.item for run in runs]),
-            "runs": array([run.run for run in runs]),
-            "count": str(len(runs)),
-            "first_seq": str(first_seq),
-        }
-        if conn.execute(self.sql["settle_alike"], params).rowcount != len(runs):
-            raise _Changed
-
-
-def _as_known(
-    over: Sequence[Item], before: Mapping[ItemId, Item], versions: Mapping[ItemId, int]
-) -> tuple[str, str]:
-    """What must still be in the rows of items that end: their version, and the run that ends them."""
-    numbers = [item.spec.id for item in over]
-    return array([versions[n] for n in numbers]), array([before[n].state.run for n in numbers])
-
-
-def _stands_alone(item: Item) -> bool:
-    """Whether the end of its run concerns nobody but those who come next on its lane."""
-    spec, state = item
-    if spec.plan is not None or spec.observed_lane is not None or state.absorbed_by is not None:
-        return False
-    if state.message_count > state.delivered:
-        return False
-    return spec.lane is None or plan_of_lane(spec.lane) is None
+        params += [*columns(runs, RUN_WIDTH), *columns(events, EVENT_WIDTH)]
+        conn.execute(self.sql.variant("settle", asked), params)

@@ -44,7 +44,6 @@ OVER_FIELDS = (
     "reason",
 )
 over_values = itemgetter(*(STATE_FIELDS.index(name) for name in OVER_FIELDS))
-_EVENT_ITEM = Event._fields.index("item")  # the run stands behind it
 _RUN_FROM, _RUN_TO = STATE_FIELDS.index("releases"), STATE_FIELDS.index("absorbed_by")
 #: What a run, its releases and its cancel request leave in a state: nothing.
 _NO_RUN = State(status=ItemStatus.COMPLETED)[_RUN_FROM:_RUN_TO]
@@ -98,22 +97,6 @@ def over_columns(items: Sequence[Item]) -> list[str]:
         array([i.spec.id for i in items]),
         *columns([over_values(i.state) for i in items], len(OVER_FIELDS)),
     ]
-
-
-def end_alike(over: Sequence[Item], runs: Sequence[RunRecord], events: Sequence[Event]) -> bool:
-    """Whether items end with one run and one line of history each, the same but for item and run."""
-    if not len(over) == len(runs) == len(events):
-        return False
-    state, run, event = over[0].state, runs[0][2:], events[0]
-    before, after = event[:_EVENT_ITEM], event[_EVENT_ITEM + 2 :]
-    return all(
-        item.state == state
-        and r[2:] == run
-        and (e.item, e.run) == (r.item, r.run)
-        and e[:_EVENT_ITEM] == before
-        and e[_EVENT_ITEM + 2 :] == after
-        for item, r, e in zip(over, runs, events, strict=True)
-    )
 
 
 def was_promoted(before: Item | None, after: Item) -> bool:
@@ -189,12 +172,17 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[str]:
     return [array(column) for column in zip(*rows, strict=True)] if rows else ["{}"] * width
 
 
+def all_same(values: Sequence[Any]) -> bool:
+    """Whether all of some values equal the first."""
+    return values.count(values[0]) == len(values)
+
+
 def array(column: Sequence[Any]) -> str:
     """One PostgreSQL array literal."""
     if not column:
         return "{}"
     first = column[0]
-    if column.count(first) == len(column):
+    if all_same(column):
         return "{" + ",".join([_element(first)] * len(column)) + "}" if first is not None else "{}"
     kinds = set(map(type, column))
     if kinds == {int}:
