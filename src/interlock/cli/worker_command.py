@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -94,15 +94,26 @@ def work(
 
 
 def _drain_on_signals(worker: Worker) -> None:
-    """Signals are heard by a thread: the main one may hold a lock, or wait for a database."""
-    heard: SimpleQueue[int] = SimpleQueue()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup it stays ignored
-            signal.signal(number, lambda number, _: heard.put(number))
+    """Signals are heard by a thread: the main one may hold a lock, or wait for a database.
+
+    Through a socket, into which they are written as they come. Python itself calls a handler only when the
+    main thread goes on: a signal that comes just before that begins to wait would be heard after the wait.
+    """
+    theirs, ours = socket.socketpair()
+    ours.setblocking(False)
+    wanted = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN  # under nohup it stays ignored
+    ]
+    signal.set_wakeup_fd(ours.fileno(), warn_on_full_buffer=False)
+    for number in wanted:
+        signal.signal(number, lambda *_: None)
 
     def listen() -> None:
-        while True:
-            heard.get()
-            worker.drain()
+        with ours:  # as long as somebody listens
+            for number in iter(lambda: theirs.recv(1), b""):
+                if number[0] in wanted:
+                    worker.drain()
 
     threading.Thread(target=listen, name="interlock-signals", daemon=True).start()
