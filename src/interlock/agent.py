@@ -31,6 +31,9 @@ from interlock.settings import CANCEL_INTERRUPT_S, CANCEL_TERMINATE_S
 
 now_s = supervisor.now_s
 
+#: Python calls a signal's handler when the main thread goes on. One that comes just before that thread begins
+#: to wait for a command is heard after so long.
+HEARKEN_S = 1.0
 #: A ladder takes at most this share of its lease, and trust ends a margin before that: the store's clock may
 #: run faster than ours, and a kill takes its time.
 LADDER_SHARE, MARGIN_SHARE, MARGIN_MAX_S = 1 / 4, 1 / 20, 2.0
@@ -175,7 +178,7 @@ class Agent:
             for name, stream in (("stdout", self._process.stdout), ("stderr", self._process.stderr)):
                 if stream is not None:
                     selector.register(stream, selectors.EVENT_READ, name)
-            while ready := selector.select(None if self._ended is None else 0):
+            while (ready := selector.select(0 if self._ended else HEARKEN_S)) or self._ended is None:
                 for key, _ in ready:
                     if key.data is None:
                         self._hear()
