@@ -77,6 +77,22 @@ def test_a_third_signal_does_not_wait_for_the_ladder(site: Site) -> None:
     assert time.monotonic() - begun_s < 5.0
 
 
+def test_a_signal_is_heard_while_the_main_thread_waits(site: Site) -> None:
+    """It goes to another thread, so that the wait is not interrupted, as with one that comes just before it.
+
+    Taken out: the socket that signals are written into; the worker is then deaf until its agent ends.
+    """
+    site.add()
+    worker = site.work("echo $$ > agent.pid; " + UNTIL_TOLD)
+    worker.until("started")
+    site.number_in("agent.pid")
+    worker.signal_aside(signal.SIGTERM)
+    worker.until("draining")
+    worker.signal_aside(signal.SIGTERM)
+    worker.until("stopping")
+    assert worker.ended() == 0
+
+
 def pretend_run(site: Site, trace: Trace) -> int:
     """The files of an earlier run, and its agent's lock, held as by a living agent."""
     files = site.file(f".interlock/runs/run-{trace.run}")

@@ -24,7 +24,10 @@ def test_every_claim_is_short_enough_to_be_prepared_once(
     assert ("plan.edit" in text) is ("no_edits" in filters and "items" in how)
 
 
-@pytest.mark.parametrize("parts", [("over", "unchanged"), ("over", "promoted", "after")], ids="+".join)
+USUAL = [("over", "unchanged"), ("over", "unchanged", "promoted", "heirs"), ("over", "promoted", "after")]
+
+
+@pytest.mark.parametrize("parts", USUAL, ids="+".join)
 def test_a_usual_finish_is_a_statement_that_the_driver_keeps(parts: tuple[str, ...]) -> None:
     """It takes one with more parameters or more bytes than that apart anew for every call."""
     text = Statements("postgres").variant("settle", frozenset(parts))

@@ -1,8 +1,8 @@
 """Items as this process claimed them, so that a finish need not read whole rows again.
 
 Each is kept with the version of its row (PostgreSQL's `xmin`: the transaction that wrote it last). A finish
-locks the rows and compares versions; what anybody has changed since is read anew. So this is never
-believed, only used to save the reading.
+writes only if every row still has its version; if anybody has changed one since, all are read. So this is
+never believed, only used to save the reading.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ class Changed(Exception):
 def stands_alone(item: Item) -> bool:
     """Whether the end of its run concerns nobody but those who come next on its lane."""
     spec, state = item
-    if spec.plan is not None or spec.observed_lane is not None or state.absorbed_by is not None:
+    if spec.plan is not None or spec.observed_lane is not None:
         return False
-    if state.message_count > state.delivered:
+    if state.absorbed_by is not None or item.has_unread:
         return False
     return spec.lane is None or plan_of_lane(spec.lane) is None
 

@@ -166,7 +166,7 @@ class PostgresDeciding(PostgresPlans):
         conn: Connection,
         load: Load,
         build: Build,
-        known: Sequence[tuple[Item, int]],
+        known: plain_ends.Read,
         lanes: Sequence[str],
     ) -> tuple[int, Decision]:
         """The same for items that this process claimed: decided on what it knows of them, and written only if
@@ -174,7 +174,7 @@ class PostgresDeciding(PostgresPlans):
         begin = "lock_lanes" if lanes else "begin_on_claim"
         names = {"lanes": array(sorted(set(lanes)))} if lanes else None
         xid, now_us = conn.execute(self.sql[begin], names, binary=True).fetchall()[0]
-        heads = self._heads(conn, names, max(Counter(lanes).values())) if names else []
+        heads = self._heads(conn, names, max(Counter(lanes).values())) if names else ()
         items = {item.spec.id: item for item, _ in known}
         if any(item.spec.id in items for item, _ in heads):
             raise plain_ends.Changed  # it is in line again, without the run that is known
@@ -186,7 +186,7 @@ class PostgresDeciding(PostgresPlans):
         plain_ends.write(conn, self.sql, decision, self._first_seq(conn, xid), known, heads)
         return xid, decision
 
-    def _heads(self, conn: Connection, names: Mapping[str, Any], most: int) -> list[tuple[Item, int]]:
+    def _heads(self, conn: Connection, names: Mapping[str, Any], most: int) -> plain_ends.Read:
         """Who may follow those that own the lanes, up to `most` on each, with the versions of their rows."""
         rows = conn.execute(self.sql["load_heads"], {**names, "heads": most}, binary=True).fetchall()
         if rows[0][-1]:  # somebody else has a say there
