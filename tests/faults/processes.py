@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import multiprocessing
 import os
@@ -129,6 +130,12 @@ def _act(talk: Connection, target: Callable[..., Any], args: tuple[Any, ...]) ->
         talk.send(("word", target(talk, *args)))
     except BaseException:
         talk.send(("error", traceback.format_exc()))
+
+
+def signal_aside(pid: int, number: int) -> None:
+    """Send a signal to a thread that is not the main one, so that it interrupts no wait of that."""
+    other = next(thread.id for thread in psutil.Process(pid).threads() if thread.id != pid)
+    assert ctypes.CDLL(None).tgkill(pid, other, number) == 0
 
 
 def _stopped(pid: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from interlock import app, settings, supervisor
 from interlock.runfiles import Home, Trace
-from tests.faults.processes import wait_until
+from tests.faults.processes import signal_aside, wait_until
 from tests.faults.stores import assert_kept, query
 from tests.faults.workers import Site, WorkProcess, gone
 
@@ -52,8 +52,9 @@ def test_a_drained_worker_finishes_what_runs_and_claims_no_more(site: Site) -> N
 
 def test_a_second_signal_ends_what_runs_and_gives_it_back(site: Site) -> None:
     item = site.add(lane="issue:acme/app#3")
-    worker = site.work("trap 'echo asked > asked; exit 130' INT; " + UNTIL_TOLD)
+    worker = site.work("trap 'echo asked > asked; exit 130' INT; echo $$ > agent.pid; " + UNTIL_TOLD)
     worker.until("started")
+    site.number_in("agent.pid")  # from then on it can be asked
     worker.signal(signal.SIGINT)
     worker.until("draining")
     worker.signal(signal.SIGINT)
@@ -86,9 +87,9 @@ def test_a_signal_is_heard_while_the_main_thread_waits(site: Site) -> None:
     worker = site.work("echo $$ > agent.pid; " + UNTIL_TOLD)
     worker.until("started")
     site.number_in("agent.pid")
-    worker.signal_aside(signal.SIGTERM)
+    signal_aside(worker.pid, signal.SIGTERM)
     worker.until("draining")
-    worker.signal_aside(signal.SIGTERM)
+    signal_aside(worker.pid, signal.SIGTERM)
     worker.until("stopping")
     assert worker.ended() == 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import queue
@@ -86,11 +85,6 @@ class WorkProcess:
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
-
-    def signal_aside(self, number: int) -> None:
-        """The same to a thread that is not the main one."""
-        other = next(thread.id for thread in psutil.Process(self.pid).threads() if thread.id != self.pid)
-        assert ctypes.CDLL(None).tgkill(self.pid, other, number) == 0
 
     @property
     def alive(self) -> bool:

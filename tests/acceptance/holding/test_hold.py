@@ -21,6 +21,7 @@ from tests.acceptance.holding.holders import (
     pid_in,
     until,
 )
+from tests.faults.processes import signal_aside
 
 #: Rounds of each storm: more by hand.
 ROUNDS = int(os.environ.get("INTERLOCK_HOLD_ROUNDS", "1"))
@@ -187,6 +188,14 @@ def test_signals_are_handed_on(il: Command, start: Start, number: signal.Signals
     assert ended(process).code == 9
     assert (il.directory / "heard").read_text() == f"{name}\n"
     assert il.ok("lanes")["lanes"] == []
+
+
+def test_a_signal_is_heard_while_the_holder_waits_for_its_command(il: Command, start: Start):
+    """Taken out: that the wait ends once a second; the signal is then heard when the command ends."""
+    process = start(il, "--", "sh", "-c", "trap 'exit 9' TERM; echo $$ > pid; sleep 600 & wait")
+    pid_in(il.directory / "pid")
+    signal_aside(process.pid, signal.SIGTERM)
+    assert ended(process).code == 9
 
 
 def test_ctrl_c_at_a_terminal_reaches_the_command_once(il: Command):
