@@ -1,51 +1,68 @@
-"""The short way to write ends of runs on PostgreSQL: by the process that claimed, on what it remembers.
+"""The short way to write successes on PostgreSQL: by the process that claimed, on what it remembers.
 
-It decides before any item is locked. So everything is written in one statement, which locks the rows and
-writes nothing unless all of them, those that end and those that follow, are still in the versions decided on.
-That is only done for plain ends and promotions: nothing else needs more than these rows, and no deadline is
-counted from a clock that was read before the wait for a row. `Changed` sends all others the long way.
+Runs that end alike are decided once. The rules decide on one of them, with whoever follows on its lane; the
+others differ from it in nothing that the rules look at but names, and their end is written in the same words.
+
+That is before any item is locked. So each group is written in one statement, which locks the rows and writes
+nothing unless all of them, those that end and those that follow, are still in the versions decided on. Only
+plain ends and promotions are written so: nothing else needs more than these rows, and no deadline is counted
+from a clock that was read before the wait for a row. `Changed` sends all others the long way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from interlock.core.ledger import Decision
-from interlock.core.model import Event, Item, ItemId, RunRecord
+from interlock.core.commands import Ended, Finish
+from interlock.core.decide import decide
+from interlock.core.ledger import Decision, Snapshot
+from interlock.core.model import STATE_FIELDS, Event, Item, ItemId, RunRecord
 from interlock.core.plan_model import plan_of_lane
+from interlock.core.timing import Timing
+from interlock.store.bulk import in_bulk
 from interlock.store.postgres_database import Connection
-from interlock.store.rows import (
-    OVER_FIELDS,
-    all_same,
-    array,
-    columns,
-    ends_bare,
-    event_row,
-    over_columns,
-    over_values,
-    promoted_columns,
-    was_promoted,
-)
+from interlock.store.rows import OVER_FIELDS, all_same, array, ends_bare, event_row, over_values, was_promoted
 from interlock.store.statements import Statements
 
-#: Items, each with the version of its row.
-Read = Sequence[tuple[Item, int]]
+#: Groups are few in practice; where they are not, reading everything is cheaper.
+GROUPS_AT_MOST = 8
 #: What `settle_alike` takes once for all: of the items, of their runs, and of the lines of history.
-_ALIKE = (
+_ONCE = (
     *OVER_FIELDS,
     *(f"run_{name}" for name in RunRecord._fields[2:]),
     *(f"event_{name}" for name in Event._fields),
 )
-_EVENT_ITEM = Event._fields.index("item")  # the run stands behind it
+_EVENT_ITEM = Event._fields.index("item")  # run, lane, agent, span and data stand behind it
+#: A state but for the runs that it names.
+_state_but_names = itemgetter(
+    *(n for n, name in enumerate(STATE_FIELDS) if name not in ("run", "promoted_from"))
+)
+_RESULT_AT = Finish._fields.index("result")
+_JITTER_AT = Finish._fields.index("jitter")
+
+#: An item, with the version of its row.
+Version = tuple[Item, int]
 
 
 class Changed(Exception):
     """What a process remembers of its claim is not all there is to know: everything has to be read."""
 
 
+class End(NamedTuple):
+    """One run that succeeded, and who follows on its lane."""
+
+    report: Finish
+    item: Item
+    version: int
+    heir: Item | None
+    heir_version: int | None
+
+
 def stands_alone(item: Item) -> bool:
-    """Whether the end of its run concerns nobody but those who come next on its lane."""
+    """Whether the end of its run concerns nobody but the first of the line on its lane."""
     spec, state = item
     if spec.plan is not None or spec.observed_lane is not None:
         return False
@@ -54,66 +71,111 @@ def stands_alone(item: Item) -> bool:
     return spec.lane is None or plan_of_lane(spec.lane) is None
 
 
-def write(
-    conn: Connection, sql: Statements, decision: Decision, first_seq: int, known: Read, heads: Read
-) -> None:
-    """Write a decision about items that are known and about those behind them, or raise `Changed`."""
-    over, promoted, runs, events = decision.settled, decision.raised, decision.runs, decision.events
-    before = {item.spec.id: (item, version) for item, version in (*heads, *known)}
-    if not _is_plain(decision, known, before):
+@in_bulk
+def grouped(
+    known: Sequence[Version], reports: Sequence[Finish], heads: Mapping[str | None, Version]
+) -> list[list[End]]:
+    """The runs that are reported, those that end alike together; or `Changed`, if there is more to it."""
+    items = {kept[0].spec.id: kept for kept in known}
+    if len(reports) != len(items):
         raise Changed
-    must_be = (
-        array([before[item.spec.id][1] for item in over]),
-        array([before[item.spec.id][0].state.run for item in over]),
-    )
-    if _alike(decision):
-        # All as text: the driver would prepare the statement anew for every size of a number.
-        values = (*over_values(over[0].state), *runs[0][2:], *event_row(events[0]))
-        once = {name: None if v is None else str(v) for name, v in zip(_ALIKE, values, strict=True)}
-        each = {
-            "over": array([item.spec.id for item in over]),
-            "over_versions": must_be[0],
-            "over_runs": must_be[1],
-            "items": array([run.item for run in runs]),
-            "runs": array([run.run for run in runs]),
-            "count": str(len(runs)),
-            "first_seq": str(first_seq),
-        }
-        written = conn.execute(sql["settle_alike"], {**once, **each})
-    else:
-        params: list[Any] = [*over_columns(over), *must_be]
-        expected = [len(over)]
-        if promoted:
-            versions = array([before[item.spec.id][1] for item in promoted])
-            params += [*promoted_columns(promoted), versions, len(over)]
-            expected.append(len(promoted))
-        lines = [(first_seq + n, *event_row(event)) for n, event in enumerate(events)]
-        params += [*columns(runs, len(runs[0])), *expected, *columns(lines, len(lines[0])), *expected]
-        parts = {"over", "unchanged", "promoted", "heirs"} if promoted else {"over", "unchanged"}
-        written = conn.execute(sql.variant("settle", frozenset(parts)), params)
-    if written.rowcount != len(events):
+    nobody = (None, None)
+    ends = [
+        End._make((report, *(kept := items[report.item]), *heads.get(kept[0].spec.lane, nobody)))
+        for report in reports
+    ]
+    groups: dict[tuple[object, ...], list[End]] = {}
+    for end in ends:
+        spec, state = end.item
+        kind = (spec.project, state.attempt, state.message_count, end.heir is None)
+        groups.setdefault(kind, []).append(end)
+    if len(groups) > GROUPS_AT_MOST or not all(map(_alike, groups.values())):
         raise Changed
+    return list(groups.values())
 
 
-def _is_plain(decision: Decision, known: Read, before: dict[ItemId, tuple[Item, int]]) -> bool:
-    """Whether all that is known ends, and nothing else happens but that others are promoted."""
-    more = decision.born or decision.messages or decision.moves or decision.plans
-    if more or len(decision.settled) != len(known):
-        return False
-    return all(ends_bare(item.state) for item in decision.settled) and all(
-        was_promoted(before[item.spec.id][0], item) for item in decision.raised
-    )
-
-
-def _alike(decision: Decision) -> bool:
-    """Whether the items end with one run and one line of history each, the same but for item and run."""
-    over, runs, events = decision.settled, decision.runs, decision.events
-    if decision.raised or not len(over) == len(runs) == len(events):
-        return False
+def _alike(ends: Sequence[End]) -> bool:
+    """Whether reports of live runs differ only in names and results, and who follows only in names too."""
+    states = [end.item.state for end in ends]
+    reports = [end.report for end in ends]
+    heirs = [end.heir for end in ends if end.heir is not None]
     return (
-        all_same([item.state for item in over])
-        and all_same([run[2:] for run in runs])
-        and all_same([event[:_EVENT_ITEM] for event in events])
-        and all_same([event[_EVENT_ITEM + 2 :] for event in events])
-        and [event[_EVENT_ITEM : _EVENT_ITEM + 2] for event in events] == [run[1::-1] for run in runs]
+        [state.run for state in states] == [report.run for report in reports]
+        and all_same([_state_but_names(state) for state in states])
+        and all_same([report[2:_RESULT_AT] for report in reports])
+        and all_same([report[_RESULT_AT + 1 : _JITTER_AT] for report in reports])
+        and all_same([heir.state for heir in heirs])
+        and all_same([(heir.spec.project, heir.spec.plan, heir.spec.claim_within_s) for heir in heirs])
+    )
+
+
+def decided(ends: Sequence[End], now_us: int, timing: Timing) -> Decision:
+    """What the rules say about the first of those that end alike; `Changed` unless it is what
+    `settle_alike` writes."""
+    report, item, _, heir, _ = ends[0]
+    items = {i.spec.id: i for i in (item, heir) if i is not None}
+    decision = decide(Snapshot(items=items), [report], now_us, timing)
+    more = decision.born or decision.messages or decision.moves or decision.plans
+    if more or len(decision.settled) != 1 or not ends_bare(decision.settled[0].state):
+        raise Changed
+    names = (item.spec.id, report.run, item.spec.lane)
+    written: list[tuple[Any, ...]] = [
+        (*names, item.state.run_agent, now_us - (item.state.run_started_us or 0), {})
+    ]
+    if heir is not None:
+        if len(decision.raised) != 1 or not was_promoted(heir, decision.raised[0]):
+            raise Changed
+        agent = heir.spec.agent_key
+        said = {"from_run": report.run, "to_item": heir.spec.id, "agent_key": agent}
+        written.append((heir.spec.id, report.run, item.spec.lane, agent, None, said))
+    if [event[_EVENT_ITEM:] for event in decision.events] != written:
+        raise Changed
+    return decision
+
+
+def write(conn: Connection, sql: Statements, decision: Decision, ends: Sequence[End], first_seq: int) -> None:
+    """Write for all that end alike what was decided on the first of them, or raise `Changed`."""
+    (over,), (run,), (event, *transfer) = decision.settled, decision.runs, decision.events
+    values = (*over_values(over.state), *run[2:], *event_row(event))
+    once = dict(zip(_ONCE, values, strict=True))
+    reports, items, versions, heirs, heir_versions = zip(*ends, strict=True)
+    each: dict[str, Any] = {
+        "items": array([report.item for report in reports]),
+        "versions": array(versions),
+        "runs": array([report.run for report in reports]),
+        "lanes": array([item.spec.lane for item in items]),
+        "results": array([report.result for report in reports]),
+        "count": len(ends),
+        "first_seq": first_seq,
+    }
+    if transfer:
+        _, once["heir_kind"], once["heir_reason"], once["heir_project"], *_ = transfer[0]
+        each["heirs"] = array([heir.spec.id for heir in heirs])
+        each["heir_versions"] = array(heir_versions)
+        each["heir_agents"] = array([heir.spec.agent_key for heir in heirs])
+    # All as text: the driver would prepare the statement anew for every size of a number.
+    params = {name: None if value is None else str(value) for name, value in {**once, **each}.items()}
+    statement = sql.variant("settle_alike", frozenset({"heirs"} if transfer else ()))
+    if conn.execute(statement, params).rowcount != len(ends) * len(decision.events):
+        raise Changed
+
+
+@in_bulk
+def spread(
+    decisions: Sequence[Decision], groups: Sequence[Sequence[End]], reports: Sequence[Finish]
+) -> Decision:
+    """One decision that answers for all; what it writes is told of the first one only."""
+    after: dict[ItemId, Item] = {}
+    answers: dict[ItemId, Ended] = {}
+    for decision, ends in zip(decisions, groups, strict=True):
+        state, status = decision.settled[0].state, decision.answers[0].status
+        for (run, item_id, *_), item, _, heir, _ in ends:
+            after[item_id] = Item(item.spec, state)
+            promoted = (heir.spec.id,) if heir is not None else ()
+            answers[item_id] = Ended(run, item_id, status, None, promoted)
+    return replace(
+        decisions[0],
+        answers=[answers[report.item] for report in reports],
+        after=after,
+        wakes=any(decision.wakes for decision in decisions),
     )

@@ -121,8 +121,9 @@ class PostgresDeciding(PostgresPlans):
         with self._connection() as conn:
             if known and all(plain_ends.stands_alone(item) for item, _ in known):
                 try:
-                    work = partial(self._decide_on_claim, conn, load, build, known, lanes)
-                    return self._committed(conn, work)
+                    return self._committed(
+                        conn, partial(self._decide_on_claim, conn, build(()), known, lanes)
+                    )
                 except plain_ends.Changed:
                     pass
             return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes))
@@ -164,9 +165,8 @@ class PostgresDeciding(PostgresPlans):
     def _decide_on_claim(
         self,
         conn: Connection,
-        load: Load,
-        build: Build,
-        known: plain_ends.Read,
+        reports: Sequence[Any],
+        known: Sequence[plain_ends.Version],
         lanes: Sequence[str],
     ) -> tuple[int, Decision]:
         """The same for items that this process claimed: decided on what it knows of them, and written only if
@@ -174,24 +174,29 @@ class PostgresDeciding(PostgresPlans):
         begin = "lock_lanes" if lanes else "begin_on_claim"
         names = {"lanes": array(sorted(set(lanes)))} if lanes else None
         xid, now_us = conn.execute(self.sql[begin], names, binary=True).fetchall()[0]
-        heads = self._heads(conn, names, max(Counter(lanes).values())) if names else ()
-        items = {item.spec.id: item for item, _ in known}
-        if any(item.spec.id in items for item, _ in heads):
-            raise plain_ends.Changed  # it is in line again, without the run that is known
-        items |= {item.spec.id: item for item, _ in heads}
-        snapshot = Snapshot(
-            items=items, unread=self._unread(conn, items), ended_runs=self._ended_runs(conn, load, items)
-        )
-        decision = self._decided(conn, load, snapshot, build(()), self._now() if self._now else now_us)
-        plain_ends.write(conn, self.sql, decision, self._first_seq(conn, xid), known, heads)
-        return xid, decision
+        groups = plain_ends.grouped(known, reports, self._heads(conn, names, known) if names else {})
+        now_us = self._now() if self._now else now_us
+        decisions = [plain_ends.decided(ends, now_us, self.timing) for ends in groups]
+        first_seq = self._first_seq(conn, xid)
+        for ends, decision in zip(groups, decisions, strict=True):
+            plain_ends.write(conn, self.sql, decision, ends, first_seq)
+            first_seq += 2 * len(ends)
+        return xid, plain_ends.spread(decisions, groups, reports)
 
-    def _heads(self, conn: Connection, names: Mapping[str, Any], most: int) -> plain_ends.Read:
-        """Who may follow those that own the lanes, up to `most` on each, with the versions of their rows."""
-        rows = conn.execute(self.sql["load_heads"], {**names, "heads": most}, binary=True).fetchall()
-        if rows[0][-1]:  # somebody else has a say there
-            raise plain_ends.Changed
-        return [(item_from_row(r[:-2]), r[-2]) for r in rows if r[0] is not None]
+    def _heads(
+        self, conn: Connection, names: Mapping[str, Any], known: Sequence[plain_ends.Version]
+    ) -> dict[str | None, plain_ends.Version]:
+        """Who follows those that own the lanes, each with the version of its row."""
+        heads: dict[str | None, plain_ends.Version] = {}
+        ending = {item.spec.id for item, _ in known}
+        for lane, observed, version, *row in conn.execute(self.sql["load_heads"], names, binary=True):
+            if (
+                observed or row[0] in ending
+            ):  # somebody else has a say; it stands in line again, its run is over
+                raise plain_ends.Changed
+            if version is not None:
+                heads[lane] = item_from_row(row), version
+        return heads
 
     def _decided(
         self, conn: Connection, load: Load, snapshot: Snapshot, commands: Sequence[Command], now_us: int

@@ -173,8 +173,8 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[str]:
 
 
 def all_same(values: Sequence[Any]) -> bool:
-    """Whether all of some values equal the first."""
-    return values.count(values[0]) == len(values)
+    """Whether all of some values, if there are any, equal the first."""
+    return not values or values.count(values[0]) == len(values)
 
 
 def array(column: Sequence[Any]) -> str:

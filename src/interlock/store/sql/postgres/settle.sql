@@ -2,8 +2,7 @@
 -- transaction and place in it. Items that are over keep nothing of a run and need few columns, those that are promoted
 -- fewer still; all others take their whole state and the attempts a retry granted. These two come after those that are
 -- over have left their lanes: else the index that keeps one owner a lane could meet two. Parts marked --[ are there when
--- there is something for them. With `unchanged`, nothing is promoted and no run and no line of history is written unless
--- all rows that are over, and all heirs, were in the versions given: what was written then has to be taken back.
+-- there is something for them.
 WITH
 --[ over
 over AS (
@@ -16,12 +15,8 @@ over AS (
     FROM unnest(
             %s::bigint[], %s::text[], %s::integer[], %s::bigint[], %s::integer[], %s::integer[], %s::integer[],
             %s::bigint[], %s::text[]
-            , %s::xid[], %s::bigint[] --? unchanged
-        ) AS new(id, status, attempt, absorbed_by, message_count, delivered, seen, ended_us, reason
-            , version, run --? unchanged
-        )
+        ) AS new(id, status, attempt, absorbed_by, message_count, delivered, seen, ended_us, reason)
     WHERE i.id = new.id
-        AND i.xmin = new.version AND i.run = new.run --? unchanged
     RETURNING 1
 ),
 --]
@@ -29,15 +24,9 @@ over AS (
 promoted AS (
     UPDATE interlock.items AS i SET
         status = 'pending', front = false, promoted_from = new.promoted_from, reason = new.reason
-    FROM unnest(%s::bigint[], %s::bigint[], %s::text[]
-            , %s::xid[] --? heirs
-        ) AS new(id, promoted_from, reason
-            , version --? heirs
-        )
+    FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS new(id, promoted_from, reason)
     WHERE i.id = new.id
         AND (SELECT count(*) FROM over) >= 0 --? after
-        AND i.xmin = new.version AND (SELECT count(*) FROM over) = %s --? heirs
-    RETURNING 1
 ),
 --]
 --[ others
@@ -68,11 +57,7 @@ ended AS (
     INSERT INTO interlock.runs (run, item, attempt, agent, worker, started_us, ended_us, status, reason, result, error)
     SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
         %s::text[], %s::text[], %s::text[], %s::text[])
-    WHERE (SELECT count(*) FROM over) = %s --? unchanged
-        AND (SELECT count(*) FROM promoted) = %s --? heirs
 )
 INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
     %s::text[], %s::text[], %s::bigint[], %s::text[])
-WHERE (SELECT count(*) FROM over) = %s --? unchanged
-    AND (SELECT count(*) FROM promoted) = %s --? heirs
