@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import pytest
@@ -24,14 +25,20 @@ def test_every_claim_is_short_enough_to_be_prepared_once(
     assert ("plan.edit" in text) is ("no_edits" in filters and "items" in how)
 
 
-USUAL = [("over", "unchanged"), ("over", "unchanged", "promoted", "heirs"), ("over", "promoted", "after")]
+USUAL = [
+    ("settle_alike",),
+    ("settle_alike", "heirs"),
+    ("settle", "over"),
+    ("settle", "over", "promoted", "after"),
+]
 
 
-@pytest.mark.parametrize("parts", USUAL, ids="+".join)
-def test_a_usual_finish_is_a_statement_that_the_driver_keeps(parts: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("name", USUAL, ids="+".join)
+def test_a_usual_finish_is_a_statement_that_the_driver_keeps(name: tuple[str, ...]) -> None:
     """It takes one with more parameters or more bytes than that apart anew for every call."""
-    text = Statements("postgres").variant("settle", frozenset(parts))
-    assert text.count("%s") <= MAX_CACHED_STATEMENT_PARAMS
+    text = Statements("postgres").variant(name[0], frozenset(name[1:]))
+    named = set(re.findall(r"%\((\w+)\)s", text))
+    assert text.count("%s") + len(named) <= MAX_CACHED_STATEMENT_PARAMS
     assert len(text) <= MAX_CACHED_STATEMENT_LENGTH
 
 

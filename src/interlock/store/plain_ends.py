@@ -110,25 +110,25 @@ def _alike(ends: Sequence[End]) -> bool:
 
 
 def decided(ends: Sequence[End], now_us: int, timing: Timing) -> Decision:
-    """What the rules say about the first of those that end alike; `Changed` unless it is what
-    `settle_alike` writes."""
-    report, item, _, heir, _ = ends[0]
+    """What the rules say about the first of those that end alike; `Changed` unless that is what
+    `settle_alike` can say of all."""
+    (run, item_id, *_), item, _, heir, _ = ends[0]
     items = {i.spec.id: i for i in (item, heir) if i is not None}
-    decision = decide(Snapshot(items=items), [report], now_us, timing)
+    decision = decide(Snapshot(items=items), [ends[0].report], now_us, timing)
     more = decision.born or decision.messages or decision.moves or decision.plans
     if more or len(decision.settled) != 1 or not ends_bare(decision.settled[0].state):
         raise Changed
-    names = (item.spec.id, report.run, item.spec.lane)
-    written: list[tuple[Any, ...]] = [
-        (*names, item.state.run_agent, now_us - (item.state.run_started_us or 0), {})
-    ]
+    lane = item.spec.lane
+    event, *transfers = decision.events
+    promised: list[tuple[Any, ...]] = []
     if heir is not None:
         if len(decision.raised) != 1 or not was_promoted(heir, decision.raised[0]):
             raise Changed
         agent = heir.spec.agent_key
-        said = {"from_run": report.run, "to_item": heir.spec.id, "agent_key": agent}
-        written.append((heir.spec.id, report.run, item.spec.lane, agent, None, said))
-    if [event[_EVENT_ITEM:] for event in decision.events] != written:
+        said = {"from_run": run, "to_item": heir.spec.id, "agent_key": agent}
+        promised = [(heir.spec.id, run, lane, agent, None, said)]
+    names = event[_EVENT_ITEM : _EVENT_ITEM + 3]
+    if names != (item_id, run, lane) or [t[_EVENT_ITEM:] for t in transfers] != promised:
         raise Changed
     return decision
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 
-from interlock.core.commands import Command
+from interlock.core.commands import Command, Finish
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import (
@@ -120,10 +120,9 @@ class PostgresDeciding(PostgresPlans):
         lanes += [plan_lane(s.plan) for s in specs if s.plan is not None]  # an item never changes either
         with self._connection() as conn:
             if known and all(plain_ends.stands_alone(item) for item, _ in known):
+                reports = cast("Sequence[Finish]", build(()))  # what else could succeed
                 try:
-                    return self._committed(
-                        conn, partial(self._decide_on_claim, conn, build(()), known, lanes)
-                    )
+                    return self._committed(conn, partial(self._decide_on_claim, conn, reports, known, lanes))
                 except plain_ends.Changed:
                     pass
             return self._committed(conn, partial(self._decide, conn, load, build, ids, lanes))
@@ -165,7 +164,7 @@ class PostgresDeciding(PostgresPlans):
     def _decide_on_claim(
         self,
         conn: Connection,
-        reports: Sequence[Any],
+        reports: Sequence[Finish],
         known: Sequence[plain_ends.Version],
         lanes: Sequence[str],
     ) -> tuple[int, Decision]:
@@ -174,7 +173,7 @@ class PostgresDeciding(PostgresPlans):
         begin = "lock_lanes" if lanes else "begin_on_claim"
         names = {"lanes": array(sorted(set(lanes)))} if lanes else None
         xid, now_us = conn.execute(self.sql[begin], names, binary=True).fetchall()[0]
-        groups = plain_ends.grouped(known, reports, self._heads(conn, names, known) if names else {})
+        groups = plain_ends.grouped(known, reports, self._heads(conn, names) if names else {})
         now_us = self._now() if self._now else now_us
         decisions = [plain_ends.decided(ends, now_us, self.timing) for ends in groups]
         first_seq = self._first_seq(conn, xid)
@@ -183,16 +182,11 @@ class PostgresDeciding(PostgresPlans):
             first_seq += 2 * len(ends)
         return xid, plain_ends.spread(decisions, groups, reports)
 
-    def _heads(
-        self, conn: Connection, names: Mapping[str, Any], known: Sequence[plain_ends.Version]
-    ) -> dict[str | None, plain_ends.Version]:
+    def _heads(self, conn: Connection, names: Mapping[str, Any]) -> dict[str | None, plain_ends.Version]:
         """Who follows those that own the lanes, each with the version of its row."""
         heads: dict[str | None, plain_ends.Version] = {}
-        ending = {item.spec.id for item, _ in known}
         for lane, observed, version, *row in conn.execute(self.sql["load_heads"], names, binary=True):
-            if (
-                observed or row[0] in ending
-            ):  # somebody else has a say; it stands in line again, its run is over
+            if observed:  # somebody else has a say there
                 raise plain_ends.Changed
             if version is not None:
                 heads[lane] = item_from_row(row), version

@@ -1,0 +1,168 @@
+"""What the rules say of one of those that end alike is what they say of each.
+
+Taken out one by one: that states, reports, heirs' states, and heirs' projects and times to be claimed are the
+same, that projects, attempts and messages keep ends apart, that runs are live; each shows here or in
+`tests/conformance/test_finish_anywhere.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from interlock.core.commands import Ended, Finish, Outcome
+from interlock.core.decide import decide
+from interlock.core.ledger import Decision, Snapshot
+from interlock.core.model import Event, Item, ItemId, Policy, RunId, RunRecord
+from interlock.core.states import ItemStatus
+from interlock.store import plain_ends
+from interlock.store.plain_ends import Changed, End, decided, grouped, spread, stands_alone
+from tests.unit.world import World
+
+LANES = [f"lane:{n}" for n in range(5)]
+ITEMS = st.lists(
+    st.fixed_dictionaries(
+        {"lane": st.sampled_from([None, *LANES])},
+        optional={
+            "project": st.sampled_from(["one", "two"]),
+            "agent": st.sampled_from(["coder", "planner"]),
+            "policy": st.sampled_from([Policy.LATEST, Policy.COALESCE]),
+            "message": st.just("hello"),
+            "max_attempts": st.just(1),
+            "claim_within_s": st.just(9.0),
+            "timeout_s": st.just(7.0),
+            "position": st.integers(1, 3),
+        },
+    ),
+    min_size=2,
+    max_size=14,
+)
+#: What becomes of the runs of a round, by turns; then all that is ready starts again.
+ROUNDS = st.lists(
+    st.lists(st.sampled_from(["done", "fail", "release", "tell", "stop"]), min_size=1), max_size=2
+)
+REPORT = st.fixed_dictionaries(
+    {}, optional={"result": st.sampled_from(["1", "2"]), "error": st.just("odd"), "seen": st.just(1)}
+)
+
+
+def start_all(world: World) -> list[ItemId]:
+    ready = [i.id for i in world.items.values() if i.state.ready]
+    for item in ready:
+        world.start(item)
+    return ready
+
+
+def play(items: list[dict[str, Any]], rounds: list[list[str]]) -> tuple[World, list[Item]]:
+    """A world in which runs are under way, and those that stand alone."""
+    world = World()
+    for fields in items:
+        world.add(**fields)
+    start_all(world)
+    for turns in rounds:
+        running = [i.id for i in world.items.values() if i.status is ItemStatus.IN_PROGRESS]
+        for n, item in enumerate(running):
+            match turns[n % len(turns)]:
+                case "tell":
+                    world.tell(item, "one more thing")
+                case "stop":
+                    world.cancel(item)
+                case verb:
+                    world.finish(item, Outcome(verb))
+        world.pass_s(100)
+        for item in [i.id for i in world.items.values() if i.overdue(world.now_us)]:
+            world.expire(item)
+        start_all(world)
+    world.pass_s(1)
+    running_now = [i for i in world.items.values() if i.status is ItemStatus.IN_PROGRESS]
+    return world, [i for i in running_now if stands_alone(i)]
+
+
+def heads_of(world: World) -> dict[str | None, tuple[Item, int]]:
+    return {lane: (world.items[line[0]], 1) for lane in LANES if (line := world.line(lane))}
+
+
+def by_names(ends: list[End], decision: Decision) -> tuple[list[RunRecord], list[Event]]:
+    """The runs and the lines of history of all, as `settle_alike` makes them of those of the first."""
+    runs, events = [], []
+    for report, item, _, heir, _ in ends:
+        runs.append(decision.runs[0]._replace(run=report.run, item=item.id, result=report.result))
+        told: dict[str, Any] = {"item": item.id, "run": report.run, "lane": item.spec.lane}
+        events.append(decision.events[0]._replace(**told))
+        if heir is not None:
+            agent = heir.spec.agent_key
+            data = {"from_run": report.run, "to_item": heir.id, "agent_key": agent}
+            events.append(
+                decision.events[1]._replace(**{**told, "item": heir.id, "agent": agent, "data": data})
+            )
+    return runs, events
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(items=ITEMS, rounds=ROUNDS, said=st.lists(REPORT, min_size=1, max_size=3))
+def test_one_decision_stands_for_all_that_end_alike(
+    items: list[dict[str, Any]], rounds: list[list[str]], said: list[dict[str, Any]]
+) -> None:
+    world, known = play(items, rounds)
+    reports = [
+        Finish(run=world.run_of(i.id), item=i.id, outcome=Outcome.DONE, **said[n % len(said)])
+        for n, i in enumerate(known)
+    ]
+    try:
+        groups = grouped([(item, 1) for item in known], reports, heads_of(world))
+        decisions = [decided(ends, world.now_us, world.timing) for ends in groups]
+    except Changed:
+        event("the long way")
+        return
+    event(f"{len(groups)} groups" if known else "nothing runs")
+    if not known:
+        return
+    whole = decide(Snapshot(items=dict(world.items)), reports, world.now_us, world.timing)
+    short = spread(decisions, groups, reports)
+    assert short.answers == whole.answers
+    assert short.after == {item.id: whole.after[item.id] for item in known}
+    assert short.wakes == whole.wakes
+    written = [by_names(ends, d) for ends, d in zip(groups, decisions, strict=True)]
+    assert sorted(r for runs, _ in written for r in runs) == sorted(whole.runs)
+    assert sorted((e for _, events in written for e in events), key=str) == sorted(whole.events, key=str)
+    promoted = [heir for ends in groups for end in ends if (heir := end.heir) is not None]
+    assert {heir.id for heir in promoted} == {item.id for item in whole.raised}
+
+
+def ends_of(world: World, *fields: dict[str, Any]) -> tuple[list[tuple[Item, int]], list[Finish]]:
+    ids = [world.put_running(lane=None, **f) for f in fields]
+    reports = [Finish(run=world.run_of(i), item=i, outcome=Outcome.DONE) for i in ids]
+    return [(world.items[i], 1) for i in ids], reports
+
+
+def test_many_kinds_of_ends_are_not_worth_it() -> None:
+    most = plain_ends.GROUPS_AT_MOST
+    known, reports = ends_of(World(), *({"project": f"p{n}"} for n in range(most)))
+    assert len(grouped(known, reports, {})) == most
+    known, reports = ends_of(World(), *({"project": f"p{n}"} for n in range(most + 1)))
+    with pytest.raises(Changed):
+        grouped(known, reports, {})
+
+
+def test_a_run_that_is_not_the_items_is_no_plain_end() -> None:
+    known, reports = ends_of(World(), {}, {})
+    with pytest.raises(Changed):
+        grouped(known, [reports[0], reports[1]._replace(run=RunId(77))], {})
+
+
+def test_two_reports_of_one_run_are_no_plain_end() -> None:
+    known, reports = ends_of(World(), {})
+    with pytest.raises(Changed):
+        grouped(known, [*reports, *reports], {})
+
+
+def test_each_answer_stands_where_its_report_stood() -> None:
+    world = World()
+    known, reports = ends_of(world, {"project": "one"}, {"project": "two"}, {"project": "one"})
+    groups = grouped(known, reports, {})
+    whole = spread([decided(g, world.now_us, world.timing) for g in groups], groups, reports)
+    answers: list[Ended] = whole.answers
+    assert [a.item for a in answers] == [r.item for r in reports]
