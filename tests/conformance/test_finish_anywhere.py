@@ -124,6 +124,7 @@ CASES = {
     "coalesce": Case([{**i, "policy": "coalesce", "message": "m"} for i in LANES], short=True),
     "latest": Case([{**i, "policy": "latest"} for i in LANES], short=True),
     "to be claimed in time": Case(TIMED),
+    "one to be claimed in time": Case([*LANES[:4], TIMED[4], *LANES[5:]]),
     "to be claimed in time, one renewed": Case(TIMED, meanwhile=renew_one),
     "lanes, another observed": Case(LANES, meanwhile=observe_another),
     "observed": Case(LANES, mode="observe"),

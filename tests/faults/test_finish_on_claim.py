@@ -77,7 +77,7 @@ def stage(pg_url: str) -> Iterator[Stage]:
 def test_a_task_that_must_wait_again_is_not_promoted(stage: Stage) -> None:
     """Of all that stands in a line, only tasks change without its lane: their plan moves them.
 
-    Taken out: the versions of heirs in `settle.sql`; the task then runs although its predecessor succeeded.
+    Taken out: the versions of heirs in `settle_alike.sql`; the task then runs although its predecessor succeeded.
     """
     holder = stage.one.add([NewItem(title="holder", lane=LANE)])[0].item
     assert holder is not None
