@@ -77,7 +77,8 @@ def stage(pg_url: str) -> Iterator[Stage]:
 def test_a_task_that_must_wait_again_is_not_promoted(stage: Stage) -> None:
     """Of all that stands in a line, only tasks change without its lane: their plan moves them.
 
-    Taken out: the versions of heirs in `settle_alike.sql`; the task then runs although its predecessor succeeded.
+    Taken out: the versions of heirs in `settle_alike.sql`; the task then runs although its predecessor
+    succeeded.
     """
     holder = stage.one.add([NewItem(title="holder", lane=LANE)])[0].item
     assert holder is not None
@@ -135,6 +136,20 @@ def test_no_deadline_counts_from_before_the_wait(stage: Stage) -> None:
     stage.finish()
     stage.one.sweep()
     assert stage.scene.status(heir) == "pending"
+
+
+def test_items_are_locked_in_their_order_whatever_the_order_of_the_reports(stage: Stage) -> None:
+    """Taken out: that `paired` goes by the items; the finish then has the later one while it waits."""
+    first, second = stage.scene.put("first"), stage.scene.put("second")
+    leases = stage.one.next("coder", limit=2)
+    assert [lease.item.id for lease in leases] == [first, second]
+    turned = [Report(run=lease.run) for lease in reversed(leases)]
+    with stage.held(first):
+        stage.begin(lambda: stage.one.done(turned), blocked=1)
+        with psycopg.connect(stage.url) as other:
+            other.execute("SELECT FROM interlock.items WHERE id = %s FOR NO KEY UPDATE NOWAIT", (second,))
+    stage.finish()
+    assert stage.scene.statuses(first, second) == ["completed"] * 2
 
 
 def test_arrivals_that_were_seen_before_deadlock_with_nobody(stage: Stage) -> None:

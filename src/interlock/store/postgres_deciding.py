@@ -173,14 +173,10 @@ class PostgresDeciding(PostgresPlans):
         begin = "lock_lanes" if lanes else "begin_on_claim"
         names = {"lanes": array(sorted(set(lanes)))} if lanes else None
         xid, now_us = conn.execute(self.sql[begin], names, binary=True).fetchall()[0]
-        groups = plain_ends.grouped(known, reports, self._heads(conn, names) if names else {})
-        now_us = self._now() if self._now else now_us
-        decisions = [plain_ends.decided(ends, now_us, self.timing) for ends in groups]
-        first_seq = self._first_seq(conn, xid)
-        for ends, decision in zip(groups, decisions, strict=True):
-            plain_ends.write(conn, self.sql, decision, ends, first_seq)
-            first_seq += 2 * len(ends)
-        return xid, plain_ends.spread(decisions, groups, reports)
+        ends = plain_ends.paired(known, reports, self._heads(conn, names) if names else {})
+        decision = plain_ends.decided(ends, self._now() if self._now else now_us, self.timing)
+        plain_ends.write(conn, self.sql, decision, ends, self._first_seq(conn, xid))
+        return xid, plain_ends.spread(decision, ends, reports)
 
     def _heads(self, conn: Connection, names: Mapping[str, Any]) -> dict[str | None, plain_ends.Version]:
         """Who follows those that own the lanes, each with the version of its row."""

@@ -1,4 +1,4 @@
--- Items that end in the same way, each with who follows on its lane: their states, their runs and their lines of history
+-- Items that end in the same way, some with who follows on the lane: their states, their runs and their lines of history
 -- differ in nothing but names and results, so all else is said once. Nothing is promoted and no run and no line of history
 -- is written unless all rows that end, and all heirs, were in the versions given: what was written then has to be taken back.
 -- Heirs come after those that end have left their lanes: else the index that keeps one owner a lane could meet two.
@@ -35,7 +35,7 @@ ended AS (
         %(run_ended_us)s::bigint, %(run_status)s, %(run_reason)s, e.result, %(run_error)s
     FROM ends AS e
     WHERE (SELECT count(*) FROM over) = %(count)s::bigint
-        AND (SELECT count(*) FROM promoted) = %(count)s::bigint --? heirs
+        AND (SELECT count(*) FROM promoted) = %(heir_count)s::bigint --? heirs
 )
 INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
 SELECT %(first_seq)s::bigint + 2 * (e.nth - 1), %(event_at_us)s::bigint, %(event_kind)s, %(event_reason)s,
@@ -43,11 +43,11 @@ SELECT %(first_seq)s::bigint + 2 * (e.nth - 1), %(event_at_us)s::bigint, %(event
 FROM ends AS e
 WHERE (SELECT count(*) FROM over) = %(count)s::bigint
 --[ heirs
-    AND (SELECT count(*) FROM promoted) = %(count)s::bigint
+    AND (SELECT count(*) FROM promoted) = %(heir_count)s::bigint
 UNION ALL
 SELECT %(first_seq)s::bigint + 2 * e.nth - 1, %(event_at_us)s::bigint, %(heir_kind)s, %(heir_reason)s,
     %(heir_project)s, e.heir, e.run, e.lane, e.heir_agent, NULL,
     '{"from_run":' || e.run || ',"to_item":' || e.heir || ',"agent_key":' || to_json(e.heir_agent) || '}'
 FROM ends AS e
-WHERE (SELECT count(*) FROM promoted) = %(count)s::bigint
+WHERE e.heir IS NOT NULL AND (SELECT count(*) FROM promoted) = %(heir_count)s::bigint
 --]
