@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from interlock import sweeper
@@ -192,7 +192,7 @@ class LocalService(Planning, Fleet):
         return self._finish(reports, Outcome.RELEASE)
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
-        runs = self._read_handles(reports)
+        runs = self._read_handles(reports, self._handles.take)
         commands = [
             Finish(run, item, outcome, seen, result, error, retry, random.random())  # noqa: S311  (no secret)
             for (_, seen, result, error, retry), (run, item) in zip(reports, runs, strict=True)
@@ -209,15 +209,17 @@ class LocalService(Planning, Fleet):
             for report, ended in zip(reports, decision.answers, strict=True)
         ]
 
-    def _read_handles(self, reports: Sequence[Report]) -> list[tuple[RunId, ItemId]]:
+    def _read_handles(
+        self, reports: Sequence[Report], read: Callable[[str], tuple[RunId, ItemId]]
+    ) -> list[tuple[RunId, ItemId]]:
         check_batch("runs", len(reports))
         for report in reports:
             check_report(report.seen, report.result, report.error)
-        return [self._handles.read(r.run) for r in reports]
+        return [read(report.run) for report in reports]
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Keep the leases of these runs, and learn of cancel requests and unread messages."""
-        runs = self._read_handles(reports)
+        runs = self._read_handles(reports, self._handles.read)
         wishes = [Renewal(run=r, item=i, seen=p.seen) for p, (r, i) in zip(reports, runs, strict=True)]
         kept = self.store.renew(wishes)
         late = [w for w in wishes if w.run not in kept]

@@ -77,6 +77,14 @@ def test_a_handle_forgotten_for_many_newer_ones_is_proved_again() -> None:
     assert [handles.read(h) for h in given_out] == [(n, n) for n in range(1, REMEMBERED_AT_MOST + 3)]
 
 
+def test_a_handle_that_was_taken_is_proved_again() -> None:
+    handles = Handles(KEY)
+    handle = handles.make(RunId(7), ItemId(42))
+    assert handles.take(handle) == handles.take(handle) == handles.read(handle) == (7, 42)
+    with pytest.raises(UnknownRun):
+        handles.take(HANDLE.replace("7.", "8.", 1))
+
+
 @given(st.text(max_size=60))
 def test_no_text_but_a_handle_is_ever_accepted(text: str) -> None:
     with pytest.raises((InvalidInput, UnknownRun)):

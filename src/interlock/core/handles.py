@@ -59,6 +59,10 @@ class Handles:
         """The run and item of a handle that this store issued."""
         return self._given.get(handle) or self._proved(handle)
 
+    def take(self, handle: str) -> tuple[RunId, ItemId]:
+        """The same for the last report of a run, after which the handle is not remembered any more."""
+        return self._given.pop(handle, None) or self._proved(handle)
+
     def _proved(self, handle: str) -> tuple[RunId, ItemId]:
         run, item = handle_numbers(handle)
         if not hmac.compare_digest(handle.rpartition(".")[2], self._bits(run, item)):
