@@ -30,6 +30,13 @@ def clear(store: Store, url: str) -> None:
             Path(url + suffix).unlink(missing_ok=True)
 
 
+def settle(store: Store, url: str) -> None:
+    """Let the database do what it would do some time after it was filled, before the clock starts."""
+    if store == "postgres":
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute("VACUUM ANALYZE")
+
+
 @contextmanager
 def interlock_at(store: Store, url: str) -> Iterator[Service]:
     """A service as a Python program has it; an empty database gets its schema."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from bench.databases import clear, interlock_at
+from bench.databases import clear, interlock_at, settle
 from bench.figure import Figure, Row, Sample, Target, divided
 from bench.plan import Plan
 from bench.rounds import quantile
@@ -33,7 +33,7 @@ def plans(plan: Plan) -> list[Figure]:
         clear(store, url)
         with interlock_at(store, url) as service:
             service.set_agent(EDITOR)
-            found += [edits(plan, service, store), answers(plan, service, store)]
+            found += [edits(plan, service, store, url), answers(plan, service, store)]
             found += [dispatch(plan, service, store), editor(plan, service, store)]
     return found
 
@@ -61,23 +61,28 @@ def deep(tasks: int) -> Graph:
 # -- I ------------------------------------------------------------------------------------------------
 
 
-def edits(plan: Plan, service: Service, store: Store) -> Figure:
-    """One operation, on graphs of three sizes: an edge across the middle comes and goes."""
-    rows = []
-    for size in plan.plan_sizes:
-        made = service.create_plan(f"size {size}", layered(size))
-        middle = size // 2 - size // 2 % LAYER
-        edge = EdgeSpec(source=f"t{middle}", target=f"t{middle + 3 * LAYER}")
-        turn: list[Operation] = [AddEdge(edge=edge), RemoveEdge(source=edge.source, target=edge.target)]
-        spans_ms = []
-        revision = made.revision
-        for n in range(2 * plan.edits_n + 2):
+def edits(plan: Plan, service: Service, store: Store, url: str) -> Figure:
+    """One operation, on graphs of three sizes in turn: an edge across the middle comes and goes."""
+    made = {size: service.create_plan(f"size {size}", layered(size)) for size in plan.plan_sizes}
+    settle(store, url)
+    revisions = {size: view.revision for size, view in made.items()}
+    spans_ms: dict[int, list[float]] = {size: [] for size in made}
+    for n in range(2 * plan.edits_n + 2):
+        for size, view in made.items():
+            middle = size // 2 - size // 2 % LAYER
+            edge = EdgeSpec(source=f"t{middle}", target=f"t{middle + 3 * LAYER}")
+            turn: list[Operation] = [AddEdge(edge=edge), RemoveEdge(source=edge.source, target=edge.target)]
             begun_s = time.perf_counter()
-            revision = service.edit_plan(made.id, base=revision, operations=[turn[n % 2]]).revision
+            edited = service.edit_plan(view.id, base=revisions[size], operations=[turn[n % 2]])
+            revisions[size] = edited.revision
             if n >= 2:
-                spans_ms.append(1_000 * (time.perf_counter() - begun_s))
-        service.cancel_plan(made.id, why="measured")
-        rows.append(Row(subject=f"{size:,} tasks", samples=[Sample(value=each) for each in spans_ms]))
+                spans_ms[size].append(1_000 * (time.perf_counter() - begun_s))
+    for view in made.values():
+        service.cancel_plan(view.id, why="measured")
+    rows = [
+        Row(subject=f"{size:,} tasks", samples=[Sample(value=each) for each in spans])
+        for size, spans in spans_ms.items()
+    ]
     smallest, largest = rows[0], rows[-1]
     return Figure(
         name=f"plan-edits-{store}",

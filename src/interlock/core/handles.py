@@ -49,7 +49,8 @@ class Handles:
 
     def make(self, run: RunId, item: ItemId) -> str:
         """The handle of a run that was just claimed."""
-        handle = f"{run}.{item}.{self._bits(run, item)}"
+        named = f"{run}.{item}"
+        handle = f"{named}.{self._bits(named)}"
         self._given[handle] = run, item
         if len(self._given) > REMEMBERED_AT_MOST:
             self._given.popitem(last=False)
@@ -65,14 +66,14 @@ class Handles:
 
     def _proved(self, handle: str) -> tuple[RunId, ItemId]:
         run, item = handle_numbers(handle)
-        if not hmac.compare_digest(handle.rpartition(".")[2], self._bits(run, item)):
+        if not hmac.compare_digest(handle.rpartition(".")[2], self._bits(f"{run}.{item}")):
             raise UnknownRun(
                 f"The handle {handle} was never issued by this store.",
                 "Use the handle that `next` answered (`run` in JSON), and check INTERLOCK_URL.",
             )
         return run, item
 
-    def _bits(self, run: int, item: int) -> str:
+    def _bits(self, named: str) -> str:
         digest = self._keyed.copy()
-        digest.update(b"%d.%d" % (run, item))
+        digest.update(named.encode())
         return digest.hexdigest()

@@ -26,7 +26,16 @@ from interlock.core.plan_model import plan_of_lane
 from interlock.core.timing import Timing
 from interlock.store.bulk import in_bulk
 from interlock.store.postgres_database import Connection
-from interlock.store.rows import OVER_FIELDS, all_same, array, ends_bare, event_row, over_values, was_promoted
+from interlock.store.rows import (
+    OVER_FIELDS,
+    all_same,
+    array,
+    ends_bare,
+    event_row,
+    new_tuple,
+    over_values,
+    was_promoted,
+)
 from interlock.store.statements import Statements
 
 #: What `settle_alike` takes once for all: of the items, of their runs, and of the lines of history.
@@ -82,8 +91,8 @@ def paired(
     if len(reports) != len(known) or len(said) != len(known):
         raise Changed
     nobody = (None, None)
-    ends = [
-        End._make((said[item.spec.id], item, version, *heads.get(item.spec.lane, nobody)))
+    ends: list[End] = [
+        new_tuple(End, (said[item.spec.id], item, version, *heads.get(item.spec.lane, nobody)))
         for item, version in known
     ]
     if not _alike(ends):
@@ -178,12 +187,9 @@ def write(conn: Connection, sql: Statements, decision: Decision, ends: Sequence[
 def spread(decision: Decision, ends: Sequence[End], reports: Sequence[Finish]) -> Decision:
     """A decision that answers for all; what it writes is told of one only."""
     state, status = decision.settled[0].state, decision.answers[0].status
-    answers = {
-        item_id: Ended(run, item_id, status, None, (heir.spec.id,) if heir is not None else ())
-        for (run, item_id, *_), _, _, heir, _ in ends
-    }
+    heirs = {end.item.spec.id: (end.heir.spec.id,) for end in ends if end.heir is not None}
     return replace(
         decision,
-        answers=[answers[report.item] for report in reports],
-        after={item.spec.id: Item(item.spec, state) for _, item, *_ in ends},
+        answers=[new_tuple(Ended, (r[0], r[1], status, None, heirs.get(r[1], ()), None)) for r in reports],
+        after={item.spec.id: new_tuple(Item, (item.spec, state)) for _, item, *_ in ends},
     )

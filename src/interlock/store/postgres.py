@@ -39,14 +39,15 @@ from interlock.store.postgres_deciding import (
 from interlock.store.postgres_reads import agent_from_row
 from interlock.store.rows import (
     ITEM_COLUMNS,
+    ITEM_WIDTH,
     array,
     columns,
     event_row,
     item_from_row,
+    new_tuple,
     run_from_row,
 )
 
-ITEM_WIDTH = len(ITEM_COLUMNS)
 _QUEUE_ORDER = itemgetter(ITEM_COLUMNS.index("sort_key"), ITEM_COLUMNS.index("id"))
 CLAIM_EVENTS_EACH = 1 << 12  # more than a claim starts
 #: So many more tasks are looked at than wanted: those who claim at once shall not all meet at the same few.
@@ -169,7 +170,7 @@ class PostgresStore(PostgresDeciding):
     @in_bulk
     def _claimed(self, rows: list[tuple[Any, ...]]) -> list[Claimed]:
         rows.sort(key=_QUEUE_ORDER)
-        claimed = [Claimed(item_from_row(row[:ITEM_WIDTH]), row[ITEM_WIDTH]) for row in rows]
+        claimed: list[Claimed] = [new_tuple(Claimed, (item_from_row(row), row[ITEM_WIDTH])) for row in rows]
         if rows:
             self._claimed_here.keep((c.item for c in claimed), rows[0][ITEM_WIDTH + 1])
         return claimed

@@ -270,7 +270,7 @@ class PostgresDeciding(PostgresPlans):
             "heads": max(Counter(stand_on).values(), default=1),
         }
         rows = conn.execute(sql["load_items"], {**names, **wanted}, binary=True).fetchall()
-        locked = {i.spec.id: i for i in (item_from_row(r[:-1]) for r in rows)}
+        locked = {i.spec.id: i for i in map(item_from_row, rows)}
         items = self._seen(conn, seen_keys) | locked
         now_us = max((r[-1] for r in rows), default=None) if self._now is None else None
         lines: dict[str, tuple[int, tuple[int, ...]]] = {}

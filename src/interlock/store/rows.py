@@ -27,6 +27,7 @@ from interlock.store.port import StoredMessage
 #: A column can only be added behind the others, so the newest of the spec stand last.
 _NEWER = 2
 ITEM_COLUMNS = SPEC_FIELDS[:-_NEWER] + STATE_FIELDS + SPEC_FIELDS[-_NEWER:]
+ITEM_WIDTH = len(ITEM_COLUMNS)
 _POLICY = {p.value: p for p in Policy}
 _RETRY_LANE = {r.value: r for r in RetryLane}
 _STATUS = {s.value: s for s in ItemStatus}
@@ -54,15 +55,16 @@ _NOT_PROMOTED = (
     slice(STATE_FIELDS.index("reason") + 1, None),
 )
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
-_new_tuple: Any = tuple.__new__
-_STATE_AT = len(SPEC_FIELDS) - _NEWER
+#: A named tuple from its type and all its values. Its constructor is Python code, and batches make thousands.
+new_tuple: Any = tuple.__new__
+_STATE_AT, _NEWER_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - _NEWER
 _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
     ITEM_COLUMNS.index(name) for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front")
 )
 
 
 def item_from_row(row: Sequence[Any]) -> Item:
-    """An item from a row of all its columns; labels come as a list, or as none."""
+    """An item from a row that begins with all its columns; labels come as a list, or as none."""
     values = list(row)
     values[_POLICY_AT] = _POLICY[values[_POLICY_AT]]
     values[_LABELS_AT] = tuple(values[_LABELS_AT] or ())
@@ -70,9 +72,10 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_STATUS_AT] = _STATUS[values[_STATUS_AT]]
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
-    # `_make` would only check the number of values, which a row of all columns has.
-    spec = _new_tuple(Spec, (*values[:_STATE_AT], *values[-_NEWER:]))
-    return Item(spec, _new_tuple(State, values[_STATE_AT:-_NEWER]))
+    spec: Spec = new_tuple(Spec, (*values[:_STATE_AT], *values[_NEWER_AT:ITEM_WIDTH]))
+    state: State = new_tuple(State, values[_STATE_AT:_NEWER_AT])
+    item: Item = new_tuple(Item, (spec, state))
+    return item
 
 
 def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
