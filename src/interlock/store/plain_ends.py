@@ -190,6 +190,8 @@ def spread(decision: Decision, ends: Sequence[End], reports: Sequence[Finish]) -
     heirs = {end.item.spec.id: (end.heir.spec.id,) for end in ends if end.heir is not None}
     return replace(
         decision,
-        answers=[new_tuple(Ended, (r[0], r[1], status, None, heirs.get(r[1], ()), None)) for r in reports],
+        answers=[
+            new_tuple(Ended, (r.run, r.item, status, None, heirs.get(r.item, ()), None)) for r in reports
+        ],
         after={item.spec.id: new_tuple(Item, (item.spec, state)) for _, item, *_ in ends},
     )
