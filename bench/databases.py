@@ -13,7 +13,7 @@ import psycopg
 from bench.subject import Store
 from interlock import settings
 from interlock.app import open_service
-from interlock.contract import Service
+from interlock.service.contract import Service
 
 BUSY_TIMEOUT_MS = 60_000
 

@@ -11,7 +11,7 @@ from bench.drain import Broken
 from bench.subject import Store
 from bench.subjects import bare_postgres, bare_sqlite
 from bench.subjects.interlock_subject import Interlock
-from interlock.contract import Report
+from interlock.service.contract import Report
 
 AGENT = "worker-0"
 TABLES = {"items": "id", "runs": "item", "events": "item"}

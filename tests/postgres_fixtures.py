@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from interlock.store.postgres import PostgresStore
+from interlock.store.postgres.store import PostgresStore
 from interlock.testing.postgres import (
     PostgresFailed,
     PostgresMissing,

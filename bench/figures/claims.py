@@ -10,7 +10,7 @@ from bench.databases import interlock_at
 from bench.figure import Figure, Row, Sample, Target, divided
 from bench.plan import Plan
 from bench.subject import Store
-from interlock.contract import Service
+from interlock.service.contract import Service
 
 LIMITS = (1, 100)
 #: Claims of each limit in one round, after which the items are given back: a third of the small backlog.

@@ -15,8 +15,8 @@ from bench.figure import Figure, Sample, Target
 from bench.plan import Plan
 from bench.rounds import Rounds
 from bench.subject import NotAvailable
-from interlock.contract import Report
 from interlock.core.model import NewItem
+from interlock.service.contract import Report
 
 SHOW = "interlock show ITEM"
 PYTHON = "python -c pass"

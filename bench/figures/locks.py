@@ -17,8 +17,8 @@ from bench.rounds import Rounds
 from bench.subject import NotAvailable
 from interlock import settings
 from interlock.app import open_lanes
-from interlock.contract import LaneService, Report
 from interlock.core.model import NewItem
+from interlock.service.contract import LaneService, Report
 
 LANE = "issue:acme/app#1"
 #: Takes the lock and gives it back, once.

@@ -11,8 +11,8 @@ from bench.figure import Figure, Row, Sample, Target, divided
 from bench.plan import Plan
 from bench.rounds import quantile
 from bench.subject import Store
-from interlock.contract import Report, Service
-from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, Operation, RemoveEdge, TaskSpec
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, RemoveEdge, TaskSpec
+from interlock.service.contract import Report, Service
 
 TITLES: dict[Store, str] = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
 EDITOR = "editor"

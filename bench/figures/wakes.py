@@ -12,8 +12,8 @@ from bench.figure import Figure, Row, Sample, Target
 from bench.plan import Plan
 from bench.rounds import quantile
 from bench.subject import Store
-from interlock.contract import LeaseView, Report
 from interlock.core.model import NewItem
+from interlock.service.contract import LeaseView, Report
 
 TITLES: dict[Store, str] = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
 WAIT_S = 30

@@ -11,11 +11,11 @@ from bench.databases import clear, interlock_at
 from bench.figure import Figure, Row, Sample, Target
 from bench.plan import Plan
 from bench.rounds import quantile
-from interlock.contract import LeaseView, Service
 from interlock.core.model import NewItem
-from interlock.job import Notice
-from interlock.runfiles import Home
-from interlock.worker import Wish, Worker
+from interlock.service.contract import LeaseView, Service
+from interlock.worker.job import Notice
+from interlock.worker.rundirectory import Home
+from interlock.worker.worker import Wish, Worker
 
 #: Long enough for a worker to be ready for the next one, as it is beside any agent.
 COMMAND = ("sleep", "0.05")

@@ -6,8 +6,8 @@ import psycopg
 
 from bench.databases import clear, interlock_at, sqlite_at
 from bench.subject import Shift, Store
-from interlock.contract import Report
 from interlock.core.model import NewItem
+from interlock.service.contract import Report
 
 FILL_BATCH = 1000
 #: How long a worker waits for the next item: with lanes, others may hold all that there are.

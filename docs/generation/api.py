@@ -11,16 +11,16 @@ from docs.generation.markdown import code, fence, table
 from docs.generation.meanings import meanings
 from docs.generation.shapes import field_types
 from interlock.client import Claimed, Interlock, ItemFields, Lease
-from interlock.contract import ItemFilter, LaneService, Report, Service
 from interlock.core.model import NewItem
-from interlock.core.plan_model import EdgeSpec, TaskSpec
-from interlock.editmonitor import EditMonitor
-from interlock.orchestrated import EditRequest, TaskRun
+from interlock.core.plans.model import EdgeSpec, TaskSpec
 from interlock.orchestrator import Orchestrator
-from interlock.planevents import PlanEvent
-from interlock.planview import PlanService
-from interlock.service import LocalService
-from interlock.sessionlock import SessionLock
+from interlock.orchestrator.edits import EditMonitor
+from interlock.orchestrator.events import PlanEvent
+from interlock.orchestrator.requests import EditRequest, TaskRun
+from interlock.service.contract import ItemFilter, LaneService, Report, Service
+from interlock.service.local import LocalService
+from interlock.service.planview import PlanService
+from interlock.session.lock import SessionLock
 
 
 def connect() -> str:

@@ -8,8 +8,10 @@ from types import ModuleType
 
 from docs.generation.markdown import code, table
 from docs.generation.meanings import meanings
-from interlock import documents, sweeper
-from interlock.core import names, plan_model, timing
+from interlock.core import names, timing
+from interlock.core.plans import model
+from interlock.plans import markup
+from interlock.service import sweeper
 
 
 def of_input() -> str:
@@ -21,11 +23,11 @@ def of_time() -> str:
 
 
 def of_plans() -> str:
-    return _table("plans", plan_model)
+    return _table("plans", model)
 
 
 def of_documents() -> str:
-    return _table("documents", documents)
+    return _table("documents", markup)
 
 
 def of_sweeps() -> str:

@@ -9,10 +9,10 @@ from typing import Any
 from docs.generation.commands import commands
 from docs.generation.markdown import code, link_shapes, table
 from docs.generation.meanings import meanings
-from interlock import contract, planview
-from interlock.itemview import ItemView
-from interlock.plandiff import Difference
-from interlock.sessionfile import LockView
+from interlock.plans.diff import Difference
+from interlock.service import contract, planview
+from interlock.service.itemview import ItemView
+from interlock.session.lockfile import LockView
 
 _WORDS = {
     "int": "number",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from interlock.client import Interlock
-    from interlock.sessionlock import SessionLock
+    from interlock.session.lock import SessionLock
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "connect", "session_lock"]
@@ -27,6 +27,6 @@ def session_lock(number: int, *, run_id: str) -> SessionLock:
     Raises `interlock.core.errors.Held` at once if it is locked, for whatever run.
     """
     from interlock import settings  # noqa: PLC0415
-    from interlock.sessionlock import SessionLocks  # noqa: PLC0415
+    from interlock.session.lock import SessionLocks  # noqa: PLC0415
 
     return SessionLocks(settings.repository_root(settings.here())).acquire(number, run_id)

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from interlock import settings as choices
 from interlock.core.errors import InvalidInput, StoreUnavailable
-from interlock.service import LocalService
+from interlock.service.local import LocalService
 from interlock.settings import Settings
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
-    from interlock.contract import LaneService, LaneView, Service
-    from interlock.store.git import GitLanes
-    from interlock.store.git_documents import ActionsRun
-    from interlock.store.postgres import PostgresStore
-    from interlock.store.sqlite import SqliteStore
+    from interlock.gitlanes.service import GitLanes
+    from interlock.gitlanes.state import ActionsRun
+    from interlock.service.contract import LaneService, LaneView, Service
+    from interlock.store.postgres.store import PostgresStore
+    from interlock.store.sqlite.store import SqliteStore
 
 RUNS_SKIPPED_AFTER_RESTORE = 1_000_000
 DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
@@ -169,10 +169,10 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
             "The git store serves `hold`, `push` and `lanes`; this needs a database.", _DATABASES
         )
     if scheme == "postgresql":
-        from interlock.store.postgres import PostgresStore  # noqa: PLC0415  (see above)
+        from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415  (see above)
 
         return PostgresStore(settings.url, timing=settings.timing, migrate=migrate)
-    from interlock.store.sqlite import SqliteStore  # noqa: PLC0415
+    from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
 
     path = sqlite_path(settings.url, settings.root)
     _make_directory(path.parent)
@@ -180,7 +180,7 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
 
 
 def _open_git(settings: Settings) -> GitLanes:
-    from interlock.store.git import GitLanes  # noqa: PLC0415
+    from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
 
     directory = settings.root / choices.DIRECTORY
     _make_directory(
@@ -210,7 +210,7 @@ def _git_remote(url: str) -> str:
 
 def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
     """The workflow run that this process is part of."""
-    from interlock.store.git_documents import ActionsRun  # noqa: PLC0415
+    from interlock.gitlanes.state import ActionsRun  # noqa: PLC0415
 
     repository, run, attempt = (
         environ.get(f"GITHUB_{name}", "") for name in ("REPOSITORY", "RUN_ID", "RUN_ATTEMPT")

@@ -14,10 +14,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
-from interlock.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
 from interlock.core.errors import InterlockError, LeaseLost
-from interlock.intake import new_item
-from interlock.itemview import ItemView
+from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
+from interlock.service.intake import new_item
+from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
 
 

@@ -14,7 +14,7 @@ import yaml
 from interlock import app, settings
 from interlock.actions.expressions import parse_condition, parse_template, truth
 from interlock.actions.occurrences import Occurrence
-from interlock.contract import LaneView
+from interlock.service.contract import LaneView
 from tests.acceptance.command import Command, CommandHere
 from tests.faults.processes import wait_until
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock import app, settings
-from interlock.contract import ItemFilter, to_json
+from interlock.service.contract import ItemFilter, to_json
 from tests.acceptance.command import Command, CommandHere
 
 FORGED = "1.1.0123456789abcdef"

@@ -2,8 +2,8 @@
 
 from typing import get_type_hints
 
-from interlock import contract
-from interlock.itemview import ItemView
+from interlock.service import contract
+from interlock.service.itemview import ItemView
 from interlock.store.migrate import migrations
 from tests.acceptance.command import Command
 

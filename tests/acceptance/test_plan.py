@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from interlock import planview
+from interlock.service import planview
 from tests.acceptance.command import Command, CommandHere, interrupt
 from tests.acceptance.test_human_output import on_terminal
 

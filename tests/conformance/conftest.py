@@ -17,11 +17,11 @@ import pytest
 from psycopg import sql
 from psycopg_pool import ConnectionPool
 
-from interlock.contract import Service
 from interlock.core.timing import Timing
-from interlock.service import LocalService
-from interlock.store.postgres import PostgresStore
-from interlock.store.sqlite import SqliteStore
+from interlock.service.contract import Service
+from interlock.service.local import LocalService
+from interlock.store.postgres.store import PostgresStore
+from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from interlock.testing.postgres import PostgresServer
 from tests.conformance.scene import Scene

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from interlock.contract import (
+from interlock.core.model import NewItem, Policy, RetryLane
+from interlock.service.contract import (
     AddView,
     ChangeView,
     EventView,
@@ -17,8 +18,7 @@ from interlock.contract import (
     RunView,
     Service,
 )
-from interlock.core.model import NewItem, Policy, RetryLane
-from interlock.itemview import ItemView
+from interlock.service.itemview import ItemView
 from interlock.testing.clock import Clock
 
 LANE = "issue:acme/app#42"

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from interlock.contract import ItemFilter, LeaseView, Report, Service
 from interlock.core.errors import InvalidInput
+from interlock.service.contract import ItemFilter, LeaseView, Report, Service
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import FIRST_BACK_OFF_S, LEASE_S, Scene, said
 

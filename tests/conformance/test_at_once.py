@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.contract import Report, Service
 from interlock.core.commands import Arrive
 from interlock.core.model import NewItem
-from interlock.service import LocalService
+from interlock.service.contract import Report, Service
+from interlock.service.local import LocalService
 from interlock.store.port import Load, Store
 from tests.conformance.scene import LANE, LEASE_S, Scene
 

@@ -9,7 +9,7 @@ import pytest
 from interlock.core.checking import checked_wish
 from interlock.core.claiming import Claim, renewed, started, wanted
 from interlock.core.model import Item, ItemId
-from interlock.service import LocalService
+from interlock.service.local import LocalService
 from tests.conformance.scene import LANE, Scene
 
 

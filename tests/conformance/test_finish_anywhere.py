@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.contract import LeaseView, Report, Service
 from interlock.core.model import ItemId
-from interlock.service import LocalService
+from interlock.service.contract import LeaseView, Report, Service
+from interlock.service.local import LocalService
 from interlock.store.port import EventQuery
-from interlock.store.postgres import PostgresStore
+from interlock.store.postgres.store import PostgresStore
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import FIRST_BACK_OFF_S, Scene
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from interlock.contract import LeaseView, Report, Service
 from interlock.core.errors import InterlockError, InvalidInput, TooLarge, UnknownRun
+from interlock.service.contract import LeaseView, Report, Service
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import LANE, Scene
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from interlock.contract import EventView
+from interlock.service.contract import EventView
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, LEASE_S, PATIENCE_S, Scene
 

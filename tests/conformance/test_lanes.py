@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from interlock.contract import LeaseView, Report
+from interlock.service.contract import LeaseView, Report
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, LEASE_S, Scene
 
 OTHER_LANE = "issue:acme/app#43"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import LeaseLost
-from interlock.core.plan_model import EdgeSpec, Graph, OnCancel, UpdateEdge
-from interlock.service import LocalService
+from interlock.core.plans.model import EdgeSpec, Graph, OnCancel, UpdateEdge
+from interlock.service.local import LocalService
 from interlock.store import plan_parts
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import OpenService

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from interlock.contract import Report, Service
 from interlock.core.errors import LeaseLost
+from interlock.service.contract import Report, Service
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, LEASE_S, Scene
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.contract import Report
 from interlock.core.errors import ItemEnded, NotFound
+from interlock.service.contract import Report
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, Scene, said
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.contract import Service
 from interlock.core.errors import InvalidInput
+from interlock.service.contract import Service
 from tests.conformance.scene import LANE, Scene
 
 

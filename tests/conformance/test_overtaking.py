@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.core.model import RetryLane
-from interlock.core.plan_model import Graph, TaskSpec
+from interlock.core.plans.model import Graph, TaskSpec
 from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, Scene
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.core.errors import CycleExpired, EditRefused
-from interlock.core.plan_model import Graph
+from interlock.core.plans.model import Graph
 from tests.conformance.test_plans import EDITOR, Planner, add, planner, task
 
 __all__ = ["planner"]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from interlock.core.errors import EditRefused, InvalidPlan
-from interlock.core.plan_model import UpdateTask
+from interlock.core.plans.model import UpdateTask
 from tests.conformance.scene import LANE
 from tests.conformance.test_plans import Planner, add, graph, planner
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from interlock.contract import Service
 from interlock.core.errors import EditRefused, InvalidInput, InvalidPlan
 from interlock.core.model import RetryLane
-from interlock.core.plan_model import (
+from interlock.core.plans.model import (
     UPDATABLE,
     AddEdge,
     AddTask,
@@ -23,6 +22,7 @@ from interlock.core.plan_model import (
     UpdateTask,
     When,
 )
+from interlock.service.contract import Service
 from tests.conformance.conftest import OpenService
 
 #: Some of it is right for some fields.

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from interlock.contract import ItemFilter, LeaseView, Report, Service
 from interlock.core.errors import (
     CycleExpired,
     EditRefused,
@@ -21,7 +20,7 @@ from interlock.core.errors import (
     StaleRevision,
 )
 from interlock.core.model import NewItem, RetryLane
-from interlock.core.plan_model import (
+from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,
@@ -35,8 +34,9 @@ from interlock.core.plan_model import (
     UpdateTask,
     When,
 )
-from interlock.planview import EditView, PlanView, TaskView
-from interlock.sweeper import BATCH
+from interlock.service.contract import ItemFilter, LeaseView, Report, Service
+from interlock.service.planview import EditView, PlanView, TaskView
+from interlock.service.sweeper import BATCH
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import Scene

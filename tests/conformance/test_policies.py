@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.contract import LeaseView
+from interlock.service.contract import LeaseView
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, Scene, said
 
 COMMENTS = ["one", "two", "three", "four", "five"]

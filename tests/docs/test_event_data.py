@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from docs.generation.codes import event_data
-from interlock.contract import LeaseView, Report
 from interlock.core.errors import EditRefused
 from interlock.core.model import EventKind, NewItem, Policy
-from interlock.core.plan_model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
-from interlock.service import LocalService
-from interlock.store.sqlite import SqliteStore
+from interlock.core.plans.model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
+from interlock.service.contract import LeaseView, Report
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
 
 
 class Story:

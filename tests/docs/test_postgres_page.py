@@ -9,9 +9,9 @@ import pytest
 
 from docs.generate import ROOT
 from interlock import app, settings
-from interlock.contract import Report, Service
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem
+from interlock.service.contract import Report, Service
 
 PAGE = ROOT / "docs" / "how-to" / "run-on-postgresql.md"
 

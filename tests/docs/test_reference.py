@@ -169,7 +169,7 @@ def test_every_policy_is_explained():
         )
 
 
-@pytest.mark.parametrize("module", ["core/names", "core/timing", "sweeper"])
+@pytest.mark.parametrize("module", ["core/names", "core/timing", "service/sweeper"])
 def test_every_limit_is_documented_with_its_value(module: str):
     lines = page("limits.md").splitlines()
     for name, value in constants(module).items():
@@ -181,7 +181,7 @@ def test_every_limit_is_documented_with_its_value(module: str):
 
 
 def test_every_answer_of_the_service_is_documented():
-    contract = ast.parse((SOURCE / "contract.py").read_text("utf-8"))
+    contract = ast.parse((SOURCE / "service/contract.py").read_text("utf-8"))
     views = {n.name: n for n in contract.body if isinstance(n, ast.ClassDef) and n.name.endswith("View")}
     for name, node in views.items():
         told = rows(section(REFERENCE / "json.md", name))

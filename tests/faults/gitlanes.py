@@ -10,11 +10,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from interlock.contract import LeaseView, Report
 from interlock.core.errors import ItemEnded
 from interlock.core.model import NewItem, Policy
-from interlock.git import lane_ref_id
-from interlock.store.git import GitLanes
+from interlock.git.plumbing import lane_ref_id
+from interlock.gitlanes.service import GitLanes
+from interlock.service.contract import LeaseView, Report
 from tests.faults.processes import say
 from tests.git_fixtures import git
 

@@ -9,7 +9,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from interlock.core.errors import Held
-from interlock.sessionlock import SessionLocks
+from interlock.session.lock import SessionLocks
 from tests.faults.processes import say
 
 NUMBER = 42

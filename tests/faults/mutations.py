@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from interlock.service import LocalService
-from interlock.store.sqlite import SqliteStore
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
 from tests.faults.stores import is_sqlite, query
 
 
@@ -71,12 +71,12 @@ class Meeting:
     If a lock keeps the second away, the first goes on alone after a moment."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, url: str, name: str) -> None:
-        import interlock.store.postgres
-        import interlock.store.postgres_deciding
-        import interlock.store.sqlite
+        import interlock.store.postgres.deciding
+        import interlock.store.postgres.store
+        import interlock.store.sqlite.store
 
-        postgres = interlock.store.postgres, interlock.store.postgres_deciding
-        modules = (interlock.store.sqlite,) if is_sqlite(url) else postgres
+        postgres = interlock.store.postgres.store, interlock.store.postgres.deciding
+        modules = (interlock.store.sqlite.store,) if is_sqlite(url) else postgres
         module = next(m for m in modules if hasattr(m, name))
         function = getattr(module, name)
         self._barrier = threading.Barrier(2)

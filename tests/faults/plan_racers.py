@@ -9,10 +9,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from interlock.contract import Report
 from interlock.core.errors import EditRefused, InterlockError
-from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Operation, RemoveTask, TaskSpec
-from interlock.service import LocalService
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Operation, RemoveTask, TaskSpec
+from interlock.service.contract import Report
+from interlock.service.local import LocalService
 from tests.faults.processes import say
 from tests.faults.stores import open_service, open_store
 

@@ -18,7 +18,9 @@ import psutil  # type: ignore[import-untyped]
 
 #: A clean process that has imported everything forks the others: real processes, at a few ms each.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["interlock.service", "interlock.store.sqlite", "interlock.store.postgres"])
+CONTEXT.set_forkserver_preload(
+    ["interlock.service.local", "interlock.store.sqlite.store", "interlock.store.postgres.store"]
+)
 
 PATIENCE_S = float(os.environ.get("INTERLOCK_PATIENCE_S", "90"))
 

@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 
 from interlock.client import Interlock
-from interlock.contract import ItemFilter, Report
 from interlock.core.errors import ItemEnded, LeaseLost
 from interlock.core.model import NewItem, Policy
-from interlock.service import LocalService
-from interlock.store import postgres_database
+from interlock.service.contract import ItemFilter, Report
+from interlock.service.local import LocalService
+from interlock.store.postgres import database
 from tests.faults.processes import say
 from tests.faults.stores import open_service
 
@@ -140,7 +140,7 @@ def execute(talk: Connection, url: str, statement: str) -> None:
 
 def renew(talk: Connection, url: str, handle: str) -> None:
     """Renew in a session that would wait for its lock for ever, so that nothing else ends the wait."""
-    postgres_database._SETTINGS["lock_timeout"] = "0"
+    database._SETTINGS["lock_timeout"] = "0"
     service = open_service(url)
     service.renew([Report(run=handle)])
     service.close()
@@ -149,7 +149,7 @@ def renew(talk: Connection, url: str, handle: str) -> None:
 def add_slowly(talk: Connection, url: str, lane: str, idle_timeout: str) -> str:
     """Arrive at a lane, and say so when it is locked; go on when told. The server's patience with sessions
     that are idle in a transaction is cut short, so that the test need not wait as long as production."""
-    postgres_database._SETTINGS["idle_in_transaction_session_timeout"] = idle_timeout
+    database._SETTINGS["idle_in_transaction_session_timeout"] = idle_timeout
     service = open_service(url)
     store: Any = service.store
     whole_apply = store._apply

@@ -11,11 +11,11 @@ from typing import Any
 import apsw
 import psycopg
 
-from interlock.contract import CheckView
 from interlock.core.timing import Timing
-from interlock.service import LocalService
-from interlock.store.postgres import PostgresStore
-from interlock.store.sqlite import SqliteStore
+from interlock.service.contract import CheckView
+from interlock.service.local import LocalService
+from interlock.store.postgres.store import PostgresStore
+from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.history import History, Line, line_from_row
 
 #: The shortest lawful lease, so that a holder is lost within a second.

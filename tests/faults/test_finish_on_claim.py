@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from interlock.contract import Report
 from interlock.core.model import NewItem
-from interlock.core.plan_model import EdgeSpec, Graph, TaskSpec, When
-from interlock.service import LocalService
-from interlock.store.postgres import PostgresStore
+from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec, When
+from interlock.service.contract import Report
+from interlock.service.local import LocalService
+from interlock.store.postgres.store import PostgresStore
 from interlock.testing.clock import Clock
 from tests.conformance.scene import Scene
 from tests.faults.processes import PATIENCE_S, wait_until

@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
-from interlock.service import LocalService
+from interlock.service.local import LocalService
 from tests.faults.processes import Crew, say
 from tests.faults.stores import assert_kept, open_service, query
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import libfaketime
 import pytest
 
-from interlock.contract import Report
 from interlock.core.checking import checked_wish
 from interlock.core.errors import LeaseLost
 from interlock.core.model import NewItem, Policy
-from interlock.git import Repository
-from interlock.refusals import RefusalKind
-from interlock.store.git import MARGIN_SHARE, GitLanes
+from interlock.git.plumbing import Repository
+from interlock.git.refusals import RefusalKind
+from interlock.gitlanes.service import MARGIN_SHARE, GitLanes
+from interlock.service.contract import Report
 from tests.faults.gitlanes import (
     LANE,
     OWNER,

@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 import interlock.core.decide
-from interlock import sweeper
-from interlock.contract import LeaseView, RefusalView, Report
 from interlock.core import ending
 from interlock.core.errors import Refusal
 from interlock.core.model import NewItem
-from interlock.service import LocalService
+from interlock.service import sweeper
+from interlock.service.contract import LeaseView, RefusalView, Report
+from interlock.service.local import LocalService
 from interlock.testing.clock import Clock
 from interlock.testing.history import History
 from tests.faults import mutations

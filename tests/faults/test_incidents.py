@@ -15,12 +15,12 @@ import apsw
 import pytest
 
 from interlock.client import Interlock
-from interlock.contract import LeaseView, Report
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem, Policy
 from interlock.core.timing import Timing
-from interlock.service import LocalService
-from interlock.sweeper import Sweeper
+from interlock.service.contract import LeaseView, Report
+from interlock.service.local import LocalService
+from interlock.service.sweeper import Sweeper
 from interlock.testing.clock import Clock
 from tests.faults import racers, traffic
 from tests.faults.processes import Crew, wait_until

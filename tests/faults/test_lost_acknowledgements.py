@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from interlock.contract import Report
 from interlock.core.model import NewItem
-from interlock.service import LocalService
+from interlock.service.contract import Report
+from interlock.service.local import LocalService
 from interlock.testing.postgres import PostgresServer, short_tempdir
 from tests.faults.failpoints import COMMIT, Moment, Proxy
 from tests.faults.processes import wait_until

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.orchestrated import EditRequest, TaskRun
 from interlock.orchestrator import Orchestrator
+from interlock.orchestrator.requests import EditRequest, TaskRun
 from tests.faults.processes import Crew, say
 from tests.faults.stores import broken
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from interlock.contract import LeaseView, Report
 from interlock.core.errors import EditRefused
-from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
-from interlock.planview import PlanView
-from interlock.service import LocalService
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
+from interlock.service.contract import LeaseView, Report
+from interlock.service.local import LocalService
+from interlock.service.planview import PlanView
 from tests.faults import plan_racers
 from tests.faults.plan_racers import replace_or_add, replacing
 from tests.faults.processes import PATIENCE_S, Actor, Crew, wait_until

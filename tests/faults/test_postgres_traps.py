@@ -17,13 +17,13 @@ import psycopg
 import pytest
 
 import interlock
-from interlock.contract import Report
 from interlock.core.claiming import Claim
 from interlock.core.commands import TakeBack
 from interlock.core.model import SPEC_FIELDS, ItemId, NewItem
-from interlock.service import LocalService
+from interlock.service.contract import Report
+from interlock.service.local import LocalService
 from interlock.store.port import Load
-from interlock.store.postgres import PostgresStore
+from interlock.store.postgres.store import PostgresStore
 from tests.faults import racers
 from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.processes import Crew, wait_until
@@ -263,7 +263,7 @@ def test_p5_what_a_claim_sorts_by_never_changes(
     assert waiting.result() == 0, "the first by priority has priority 0: the trap"
 
     fixed = set(SPEC_FIELDS) - {"max_attempts"}
-    texts = {f: f.read_text() for f in (SOURCES / "store" / "sql").rglob("*.sql")}
+    texts = {f: f.read_text() for f in (SOURCES / "store").rglob("*.sql")}
     edits = ("update_spec.sql", "update_specs.sql")
     writes = {
         f: t

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import Held, InterlockError, InvalidInput
-from interlock.sessionlock import SessionLocks
+from interlock.session.lock import SessionLocks
 from tests.faults import lockers
 from tests.faults.lockers import NUMBER
 from tests.faults.processes import Crew

@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 import pytest
 
-from interlock.contract import Report
 from interlock.core.errors import StoreBusy
 from interlock.core.model import NewItem
-from interlock.service import LocalService
+from interlock.service.contract import Report
+from interlock.service.local import LocalService
 from interlock.store import clock
-from interlock.store.sqlite import SqliteStore
+from interlock.store.sqlite.store import SqliteStore
 from tests.faults import racers
 from tests.faults.processes import Crew
 from tests.faults.stores import assert_kept, file_of, open_service, query

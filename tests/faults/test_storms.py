@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.contract import Report
+from interlock.service.contract import Report
 from interlock.testing.history import History
 from tests.faults import traffic
 from tests.faults.processes import PATIENCE_S, Actor, Crew, wait_until

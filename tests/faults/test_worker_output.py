@@ -6,7 +6,7 @@ import json
 
 import psutil  # type: ignore[import-untyped]
 
-from interlock.runlog import HEAD_BYTES, TAIL_BYTES
+from interlock.worker.log import HEAD_BYTES, TAIL_BYTES
 from tests.faults.workers import Site
 
 HUNDRED_MB = "head -c 100000000 /dev/zero | tr '\\0' x"

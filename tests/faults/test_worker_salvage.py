@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.fencing import LaneRun, arm
-from interlock.git import Repository
-from interlock.salvage import FILE_MAX_BYTES
+from interlock.git.plumbing import Repository
+from interlock.push.fence import LaneRun, arm
+from interlock.worker.salvage import FILE_MAX_BYTES
 from tests.faults.processes import wait_until
 from tests.faults.workers import Site, until_gone
 

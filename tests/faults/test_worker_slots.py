@@ -11,8 +11,9 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from interlock import app, settings, supervisor
-from interlock.runfiles import Home, Trace
+from interlock import app, settings
+from interlock.process import supervisor
+from interlock.worker.rundirectory import Home, Trace
 from tests.faults.processes import signal_aside, wait_until
 from tests.faults.stores import assert_kept, query
 from tests.faults.workers import Site, WorkProcess, gone

@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from interlock.contract import LeaseView, Report, RunView
 from interlock.core.errors import LeaseLost, StoreBusy, StoreUnavailable
 from interlock.core.model import NewItem, Policy
-from interlock.service import LocalService
+from interlock.service.contract import LeaseView, Report, RunView
+from interlock.service.local import LocalService
 from tests.faults.processes import say
 from tests.faults.stores import open_service
 

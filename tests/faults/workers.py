@@ -17,11 +17,11 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from interlock.contract import EndedRunView
 from interlock.core.model import NewItem
 from interlock.core.timing import CANCEL_GRACE_S
-from interlock.itemview import ItemView
-from interlock.service import LocalService
+from interlock.service.contract import EndedRunView
+from interlock.service.itemview import ItemView
+from interlock.service.local import LocalService
 from tests.faults.processes import PATIENCE_S, wait_until
 from tests.faults.stores import QUICK, open_service
 

@@ -14,8 +14,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from interlock import app
-from interlock.contract import ItemFilter, Service
 from interlock.core.model import NewItem
+from interlock.service.contract import ItemFilter, Service
 from tests.faults.processes import wait_until
 
 ROOT = Path(__file__).parent.parent.parent

@@ -23,9 +23,9 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 import interlock
-from interlock.contract import EventView, ItemFilter
 from interlock.demo import checks, scenes
 from interlock.demo.history import Run, most_at_once
+from interlock.service.contract import EventView, ItemFilter
 from tests.docs.picture import not_shown
 from tests.postgres_fixtures import StartPostgres
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from interlock.contract import LeaseView, Report
 from interlock.core.errors import (
     InterlockError,
     InvalidInput,
@@ -22,11 +21,12 @@ from interlock.core.errors import (
     UnreadableState,
 )
 from interlock.core.model import NewItem, Policy
-from interlock.git import Repository
-from interlock.store.git import GitLanes
-from interlock.store.git_documents import ActionsRun
-from interlock.store.git_remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
-from interlock.store.git_sight import Sight
+from interlock.git.plumbing import Repository
+from interlock.gitlanes.remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
+from interlock.gitlanes.service import GitLanes
+from interlock.gitlanes.sight import Sight
+from interlock.gitlanes.state import ActionsRun
+from interlock.service.contract import LeaseView, Report
 from interlock.testing.clock import Clock
 from tests.faults.gitlanes import LANE, OWNER, QUEUE, acquire, chain
 from tests.git_fixtures import bare_repository, clone, git, git_identity, write_hook

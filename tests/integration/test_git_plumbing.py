@@ -18,8 +18,8 @@ from interlock.core.errors import (
     TooLarge,
     UnreadableState,
 )
-from interlock.git import Repository, lane_ref_id
-from interlock.refusals import RefMove, RefusalKind
+from interlock.git.plumbing import Repository, lane_ref_id
+from interlock.git.refusals import RefMove, RefusalKind
 from tests.git_fixtures import (
     bare_repository,
     clone,
@@ -184,7 +184,7 @@ def test_a_server_that_is_not_there_is_a_matter_of_the_network(place: Repository
 def test_a_server_that_never_answers_is_given_up(
     place: Repository, bare_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.git.REMOTE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("interlock.git.plumbing.REMOTE_TIMEOUT_S", 0.5)
     write_hook(bare_repository, "pre-receive", "#!/bin/sh\nread line\nexec sleep 3\n")
     move = RefMove(ref=REF, old_oid=None, new_oid=place.commit_json({}, subject="s"))
     refused = place.push("origin", [move])

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from interlock.agent import now_s
-from interlock.contract import ChangeView, ItemFilter, LeaseView, MessageView, Report, RunView
 from interlock.core.errors import Held, LeaseLost, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
-from interlock.holding import hold
-from interlock.holdplace import Hold, IfHeld
-from interlock.service import LocalService
-from interlock.store.sqlite import SqliteStore
-from interlock.tenancy import Tenancy
+from interlock.hold.hold import hold
+from interlock.hold.tenancy import Tenancy
+from interlock.hold.turn import Hold, IfHeld
+from interlock.process.command import now_s
+from interlock.service.contract import ChangeView, ItemFilter, LeaseView, MessageView, Report, RunView
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
 
 LANE = "deploy:production"
 #: Writes down what it was told, one line a run.
@@ -383,7 +383,7 @@ def test_a_defect_while_the_lane_is_ours_gives_it_back(
     def defect(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("interlock.holding.Agent.follow", defect)
+    monkeypatch.setattr("interlock.hold.hold.Agent.follow", defect)
     with pytest.raises(RecursionError):
         held(service)
     assert service.lanes() == []

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from interlock.contract import LeaseView, Report
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
-from interlock.hook import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
-from interlock.service import LocalService
-from interlock.store.sqlite import SqliteStore
+from interlock.hook.answers import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
+from interlock.service.contract import LeaseView, Report
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
 
 PUSH = {"command": "cd app && git push origin main"}
 

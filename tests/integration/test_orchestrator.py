@@ -12,18 +12,18 @@ import apsw
 import pytest
 
 import interlock
-from interlock import planevents
 from interlock.client import Interlock
-from interlock.contract import Report
 from interlock.core.commands import Outcome
 from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBusy
 from interlock.core.model import NewItem
-from interlock.core.plan_model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
-from interlock.orchestrated import EditRequest, TaskRun
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.orchestrator import Orchestrator
-from interlock.planevents import PlanEvent
-from interlock.planview import PlanView
-from interlock.turns import Ends
+from interlock.orchestrator import events as plan_events
+from interlock.orchestrator.calls import Ends
+from interlock.orchestrator.events import PlanEvent
+from interlock.orchestrator.requests import EditRequest, TaskRun
+from interlock.service.contract import Report
+from interlock.service.planview import PlanView
 from tests.postgres_fixtures import StartPostgres
 
 PATIENCE_S = 30.0
@@ -200,7 +200,7 @@ class TestExecutors:
     def test_what_was_put_before_a_task_since_the_last_look_is_among_what_it_gets(
         self, il: Interlock, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("interlock.orchestrator.POLL_S", 5.0)
+        monkeypatch.setattr("interlock.orchestrator.orchestrator.POLL_S", 5.0)
         given: dict[str, Any] = {}
 
         def work(task: TaskRun) -> None:
@@ -550,7 +550,7 @@ class TestListeners:
     def test_one_that_raises_is_noted_and_the_others_hear_all_the_same(
         self, il: Interlock, error: BaseException, later: bool, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(planevents, "LISTENERS_WAIT_S", PATIENCE_S)
+        monkeypatch.setattr(plan_events, "LISTENERS_WAIT_S", PATIENCE_S)
         log = Log()
 
         def broken(event: PlanEvent) -> None:
@@ -586,7 +586,7 @@ class TestListeners:
     def test_one_that_never_comes_back_does_not_keep_the_orchestrator(
         self, il: Interlock, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(planevents, "LISTENERS_WAIT_S", 0.1)
+        monkeypatch.setattr(plan_events, "LISTENERS_WAIT_S", 0.1)
         with Orchestrator(plan("a>b"), executors={"coder": done}, interlock=il) as orchestrator:
             orchestrator.listen(lambda _: threading.Event().wait())
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"

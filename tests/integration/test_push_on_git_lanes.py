@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from interlock import app, settings
-from interlock.contract import LaneService, LeaseView, Report
 from interlock.core.model import NewItem
-from interlock.fencing import LanesInGit
-from interlock.git import Repository
+from interlock.git.plumbing import Repository
+from interlock.push.fence import LanesInGit
+from interlock.service.contract import LaneService, LeaseView, Report
 from tests.git_fixtures import (
     Window,
     bare_repository,

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from interlock.contract import LeaseView, Report, RunView
 from interlock.core.commands import Outcome
 from interlock.core.errors import InterlockError, InvalidInput, UnknownRun
 from interlock.core.model import NewItem
-from interlock.reporting import Reporter
-from interlock.runfiles import Home
-from interlock.service import LocalService
-from interlock.spool import End, Spool
-from interlock.store.sqlite import SqliteStore
-from interlock.worker import Wish, Worker
+from interlock.service.contract import LeaseView, Report, RunView
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
+from interlock.worker.reports import Reporter
+from interlock.worker.rundirectory import Home
+from interlock.worker.spool import End, Spool
+from interlock.worker.worker import Wish, Worker
 
 PATIENCE_S = 30.0
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from interlock.contract import ItemFilter
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
-from interlock.service import LocalService
-from interlock.store.sqlite import SqliteStore
+from interlock.service.contract import ItemFilter
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
 
 LARGE = NewItem(title="large", message="x" * 500_000)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.aftermath import Aftermath
-from interlock.git import Repository
-from interlock.runfiles import Home, RunFiles, Trace
-from interlock.salvage import Salvager
-from interlock.workspace import Workspaces
+from interlock.git.plumbing import Repository
+from interlock.worker.recovery import Aftermath
+from interlock.worker.rundirectory import Home, RunFiles, Trace
+from interlock.worker.salvage import Salvager
+from interlock.worker.worktrees import Workspaces
 
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@b.c")
 

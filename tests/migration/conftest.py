@@ -43,7 +43,7 @@ def next_version(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         folder = tmp_path / "sql of the next version"
         shutil.copytree(migrate._ROOT, folder, dirs_exist_ok=True)
         version = len(migrate.migrations(backend)) + 1
-        (folder / backend / "migrations" / f"{version:04}_next.sql").write_text(text)
+        (folder / backend / "sql" / "migrations" / f"{version:04}_next.sql").write_text(text)
         monkeypatch.setattr(migrate, "_ROOT", folder)
         return folder
 

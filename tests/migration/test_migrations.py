@@ -12,9 +12,9 @@ import apsw
 import psycopg
 import pytest
 
-from interlock.contract import ItemFilter, Report
 from interlock.core.errors import SchemaMismatch, StoreUnavailable
 from interlock.core.model import NewItem
+from interlock.service.contract import ItemFilter, Report
 from interlock.store import migrate
 from tests.faults.processes import Crew
 from tests.faults.stores import assert_kept, open_service, open_store, query
@@ -150,7 +150,7 @@ def test_a_database_of_the_first_version_with_work_in_every_state_is_moved_on(
 ) -> None:
     first = tmp_path / "sql of the first version"
     shutil.copytree(migrate._ROOT, first)
-    for later in sorted((first / backend / "migrations").glob("[0-9]*.sql"))[1:]:
+    for later in sorted((first / backend / "sql" / "migrations").glob("[0-9]*.sql"))[1:]:
         later.unlink()
     with monkeypatch.context() as patched:
         patched.setattr(migrate, "_ROOT", first)
@@ -189,7 +189,7 @@ def test_migrations_are_numbered_without_gaps(
     backend: str, tmp_path: Path, next_version: Callable[[str], Path]
 ) -> None:
     last = len(migrate.migrations(backend)) + 1
-    folder = next_version(NEXT[backend]) / backend / "migrations"
+    folder = next_version(NEXT[backend]) / backend / "sql" / "migrations"
     assert [m.version for m in migrate.migrations(backend)] == list(range(1, last + 1))
     (folder / f"{last:04}_next.sql").rename(folder / f"{last + 1:04}_next.sql")
     with pytest.raises(AssertionError, match="numbered"):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.core.plan_model import EdgeSpec, Graph, TaskSpec
-from interlock.service import LocalService
+from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec
+from interlock.service.local import LocalService
 from interlock.store import migrate
 from tests.faults.stores import broken, open_service, open_store, query
 
@@ -28,7 +28,7 @@ def old(url: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A database of the version before, with one item."""
     folder = tmp_path / "sql"
     shutil.copytree(migrate._ROOT, folder)
-    for file in (folder / backend / "migrations").glob("[0-9]*.sql"):
+    for file in (folder / backend / "sql" / "migrations").glob("[0-9]*.sql"):
         if int(file.stem[:4]) > BEFORE_PLANS:
             file.unlink()
     with monkeypatch.context() as patch:

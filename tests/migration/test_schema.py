@@ -14,11 +14,11 @@ from interlock.store.rows import ITEM_COLUMNS
 from tests.faults.stores import open_store, query
 from tests.migration import schemas
 
-SQL = Path(migrate.__file__).parent / "sql"
+STORE = Path(migrate.__file__).parent
 
 
 def make_from_snapshot(url: str, backend: str) -> None:
-    text = (SQL / backend / "schema.sql").read_text()
+    text = (STORE / backend / "sql" / "schema.sql").read_text()
     if backend == "sqlite":
         db = apsw.Connection(url.removeprefix("sqlite://"))
         db.execute(text)
@@ -86,7 +86,7 @@ def test_columns_stand_in_the_order_of_the_fields(url: str) -> None:
 
 def test_the_schema_knows_every_state_of_the_core_and_no_other(url: str, backend: str) -> None:
     open_store(url).close()
-    text = (SQL / backend / "schema.sql").read_text()
+    text = (STORE / backend / "sql" / "schema.sql").read_text()
     for table, statuses in (
         ("items", {s.value for s in ItemStatus}),
         ("runs", {s.value for s in RunStatus} - {"running"}),

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from interlock import service as service_module
-from interlock.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView
 from interlock.core.errors import InterlockError, UnknownRun
 from interlock.core.model import Item as StoredItem
 from interlock.core.model import Mode, NewItem
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import Timing
+from interlock.service import local as service_module
+from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView
 from interlock.testing.clock import Clock
 from tests.model.commands import DAY_S, IN_LINE, LABELS, READY, Command, Fields, Place, arrivals, commands
 from tests.model.records import SECOND, Added, Finished, Item, Message, Refused, Run

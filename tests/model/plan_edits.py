@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from interlock.core.plan_model import (
+from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,

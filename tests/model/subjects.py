@@ -13,13 +13,13 @@ from typing import Any
 
 import psycopg
 
-from interlock.contract import LeaseView
 from interlock.core.model import UNPOSITIONED
 from interlock.core.model import Item as StoredItem
-from interlock.service import LocalService
+from interlock.service.contract import LeaseView
+from interlock.service.local import LocalService
 from interlock.store.port import ItemQuery
-from interlock.store.postgres import PostgresStore
-from interlock.store.sqlite import SqliteStore
+from interlock.store.postgres.store import PostgresStore
+from interlock.store.sqlite.store import SqliteStore
 from tests.model.records import Item, Line
 from tests.model.reference import Reference
 

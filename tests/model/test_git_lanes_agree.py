@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from interlock import service as local
-from interlock.contract import ItemFilter, Report
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem, Policy, RetryLane
-from interlock.service import LocalService
-from interlock.store import git_holder
-from interlock.store.git_sight import Sight
-from interlock.store.sqlite import SqliteStore
+from interlock.gitlanes import holder
+from interlock.gitlanes.sight import Sight
+from interlock.service import local
+from interlock.service.contract import ItemFilter, Report
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from tests.conformance.git.conftest import GitSubject
 from tests.conformance.scene import LANE, said
@@ -168,9 +168,9 @@ class Twins:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-offs are of equal length on both sides, and all that ended is still there to be compared."""
-    for module in (local, git_holder):
+    for module in (local, holder):
         monkeypatch.setattr(module.random, "random", lambda: 0.5)
-    monkeypatch.setattr("interlock.store.git_lane.ENDED_ITEMS_KEPT", 1_000)
+    monkeypatch.setattr("interlock.gitlanes.lane.ENDED_ITEMS_KEPT", 1_000)
 
 
 @pytest.mark.usefixtures("steady")

@@ -32,12 +32,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from interlock.contract import LeaseView, Report
 from interlock.core.errors import InterlockError, ItemEnded
-from interlock.core.plan_model import EdgeSpec, Graph, Operation
-from interlock.service import LocalService
-from interlock.store.postgres import PostgresStore
-from interlock.store.sqlite import SqliteStore
+from interlock.core.plans.model import EdgeSpec, Graph, Operation
+from interlock.service.contract import LeaseView, Report
+from interlock.service.local import LocalService
+from interlock.store.postgres.store import PostgresStore
+from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from tests.model.plan_edits import (
     KEYS,

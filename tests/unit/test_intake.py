@@ -8,7 +8,7 @@ import pytest
 
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem
-from interlock.intake import new_item
+from interlock.service.intake import new_item
 
 
 class TestSchedules:

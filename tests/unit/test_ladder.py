@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent import Ladder
 from interlock.core.names import LEASE_MAX_S, LEASE_MIN_S
-from interlock.heartbeat import BEAT_MAX_S
+from interlock.process.command import Ladder
+from interlock.process.heartbeat import BEAT_MAX_S
 from interlock.settings import CANCEL_LADDER_S
 
 leases = st.floats(min_value=LEASE_MIN_S, max_value=LEASE_MAX_S)

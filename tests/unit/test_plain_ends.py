@@ -18,7 +18,7 @@ from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import Event, Item, Policy, RunId, RunRecord, State
 from interlock.core.states import ItemStatus
-from interlock.store.plain_ends import Changed, End, decided, paired, spread, stands_alone
+from interlock.store.postgres.plain_ends import Changed, End, decided, paired, spread, stands_alone
 from interlock.store.rows import was_promoted
 from tests.unit.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.plan_graph import GAP, find_cycle, raised, topological
+from interlock.core.plans.graph import GAP, find_cycle, raised, topological
 
 Pair = tuple[int, int]
 #: Edges among ten nodes, in any direction.

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from interlock.core.model import PlanId
-from interlock.core.plan_history import conflicts, diff
-from interlock.core.plan_model import (
+from interlock.core.plans.history import conflicts, diff
+from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,

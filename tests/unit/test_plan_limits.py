@@ -9,9 +9,9 @@ import pytest
 
 from interlock.core.ledger import Ledger, Snapshot
 from interlock.core.model import ItemId, PlanId
-from interlock.core.plan_book import Book, PlanPart
-from interlock.core.plan_edit import Draft
-from interlock.core.plan_model import (
+from interlock.core.plans.book import Book, PlanPart
+from interlock.core.plans.edit import Draft
+from interlock.core.plans.model import (
     EDGES_MAX,
     TASKS_MAX,
     AddEdge,

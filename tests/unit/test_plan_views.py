@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from interlock.core.plan_model import EdgeSpec, Graph, TaskSpec, When
-from interlock.frontier import Frontier
-from interlock.plandiff import differences
-from interlock.planevents import PlanEvent, Watch
-from interlock.planpicture import bare_picture, picture
-from interlock.planview import EdgeView, PlanView, RevisionView, TaskView
+from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec, When
+from interlock.orchestrator.events import PlanEvent, Watch
+from interlock.orchestrator.frontier import Frontier
+from interlock.plans.diff import differences
+from interlock.plans.picture import bare_picture, picture
+from interlock.service.planview import EdgeView, PlanView, RevisionView, TaskView
 
 START = datetime(2027, 1, 31, 9, tzinfo=UTC)
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from interlock import documents
 from interlock.core.errors import InvalidInput, InvalidPlan, TooLarge
 from interlock.core.model import RetryLane
-from interlock.core.plan_model import (
+from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     EdgeSpec,
@@ -23,7 +22,8 @@ from interlock.core.plan_model import (
     UpdateTask,
     When,
 )
-from interlock.planfile import NewPlan, edit_of, graph_document, plan_of, read_edit, read_plan
+from interlock.plans import markup
+from interlock.plans.planfile import NewPlan, edit_of, graph_document, plan_of, read_edit, read_plan
 from interlock.settings import TypeDefaults
 
 YAML = """
@@ -194,7 +194,7 @@ class TestFormats:
 
     def test_a_document_has_a_largest_size(self) -> None:
         with pytest.raises(TooLarge):
-            read_plan("#" * (documents.DOCUMENT_MAX_BYTES + 1))
+            read_plan("#" * (markup.DOCUMENT_MAX_BYTES + 1))
 
     @pytest.mark.parametrize("text", ["", "  \n", "# nothing\n"])
     def test_an_empty_one_is_refused(self, text: str) -> None:

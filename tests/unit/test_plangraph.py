@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.plangraph.graph import Graph, Link, Node, circles, in_order
-from interlock.plangraph.layout import lay_out
-from interlock.plangraph.measures import measured
-from interlock.plangraph.mermaid import mermaid
-from interlock.plangraph.svg import svg
-from interlock.plangraph.text import drawn
+from interlock.core.plans.measures import measured
+from interlock.plans.drawing.graph import Graph, Link, Node, circles, in_order
+from interlock.plans.drawing.layout import lay_out
+from interlock.plans.drawing.mermaid import mermaid
+from interlock.plans.drawing.svg import svg
+from interlock.plans.drawing.text import drawn
 
 STATUSES = ["", "waiting", "pending", "in_progress", "completed", "failed", "cancelled"]
 WHENS = ["success", "completion", "failure"]

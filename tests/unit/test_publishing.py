@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.publishing import publishes
+from interlock.hook.effects import publishes
 
 
 @pytest.mark.parametrize(

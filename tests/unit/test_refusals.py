@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.refusals import RefusalKind, classify, without_secrets
+from interlock.git.refusals import RefusalKind, classify, without_secrets
 
 
 def line(reason: str, what: str = "remote rejected", ref: str = "refs/heads/main") -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.runfiles import Home
+from interlock.worker.rundirectory import Home
 
 
 def store(url: str) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock import runlog
-from interlock.runlog import HEAD_BYTES, TAIL_BYTES, RunLog, Tail
+from interlock.worker import log
+from interlock.worker.log import HEAD_BYTES, TAIL_BYTES, RunLog, Tail
 
 
 def pattern(n: int) -> bytes:
@@ -57,8 +57,8 @@ def test_the_last_line_is_one_that_says_something() -> None:
 
 
 def test_old_logs_are_removed(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(runlog, "LOGS_MAX", 3)
+    monkeypatch.setattr(log, "LOGS_MAX", 3)
     for n in range(5):
         (tmp_path / f"run-{n}.log").touch()
-    runlog.prune(tmp_path)
+    log.prune(tmp_path)
     assert len(list(tmp_path.iterdir())) == 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.shellscript import commands
+from interlock.actions.shellscript import commands
 
 
 def programs(script: str) -> list[str]:

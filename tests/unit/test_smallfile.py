@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from interlock.core.commands import Outcome
-from interlock.git import Repository
-from interlock.runfiles import Home, RunFiles, Trace, found, read_result
-from interlock.salvage import WAITING, Salvager
-from interlock.smallfile import read_bytes, read_json
-from interlock.spool import End, Spool, orphans
-from interlock.store.git_sight import Sight
+from interlock.git.plumbing import Repository
+from interlock.gitlanes.sight import Sight
+from interlock.process.smallfile import read_bytes, read_json
+from interlock.worker.rundirectory import Home, RunFiles, Trace, found, read_result
+from interlock.worker.salvage import WAITING, Salvager
+from interlock.worker.spool import End, Spool, orphans
 from tests.git_fixtures import IDENTITY
 
 NESTED = "[" * 100_000
@@ -162,7 +162,7 @@ def test_an_end_that_cannot_be_read_just_now_is_left_where_it_is(
     spool = Spool.make(tmp_path, "dead")
     spool.keep(END)
     with monkeypatch.context() as patch:
-        patch.setattr("interlock.spool.read_bytes", _no_descriptors)
+        patch.setattr("interlock.worker.spool.read_bytes", _no_descriptors)
         assert spool.ends() == []
     assert spool.ends() == [END]
     spool.close()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interlock.actions.checks import check
 from interlock.actions.expressions import MalformedExpression, Undecided, parse
 from interlock.actions.findings import Mistake
-from interlock.shellscript import commands
+from interlock.actions.shellscript import commands
 
 #: An action that answers whoever mentions it, as its makers' example has it.
 MENTIONED = """

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from interlock.actions.chores import is_chore, started
 from interlock.actions.expressions import PIECE
 from interlock.actions.occurrences import CONVERSATION_EVENTS
+from interlock.actions.shellscript import SimpleCommand, commands
 from interlock.actions.workflow import Job, Step, Workflow
-from interlock.shellscript import SimpleCommand, commands
 
 _PROGRAMS = frozenset({"aider", "claude", "codex", "copilot", "cursor-agent", "gemini", "goose", "opencode"})
 _PACKAGES = re.compile(r"@(anthropic-ai/claude-code|openai/codex|google/gemini-cli|github/copilot)(@.*)?")

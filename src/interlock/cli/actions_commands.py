@@ -10,7 +10,7 @@ import typer
 from interlock.cli.command import Command, group
 from interlock.cli.session import session_of
 from interlock.core.errors import Exit, InvalidInput, TooLarge
-from interlock.intake import choice
+from interlock.service.intake import choice
 
 actions = group("Write a GitHub workflow for an agent, or find the known mistakes in workflows.")
 

@@ -9,11 +9,11 @@ import typer
 
 from interlock.cli.session import Session, session_of
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
-from interlock.contract import AddView
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import NewItem, Policy, RetryLane, Verdict
 from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES
-from interlock.intake import new_item
+from interlock.service.contract import AddView
+from interlock.service.intake import new_item
 
 _Option = typer.Option
 

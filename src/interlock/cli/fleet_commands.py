@@ -9,10 +9,10 @@ import typer
 from interlock.cli.command import Command, group
 from interlock.cli.options import Limit, Reason, limit_of
 from interlock.cli.session import session_of
-from interlock.contract import AgentView
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
-from interlock.intake import choice, whole
+from interlock.service.contract import AgentView
+from interlock.service.intake import choice, whole
 
 agents = group("List agents, or change one.")
 lanes = group("List lanes and their holders, or say how strict they are.")

@@ -12,7 +12,7 @@ from interlock.cli.session import Session, session_of
 from interlock.cli.values import name_or_none, span_or_none, text_of
 from interlock.core.errors import CommandUnusable
 from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
-from interlock.intake import choice
+from interlock.service.intake import choice
 
 #: As env(1) and the shells have it.
 _CANNOT_RUN, _NOT_FOUND = 126, 127
@@ -56,8 +56,10 @@ def hold(
 
     The exit code is the command's; 128 and more: the signal that ended it. 5: the lease was lost.
     """
-    from interlock import app, handover, holding
-    from interlock.holdplace import Hold, IfHeld
+    from interlock import app
+    from interlock.hold import hold
+    from interlock.hold.turn import Hold, IfHeld
+    from interlock.process import signals
 
     session = session_of(ctx)
     settings = session.settings
@@ -76,12 +78,12 @@ def hold(
         beat_s=app.beat_s(settings),
     )
     try:
-        holding.check(wish, os.environ)
+        hold.check(wish, os.environ)
         with session.lanes() as lanes:
-            ended = holding.hold(lanes, wish, tell=_tell)
+            ended = hold.hold(lanes, wish, tell=_tell)
     except CommandUnusable as error:
         return cannot_run(session, wish.command[0], error)
-    except handover.Signalled as signalled:
+    except signals.Signalled as signalled:
         return 128 + signalled.number
     if session.out.json:
         session.out.print_json(ended)

@@ -11,11 +11,11 @@ import typer
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.session import session_of
 from interlock.cli.values import whole_or_none
-from interlock.contract import EventView, ItemFilter, Service
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import lane_key
 from interlock.core.states import ItemStatus
-from interlock.intake import choice, span_s, whole
+from interlock.service.contract import EventView, ItemFilter, Service
+from interlock.service.intake import choice, span_s, whole
 
 
 def _statuses() -> list[str]:

@@ -9,9 +9,9 @@ import typer
 
 from interlock.cli.options import Reason
 from interlock.cli.session import Session, session_of
-from interlock.contract import ChangeView
 from interlock.core.errors import Exit, InterlockError, InvalidInput
-from interlock.intake import choice, whole
+from interlock.service.contract import ChangeView
+from interlock.service.intake import choice, whole
 
 _Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
 _SCOPES = ("agent", "project")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from interlock.core.names import BATCH_MAX, check_number
-from interlock.intake import span_s, whole
+from interlock.service.intake import span_s, whole
 
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")]
 Limit = Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
-from interlock.contract import to_json
+from interlock.service.contract import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,13 +11,13 @@ from interlock.cli.command import Command, group
 from interlock.cli.options import Every, Limit, every_s_of, limit_of
 from interlock.cli.session import Session, session_of
 from interlock.cli.values import file_text, whole_or_none
-from interlock.contract import Service
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.plan_model import EDIT_TYPE, PlanStatus
-from interlock.intake import choice, whole
+from interlock.core.plans.model import EDIT_TYPE, PlanStatus
+from interlock.service.contract import Service
+from interlock.service.intake import choice, whole
 
 if TYPE_CHECKING:
-    from interlock.planview import PlanView
+    from interlock.service.planview import PlanView
 
 plan = group("Run graphs of tasks, and edit them while they run.")
 
@@ -50,7 +50,7 @@ def create(ctx: typer.Context, file: _File) -> int:
     The file has name, editor, edit_deadline_s, tasks (key, title, agent, labels, type, priority, payload,
     lane, …) and edges (from, to, when, on_cancel).
     """
-    from interlock.planfile import read_plan
+    from interlock.plans.planfile import read_plan
 
     session = session_of(ctx)
     settings = session.settings
@@ -107,8 +107,8 @@ def graph(
 ) -> int:
     """Draw a plan's graph, or write it down for an edit."""
     from interlock.cli.views import plans
-    from interlock.planfile import graph_document
-    from interlock.planpicture import bare_picture, picture
+    from interlock.plans.picture import bare_picture, picture
+    from interlock.plans.planfile import graph_document
 
     session = session_of(ctx)
     chosen, wanted = choice("format", format_, _FORMATS), whole_or_none("revision", revision)
@@ -159,7 +159,7 @@ def edit(
     A base that is no longer the newest revision does not matter where nothing that the edit touches has
     changed; else it is refused with exit 6.
     """
-    from interlock.planfile import read_edit
+    from interlock.plans.planfile import read_edit
 
     session = session_of(ctx)
     settings = session.settings
@@ -308,7 +308,7 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="REV")],
 ) -> int:
     """Say what differs between two revisions of a plan."""
-    from interlock.plandiff import differences
+    from interlock.plans.diff import differences
 
     session = session_of(ctx)
     number, first, second = whole("plan", id_), whole("revision", before), whole("revision", after)

@@ -12,8 +12,8 @@ from interlock.cli.session import Session, session_of
 from interlock.core.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
-    from interlock.git import Repository
-    from interlock.pusher import Pusher
+    from interlock.git.plumbing import Repository
+    from interlock.push.identity import Pusher
 
 
 def push(
@@ -55,7 +55,7 @@ def push(
     The git server refuses the push as a whole once a later run has the lane. If others pushed first, your
     commits are rebased and the push is tried again, five times; a conflict leaves everything as it was.
     """
-    from interlock.git import Repository
+    from interlock.git.plumbing import Repository
     from interlock.settings import here
 
     session = session_of(ctx)
@@ -77,8 +77,8 @@ def push(
 def _push(
     session: Session, repository: Repository, remote: str | None, branch: str | None, pusher: Pusher
 ) -> int:
-    from interlock.checkout import Checkout, push_remote_of
-    from interlock.pushing import FencedPush
+    from interlock.git.checkout import Checkout, push_remote_of
+    from interlock.push.fenced import FencedPush
 
     checkout = Checkout(repository)
     target, to = checkout.target(branch), push_remote_of(repository, remote)
@@ -97,7 +97,7 @@ def _push(
 
 
 def _arm(session: Session, repository: Repository, remote: str | None, pusher: Pusher) -> int:
-    from interlock.checkout import push_remote_of
+    from interlock.git.checkout import push_remote_of
 
     fence = pusher.arm(repository, push_remote_of(repository, remote))
     if session.out.json:
@@ -111,17 +111,17 @@ def _arm(session: Session, repository: Repository, remote: str | None, pusher: P
 
 def _judge(repository: Repository, remote: str, pusher: Pusher) -> int:
     """Raises `LeaseLost` for a plain push of a run that lost its lane."""
-    from interlock import prepush
+    from interlock.push import hook
 
-    if not prepush.needs_no_check(sys.stdin):
+    if not hook.needs_no_check(sys.stdin):
         pusher.guard(repository, remote).check()
     return Exit.OK
 
 
 def _change_hook(session: Session, repository: Repository, *, install: bool) -> int:
-    from interlock import prepush
+    from interlock.push import hook
 
-    path = prepush.install(repository) if install else prepush.uninstall(repository)
+    path = hook.install(repository) if install else hook.uninstall(repository)
     if session.out.json:
         session.out.print_json({"hook": path if path is None else str(path), "installed": install})
     elif install:
@@ -135,7 +135,7 @@ def _change_hook(session: Session, repository: Repository, *, install: bool) -> 
 
 def _pusher(session: Session, run: str | None) -> Pusher:
     from interlock import app
-    from interlock.pusher import Pusher
+    from interlock.push.identity import Pusher
 
     return Pusher(
         run,

@@ -14,7 +14,7 @@ import typer
 from interlock.cli.output import Output
 
 if TYPE_CHECKING:
-    from interlock.contract import LaneService, Service
+    from interlock.service.contract import LaneService, Service
     from interlock.settings import Settings
 
 

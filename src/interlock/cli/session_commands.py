@@ -11,10 +11,10 @@ from interlock.cli.command import Command, group
 from interlock.cli.session import Session, session_of
 from interlock.core.errors import CommandUnusable, Exit, InvalidInput
 from interlock.core.names import safe_name
-from interlock.intake import whole
+from interlock.service.intake import whole
 
 if TYPE_CHECKING:
-    from interlock.sessionlock import SessionLocks
+    from interlock.session.lock import SessionLocks
 
 session = group("Lock a session against other processes of this host, or list the locks.")
 
@@ -50,7 +50,7 @@ def lock(
     Exits with 4 at once if it is locked, unless it is for the same run and until the same process ends. With
     a command the exit code is the command's.
     """
-    from interlock import sessionlock
+    from interlock.session import lock
 
     here = session_of(ctx)
     issue, owner = whole("number", number), _run_id(here, run_id)
@@ -59,7 +59,7 @@ def lock(
     watched = os.getppid() if pid is None else whole("process", pid)
     if command:
         return _run_under(here, issue, owner, command)
-    keeper = sessionlock.lock_until(_locks(here), issue, owner, watched)
+    keeper = lock.lock_until(_locks(here), issue, owner, watched)
     if here.out.json:
         here.out.print_json({"number": issue, "run_id": owner, "pid": keeper, "until_pid": watched})
     else:
@@ -68,16 +68,17 @@ def lock(
 
 
 def _run_under(here: Session, issue: int, owner: str, command: list[str]) -> int:
-    from interlock import handover, sessionlock
-    from interlock.agent import check_command
     from interlock.cli.hold_command import cannot_run
+    from interlock.process import signals
+    from interlock.process.command import check_command
+    from interlock.session import lock
 
     try:
         check_command(command, here=True)
-        return sessionlock.run_under(_locks(here).acquire(issue, owner), command)
+        return lock.run_under(_locks(here).acquire(issue, owner), command)
     except CommandUnusable as error:
         return cannot_run(here, command[0], error)
-    except handover.Signalled as signalled:
+    except signals.Signalled as signalled:
         return 128 + signalled.number
 
 
@@ -131,7 +132,7 @@ def _print_status(here: Session, number: int | None = None) -> int:
 
 
 def _locks(here: Session) -> SessionLocks:
-    from interlock.sessionlock import SessionLocks
+    from interlock.session.lock import SessionLocks
 
     return SessionLocks(here.settings.root)
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from interlock.cli.session import Session, session_of
-from interlock.contract import CheckView, SweepView
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
-from interlock.intake import choice, span_s
+from interlock.service.contract import CheckView, SweepView
+from interlock.service.intake import choice, span_s
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 

@@ -9,7 +9,7 @@ from typing import Any
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput
 from interlock.core.names import PAYLOAD_MAX_BYTES, check_text
-from interlock.intake import span_s, whole
+from interlock.service.intake import span_s, whole
 
 #: A batch has at most 1,000 lines, and no line is larger than a payload and a message together.
 _INPUT_MAX_BYTES = 64 << 20

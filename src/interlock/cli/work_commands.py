@@ -11,10 +11,10 @@ import typer
 from interlock.cli.options import OnlyTypes, OwnLabels, limit_of
 from interlock.cli.session import Session, session_of
 from interlock.cli.values import json_text, span_or_none, text_of, whole_or_none
-from interlock.contract import Report, RunView
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
-from interlock.intake import span_s, whole
+from interlock.service.contract import Report, RunView
+from interlock.service.intake import span_s, whole
 
 _Handles = Annotated[
     list[str] | None, typer.Argument(metavar="HANDLE…", help="From next; without one INTERLOCK_RUN is taken.")

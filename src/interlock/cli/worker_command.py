@@ -14,10 +14,10 @@ from interlock.cli.session import session_of
 from interlock.cli.values import span_or_none, whole_or_none
 from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.core.names import BATCH_MAX, LEASE_MAX_S, LEASE_MIN_S, check_number
-from interlock.intake import whole
+from interlock.service.intake import whole
 
 if TYPE_CHECKING:
-    from interlock.worker import Worker
+    from interlock.worker.worker import Worker
 
 
 def work(
@@ -49,8 +49,8 @@ def work(
     from interlock import app
     from interlock.cli.hold_command import cannot_run
     from interlock.cli.views.workers import Screen
-    from interlock.runfiles import Home
-    from interlock.worker import Wish, Worker
+    from interlock.worker.rundirectory import Home
+    from interlock.worker.worker import Wish, Worker
 
     session = session_of(ctx)
     slots, runs, lease_s = whole("max", max_), whole_or_none("limit", limit), span_or_none("lease", lease)

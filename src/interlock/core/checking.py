@@ -9,7 +9,7 @@ from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem
-from interlock.core.plan_model import EDIT_TYPE, PLAN_LANES
+from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
 
 REASON_MAX_BYTES = 1_000
 

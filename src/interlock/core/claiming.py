@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from interlock.core.model import NO_AGENT, Item, ItemId, RunId
-from interlock.core.plan_model import EDIT_TYPE
+from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus
 from interlock.core.timing import deadline_us, to_us
 

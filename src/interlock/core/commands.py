@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from interlock.core.errors import Refusal
 from interlock.core.model import Item, ItemId, NewItem, RunId, Verdict
-from interlock.core.plan_commands import PlanCommand
+from interlock.core.plans.commands import PlanCommand
 from interlock.core.states import RunStatus
 
 

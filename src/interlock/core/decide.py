@@ -28,9 +28,9 @@ from interlock.core.ending import finish
 from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import ItemId
 from interlock.core.operating import cancel, overtake, repair, retry, take_back, tell
-from interlock.core.plan_commands import CancelPlan, CreatePlan, EditPlan, PausePlan, SetEditDeadline
-from interlock.core.plan_cycle import expire_in_plan, finish_in_plan, follow
-from interlock.core.plan_operating import operate
+from interlock.core.plans.commands import CancelPlan, CreatePlan, EditPlan, PausePlan, SetEditDeadline
+from interlock.core.plans.cycle import expire_in_plan, finish_in_plan, follow
+from interlock.core.plans.operating import operate
 from interlock.core.timing import Timing
 
 

@@ -35,7 +35,7 @@ from interlock.core.model import (
     State,
 )
 from interlock.core.names import TITLE_MAX_CHARS
-from interlock.core.plan_model import EDIT_TYPE, plan_of_lane
+from interlock.core.plans.model import EDIT_TYPE, plan_of_lane
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
 from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, back_off_s, to_us
 

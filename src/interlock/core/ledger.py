@@ -29,8 +29,8 @@ from interlock.core.model import (
     Spec,
     State,
 )
-from interlock.core.plan_book import Book, PlanChanges, PlanPart
-from interlock.core.plan_model import Plan, Revision
+from interlock.core.plans.book import Book, PlanChanges, PlanPart
+from interlock.core.plans.model import Plan, Revision
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
 

@@ -7,7 +7,7 @@ from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
 from interlock.core.ledger import Ledger
 from interlock.core.model import UNPOSITIONED, EventKind, Item, NewMessage, Reason, RetryLane
-from interlock.core.plan_following import waits_again, why_not_retried
+from interlock.core.plans.dependents import waits_again, why_not_retried
 from interlock.core.states import ItemStatus, RunStatus
 
 

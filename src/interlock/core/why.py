@@ -7,7 +7,7 @@ from typing import assert_never
 
 from interlock.core.claiming import Agent
 from interlock.core.model import US_PER_S, Item, Reason
-from interlock.core.plan_model import EDIT_TYPE, Plan, PlanStatus
+from interlock.core.plans.model import EDIT_TYPE, Plan, PlanStatus
 from interlock.core.states import ItemStatus
 
 _NAMED_AT_MOST = 5

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from interlock.contract import to_json
+from interlock.service.contract import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from interlock.contract import CheckView, EndedRunView, ShowView
 from interlock.demo.history import History, Run, most_at_once
 from interlock.demo.scenes import LIMITED, LIMITED_MAX, Cast, everyone_idle
 from interlock.demo.stage import Notes, Stage
+from interlock.service.contract import CheckView, EndedRunView, ShowView
 
 _CLOCK_TICK_S = 0.01
 

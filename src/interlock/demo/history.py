@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from interlock.contract import EventView, ItemFilter, Service
-from interlock.itemview import ItemView
+from interlock.service.contract import EventView, ItemFilter, Service
+from interlock.service.itemview import ItemView
 
 ENDINGS = {f"run.{how}" for how in ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")}
 _ITEMS_MAX = 1_000

@@ -16,12 +16,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from interlock.contract import EventView
 from interlock.demo import words
 from interlock.demo.processes import AgentProcess
 from interlock.demo.scenes import LANES
 from interlock.demo.stage import Saying, Stage
-from interlock.itemview import ItemView
+from interlock.service.contract import EventView
+from interlock.service.itemview import ItemView
 
 #: Below this the picture is no help, and plain lines are printed.
 WIDTH_MIN, HEIGHT_MIN = 72, 22

@@ -21,11 +21,11 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from interlock import app, settings
-from interlock.contract import EventView, ItemFilter, Service
 from interlock.core.errors import InterlockError, InvalidInput, StoreBusy
 from interlock.core.model import NewItem, Policy
 from interlock.demo.history import Blow, History
 from interlock.demo.processes import AgentProcess, Crew
+from interlock.service.contract import EventView, ItemFilter, Service
 
 SECONDS = 30.0
 SECONDS_MIN, SECONDS_MAX = 10.0, 300.0

@@ -9,12 +9,12 @@ from itertools import pairwise
 from rich.console import Console
 from rich.text import Text
 
-from interlock.contract import CheckView
 from interlock.demo import checks
 from interlock.demo.checks import Evidence
 from interlock.demo.history import most_at_once, seconds
 from interlock.demo.scenes import COMMENTS, LIMITED, LIMITED_MAX, LIMITED_PROCESSES, Cast
 from interlock.demo.stage import Stage
+from interlock.service.contract import CheckView
 
 _QUIET = "bright_black"
 

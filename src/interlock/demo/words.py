@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from interlock.contract import EventView
 from interlock.demo.stage import Stage
+from interlock.service.contract import EventView
 
 LOUD = "bold white on red"
 QUIET = "bright_black"

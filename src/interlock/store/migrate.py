@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from interlock.core.errors import SchemaMismatch
 
-_ROOT = Path(__file__).parent / "sql"
+_ROOT = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Migrator(Protocol):
 
 def migrations(backend: str) -> list[Migration]:
     """The migrations of a backend, in order and without gaps."""
-    folder = _ROOT / backend / "migrations"
+    folder = _ROOT / backend / "sql" / "migrations"
     record = (folder / "recorded.sql").read_text("utf-8")
     found = [
         Migration(version=int(f.stem[:4]), name=f.stem[5:], text=f.read_text("utf-8"), record=record)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.core.model import ItemId, PlanId
-from interlock.core.plan_book import PlanPart
-from interlock.core.plan_model import Edge, Plan, Task
+from interlock.core.plans.book import PlanPart
+from interlock.core.plans.model import Edge, Plan, Task
 from interlock.store.plan_rows import edge_from_row, plan_from_row, task_from_row
 from interlock.store.port import EditLoad, Load
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.core.model import Item
-from interlock.core.plan_model import (
+from interlock.core.plans.model import (
     Completion,
     Edge,
     EdgeState,

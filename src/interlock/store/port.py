@@ -15,7 +15,7 @@ from interlock.core.claiming import Agent, Claim
 from interlock.core.commands import Command
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, Item, ItemId, ModeRule, PlanId, RunId, RunRecord
-from interlock.core.plan_model import Completion, Edge, Plan, Revision, Task
+from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
 from interlock.core.timing import Timing
 
 

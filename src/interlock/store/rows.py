@@ -20,7 +20,7 @@ from interlock.core.model import (
     Spec,
     State,
 )
-from interlock.core.plan_model import EdgeState, OnCancel, PlanStatus, When
+from interlock.core.plans.model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-_ROOT = Path(__file__).parent / "sql"
+_ROOT = Path(__file__).parent
 
 
 class Statements:
     """The statements of one backend, read when first used."""
 
     def __init__(self, backend: str) -> None:
-        self._folder = _ROOT / backend
+        self._folder = _ROOT / backend / "sql"
         self._texts: dict[str, str] = {}
         self._variants: dict[tuple[str, frozenset[str], int], str] = {}
 

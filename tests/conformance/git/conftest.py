@@ -13,17 +13,16 @@ from typing import Any
 
 import pytest
 
-from interlock.contract import AddView, ChangeView, ItemFilter, LeaseView, RunView, ShowView
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, NewItem
 from interlock.core.states import ItemStatus
-from interlock.itemview import ItemView
-from interlock.presenting import message_view
-from interlock.store import git_lane
-from interlock.store.git import GitLanes
-from interlock.store.git_lane import Lane
-from interlock.store.git_sight import Sight
+from interlock.gitlanes.lane import Lane
+from interlock.gitlanes.service import GitLanes
+from interlock.gitlanes.sight import Sight
+from interlock.service.answers import message_view
+from interlock.service.contract import AddView, ChangeView, ItemFilter, LeaseView, RunView, ShowView
+from interlock.service.itemview import ItemView
 from interlock.testing.clock import Clock
 from tests.conformance.scene import Scene
 from tests.git_fixtures import git_identity, make_bare
@@ -121,7 +120,7 @@ def scene(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         scene.told += [event for event in decision.events if event not in scene.told]
         return decision
 
-    monkeypatch.setattr(git_lane, "decide", overheard)
+    monkeypatch.setattr("interlock.gitlanes.lane.decide", overheard)
     yield scene
     for lane in lanes.remote.read_all():
         assert isinstance(lane, Lane), "a scenario left a lane that cannot be read"

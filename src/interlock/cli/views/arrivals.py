@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.contract import AddView
 from interlock.core.model import Verdict
-from interlock.itemview import ItemView
+from interlock.service.contract import AddView
+from interlock.service.itemview import ItemView
 
 _STYLES = {
     Verdict.ADMITTED: "bold green",

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.contract import CheckView, StatsView
+from interlock.service.contract import CheckView, StatsView
 
 
 def stats(console: Console, seen: StatsView) -> None:

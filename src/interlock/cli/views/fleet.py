@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.contract import AgentView, LaneView
+from interlock.service.contract import AgentView, LaneView
 
 
 def agents(console: Console, found: Sequence[AgentView]) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.contract import EventView
+from interlock.service.contract import EventView
 
 _STYLES = {"item": "cyan", "run": "green", "lane": "yellow", "cancel": "red", "message": "blue"}
 

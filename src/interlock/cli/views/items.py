@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import history, words
-from interlock.contract import ChangeView, EndedRunView, MessageView, ShowView
-from interlock.itemview import ItemView
+from interlock.service.contract import ChangeView, EndedRunView, MessageView, ShowView
+from interlock.service.itemview import ItemView
 
 _EVENTS_SHOWN = 12
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock.contract import EventView, ItemFilter, LaneView, Service, StatsView
-from interlock.itemview import ItemView
+from interlock.service.contract import EventView, ItemFilter, LaneView, Service, StatsView
+from interlock.service.itemview import ItemView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

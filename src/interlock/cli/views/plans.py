@@ -13,13 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.contract import to_json
 from interlock.core.model import Reason
-from interlock.plandiff import Difference
-from interlock.plangraph import text as text_drawing
-from interlock.plangraph.graph import Graph
-from interlock.plangraph.symbols import EDGE_WORDS, sign
-from interlock.planview import (
+from interlock.plans.diff import Difference
+from interlock.plans.drawing import text as text_drawing
+from interlock.plans.drawing.graph import Graph
+from interlock.plans.drawing.symbols import EDGE_WORDS, sign
+from interlock.service.contract import to_json
+from interlock.service.planview import (
     BatchView,
     CycleView,
     EdgeView,
@@ -187,11 +187,11 @@ def _condition(edge: EdgeView) -> str:
 def graph_text(drawn: Graph, chosen: str, width: int = 10_000) -> str:
     """The graph as text of the chosen kind."""
     if chosen == "svg":
-        from interlock.plangraph.svg import svg
+        from interlock.plans.drawing.svg import svg
 
         return svg(drawn)
     if chosen == "mermaid":
-        from interlock.plangraph.mermaid import mermaid
+        from interlock.plans.drawing.mermaid import mermaid
 
         return mermaid(drawn)
     return f"{text_drawing.drawn(drawn, width=width)}\n"

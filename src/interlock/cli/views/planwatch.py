@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.views import live, plans, words
-from interlock.contract import Service, to_json
-from interlock.plangraph.symbols import sign
-from interlock.planpicture import picture
-from interlock.planview import PlanView
+from interlock.plans.drawing.symbols import sign
+from interlock.plans.picture import picture
+from interlock.service.contract import Service, to_json
+from interlock.service.planview import PlanView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

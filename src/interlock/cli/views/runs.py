@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import items, words
-from interlock.contract import LeaseView, MessageView, RunView
-from interlock.core.plan_model import EDIT_TYPE
+from interlock.core.plans.model import EDIT_TYPE
+from interlock.service.contract import LeaseView, MessageView, RunView
 
 
 def leases(console: Console, agent: str, claimed: Sequence[LeaseView], *, why: str | None = None) -> None:

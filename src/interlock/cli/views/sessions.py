@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.sessionfile import LockView
+from interlock.session.lockfile import LockView
 
 
 def locks(console: Console, found: Sequence[LockView]) -> None:

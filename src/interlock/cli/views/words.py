@@ -10,8 +10,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
-from interlock.contract import HolderView
-from interlock.itemview import ItemView
+from interlock.service.contract import HolderView
+from interlock.service.itemview import ItemView
 
 STATUS_STYLES = {
     "waiting": "blue",

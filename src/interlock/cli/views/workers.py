@@ -20,16 +20,16 @@ from rich.cells import cell_len
 from rich.live import Live
 from rich.text import Text
 
-from interlock.agent import now_s
 from interlock.cli.views import words
-from interlock.job import Notice
+from interlock.process.command import now_s
+from interlock.worker.job import Notice
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from interlock.cli.output import Output
-    from interlock.worker import Worker
+    from interlock.worker.worker import Worker
 
 _LINES_MAX = 5_000
 _LINE_MAX_BYTES = 4_096

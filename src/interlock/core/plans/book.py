@@ -1,0 +1,151 @@
+"""The plan's part of the ledger: what a transaction has read of it, and what the rules made of it so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from interlock.core.model import ItemId
+from interlock.core.plans.model import Completion, Edge, EdgeState, Plan, Revision, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPart:
+    """Rows of one plan, read under the lock of its lane.
+
+    Never the whole plan: the tasks named, the targets of their edges, those doomed where a cycle may close,
+    and for an edit whatever its operations may touch. Their items are in the snapshot, but for tasks that
+    are here only for their rank.
+    """
+
+    plan: Plan
+    tasks: tuple[Task, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    #: Number and time of the completions that no edit has answered yet, where a cycle may close.
+    unanswered: tuple[tuple[int, int], ...] = ()
+    #: Tasks on no lane that are here with their edges, because what they depend on may never start.
+    behind: frozenset[ItemId] = frozenset()
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanChanges:
+    """What one transaction writes of a plan."""
+
+    plan: Plan
+    #: The plan as it was read; nothing for a new one.
+    before: Plan | None = None
+    tasks: list[Task] = field(default_factory=list)
+    new_tasks: list[Task] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    new_edges: list[Edge] = field(default_factory=list)
+    lost_edges: list[tuple[ItemId, ItemId]] = field(default_factory=list)
+    completions: list[Completion] = field(default_factory=list)
+    revisions: list[Revision] = field(default_factory=list)
+
+
+class Book:
+    """The working view of one plan in one transaction."""
+
+    __slots__ = (
+        "_edges_before",
+        "_new",
+        "_plan_before",
+        "_tasks_before",
+        "behind",
+        "completions",
+        "edges",
+        "incoming",
+        "live",
+        "outgoing",
+        "plan",
+        "revisions",
+        "tasks",
+        "through",
+        "unanswered",
+    )
+
+    def __init__(self, part: PlanPart, *, new: bool = False) -> None:
+        self.plan = part.plan
+        self.tasks: dict[ItemId, Task] = {}
+        #: The tasks that are part of the graph, by key.
+        self.live: dict[str, ItemId] = {}
+        self.edges: dict[tuple[ItemId, ItemId], Edge] = {}
+        self.outgoing: dict[ItemId, dict[ItemId, None]] = {}
+        self.incoming: dict[ItemId, dict[ItemId, None]] = {}
+        self.unanswered = list(part.unanswered)
+        self.behind = part.behind
+        self.completions: list[Completion] = []
+        self.revisions: list[Revision] = []
+        #: Up to which completion the edit of this transaction answers.
+        self.through: int | None = None
+        for task in part.tasks:
+            self.put_task(task)
+        for edge in part.edges:
+            self.put_edge(edge)
+        self._new = new
+        self._plan_before = part.plan
+        self._tasks_before = dict(self.tasks)
+        self._edges_before = dict(self.edges)
+
+    def put_task(self, task: Task) -> None:
+        self.tasks[task.item] = task
+        if task.removed_revision is None:
+            self.live[task.key] = task.item
+        elif self.live.get(task.key) == task.item:
+            del self.live[task.key]
+
+    def put_edge(self, edge: Edge) -> None:
+        self.edges[edge.pair] = edge
+        self.outgoing.setdefault(edge.source, {})[edge.target] = None
+        self.incoming.setdefault(edge.target, {})[edge.source] = None
+
+    def drop_edge(self, edge: Edge) -> None:
+        del self.edges[edge.pair]
+        del self.outgoing[edge.source][edge.target]
+        del self.incoming[edge.target][edge.source]
+
+    def edges_of(self, source: ItemId) -> list[Edge]:
+        """The edges that lead away from a task."""
+        return [self.edges[source, target] for target in self.outgoing.get(source, ())]
+
+    def edges_at(self, item: ItemId) -> list[Edge]:
+        """The edges that lead away from a task, and those that lead to it."""
+        return self.edges_of(item) + [self.edges[source, item] for source in self.incoming.get(item, ())]
+
+    def turn_edge(self, edge: Edge, state: EdgeState) -> None:
+        """An edge takes another state, and its target counts anew."""
+        if edge.state is not state:
+            self.count(edge.target, edge.state, -1)
+            self.put_edge(edge._replace(state=state))
+            self.count(edge.target, state, 1)
+
+    def count(self, target: ItemId, state: EdgeState, change: int) -> None:
+        """One more or one less incoming edge in this state."""
+        task = self.tasks[target]
+        if state is EdgeState.OPEN:
+            self.put_task(task._replace(unmet=task.unmet + change))
+        elif state is EdgeState.BROKEN:
+            self.put_task(task._replace(broken=task.broken + change))
+
+    def changes(self) -> PlanChanges | None:
+        """Everything that differs from what was read, or nothing."""
+        out = PlanChanges(
+            plan=self.plan,
+            before=None if self._new else self._plan_before,
+            completions=self.completions,
+            revisions=self.revisions,
+        )
+        for item, task in self.tasks.items():
+            before = self._tasks_before.get(item)
+            if before is None:
+                out.new_tasks.append(task)
+            elif before != task:
+                out.tasks.append(task)
+        for pair, edge in self.edges.items():
+            was = self._edges_before.get(pair)
+            if was is None:
+                out.new_edges.append(edge)
+            elif was != edge:
+                out.edges.append(edge)
+        out.lost_edges += [pair for pair in self._edges_before if pair not in self.edges]
+        same = self.plan == self._plan_before and not self._new
+        return None if same and not (out.tasks or out.edges or out.lost_edges or out.new_edges) else out

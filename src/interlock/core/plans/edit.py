@@ -1,0 +1,300 @@
+"""Edits: operations on a graph, all or nothing, with every reason why not.
+
+What is kept (the invariants of an edit): a task has at most one live run, because an edit never touches
+runs; the graph stays acyclic; only tasks that have not started, and edges whose target has not started,
+change. Task operations count before edge operations, so their order in a list does not matter between the
+two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, assert_never
+
+from interlock.core.ledger import Ledger
+from interlock.core.model import Item, ItemId
+from interlock.core.plans.book import Book
+from interlock.core.plans.checking import Agents, check_changes, check_known, checked_task, lane_named
+from interlock.core.plans.dependents import settled
+from interlock.core.plans.graph import find_cycle, raised, topological
+from interlock.core.plans.model import (
+    EDGES_MAX,
+    TASKS_MAX,
+    AddEdge,
+    AddTask,
+    Edge,
+    EdgeSpec,
+    EdgeState,
+    Operation,
+    RemoveEdge,
+    RemoveTask,
+    Task,
+    TaskSpec,
+    UpdateEdge,
+    UpdateTask,
+)
+from interlock.core.states import ItemStatus
+
+
+class NoRoom(Exception):
+    """The ranks around an edit have no gap left: the whole plan must be ranked anew first."""
+
+
+class Draft:
+    """An edit under way: what the graph would become, and every reason why it must not."""
+
+    def __init__(
+        self, ledger: Ledger, book: Book, agents: Agents, ids: Sequence[ItemId], *, renumber: bool = False
+    ) -> None:
+        self.reasons: list[str] = []
+        self.added: dict[ItemId, TaskSpec] = {}
+        self.removed: dict[ItemId, Task] = {}
+        #: The changed fields of a task, in normal form.
+        self.updated: dict[ItemId, dict[str, Any]] = {}
+        self.new_edges: dict[tuple[ItemId, ItemId], Edge] = {}
+        self.lost_edges: dict[tuple[ItemId, ItemId], Edge] = {}
+        self.changed_edges: dict[tuple[ItemId, ItemId], Edge] = {}
+        self.ranks: dict[ItemId, int] = {}
+        self._items = ledger.items
+        self._book = book
+        self._agents = agents
+        self._ids = iter(ids)
+        self._renumber = renumber
+        self._live = dict(book.live)
+        self._gone: set[tuple[str, str]] = set()
+
+    def take(self, operations: Sequence[Operation]) -> None:
+        """Go through all operations, tasks before edges; then look at the whole."""
+        for operation in operations:
+            match operation:
+                case AddTask():
+                    self._add_task(operation.task)
+                case RemoveTask():
+                    self._remove_task(operation.key)
+                case UpdateTask():
+                    self._update_task(operation)
+                case _:
+                    pass
+        for operation in operations:
+            match operation:
+                case AddEdge():
+                    self._add_edge(operation.edge)
+                case RemoveEdge():
+                    self._remove_edge(operation.source, operation.target)
+                case UpdateEdge():
+                    self._update_edge(operation)
+                case AddTask() | RemoveTask() | UpdateTask():
+                    pass
+                case other:
+                    assert_never(other)
+        # An edge that ends up as it was is none that changes: what it means is not judged anew.
+        known = self._book.edges
+        self.changed_edges = {p: e for p, e in self.changed_edges.items() if e.terms != known[p].terms}
+        self._check_limits()
+        self._rank()
+
+    # -- tasks ------------------------------------------------------------------------------------
+
+    def _add_task(self, task: TaskSpec) -> None:
+        task = checked_task(task, self._book.plan.project, self.reasons.append)
+        check_known(task, self._agents, self.reasons.append)
+        item = next(self._ids)
+        if task.key in self._live:
+            self.reasons.append(f"There is already a task {task.key}.")
+            return
+        self._live[task.key] = item
+        self.added[item] = task
+
+    def _remove_task(self, key: str) -> None:
+        item = self._live.get(key)
+        if item is None:
+            self.reasons.append(f"There is no task {key} to remove.")
+            return
+        if item in self.added:
+            self.reasons.append(f"Task {key} is added and removed at once.")
+            return
+        if not self._unstarted(key, item, "removed"):
+            return
+        del self._live[key]
+        self.removed[item] = self._book.tasks[item]
+        self.updated.pop(item, None)
+        for edge in self._book.edges_at(item):
+            self.lost_edges[edge.pair] = edge
+            self._gone.add((self._book.tasks[edge.source].key, self._book.tasks[edge.target].key))
+
+    def _update_task(self, operation: UpdateTask) -> None:
+        key, item = operation.key, self._live.get(operation.key)
+        if item is None:
+            self.reasons.append(f"There is no task {key} to update.")
+            return
+        if not check_changes(key, operation.changes, self.reasons.append):
+            return
+        if item in self.added:
+            self.reasons.append(f"Task {key} is added and updated at once.")
+            return
+        if not self._unstarted(key, item, "changed"):
+            return
+        changes = {**self.updated.get(item, {}), **operation.changes}
+        before = task_spec(self._book.tasks[item], self._items[item])
+        wanted = replace(before, **changes, no_lane=before.lane is None)  # whatever its payload names now
+        task = checked_task(wanted, self._book.plan.project, self.reasons.append)
+        check_known(task, self._agents, self.reasons.append)
+        self.updated[item] = {name: getattr(task, name) for name in changes}
+
+    def _unstarted(self, key: str, item: ItemId, what: str) -> bool:
+        found = self._items[item]
+        if found.terminal or found.started:
+            self.reasons.append(f"Task {key} {_stands(found)} and cannot be {what}.")
+            return False
+        return True
+
+    # -- edges ------------------------------------------------------------------------------------
+
+    def _ends(self, source: str, target: str) -> tuple[ItemId, ItemId] | None:
+        missing = [key for key in dict.fromkeys((source, target)) if key not in self._live]
+        for key in missing:
+            self.reasons.append(f"The edge {source} → {target} names task {key}, which is not in the graph.")
+        return None if missing else (self._live[source], self._live[target])
+
+    def _may_change(self, source: str, target: str, item: ItemId) -> bool:
+        if item in self.added:
+            return True
+        found = self._items[item]
+        if found.terminal or found.started:
+            self.reasons.append(
+                f"The edge {source} → {target} cannot change: task {target} {_stands(found)}."
+            )
+            return False
+        return True
+
+    def _add_edge(self, spec: EdgeSpec) -> None:
+        if spec.source == spec.target:
+            self.reasons.append(f"Task {spec.source} cannot depend on itself.")
+            return
+        pair = self._ends(spec.source, spec.target)
+        if pair is None or not self._may_change(spec.source, spec.target, pair[1]):
+            return
+        known = self._book.edges.get(pair)
+        if pair in self.new_edges or (known is not None and pair not in self.lost_edges):
+            self.reasons.append(f"There is already an edge {spec.source} → {spec.target}.")
+            return
+        edge = Edge(*pair, self._book.plan.id, spec.when, spec.on_cancel)
+        edge = edge._replace(state=self._state(edge))
+        if known is not None:  # removed and added again: it changes
+            del self.lost_edges[pair]
+            self.changed_edges[pair] = edge
+        else:
+            self.new_edges[pair] = edge
+
+    def _remove_edge(self, source: str, target: str) -> None:
+        if (source, target) in self._gone:
+            return  # it went with one of its tasks
+        pair = self._ends(source, target)
+        if pair is None or not self._may_change(source, target, pair[1]):
+            return
+        edge = self._book.edges.get(pair)
+        if edge is None or pair in self.lost_edges:
+            self.reasons.append(f"There is no edge {source} → {target} to remove.")
+            return
+        self.changed_edges.pop(pair, None)
+        self.lost_edges[pair] = edge
+
+    def _update_edge(self, operation: UpdateEdge) -> None:
+        source, target = operation.source, operation.target
+        pair = self._ends(source, target)
+        if pair is None or not self._may_change(source, target, pair[1]):
+            return
+        edge = self.changed_edges.get(pair) or self._book.edges.get(pair)
+        if edge is None or pair in self.lost_edges:
+            self.reasons.append(f"There is no edge {source} → {target} to update.")
+            return
+        edge = edge._replace(
+            when=operation.when or edge.when, on_cancel=operation.on_cancel or edge.on_cancel
+        )
+        self.changed_edges[pair] = edge._replace(state=self._state(edge))
+
+    def _state(self, edge: Edge) -> EdgeState:
+        if edge.source in self.added:
+            return EdgeState.OPEN
+        return settled(edge, self._items[edge.source].status)
+
+    # -- the whole --------------------------------------------------------------------------------
+
+    def _check_limits(self) -> None:
+        plan = self._book.plan
+        tasks = plan.tasks + len(self.added) - len(self.removed)
+        edges = plan.edges + len(self.new_edges) - len(self.lost_edges)
+        if tasks > TASKS_MAX:
+            self.reasons.append(f"The plan would have {tasks:,} tasks; at most {TASKS_MAX:,} are allowed.")
+        if edges > EDGES_MAX:
+            self.reasons.append(f"The plan would have {edges:,} edges; at most {EDGES_MAX:,} are allowed.")
+
+    def _rank(self) -> None:
+        """Refuse cycles, and give every task a rank above its predecessors'."""
+        if not (self.added or self.new_edges):
+            return
+        book = self._book
+        bound = max((book.tasks[s].rank for s, _ in self.new_edges if s not in self.added), default=0)
+        movable = [*self.added, *(self._kept() if self._renumber else self._reachable(bound))]
+        edges = [p for p in (*book.edges, *self.new_edges) if p not in self.lost_edges]
+        mine = set(movable)
+        inner = [(s, t) for s, t in edges if s in mine and t in mine]
+        if topological(movable, inner) is None:
+            names = [self._key(i) for i in find_cycle(movable, inner)]
+            self.reasons.append(f"The edges would close a cycle: {' → '.join([*names, names[0]])}.")
+            return
+        touching = [(s, t) for s, t in edges if s in mine or t in mine]
+        ranks = {} if self._renumber else {item: task.rank for item, task in book.tasks.items()}
+        changed = raised(movable, touching, ranks)
+        if changed is None:
+            raise NoRoom
+        self.ranks = changed
+
+    def _kept(self) -> Iterator[ItemId]:
+        return (item for item in self._live.values() if item not in self.added)
+
+    def _reachable(self, bound: int) -> Iterator[ItemId]:
+        """The tasks that a new edge may reach again or push up: from the new edges' targets, up to a rank."""
+        book = self._book
+        seen: set[ItemId] = set()
+        ahead = [t for _, t in self.new_edges]
+        while ahead:
+            item = ahead.pop()
+            if item in seen or item in self.added or book.tasks[item].rank > bound:
+                continue
+            seen.add(item)
+            yield item
+            ahead += book.outgoing.get(item, ())
+
+    def _key(self, item: ItemId) -> str:
+        return self.added[item].key if item in self.added else self._book.tasks[item].key
+
+
+def task_spec(task: Task, item: Item, payload: str | None = None) -> TaskSpec:
+    """The task as it was asked for, but for the payload, which stands off its row."""
+    spec = item.spec
+    named = lane_named(payload) if spec.lane is None else None
+    return TaskSpec(
+        key=task.key,
+        title=spec.title,
+        agent=spec.agent_key,
+        labels=spec.labels,
+        type=spec.type,
+        priority=spec.priority,
+        payload=payload,
+        lane=spec.lane,
+        no_lane=named is not None,
+        lease_s=spec.lease_s,
+        timeout_s=spec.timeout_s,
+        max_attempts=spec.max_attempts,
+        retry_lane=spec.retry_lane,
+    )
+
+
+def _stands(item: Item) -> str:
+    if item.status is ItemStatus.IN_PROGRESS:
+        return f"is running (run {item.state.run} of {item.state.run_agent})"
+    if item.terminal:
+        return f"has ended as {item.status}"
+    return "has started"

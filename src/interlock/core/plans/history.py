@@ -1,0 +1,215 @@
+"""The history of a graph: what an edit did, what changed since a revision, and the graph as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from interlock.core.ledger import Ledger
+from interlock.core.model import ItemId, RetryLane
+from interlock.core.names import folded_lane
+from interlock.core.plans.book import Book
+from interlock.core.plans.checking import lane_named
+from interlock.core.plans.edit import Draft, task_spec
+from interlock.core.plans.model import (
+    UPDATABLE,
+    AddEdge,
+    AddTask,
+    Edge,
+    EdgeSpec,
+    Graph,
+    OnCancel,
+    Operation,
+    RemoveEdge,
+    RemoveTask,
+    Revision,
+    TaskSpec,
+    UpdateEdge,
+    UpdateTask,
+    When,
+)
+
+Recorded = Mapping[str, Any]
+
+
+def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, str]) -> list[Recorded]:
+    """The operations of an edit that is about to be applied, with what was before and after."""
+    keys = {i: t.key for i, t in book.tasks.items()} | {i: t.key for i, t in draft.added.items()}
+    found: list[Recorded] = [
+        {"op": "remove_task", "key": task.key, "item": item} for item, task in draft.removed.items()
+    ]
+    for item, task in draft.added.items():
+        found.append({"op": "add_task", "item": item, **_shown(task)})
+    for item, changes in draft.updated.items():
+        before = asdict(task_spec(book.tasks[item], ledger.items[item], payloads.get(item)))
+        was = {name: before[name] for name in changes}
+        if was != changes:
+            named = {"op": "update_task", "key": keys[item], "item": item}
+            found.append({**named, "before": was, "after": changes})
+    for op, edges in (
+        ("remove_edge", draft.lost_edges.values()),
+        ("add_edge", draft.new_edges.values()),
+    ):
+        found += [{"op": op, **_ends(edge, keys), **_terms(edge)} for edge in edges]
+    for pair, edge in draft.changed_edges.items():
+        was = _terms(book.edges[pair])
+        found.append({"op": "update_edge", **_ends(edge, keys), "before": was, "after": _terms(edge)})
+    return found
+
+
+def _shown(task: TaskSpec) -> dict[str, Any]:
+    """A task without what it leaves out and without its payload, which stands with its item."""
+    bare = TaskSpec(key=task.key)
+    names = [f.name for f in fields(TaskSpec) if f.name != "payload"]
+    changed = {n: getattr(task, n) for n in names if getattr(task, n) != getattr(bare, n)}
+    return {"key": task.key, **changed}
+
+
+def _ends(edge: Edge, keys: Mapping[ItemId, str]) -> dict[str, Any]:
+    return {
+        "from": keys[edge.source],
+        "to": keys[edge.target],
+        "source": edge.source,
+        "target": edge.target,
+    }
+
+
+def _terms(edge: Edge) -> dict[str, str]:
+    return {"when": edge.when.value, "on_cancel": edge.on_cancel.value}
+
+
+def recorded(revision: Revision) -> list[Recorded]:
+    """The operations of a revision; none for the one that made the plan."""
+    operations: list[Recorded] = json.loads(revision.operations) if revision.operations else []
+    return operations
+
+
+def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> list[str]:
+    """What has changed since an edit's base, in the places that it touches, and by whom."""
+    tasks, edges, ends, removed = _touched(operations)
+    found: dict[str, None] = {}
+    for revision in since:
+        who = f"revision {revision.revision}" + (f" by {revision.by}" if revision.by else "")
+        for op in recorded(revision):
+            verb = {"add": "added", "remove": "removed", "update": "changed"}[op["op"].partition("_")[0]]
+            if "key" in op:
+                if op["key"] in tasks or (op["key"] in ends and op["op"] == "remove_task"):
+                    found[f"Task {op['key']} was {verb} in {who}."] = None
+                continue
+            pair = (op["from"], op["to"])
+            if pair in edges or not removed.isdisjoint(pair):
+                found[f"The edge {pair[0]} → {pair[1]} was {verb} in {who}."] = None
+    return list(found)
+
+
+def _touched(
+    operations: Sequence[Operation],
+) -> tuple[set[str], set[tuple[str, str]], set[str], set[str]]:
+    """Tasks and edges that operations change, the ends of those edges, and the tasks that they remove."""
+    tasks: set[str] = set()
+    edges: set[tuple[str, str]] = set()
+    removed: set[str] = set()
+    for operation in operations:
+        match operation:
+            case AddTask():
+                tasks.add(operation.task.key)
+            case RemoveTask():
+                tasks.add(operation.key)
+                removed.add(operation.key)
+            case UpdateTask():
+                tasks.add(operation.key)
+            case AddEdge():
+                edges.add(operation.edge.pair)
+            case RemoveEdge() | UpdateEdge():
+                edges.add((operation.source, operation.target))
+    return tasks, edges, {key for pair in edges for key in pair}, removed
+
+
+def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:
+    """The operations that make one graph of another. Tasks are told apart by their keys."""
+    old, new = {t.key: t for t in before.tasks}, {t.key: t for t in after.tasks}
+    found: list[Operation] = [RemoveTask(key=key) for key in old if key not in new]
+    for task in after.tasks:
+        was = old.get(task.key)
+        if was is None:
+            found.append(AddTask(task=task))
+        elif changes := _changes(was, task):
+            found.append(UpdateTask(key=task.key, changes=changes))
+    had, has = {e.pair: e for e in before.edges}, {e.pair: e for e in after.edges}
+    for pair, edge in had.items():
+        if pair not in has and all(key in new for key in pair):
+            found.append(RemoveEdge(source=edge.source, target=edge.target))
+    for pair, edge in has.items():
+        was_edge = had.get(pair)
+        if was_edge is None or not all(key in old for key in pair):
+            found.append(AddEdge(edge=edge))
+        elif was_edge != edge:
+            found.append(
+                UpdateEdge(source=edge.source, target=edge.target, when=edge.when, on_cancel=edge.on_cancel)
+            )
+    return tuple(found)
+
+
+def _changes(was: TaskSpec, task: TaskSpec) -> dict[str, Any]:
+    """Fields that differ once both are in normal form. A title that is left out is the key, and payloads are
+    compared as what they say, not as how they are written."""
+    lane = folded_lane(task.lane) if task.lane is not None else None
+    if lane is None and was.lane is not None and not task.no_lane and was.lane == lane_named(task.payload):
+        lane = was.lane  # the one that its payload gave it, and gives it still
+    task = replace(task, title=task.title or task.key, agent=task.agent.strip().lower(), lane=lane)
+    if _said(was.payload) == _said(task.payload):
+        task = replace(task, payload=was.payload)
+    names = sorted(UPDATABLE | {"lane"})
+    return {n: getattr(task, n) for n in names if getattr(task, n) != getattr(was, n)}
+
+
+def _said(payload: str | None) -> str | None:
+    """A payload in one form of writing: as text, for in Python `true` equals 1, and 1 equals 1.0."""
+    try:
+        return json.dumps(json.loads(payload), sort_keys=True) if payload is not None else None
+    except (ValueError, RecursionError):
+        return payload
+
+
+def graph_at(
+    tasks: Mapping[ItemId, TaskSpec],
+    edges: Iterable[Edge],
+    later: Sequence[Revision],
+) -> Graph:
+    """The graph before the revisions `later`, oldest first. `tasks` are those of that time, as they are now;
+    `edges` are those of now."""
+    then = dict(tasks)
+    keys = {i: t.key for i, t in tasks.items()}
+    terms = {e.pair: (e.when, e.on_cancel) for e in edges}
+    for revision in reversed(later):
+        for op in reversed(recorded(revision)):
+            if op["op"] == "update_task":
+                if op["item"] in then:
+                    then[op["item"]] = replace(then[op["item"]], **_typed(op["before"]))
+                continue
+            if "key" in op:
+                continue
+            pair = (op["source"], op["target"])
+            if op["op"] == "add_edge":
+                del terms[pair]
+            else:
+                was = op if op["op"] == "remove_edge" else op["before"]
+                terms[pair] = (When(was["when"]), OnCancel(was["on_cancel"]))
+    return Graph(
+        tasks=tuple(then.values()),
+        edges=tuple(
+            EdgeSpec(source=keys[s], target=keys[t], when=when, on_cancel=on_cancel)
+            for (s, t), (when, on_cancel) in sorted(terms.items())
+        ),
+    )
+
+
+def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
+    typed = dict(values)
+    if "labels" in typed:
+        typed["labels"] = tuple(typed["labels"])
+    if "retry_lane" in typed:
+        typed["retry_lane"] = RetryLane(typed["retry_lane"])
+    return typed

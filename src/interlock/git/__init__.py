@@ -1,0 +1,1 @@
+"""Git as plumbing: the only room that runs git."""

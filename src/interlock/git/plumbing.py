@@ -1,0 +1,402 @@
+"""Git, as plumbing: the only module that runs it.
+
+A `Repository` is a place on this machine where git keeps objects: a working tree or a bare one. Refs on a
+remote are moved by compare-and-swap only: a `RefMove` names what the ref must be now, and the git server
+refuses the whole push when it is something else. State is JSON in the message of a commit, one commit for
+each change, so that `git log` reads as the history.
+
+What is not promised: that a push that ended in `RefusalKind.NETWORK` did not arrive. Look again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from interlock.core.errors import (
+    GitFailed,
+    GitMissing,
+    InvalidInput,
+    NoRemote,
+    NoRepository,
+    RemoteUnavailable,
+    TooLarge,
+    UnreadableState,
+)
+from interlock.core.names import lane_key
+from interlock.git.refusals import PushRefusal, RefMove, classify, telling_line, without_secrets
+
+#: Commands that only touch this machine, and those that talk to a remote.
+LOCAL_TIMEOUT_S = 60.0
+REMOTE_TIMEOUT_S = 120.0
+#: After this a git that was told to end is killed.
+END_WITHIN_S = 2.0
+OUTPUT_MAX_BYTES = 32 << 20
+STATE_MAX_BYTES = 16 << 20
+OLDEST_GIT = "2.30"
+
+_USAGE_ERROR = 129
+_OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?", re.ASCII)
+_NONCE_KEY = "Interlock-Nonce"
+#: Where a caller's environment would send git to another repository than the one it was asked about.
+STRAY_VARIABLES = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+)
+#: Commits that carry state are signed by Interlock, so that none needs a user's name to be configured.
+_IDENTITY = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "Interlock"), ("EMAIL", "interlock@localhost"))
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a git command said."""
+
+    code: int
+    out: str
+    err: str
+    timed_out: bool = False
+
+    @property
+    def complaint(self) -> str:
+        """The line of standard error that says most, without passwords."""
+        return telling_line(self.err)
+
+
+class Repository:
+    """One git repository on this machine.
+
+    Every call is a process of its own with an argument list, a timeout and bounded output. It never asks
+    for a password, and stays in the caller's process group, so that what ends the caller ends git too.
+    """
+
+    def __init__(self, directory: Path, *, environ: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        #: Variables that every command gets.
+        self._environ = environ or {}
+
+    @classmethod
+    def around(cls, directory: Path) -> Repository:
+        """The repository that `directory` belongs to, or a clear refusal."""
+        repository = cls(directory)
+        repository.text("rev-parse", "--git-dir")
+        return repository
+
+    @classmethod
+    def make_bare(cls, directory: Path) -> Repository:
+        """A bare repository at `directory`; one that is there already is left as it is."""
+        directory.mkdir(parents=True, exist_ok=True)
+        repository = cls(directory)
+        repository.text("-c", "init.templateDir=", "init", "--quiet", "--bare")
+        return repository
+
+    def run(
+        self,
+        *args: str,
+        stdin: str = "",
+        timeout_s: float = LOCAL_TIMEOUT_S,
+        environ: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Run git and answer what it said, whatever its exit code."""
+        # Files instead of pipes: a helper that outlives git (a credential cache, say) would keep a pipe open.
+        with (
+            tempfile.TemporaryFile() as given,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):
+            given.write(stdin.encode())
+            given.seek(0)
+            try:
+                process = subprocess.Popen(
+                    ["git", *args],
+                    cwd=self.directory,
+                    env=_environment({**self._environ, **(environ or {})}),
+                    stdin=given,
+                    stdout=out,
+                    stderr=err,
+                )
+            except FileNotFoundError:
+                raise _cannot_start(self.directory) from None
+            except (OSError, ValueError) as error:
+                raise GitFailed(f"git cannot be started: {error}.", "Check the program and names.") from None
+            timed_out = _wait(process, timeout_s)
+            return Answer(code=process.returncode, out=_bounded(out), err=_bounded(err), timed_out=timed_out)
+
+    def text(self, *args: str, stdin: str = "", timeout_s: float = LOCAL_TIMEOUT_S) -> str:
+        """What a command prints, without the last line break; raises where it fails."""
+        answer = self.run(*args, stdin=stdin, timeout_s=timeout_s)
+        if answer.code:
+            raise _failure(_subcommand(args), answer)
+        return answer.out.removesuffix("\n")
+
+    # -- remotes
+
+    def ls_remote(self, remote: str, *patterns: str) -> dict[str, str]:
+        """Refs of a remote and where they point. A pattern is a whole ref, or one ending in `/*`."""
+        answer = self.run(
+            "ls-remote", "--quiet", "--", check_remote(remote), *patterns, timeout_s=REMOTE_TIMEOUT_S
+        )
+        if answer.code:
+            raise self._remote_failure(remote, answer)
+        pairs = (line.split("\t", 1) for line in answer.out.splitlines() if "\t" in line)
+        return {ref: oid for oid, ref in pairs}
+
+    def fetch(self, remote: str, *refspecs: str, timeout_s: float | None = None) -> None:
+        """Bring refs here. Nothing but what the refspecs say is written: no FETCH_HEAD, and no tracking
+        branch, about which two worktrees of one clone would quarrel."""
+        answer = self.run(
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--refmap=",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--no-auto-gc",
+            "--",
+            check_remote(remote),
+            *refspecs,
+            timeout_s=timeout_s or REMOTE_TIMEOUT_S,
+        )
+        if answer.code:
+            raise self._remote_failure(remote, answer)
+
+    def push(
+        self,
+        remote: str,
+        moves: Sequence[RefMove],
+        *,
+        atomic: bool = True,
+        hooks: bool = False,
+        environ: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> PushRefusal | None:
+        """Move refs of a remote, each only from the id it is pinned to; nothing when all have moved.
+
+        A pin also allows what is no fast-forward: a caller who wants one checks that before. With `hooks`
+        the user's `pre-push` hook runs; state is pushed without it.
+        """
+        args = ["-c", "push.followTags=false", "-c", "push.gpgSign=false", "push", "--porcelain"]
+        args += ["--atomic"] if atomic else []
+        args += [] if hooks else ["--no-verify", "--recurse-submodules=no"]
+        args += [f"--force-with-lease={move.ref}:{move.old_oid or ''}" for move in moves]
+        refspecs = [f"{move.new_oid or ''}:{move.ref}" for move in moves]
+        answer = self.run(
+            *(*args, "--", check_remote(remote), *refspecs),
+            timeout_s=timeout_s or REMOTE_TIMEOUT_S,
+            environ=environ,
+        )
+        if not answer.code:
+            return None
+        self._raise_if_not_there(remote, answer)
+        return classify(answer.out, answer.err, timed_out=answer.timed_out)
+
+    def _remote_failure(self, remote: str, answer: Answer) -> GitFailed:
+        self._raise_if_not_there(remote, answer)
+        if answer.code == _USAGE_ERROR or "couldn't find remote ref" in answer.err:
+            return _failure("fetch", answer)
+        why = "it did not answer in time" if answer.timed_out else answer.complaint
+        return RemoteUnavailable(
+            f"The remote {without_secrets(remote)!r} cannot be read: {why}.",
+            "Check the network and your access with git ls-remote.",
+        )
+
+    def _raise_if_not_there(self, remote: str, answer: Answer) -> None:
+        """Raise if there is no such remote, or no repository where it leads to."""
+        if "not a git repository (or any" in answer.err:
+            raise NoRepository("This is not a git repository.", "Go to a clone of the repository first.")
+        if "does not appear to be a git repository" not in answer.err and "No such remote" not in answer.err:
+            return
+        name = without_secrets(remote)
+        configured = self.run("config", "--get", f"remote.{remote}.url")
+        if configured.code:
+            raise NoRemote(
+                f"There is no remote {name!r}.",
+                "See git remote -v, or add one with git remote add origin URL.",
+            )
+        raise RemoteUnavailable(
+            f"The remote {name!r} leads to no repository: {without_secrets(configured.out.strip())}.",
+            f"See whether it is there; git remote set-url {name} URL mends the address.",
+        )
+
+    # -- state
+
+    def commit_json(
+        self,
+        document: Mapping[str, Any],
+        *,
+        subject: str,
+        parents: Sequence[str] = (),
+        tree: str | None = None,
+    ) -> str:
+        """The id of a new commit that carries `document` and the files of `tree`. No two calls make the same.
+
+        Uniqueness matters: two clones that push the *same* commit to a new ref both succeed.
+        """
+        body = json.dumps(document, indent=1, sort_keys=True)
+        message = f"{subject}\n\n{body}\n\n{_NONCE_KEY}: {secrets.token_hex(16)}\n"
+        if len(message) > STATE_MAX_BYTES:
+            raise TooLarge(
+                f"The state has {len(message):,} bytes.", f"At most {STATE_MAX_BYTES:,} are allowed."
+            )
+        args = ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", check_oid(tree or self._empty_tree)]
+        for parent in parents:
+            args += ["-p", check_oid(parent)]
+        answer = self.run(*args, stdin=message, environ=_IDENTITY)
+        if answer.code:
+            raise _failure("commit-tree", answer)
+        return answer.out.strip()
+
+    def read_json(self, oid: str) -> dict[str, Any]:
+        """The document of a commit that is here (fetch it first). `UnreadableState` if it carries none."""
+        answer = self.run("cat-file", "commit", check_oid(oid))
+        if answer.code:
+            raise UnreadableState(
+                f"The commit {oid[:12]} cannot be read: {answer.complaint}.",
+                "Fetch again; if it stays so, the ref was changed by hand.",
+            )
+        try:
+            # header, subject, document, trailer: none of them contains an empty line
+            parts = answer.out.split("\n\n")
+            document = json.loads(parts[2])
+        except (IndexError, ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            raise UnreadableState(
+                f"The commit {oid[:12]} carries no state of Interlock.",
+                "The ref was changed by something else; see `git log` of it.",
+            )
+        return document
+
+    def has(self, oid: str) -> bool:
+        """Whether this commit is here."""
+        return self.run("cat-file", "-e", f"{check_oid(oid)}^{{commit}}").code == 0
+
+    @cached_property
+    def _empty_tree(self) -> str:
+        # Its id depends on the repository's hash, and git only knows it without an object by courtesy.
+        return self.text("hash-object", "-t", "tree", "-w", "--stdin")
+
+
+def access_of(directory: Path) -> dict[str, str]:
+    """How the clone around `directory` reaches its remotes, as variables for git in another repository.
+
+    Continuous integration keeps a token in the configuration of its clone; none of it is written anywhere.
+    Empty where there is no clone. What is configured for the user or the machine git finds by itself.
+    """
+    asked = ("--local", "--includes", "--null", "--get-regexp", r"^(http|credential|url|core\.sshcommand)\b")
+    answer = Repository(directory).run("config", *asked)
+    pairs = (
+        [entry.partition("\n")[::2] for entry in answer.out.split("\0") if entry] if not answer.code else []
+    )
+    first = os.environ.get("GIT_CONFIG_COUNT", "0")
+    start = int(first) if first.isdecimal() else 0
+    environ = {"GIT_CONFIG_COUNT": str(start + len(pairs))} if pairs else {}
+    for nth, (key, value) in enumerate(pairs, start):
+        environ |= {f"GIT_CONFIG_KEY_{nth}": key, f"GIT_CONFIG_VALUE_{nth}": value}
+    return environ
+
+
+def lane_ref_id(lane: str) -> str:
+    """A lane as one part of a ref or path: readable, lower case, and different for every lane."""
+    key = lane_key(lane)
+    slug = re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-")[:40].strip("-")
+    return f"{slug or 'lane'}-{sha256(key.encode()).hexdigest()[:20]}"
+
+
+def check_oid(text: str) -> str:
+    """An object's full id, as git prints it."""
+    if not _OID.fullmatch(text):
+        raise InvalidInput(f"{text[:80]!r} is not the id of a git object.", "Use the full id.")
+    return text
+
+
+def check_remote(text: str) -> str:
+    """A remote's name, URL or path that cannot be mistaken for an option."""
+    if not text or text.startswith("-") or not text.isprintable() or len(text) > 4_096:
+        raise InvalidInput(f"{text[:80]!r} is not a remote.", "Use a name such as origin, a URL or a path.")
+    return text
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    environ = {name: value for name, value in os.environ.items() if name not in STRAY_VARIABLES}
+    # English messages, for they are read; no questions, for nobody may be there to answer.
+    environ |= {"LC_ALL": "C", "LANGUAGE": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true"}
+    return {**environ, **extra}
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Wait for the end; after the timeout, or when the caller is interrupted, make it end."""
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return True
+    except BaseException:
+        _end(process)
+        raise
+    return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()  # git removes its lock files and ends its own helpers on SIGTERM
+    try:
+        process.wait(END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _bounded(file: Any) -> str:
+    file.seek(0)
+    data = file.read(OUTPUT_MAX_BYTES + 1)
+    if len(data) > OUTPUT_MAX_BYTES:
+        raise TooLarge("git printed more than Interlock reads.", f"The limit is {OUTPUT_MAX_BYTES:,} bytes.")
+    return str(data.decode(errors="replace"))
+
+
+def _cannot_start(directory: Path) -> GitFailed:
+    if not directory.is_dir():
+        return NoRepository(f"The directory {directory} does not exist.", "Go to a git repository.")
+    return GitMissing("git is not installed, or not on PATH.", f"Install git {OLDEST_GIT} or later.")
+
+
+def _subcommand(args: Sequence[str]) -> str:
+    """What git was asked to do, behind the configuration that is given to it."""
+    while len(args) > 2 and args[0] == "-c":
+        args = args[2:]
+    return args[0]
+
+
+def _failure(command: str, answer: Answer) -> GitFailed:
+    if answer.timed_out:
+        return GitFailed(f"git {command} did not end in time.", "Try again; see whether the disk is slow.")
+    if "not a git repository" in answer.err:
+        return NoRepository("This is not a git repository.", "Go to a clone of the repository first.")
+    if answer.code == _USAGE_ERROR:
+        return GitFailed(
+            f"This git does not understand what Interlock asked of it: {answer.complaint}.",
+            f"Interlock needs git {OLDEST_GIT} or later; see git --version.",
+        )
+    full = "No space left" in answer.err or "quota exceeded" in answer.err
+    hint = "Free some space, then try again." if full else ""
+    return GitFailed(f"git {command} failed: {answer.complaint}.", hint)

@@ -1,0 +1,1 @@
+"""Lanes on a git remote: no server, no database."""

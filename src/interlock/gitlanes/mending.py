@@ -1,0 +1,94 @@
+"""Mending: a lane whose state somebody broke is rebuilt from the last state in its history that can be read.
+
+Only an operator asks for it; until then the lane counts as held. The new state stands under a new owner
+commit, so whoever held the lane before is refused from then on. Its item, if still known, is offered again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from interlock.core.commands import TakeBack
+from interlock.core.errors import InvalidInput, UnreadableState
+from interlock.core.model import Item, ItemId, RunId
+from interlock.core.states import ItemStatus
+from interlock.core.timing import Timing
+from interlock.git.plumbing import Repository
+from interlock.gitlanes import story
+from interlock.gitlanes.lane import Lane
+from interlock.gitlanes.refs import OWNERS, QUEUES
+from interlock.gitlanes.remote import Change, LaneRemote
+from interlock.gitlanes.state import Owner, Queue, read_owner, read_queue
+
+#: How far back to look. Damage is noticed at the next look at the lane, so it is not old.
+HISTORY_MAX = 200
+
+Document = TypeVar("Document", Owner, Queue)
+
+
+def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int, timing: Timing) -> Lane:
+    """The lane after it was mended."""
+    ref_id = remote.ref_id(name)
+    seen = remote.look(ref_id)
+    if isinstance(seen, Lane):
+        raise InvalidInput(
+            f"The lane {name} can be read; there is nothing to mend.",
+            "`interlock lanes` shows who holds it.",
+        )
+    if seen.newer:
+        raise InvalidInput(
+            f"The lane {name} was written by a newer Interlock; it is not broken.",
+            "Use that version here, too.",
+        )
+    queue = _last_whole(_readable(remote.repository, f"{QUEUES}{ref_id}", read_queue))
+    owner = next(iter(_readable(remote.repository, f"{OWNERS}{ref_id}", read_owner)), Owner())
+    known = max(queue.last_run, owner.last_run)
+    # Where no number can be read, the seconds since 1970 are greater than any count of runs.
+    last_run = RunId(known + 1 if known else now_us // 1_000_000)
+    before = Lane(
+        name=name, ref_id=ref_id, owner=Owner(last_run=last_run), queue=replace(queue, last_run=last_run)
+    )
+    items, running = _with_run(queue, owner, now_us)
+    taken = [TakeBack(item=running.id, why=why, by=by)] if running is not None else []
+    decision, after = before.decide(items, taken, now_us, timing)
+    happened = (f"the lane was mended{f' by {by}' if by else ''}: {why}", *story.told(decision.events))
+    remote.replace(seen, Change(after=after, answer=None, happened=happened))
+    return after
+
+
+def _readable(
+    repository: Repository, ref: str, read: Callable[[str, Any], tuple[str, Document]]
+) -> list[Document]:
+    """The documents in a ref's history that can be read, newest first."""
+    listed = repository.run("rev-list", "--first-parent", f"--max-count={HISTORY_MAX}", ref)
+    found = []
+    for oid in listed.out.split() if not listed.code else ():
+        with contextlib.suppress(UnreadableState):
+            found.append(read(ref.rpartition("/")[2], repository.read_json(oid))[1])
+    return found
+
+
+def _last_whole(queues: list[Queue]) -> Queue:
+    """The newest queue with all that was unfinished in the one before it: nothing unfinished ever leaves."""
+    for queue, before in pairwise(queues):
+        if all(item.terminal or item.id in queue.items for item in before.items.values()):
+            return queue
+    return queues[-1] if queues else Queue()
+
+
+def _with_run(queue: Queue, owner: Owner, now_us: int) -> tuple[dict[ItemId, Item], Item | None]:
+    """The items of a queue, the running one with what is still known of its run."""
+    items = dict(queue.items)
+    running = next((i for i in items.values() if i.status is ItemStatus.IN_PROGRESS), None)
+    if running is None:
+        return items, None
+    run = owner.run if owner.run is not None and owner.run.run == running.state.run else None
+    state = running.state._replace(
+        run_agent=run.run_agent if run else "unknown", run_started_us=run.run_started_us if run else now_us
+    )
+    items[running.id] = running = running._replace(state=state)
+    return items, running

@@ -1,0 +1,310 @@
+"""The two documents of a lane in git: who owns it, and who stands in line. Values, and their JSON.
+
+The *owner* document holds the run and its lease; only the run itself and a handover write it. The *queue*
+document holds the items, what they were told and the line. Arrivals write only that one, so they never
+disturb the owner's renewals and pushes; what the lease of a running item consists of is therefore not in it.
+`run` links the two, and a pair that does not agree is not readable.
+
+Whatever cannot be read exactly as it was written raises `UnreadableState`: such a lane counts as held.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from functools import cache
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from interlock.core.errors import InterlockError, UnreadableState
+from interlock.core.model import Item, ItemId, NewMessage, RunId, RunRecord, Spec, State
+from interlock.core.names import agent_key
+from interlock.core.states import ItemStatus
+from interlock.git.plumbing import lane_ref_id
+
+FORMAT = 1
+#: An item's number is its lane's part and a count: those of two lanes differ although nobody hands them out.
+#: Numbers stay below 2^53, so that every JSON reader keeps them exactly.
+COUNT_BITS, LANE_BITS = 21, 32
+
+NO_RUN = RunId(0)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: What the owner document says of a running item; in the queue these stay at their defaults.
+LEASE_FIELDS = (
+    "run_agent",
+    "run_worker",
+    "run_started_us",
+    "run_lease_s",
+    "lease_until_us",
+    "due_us",
+    "revoke_us",
+    "delivered",
+    "seen",
+)
+
+
+class ActionsRun(NamedTuple):
+    """The workflow run that a holder lives in: when this attempt has ended, so has the holder."""
+
+    repository: str
+    run: int
+    attempt: int
+
+
+class OwnerRun(NamedTuple):
+    """The run that owns a lane. Its times are the holder's, for people: nobody counts on them."""
+
+    run: RunId
+    item: ItemId
+    #: Digest of the handle: who reads the document cannot write as the run.
+    handle: str
+    run_agent: str
+    run_worker: str | None
+    run_started_us: int
+    run_lease_s: float
+    lease_until_us: int
+    due_us: int
+    delivered: int
+    seen: int
+    #: Set with the first renewal that saw a request to stop.
+    revoke_us: int | None = None
+    actions: ActionsRun | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who owns a lane. `last_run` is the highest number given out, so numbers grow."""
+
+    last_run: RunId = NO_RUN
+    run: OwnerRun | None = None
+
+
+class Key(NamedTuple):
+    """A dedupe key and the first item that came with it."""
+
+    project: str
+    key: str
+    item: ItemId
+    expires_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """The items of a lane, unfinished ones and those that ended last."""
+
+    last_run: RunId = NO_RUN
+    last_count: int = 0
+    last_ticket: int = 0
+    items: Mapping[ItemId, Item] = field(default_factory=dict)
+    payloads: Mapping[ItemId, str] = field(default_factory=dict)
+    messages: tuple[NewMessage, ...] = ()
+    ended: tuple[RunRecord, ...] = ()
+    keys: tuple[Key, ...] = ()
+
+
+def lane_bits(ref_id: str) -> int:
+    """The part of an item's number that tells its lane."""
+    return int.from_bytes(sha256(ref_id.encode()).digest()[: LANE_BITS // 8])
+
+
+# -- writing ----------------------------------------------------------------------------------------
+
+
+def owner_document(lane: str, owner: Owner, happened: tuple[str, ...]) -> dict[str, Any]:
+    """The owner as JSON. Times are readable, exact to the microsecond."""
+    run = None
+    if owner.run is not None:
+        run = {name: value for name, value in owner.run._asdict().items() if value is not None}
+        for name in run.keys() & _TIMES:
+            run[name] = _written_time(run[name])
+        if owner.run.actions is not None:
+            run["actions"] = owner.run.actions._asdict()
+    return {"format": FORMAT, "lane": lane, "last_run": owner.last_run, "run": run, "happened": [*happened]}
+
+
+def queue_document(lane: str, queue: Queue, happened: tuple[str, ...]) -> dict[str, Any]:
+    """The queue as JSON. Fields that have their default value are left out."""
+    return {
+        "format": FORMAT,
+        "lane": lane,
+        "last_run": queue.last_run,
+        "last_count": queue.last_count,
+        "last_ticket": queue.last_ticket,
+        "items": [
+            _written(i.spec, but=("lane",)) | _written(_unleased(i.state)) for i in queue.items.values()
+        ],
+        "payloads": {str(item): text for item, text in queue.payloads.items()},
+        "messages": [_written(m) for m in queue.messages],
+        "ended": [_written(r) for r in queue.ended],
+        "keys": [_written(k) for k in queue.keys],
+        "happened": [*happened],
+    }
+
+
+def _unleased(state: State) -> State:
+    if state.status is not ItemStatus.IN_PROGRESS:
+        return state
+    unleased: dict[str, Any] = {name: State._field_defaults[name] for name in LEASE_FIELDS}
+    return state._replace(**unleased)
+
+
+def _written(value: Any, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    defaults = value._field_defaults
+    return {
+        name: item
+        for name, item in value._asdict().items()
+        if name not in but and item is not None and (name not in defaults or item != defaults[name])
+    }
+
+
+def _written_time(at_us: int) -> str:
+    return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+def read_owner(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Owner]:
+    """The lane's name and its owner."""
+    with _exactly("owner", ref_id):
+        lane = _read_head(ref_id, document)
+        run = document["run"]
+        if run is not None:
+            run = dict(run)
+            for name in run.keys() & _TIMES:
+                run[name] = _read_time(run[name])
+            run = _read(OwnerRun, run)
+        owner = Owner(last_run=RunId(_typed(int, document["last_run"])), run=run)
+        _require(run is None or run.run <= owner.last_run, "a run above the last number")
+        _require(run is None or agent_key(run.run_agent) == run.run_agent != "", "no agent")
+        return lane, owner
+
+
+def read_queue(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Queue]:
+    """The lane's name and its queue."""
+    with _exactly("queue", ref_id):
+        lane = _read_head(ref_id, document)
+        items = [_read_item(lane, entry) for entry in _typed(list, document["items"])]
+        queue = Queue(
+            last_run=RunId(_typed(int, document["last_run"])),
+            last_count=_typed(int, document["last_count"]),
+            last_ticket=_typed(int, document["last_ticket"]),
+            items={item.id: item for item in items},
+            payloads={ItemId(int(i)): _typed(str, text) for i, text in document["payloads"].items()},
+            messages=tuple(_read(NewMessage, entry) for entry in document["messages"]),
+            ended=tuple(_read(RunRecord, entry) for entry in document["ended"]),
+            keys=tuple(_read(Key, entry) for entry in document["keys"]),
+        )
+        first, last = lane_bits(ref_id) << COUNT_BITS, (lane_bits(ref_id) << COUNT_BITS) + queue.last_count
+        _require(len(items) == len(queue.items), "an item twice")
+        _require(all(first < i.id <= last for i in items), "an item of another lane")
+        _require(sum(i.active for i in items) <= 1, "two owners")
+        told = Counter(m.item for m in queue.messages)
+        _require(all(i.terminal or told[i.id] == i.state.message_count for i in items), "a message too few")
+        _require(told.keys() <= queue.items.keys(), "a message to nobody")
+        return lane, queue
+
+
+def check_pair(ref_id: str, owner: Owner, queue: Queue) -> None:
+    """Raise unless the two documents are of one moment: both name the same run, or none."""
+    running = [i for i in queue.items.values() if i.status is ItemStatus.IN_PROGRESS]
+    named = [(i.state.run, i.id) for i in running]
+    with _exactly("owner and queue", ref_id):
+        _require(owner.last_run == queue.last_run, "different last numbers")
+        _require(named == ([(owner.run.run, owner.run.item)] if owner.run else []), "different runs")
+
+
+def _read_head(ref_id: str, document: Mapping[str, Any]) -> str:
+    _require(
+        _typed(int, document["format"]) == FORMAT, f"format {document['format']}, which is newer than this"
+    )
+    lane = _typed(str, document["lane"])
+    _require(lane_ref_id(lane) == ref_id, "another lane's name")
+    return str(lane)
+
+
+def _read_item(lane: str, entry: Mapping[str, Any]) -> Item:
+    specs = {name: value for name, value in entry.items() if name in Spec._fields}
+    states = {name: value for name, value in entry.items() if name not in Spec._fields}
+    return Item(_read(Spec, specs | {"lane": lane}), _read(State, states))
+
+
+def _read(kind: Any, entry: Mapping[str, Any]) -> Any:
+    """A named tuple from its fields: none unknown, none of another type, absent ones at their default."""
+    fields = _fields(kind)
+    _require(entry.keys() <= fields.keys(), "an unknown field")
+    absent: dict[str, Any] = {name: None for name in fields if name not in kind._field_defaults}
+    values = {**absent, **kind._field_defaults, **entry}
+    return kind(**{name: _typed(fields[name], value) for name, value in values.items()})
+
+
+@cache
+def _fields(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """The value as its type says, exactly; JSON knows neither enums nor tuples."""
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return None if value is None else _typed(typing.get_args(kind)[0], value)
+    kind = getattr(kind, "__supertype__", kind)
+    if typing.get_origin(kind) is tuple:
+        return tuple(_typed(typing.get_args(kind)[0], entry) for entry in value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
+    if isinstance(value, dict) and hasattr(kind, "_fields"):
+        return _read(kind, value)
+    if kind is float and type(value) is int:
+        value = float(value)
+    _require(type(value) is kind, f"{str(value)[:40]!r} in a wrong place")
+    if kind in (int, float):
+        _require(math.isfinite(value) and abs(value) < 1 << 63, "a number without bounds")
+    return value
+
+
+def _read_time(text: Any) -> int:
+    return (datetime.fromisoformat(_typed(str, text)) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+#: What a document that was not written by us can cause while it is read.
+_BROKEN = (InterlockError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+
+
+@contextmanager
+def _exactly(what: str, ref_id: str) -> Iterator[None]:
+    """Whatever goes wrong while a document is read: the document is at fault, and the lane is held."""
+    try:
+        yield
+    except UnreadableState:
+        raise
+    except _BROKEN as error:
+        raise unreadable(ref_id, f"its {what} has {error}") from None
+
+
+def unreadable(ref_id: str, why: str) -> UnreadableState:
+    """The one error for a lane whose state is not what Interlock wrote."""
+    return UnreadableState(
+        f"The state of the lane {ref_id} cannot be read: {why}. It counts as held.",
+        mend_hint("LANE"),
+    )
+
+
+def mend_hint(lane: str) -> str:
+    """What to type for a lane that cannot be read."""
+    return f"See its history with git log; `interlock lanes mend {lane} --reason TEXT` rebuilds it."
+
+
+_TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))

@@ -1,0 +1,1 @@
+"""`interlock hold`: a command that runs while it holds a lane."""

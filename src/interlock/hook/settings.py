@@ -1,0 +1,204 @@
+"""The hook in an agent's settings: `.claude/settings.json` of a repository, which people edit too.
+
+Whatever else the file says stays as it is, in its order and with its kind of line ends. A file that cannot be
+understood, or not be written back as it was meant, is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from interlock.actions.shellscript import SimpleCommand, commands
+from interlock.core import jsontext
+from interlock.core.errors import InvalidInput
+
+PLACE = Path(".claude") / "settings.json"
+SIZE_MAX_BYTES = 1 << 20
+EVENTS = ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
+#: Outside of a run the shell decides, and no Python is started.
+COMMAND = 'test -z "$INTERLOCK_RUN" || interlock hook'
+TIMEOUT_S = 30
+
+#: What may stand beside our command in a hook that is ours, and what may start it.
+_CONDITIONS = frozenset({"[", "[[", "test"})
+_STARTERS = frozenset({"hatch", "pdm", "pipx", "poetry", "python", "python3", "uv"})
+
+_HOOK = {"type": "command", "command": COMMAND, "timeout": TIMEOUT_S}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a file says and what it would say; both are equal where there is nothing to do."""
+
+    path: Path
+    before: str
+    after: str
+
+    @property
+    def diff(self) -> str:
+        lines = (self.before.splitlines(keepends=True), self.after.splitlines(keepends=True))
+        return "".join(unified_diff(*lines, fromfile=str(self.path), tofile=str(self.path)))
+
+    def write(self) -> None:
+        """Put the new text in the place of the old one, in one step."""
+        if self.before == self.after:
+            return
+        target = self.path.resolve()
+        passing = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            target.parent.mkdir(exist_ok=True)
+            passing.write_bytes(self.after.encode())
+            if target.exists():
+                passing.chmod(target.stat().st_mode & 0o777)
+            passing.replace(target)
+        except OSError as error:
+            raise InvalidInput(
+                f"{self.path} cannot be written: {error.strerror}.", "Choose another with --settings."
+            ) from None
+        finally:
+            with contextlib.suppress(OSError):  # gone where it took the place of the other
+                passing.unlink(missing_ok=True)
+
+
+def installed(path: Path) -> Change:
+    """The settings with the hook at every event; where it is already, nothing is added.
+
+    Of directories only `.claude` is made: any other that is missing is a mistake in the path.
+    """
+    parent = path.parent
+    if not parent.is_dir() and not (parent.name == PLACE.parent.name and parent.parent.is_dir()):
+        raise InvalidInput(
+            f"There is no directory {parent}.", "Make it first, or choose another file with --settings."
+        )
+    before, document = _read(path)
+    hooks = document.setdefault("hooks", {})
+    _require(isinstance(hooks, dict), path, "hooks is no object")
+    added = False
+    for event in EVENTS:
+        entries = hooks.setdefault(event, [])
+        _require(isinstance(entries, list), path, f"hooks.{event} is no list")
+        if not any(_runs_ours(hook) for _, hook in _each(entries)):
+            entries.append({"hooks": [dict(_HOOK)]})
+            added = True
+    return Change(path=path, before=before, after=_text(document, before) if added else before)
+
+
+def uninstalled(path: Path) -> Change:
+    """The settings without the hook; lists and objects that it alone filled go with it."""
+    before, document = _read(path)
+    hooks = document.get("hooks", {})
+    _require(isinstance(hooks, dict), path, "hooks is no object")
+    found = False
+    for event in list(hooks):
+        entries = hooks[event]
+        for entry, hook in list(_each(entries)):
+            if _runs_ours(hook):
+                _require(_is_ours(hook), path, f"a hook of {event} runs other commands before or after ours")
+                found = True
+                entry["hooks"].remove(hook)
+                if not entry["hooks"]:
+                    entries.remove(entry)
+        if found and entries == []:
+            del hooks[event]
+    if found and not hooks:
+        del document["hooks"]
+    return Change(path=path, before=before, after=_text(document, before) if found else before)
+
+
+def _each(entries: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every hook of an event, with the entry it stands in."""
+    for entry in entries if isinstance(entries, list) else ():
+        members = entry.get("hooks") if isinstance(entry, dict) else None
+        for hook in members if isinstance(members, list) else ():
+            if isinstance(hook, dict):
+                yield entry, hook
+
+
+def _runs_ours(hook: dict[str, Any]) -> bool:
+    """Whether it calls `interlock hook`; people may have changed path, condition and how it is started."""
+    return any(_calls_hook(command.program) for command in _commands_of(hook))
+
+
+def _is_ours(hook: dict[str, Any]) -> bool:
+    """Whether it does nothing else, conditions aside."""
+    return all(
+        _calls_hook(command.program) or _CONDITIONS.issuperset(command.program[:1])
+        for command in _commands_of(hook)
+    )
+
+
+def _commands_of(hook: dict[str, Any]) -> list[SimpleCommand]:
+    return commands(str(hook.get("command", "")))
+
+
+def _calls_hook(program: list[str]) -> bool:
+    names = [word.rpartition("/")[2] for word in program]
+    return names[-1:] == ["hook"] and (
+        names[0] == "interlock" or (names[-2:-1] == ["interlock"] and names[0] in _STARTERS)
+    )
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(SIZE_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return "", {}
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {error.strerror}.", "Name another with --settings."
+        ) from None
+    _require(len(data) <= SIZE_MAX_BYTES, path, f"it has more than {SIZE_MAX_BYTES:,} bytes")
+    try:
+        text = data.decode("utf-8")
+        document = jsontext.parse(text, pairs=_object) if text.strip() else {}
+    except ValueError as error:
+        raise InvalidInput(
+            f"{path} is not valid JSON: {error}.", "Mend it first; nothing was changed."
+        ) from None
+    _require(isinstance(document, dict), path, "it is no object")
+    if document:
+        again = json.dumps(document, ensure_ascii=False)
+        same = json.loads(text, parse_float=Decimal) == json.loads(again, parse_float=Decimal)
+        _require(same, path, "a number in it has more digits than can be written back")
+        _require(_encodable(again), path, "a text in it has half of a surrogate pair, which no file can hold")
+    return text, document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of two members with one name only one would be written back."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!a} stands twice in one object")
+    return found
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _require(right: bool, path: Path, what: str) -> None:
+    if not right:
+        raise InvalidInput(f"{path} cannot be understood: {what}.", "Mend it first; nothing was changed.")
+
+
+def _text(document: dict[str, Any], before: str) -> str:
+    """JSON as the file was indented, two blanks if that cannot be told; with its line ends."""
+    first, _, second = before.partition("\n")
+    indent = second[: len(second) - len(second.lstrip(" \t"))] or "  "
+    text = json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
+    return text.replace("\n", "\r\n") if first.endswith("\r") else text

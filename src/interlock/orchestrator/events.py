@@ -1,0 +1,140 @@
+"""What happens in a plan, for Python listeners: derived from what the plan looks like, look after look.
+
+So a listener hears of every task of the plan, whoever works on it. It hears of each start and each end once;
+of a task that started and ended between two looks, both. What happened before the first look is not told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from interlock.service.itemview import ItemView
+from interlock.service.planview import PlanView, RevisionView, TaskView
+
+TASK_STARTED, TASK_COMPLETED, TASK_FAILED = "task.started", "task.completed", "task.failed"
+PLAN_MODIFIED = "plan.modified"
+KINDS = (TASK_STARTED, TASK_COMPLETED, TASK_FAILED, PLAN_MODIFIED)
+_ENDS = {"completed": TASK_COMPLETED, "failed": TASK_FAILED}
+#: How long a listener that does not come back may keep those that wait for all of them.
+LISTENERS_WAIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEvent:
+    """One thing that happened. `key` is the task's; a modified plan has none."""
+
+    kind: str
+    plan: int
+    key: str | None
+    at: datetime | None
+    #: Of a task: item, attempt, agent, reason. Of the plan: revision, by, why, operations.
+    data: Mapping[str, Any]
+
+
+#: What it returns is awaited if that can be.
+Listener = Callable[[PlanEvent], object]
+
+
+@dataclass(slots=True)
+class Watch:
+    """Compares what is seen of a plan with what was seen before."""
+
+    plan: int
+    #: Of each task, by item: its attempt, its status and the last run it was seen in.
+    _tasks: dict[int, tuple[int, str, int | None]] = field(default_factory=dict)
+    _revision: int | None = None
+
+    def looked(self, view: PlanView, revisions: Callable[[int], list[RevisionView]]) -> Iterator[PlanEvent]:
+        """What a look at the whole plan shows. `revisions` reads those after a number."""
+        first, known = self._revision is None, self._revision or 0
+        self._revision = view.revision
+        if not first and view.revision > known:
+            for one in revisions(known):
+                yield PlanEvent(kind=PLAN_MODIFIED, plan=self.plan, key=None, at=one.at, data=_modified(one))
+        before, self._tasks = self._tasks, {}
+        for task in view.tasks:
+            if not first and task.item in before:
+                self._tasks[task.item] = before[task.item]
+            yield from self._seen(task.key, task.item, task, quietly=first)
+
+    def met(self, key: str, item: ItemView) -> Iterator[PlanEvent]:
+        """What one task shows."""
+        return self._seen(key, item.id, item)
+
+    def _seen(
+        self, key: str, number: int, task: TaskView | ItemView, *, quietly: bool = False
+    ) -> Iterator[PlanEvent]:
+        attempt, status, run = self._tasks.get(number, (0, "", None))
+        self._tasks[number] = task.attempt, task.status, task.run or run
+        if quietly:
+            return
+        data = {
+            "item": number,
+            "attempt": task.attempt,
+            "agent": task.run_agent or task.agent,
+            "reason": task.reason,
+        }
+        if task.attempt > attempt or task.run not in (None, run):
+            at = task.started_at or task.first_claimed_at
+            yield PlanEvent(kind=TASK_STARTED, plan=self.plan, key=key, at=at, data=data)
+        if task.status in _ENDS and (task.attempt, task.status) != (attempt, status):
+            yield PlanEvent(kind=_ENDS[task.status], plan=self.plan, key=key, at=task.ended_at, data=data)
+
+
+class Listeners:
+    """Calls listeners in a thread of their own, in order, so that a slow one holds up nothing else."""
+
+    def __init__(
+        self,
+        call: Callable[[Listener, PlanEvent], object],
+        failed: Callable[[PlanEvent, BaseException], None],
+    ) -> None:
+        """`failed` hears what a listener raised when it was called; the others are called all the same."""
+        self._call = call
+        self._failed = failed
+        self._listeners: list[tuple[Listener, frozenset[str]]] = []
+        self._waiting: deque[PlanEvent] = deque()
+        self._busy = False
+        self._changed = threading.Condition()
+
+    def add(self, listener: Listener, kinds: frozenset[str]) -> None:
+        with self._changed:
+            self._listeners.append((listener, kinds))
+
+    def tell(self, event: PlanEvent) -> None:
+        with self._changed:
+            if not any(event.kind in kinds for _, kinds in self._listeners):
+                return
+            self._waiting.append(event)
+            if not self._busy:
+                self._busy = True
+                threading.Thread(target=self._work, name="interlock-listeners", daemon=True).start()
+
+    def wait(self) -> bool:
+        """Wait until all were told, for a bounded time; whether they were."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._busy, LISTENERS_WAIT_S)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._busy = False
+                    self._changed.notify_all()
+                    return
+                event, listeners = self._waiting.popleft(), list(self._listeners)
+            for listener, kinds in listeners:
+                if event.kind in kinds:
+                    try:
+                        self._call(listener, event)
+                    except BaseException as error:  # whatever it is, it must not silence the others
+                        self._failed(event, error)
+
+
+def _modified(one: RevisionView) -> dict[str, Any]:
+    return {"revision": one.revision, "by": one.by, "why": one.why, "operations": one.operations}

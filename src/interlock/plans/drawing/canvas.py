@@ -1,0 +1,68 @@
+"""A sheet of characters with wires on it, drawn so that each can be followed by eye.
+
+Where the line of one wire meets the upright of another, the upright shows only its own sides. `─│─` is a
+crossing. In `─├─` and `─└─` the upright turns into a line that goes on; nothing turns from the line into it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from interlock.plans.drawing.symbols import columns_of
+
+UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
+_ACROSS = UP | DOWN
+_GLYPHS = dict(enumerate(" ╵╶└╷│┌├╴┘─┴┐┤┬┼"))
+
+
+@dataclass(slots=True)
+class Canvas:
+    """Texts over lines over blanks. Coordinates are columns and lines, from the top left."""
+
+    #: For each cell, which of its four sides each wire reaches.
+    _sides: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+    _chars: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def along(self, wire: int, line: int, left: int, right: int) -> None:
+        """A horizontal line, from the middle of one cell to the middle of another."""
+        for x in range(left, right + 1):
+            self._reach(wire, x, line, (LEFT if x > left else 0) | (RIGHT if x < right else 0))
+
+    def across(self, wire: int, x: int, top: int, bottom: int) -> None:
+        """A vertical line."""
+        for line in range(top, bottom + 1):
+            self._reach(wire, x, line, (UP if line > top else 0) | (DOWN if line < bottom else 0))
+
+    def write(self, x: int, line: int, text: str) -> int:
+        """A text; answers the column after it."""
+        for char in text:
+            if columns_of(char) == 0:
+                self._chars[x - 1, line] = self._chars.get((x - 1, line), "") + char
+                continue
+            self._chars[x, line] = char
+            if columns_of(char) == 2:
+                self._chars[x + 1, line] = ""
+            x += columns_of(char)
+        return x
+
+    def lines(self) -> list[str]:
+        """The sheet from top to bottom, without blanks at the ends."""
+        cells = self._sides.keys() | self._chars.keys()
+        ends = [0] * (max((y for _, y in cells), default=-1) + 1)
+        for x, y in cells:
+            ends[y] = max(ends[y], x + 1)
+        return ["".join(self._char(x, y) for x in range(end)).rstrip() for y, end in enumerate(ends)]
+
+    def _reach(self, wire: int, x: int, line: int, sides: int) -> None:
+        cell = self._sides.setdefault((x, line), {})
+        cell[wire] = cell.get(wire, 0) | sides
+
+    def _char(self, x: int, y: int) -> str:
+        if (x, y) in self._chars:
+            return self._chars[x, y]
+        wires = self._sides.get((x, y), {}).values()
+        sides = next((reached for reached in wires if reached & _ACROSS), 0)
+        if not sides:
+            for reached in wires:
+                sides |= reached
+        return _GLYPHS[sides]

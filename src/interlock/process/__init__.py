@@ -1,0 +1,1 @@
+"""A command under a lease: its process, its signals, its heartbeat."""

@@ -1,0 +1,238 @@
+"""From stored values to the contract's answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlock.core.claiming import Agent
+from interlock.core.commands import Arrival, Ended
+from interlock.core.errors import Refusal
+from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, RunRecord, mode_for
+from interlock.core.states import ItemStatus
+from interlock.service.contract import (
+    AddView,
+    AgentView,
+    EndedRunView,
+    EventView,
+    HolderView,
+    LaneView,
+    MessageView,
+    RefusalView,
+    RunView,
+    StatsView,
+)
+from interlock.service.itemview import ItemView, maybe_moment, moment
+from interlock.store.port import Figures, LaneRow, StoredEvent, StoredMessage
+
+
+def holder_view(owner: Item | None) -> HolderView | None:
+    if owner is None:
+        return None
+    state = owner.state
+    return HolderView(
+        item=owner.id,
+        run=state.run,
+        agent=(state.run_agent or owner.spec.agent_key) or None,
+        since=moment(state.run_started_us or owner.spec.created_us),
+        expires_at=maybe_moment(owner.expires_us),
+        cancel_requested=state.cancel_into is not None,
+        follow_up=owner.follow_up,
+    )
+
+
+def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
+    item = after.get(arrival.item) if arrival.item is not None else None
+    holder = after.get(arrival.holder.id) if arrival.holder is not None else None
+    return AddView(
+        decision=arrival.verdict.value,
+        reason=arrival.reason,
+        item=ItemView(item) if item is not None else None,
+        holder=holder_view(holder),
+        position=arrival.position,
+        arrival=arrival.arrived,
+    )
+
+
+def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunView:
+    item = after.get(ended.item)
+    return RunView(
+        handle,
+        ended.status.value if ended.status else "refused",
+        ItemView(item) if item else None,
+        ended.promoted,
+        refusal_view(ended.refusal) if ended.refusal else None,
+        follow_up=ended.follow_up,
+    )
+
+
+def kept_view(handle: str, item: Item) -> RunView:
+    assert item.state.due_us is not None
+    return RunView(
+        run=handle,
+        status="running",
+        item=ItemView(item),
+        expires_at=moment(item.state.due_us),
+        cancel_requested=item.state.cancel_into is not None,
+        unread=item.state.message_count - item.state.seen,
+    )
+
+
+def refused_view(handle: str, refusal: Refusal, item: Item | None) -> RunView:
+    return RunView(
+        run=handle,
+        status="refused",
+        item=ItemView(item) if item else None,
+        refusal=refusal_view(refusal),
+    )
+
+
+def message_view(message: StoredMessage) -> MessageView:
+    elsewhere = message.origin != message.item
+    return MessageView(
+        n=message.n,
+        text=message.text,
+        author=message.author,
+        at=moment(message.at_us),
+        origin=message.origin if elsewhere else None,
+        payload=json.loads(message.payload) if message.payload is not None else None,
+    )
+
+
+def refusal_view(refusal: Refusal) -> RefusalView:
+    return RefusalView(code=refusal.code, message=refusal.sentence, hint=refusal.hint)
+
+
+def run_view(run: RunRecord) -> EndedRunView:
+    return EndedRunView(
+        run=run.run,
+        agent=run.agent,
+        worker=run.worker,
+        attempt=run.attempt,
+        status=run.status.value,
+        reason=run.reason,
+        started_at=moment(run.started_us),
+        ended_at=moment(run.ended_us),
+        result=json.loads(run.result) if run.result is not None else None,
+        error=run.error,
+    )
+
+
+def live_run_view(item: Item) -> EndedRunView | None:
+    """The run that has not ended yet stands on its item's row."""
+    state = item.state
+    if state.run is None or state.run_started_us is None:
+        return None
+    return EndedRunView(
+        run=state.run,
+        agent=state.run_agent or "",
+        worker=state.run_worker,
+        attempt=state.attempt,
+        status="running",
+        reason="",
+        started_at=moment(state.run_started_us),
+        ended_at=None,
+    )
+
+
+def event_view(stored: StoredEvent) -> EventView:
+    event = stored.event
+    return EventView(
+        seq=stored.seq,
+        at=moment(event.at_us),
+        kind=event.kind.value,
+        reason=event.reason,
+        project=event.project,
+        item=event.item,
+        run=event.run,
+        lane=event.lane,
+        agent=event.agent,
+        data=event.data,
+    )
+
+
+def agent_view(agent: Agent) -> AgentView:
+    return AgentView(
+        name=agent.name,
+        key=agent.key,
+        max=agent.max_concurrency,
+        types=agent.types,
+        labels=agent.labels,
+        paused=agent.paused_why is not None,
+        paused_reason=agent.paused_why,
+        running=agent.running,
+        pending=agent.pending,
+        last_seen_at=maybe_moment(agent.seen_us),
+    )
+
+
+def lane_view(row: LaneRow, rules: tuple[ModeRule, ...]) -> LaneView:
+    project = row.owner.spec.project if row.owner else ""
+    return LaneView(
+        lane=row.lane,
+        mode=mode_for(rules, project, row.lane).value,
+        holder=holder_view(row.owner),
+        waiting=row.waiting,
+        line=row.line,
+    )
+
+
+def stats_view(figures: Figures, window_s: float) -> StatsView:
+    by_kind: dict[str, int] = {}
+    for (kind, _), count in figures.counts.items():
+        by_kind[kind] = by_kind.get(kind, 0) + count
+    ended = sum(n for k, n in by_kind.items() if k in _RUN_ENDINGS)
+    failures = sum(by_kind.get(k, 0) for k in ("run.failed", "run.lost", "run.timed_out"))
+    claims, completions = by_kind.get("run.started", 0), by_kind.get("run.succeeded", 0)
+    oldest = figures.oldest_pending_us
+    return StatsView(
+        window_s=window_s,
+        items=figures.by_status,
+        depth_by_priority=figures.depth_by_priority,
+        current_locks=figures.by_status.get(ItemStatus.IN_PROGRESS.value, 0),
+        oldest_pending_s=None if oldest is None else (figures.now_us - oldest) / US_PER_S,
+        claims=claims,
+        claims_per_s=claims / window_s,
+        completions=completions,
+        completions_per_s=completions / window_s,
+        failures=failures,
+        failure_rate_percent=round(100 * failures / ended, 2) if ended else 0.0,
+        lock_duration_avg_s=average_s(figures.lock_us),
+        lock_duration_p50_s=quantile_s(figures.lock_us, 0.5),
+        lock_duration_p95_s=quantile_s(figures.lock_us, 0.95),
+        time_to_claim_avg_s=average_s(figures.to_claim_us),
+        time_to_claim_p50_s=quantile_s(figures.to_claim_us, 0.5),
+        time_to_claim_p95_s=quantile_s(figures.to_claim_us, 0.95),
+        lease_losses=by_kind.get("run.lost", 0),
+        timeouts=by_kind.get("run.timed_out", 0),
+        refused_writes=by_kind.get("run.refused", 0),
+        promotions=by_kind.get("lane.promoted", 0),
+        coalesced=by_kind.get("item.coalesced", 0),
+        superseded=by_kind.get("item.superseded", 0),
+        overtaken=by_kind.get("lane.overtaken", 0),
+        duplicates=by_kind.get("item.duplicate", 0),
+        rejected=by_kind.get("item.rejected", 0),
+        would_have=_would_have(figures.counts),
+    )
+
+
+_RUN_ENDINGS = frozenset(
+    {"run.succeeded", "run.failed", "run.cancelled", "run.timed_out", "run.lost", "run.released"}
+)
+
+
+def _would_have(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    return {reason: n for (kind, reason), n in counts.items() if kind == "item.observed"}
+
+
+def average_s(spans_us: Sequence[int]) -> float | None:
+    return round(sum(spans_us) / len(spans_us) / US_PER_S, 6) if spans_us else None
+
+
+def quantile_s(spans_us: Sequence[int], share: float) -> float | None:
+    """The nearest-rank quantile of sorted spans."""
+    if not spans_us:
+        return None
+    return round(spans_us[math.ceil(share * len(spans_us)) - 1] / US_PER_S, 6)

@@ -1,0 +1,402 @@
+"""The interface every shell uses, and the values it answers with.
+
+`Service` is implemented here on a store (`interlock.service.local`); a remote client can implement the same.
+`LaneService` is the part of it that a store without a database can serve too.
+Answers are plain frozen values (those that come in batches are named tuples, which are made faster);
+`to_json` turns any of them into what `--json` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from interlock.core.model import ModeRule, NewItem
+from interlock.service.itemview import ItemView
+from interlock.service.planview import PlanService
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HolderView:
+    """Who has a lane: a run, or an owner that has not started (then `run` is null)."""
+
+    item: int
+    run: int | None
+    agent: str | None
+    since: datetime
+    expires_at: datetime | None
+    #: It was asked to stop; `expires_at` is at the latest the end of its grace.
+    cancel_requested: bool
+    #: It is what an item before it was told and did not read.
+    follow_up: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddView:
+    """The answer to an arrival. `item` is null only when it was rejected."""
+
+    decision: str
+    reason: str
+    item: ItemView | None
+    holder: HolderView | None
+    position: int | None
+    #: The arrival's own row, which differs from `item` when it was coalesced.
+    arrival: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageView:
+    """A message of an item. `origin` is the arrival it came with, when that was another item."""
+
+    n: int
+    text: str
+    author: str
+    at: datetime
+    origin: int | None
+    payload: Mapping[str, Any] | None = None
+
+
+class LeaseView(NamedTuple):
+    """A claimed item: the handle is the right to write, the fence its number."""
+
+    run: str
+    fence: int
+    expires_at: datetime
+    renew_within_s: float
+    item: ItemView
+    messages: tuple[MessageView, ...]
+    #: How long the call had waited when its claim was made: the lease began no earlier.
+    waited_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalView:
+    """Why a write was refused, and what to do."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class RunView(NamedTuple):
+    """The answer to done, fail, release and renew, one for each handle."""
+
+    run: str
+    #: The run's status, or `refused`.
+    status: str
+    item: ItemView | None
+    promoted: tuple[int, ...] = ()
+    refusal: RefusalView | None = None
+    expires_at: datetime | None = None
+    cancel_requested: bool = False
+    unread: int = 0
+    #: The item that messages became which this run ended without reading.
+    follow_up: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeView:
+    """The answer to cancel, retry, msg and an operator's release."""
+
+    item: ItemView
+    promoted: tuple[int, ...] = ()
+    #: The number of the message that was appended.
+    n: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldView:
+    """How a hold ended. What ran last is named; of one that was skipped, who has its message."""
+
+    #: `ran` or `skipped`.
+    status: str
+    lane: str
+    item: int
+    run: int | None
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRunView:
+    """A run in an item's record."""
+
+    run: int
+    agent: str
+    worker: str | None
+    attempt: int
+    status: str
+    reason: str
+    started_at: datetime
+    ended_at: datetime | None
+    result: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventView:
+    """One line of the history."""
+
+    seq: int
+    at: datetime
+    kind: str
+    reason: str
+    project: str | None
+    item: int | None
+    run: int | None
+    lane: str | None
+    agent: str | None
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowView:
+    """Everything about one item."""
+
+    item: ItemView
+    runs: tuple[EndedRunView, ...]
+    messages: tuple[MessageView, ...]
+    events: tuple[EventView, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyView:
+    """What an item waits for and what will move it, in one sentence."""
+
+    item: ItemView
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentView:
+    """An agent: what it can do and what it does."""
+
+    name: str
+    key: str
+    max: int | None
+    types: tuple[str, ...]
+    labels: tuple[str, ...]
+    paused: bool
+    paused_reason: str | None
+    running: int
+    #: Pending items that name this agent.
+    pending: int
+    last_seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneView:
+    """A lane that is held or has a line."""
+
+    lane: str
+    mode: str
+    holder: HolderView | None
+    waiting: int
+    #: The first of the line, at most 20.
+    line: tuple[int, ...]
+    #: Why its state cannot be read, on a store that people can write to by hand; it counts as held.
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsView:
+    """Counts now, and rates and spans over the window."""
+
+    window_s: float
+    #: Items by status.
+    items: Mapping[str, int]
+    #: Pending items by priority, highest first.
+    depth_by_priority: Mapping[int, int]
+    current_locks: int
+    oldest_pending_s: float | None
+    claims: int
+    claims_per_s: float
+    completions: int
+    completions_per_s: float
+    failures: int
+    #: Failed runs as a share of all ended runs, in percent.
+    failure_rate_percent: float
+    lock_duration_avg_s: float | None
+    lock_duration_p50_s: float | None
+    lock_duration_p95_s: float | None
+    time_to_claim_avg_s: float | None
+    time_to_claim_p50_s: float | None
+    time_to_claim_p95_s: float | None
+    lease_losses: int
+    timeouts: int
+    refused_writes: int
+    promotions: int
+    coalesced: int
+    superseded: int
+    overtaken: int
+    duplicates: int
+    rejected: int
+    #: What enforcing would have done, in observe mode, by reason.
+    would_have: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepView:
+    """What one sweep did."""
+
+    expired: int = 0
+    reentered: int = 0
+    promoted: int = 0
+    forgotten_keys: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckView:
+    """One invariant, checked against the database."""
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFilter:
+    """Which items to list. Without `all`, terminal items are left out."""
+
+    all: bool = False
+    statuses: tuple[str, ...] = ()
+    lane: str | None = None
+    agent: str | None = None
+    project: str | None = None
+    type: str | None = None
+    limit: int = 100
+
+
+class Report(NamedTuple):
+    """What a holder says of one run when it ends, renews or reads."""
+
+    run: str
+    seen: int = 0
+    #: JSON text kept with the run.
+    result: str | None = None
+    error: str | None = None
+    #: False: fail for good although attempts are left.
+    retry: bool = True
+
+
+class LaneService(Protocol):
+    """What holding a lane needs: arrive, claim, keep, end, read and be told. Lists in, lists out.
+
+    Every store serves this, also one without a database. Bad input raises `InvalidInput` and changes
+    nothing. Refusals are values. A store that is gone raises `StoreUnavailable`.
+    """
+
+    def add(self, items: Sequence[NewItem]) -> list[AddView]: ...
+
+    def next(
+        self,
+        agent: str,
+        *,
+        types: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        limit: int = 1,
+        wait_s: float = 0.0,
+        lease_s: float | None = None,
+        worker: str | None = None,
+        item: int | None = None,
+    ) -> list[LeaseView]: ...
+
+    def renew(self, reports: Sequence[Report]) -> list[RunView]: ...
+
+    def done(self, reports: Sequence[Report]) -> list[RunView]: ...
+
+    def fail(self, reports: Sequence[Report]) -> list[RunView]: ...
+
+    def release(self, reports: Sequence[Report]) -> list[RunView]: ...
+
+    def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]: ...
+
+    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView: ...
+
+    def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
+
+    def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]: ...
+
+    def hindered(self, item: int) -> str | None: ...
+
+    def close(self) -> None: ...
+
+
+class Service(LaneService, PlanService, Protocol):
+    """One function per use case. `by` is who does it, for the history."""
+
+    def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...
+
+    def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView: ...
+
+    def items(self, wanted: ItemFilter) -> list[ItemView]: ...
+
+    def item_of(self, handle: str) -> int: ...
+
+    def show(self, item: int) -> ShowView: ...
+
+    def why(self, item: int) -> WhyView: ...
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1_000,
+        item: int | None = None,
+        lane: str | None = None,
+        newest: bool = False,
+    ) -> list[EventView]: ...
+
+    def follow(self, *, after: int | None = None) -> Iterator[EventView]: ...
+
+    def stats(self, *, window_s: float = 3600.0) -> StatsView: ...
+
+    def agents(self) -> list[AgentView]: ...
+
+    def set_agent(
+        self,
+        name: str,
+        *,
+        max_concurrency: int | None = None,
+        unlimited: bool = False,
+        types: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        by: str = "",
+    ) -> AgentView: ...
+
+    def pause_agent(self, name: str, *, paused: bool, why: str, by: str = "") -> AgentView: ...
+
+    def pause_project(self, project: str, *, paused: bool, why: str, by: str = "") -> None: ...
+
+    def paused_projects(self) -> Mapping[str, str]: ...
+
+    def modes(self) -> list[ModeRule]: ...
+
+    def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None: ...
+
+    def sweep(self) -> SweepView: ...
+
+    def doctor(self) -> list[CheckView]: ...
+
+
+def to_json(value: Any) -> Any:
+    """Plain JSON values: dataclasses to objects, times to UTC ISO 8601, enums to their text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, LeaseView | RunView):
+        return {name: to_json(getattr(value, name)) for name in value._fields}
+    if isinstance(value, ItemView):
+        return {name: to_json(getattr(value, name)) for name in ItemView.FIELDS}
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(k): to_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(v) for v in value]
+    return value

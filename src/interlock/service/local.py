@@ -1,0 +1,313 @@
+"""The service on a store: one function per use case, where core meets store.
+
+Every shell goes through here; nothing here knows how a shell looks or which database is behind it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from interlock.core import names
+from interlock.core.checking import (
+    check_batch,
+    check_report,
+    checked,
+    checked_reason,
+    checked_wish,
+    given_reason,
+    signed,
+)
+from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Claim, narrowed
+from interlock.core.commands import (
+    Arrive,
+    Cancel,
+    Command,
+    Finish,
+    Moved,
+    Outcome,
+    Retry,
+    TakeBack,
+    Tell,
+)
+from interlock.core.ending import explain_loss
+from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
+from interlock.core.ledger import Decision
+from interlock.core.model import ItemId, NewItem, RunId
+from interlock.service import sweeper
+from interlock.service.answers import add_view, ended_view, kept_view, message_view, refused_view
+from interlock.service.contract import (
+    AddView,
+    ChangeView,
+    CheckView,
+    LeaseView,
+    MessageView,
+    Report,
+    RunView,
+    SweepView,
+)
+from interlock.service.fleet import Fleet
+from interlock.service.itemview import ItemView, moment
+from interlock.service.planning import Planning
+from interlock.store.bulk import in_bulk
+from interlock.store.port import Claimed, Load, Renewal, Store
+
+POLL_S = 1.0
+IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
+SEEN_EVERY_S = 30.0
+
+
+class LocalService(Planning, Fleet):
+    """Interlock on a database in reach of this process."""
+
+    def __init__(self, store: Store, *, poll_s: float = POLL_S) -> None:
+        super().__init__(store)
+        self._poll_s = poll_s
+        self._known: dict[str, float] = {}
+
+    # -- arrivals ---------------------------------------------------------------------------------
+
+    def add(self, items: Sequence[NewItem]) -> list[AddView]:
+        """Decide on arrivals, in order, in one transaction."""
+        check_batch("items", len(items))
+        if not items:
+            return []
+        new = [checked(i) for i in items]
+        tickets = self.store.tickets(len(new))
+        keys = tuple((n.project, n.dedupe_key) if n.dedupe_key is not None else None for n in new)
+        lanes = tuple(sorted({n.lane for n in new if n.lane is not None}))
+        load = Load(lanes=lanes, keys=keys, arrivals=len(new))
+
+        def build(ids: Sequence[ItemId]) -> list[Command]:
+            return [Arrive(item=n, id=i, ticket=t) for n, i, t in zip(new, ids, tickets, strict=True)]
+
+        decision = self.store.transact(load, build)
+        return [add_view(a, decision.after) for a in decision.answers]
+
+    # -- claims -----------------------------------------------------------------------------------
+
+    def next(
+        self,
+        agent: str,
+        *,
+        types: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        limit: int = 1,
+        wait_s: float = 0.0,
+        lease_s: float | None = None,
+        worker: str | None = None,
+        item: int | None = None,
+    ) -> list[LeaseView]:
+        """Claim up to `limit` items, waiting up to `wait_s` for the first.
+
+        With `item`, only that one: nothing while it cannot be claimed, an `ItemEnded` once it never can be.
+        """
+        wish = checked_wish(agent, types, labels, limit, lease_s, worker)
+        if item is not None:
+            wish = self._only(wish, ItemId(item))
+        names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
+        self._make_known(wish.agent, agent.strip())
+        asked_s = time.monotonic()
+        deadline_s = asked_s + wait_s
+        in_vain_s = 0.0
+        while True:
+            waited_s = int(1000 * (time.monotonic() - asked_s)) / 1000
+            agent_now, claimed = self._claim(wish)
+            if wish.item is not None and not claimed:
+                self._require_unended(wish.item)
+            left_s = deadline_s - time.monotonic()
+            if claimed or left_s <= 0:
+                return self._leases(claimed, waited_s)
+            allowed = narrowed(wish, agent_now)
+            # Ready items that this agent cannot take now (it is full, say) wake it in vain: look less often.
+            time.sleep(min(left_s, self._poll_s if allowed is None else in_vain_s))
+            if allowed is not None:
+                woken = self.store.wait_for_work(allowed, min(max(0.0, left_s - in_vain_s), self._poll_s))
+                in_vain_s = min(max(2 * in_vain_s, IN_VAIN_FIRST_S), IN_VAIN_MAX_S) if woken else 0.0
+
+    def _only(self, wish: Claim, item: ItemId) -> Claim:
+        self._require(item)
+        if wish.limit != 1:
+            raise InvalidInput("A limit and one item are given at once.", "Use one or the other.")
+        return replace(wish, item=item)
+
+    def _require_unended(self, item: ItemId) -> None:
+        found = self._require(item)
+        if found.terminal:
+            raise ItemEnded(
+                f"Item {item} has already ended as {found.status} ({found.state.reason}).",
+                f"`interlock show {item}` tells more.",
+                reason=found.state.reason,
+            )
+
+    def _claim(self, wish: Claim) -> tuple[Agent | None, list[Claimed]]:
+        (agent, due, maybe_shut), claimed = self.store.look_and_claim(wish)
+        if due:
+            sweeper.bring_due(self.store, sweeper.Swept())
+            agent, _, maybe_shut = self.store.look(wish.agent)  # whoever was promoted may be unable to start
+            claimed = self.store.claim(wish, agent)
+        if maybe_shut and len(claimed) < wish.limit:
+            claimed += self.store.overtake(replace(wish, limit=wish.limit - len(claimed)), agent)
+        return agent, claimed
+
+    def _make_known(self, key: str, name: str) -> None:
+        now_s = time.monotonic()
+        if self._known.get(key, -SEEN_EVERY_S) <= now_s - SEEN_EVERY_S:
+            self.store.see_agent(key, name)
+            self._known[key] = now_s
+
+    @in_bulk
+    def _leases(self, claimed: Sequence[Claimed], waited_s: float) -> list[LeaseView]:
+        return [self._lease(c, waited_s) for c in claimed]
+
+    def _lease(self, claimed: Claimed, waited_s: float) -> LeaseView:
+        item, payload = claimed
+        spec, state = item
+        assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
+        messages = self.store.messages(spec.id, 0, MESSAGES_AT_ONCE) if state.message_count else ()
+        return LeaseView(
+            self._handles.make(state.run, spec.id),
+            state.run,
+            moment(state.due_us),
+            round(state.run_lease_s / 3, 3),
+            ItemView(item, payload),
+            tuple(map(message_view, messages)) if messages else (),
+            waited_s,
+        )
+
+    # -- the holder's writes ----------------------------------------------------------------------
+
+    def done(self, reports: Sequence[Report]) -> list[RunView]:
+        """The work of these runs is done."""
+        return self._finish(reports, Outcome.DONE)
+
+    def fail(self, reports: Sequence[Report]) -> list[RunView]:
+        """These runs failed; their items are tried again while attempts are left."""
+        return self._finish(reports, Outcome.FAIL)
+
+    def release(self, reports: Sequence[Report]) -> list[RunView]:
+        """These runs give their items back unworked."""
+        return self._finish(reports, Outcome.RELEASE)
+
+    def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
+        runs = self._read_handles(reports, self._handles.take)
+        commands = [
+            Finish(run, item, outcome, seen, result, error, retry, random.random())  # noqa: S311  (no secret)
+            for (_, seen, result, error, retry), (run, item) in zip(reports, runs, strict=True)
+        ]
+        load = Load(
+            items=tuple(sorted({i for _, i in runs})),
+            runs=tuple(r for r, _ in runs),
+            success=outcome is Outcome.DONE,
+        )
+        decision = self.store.transact(load, lambda _: commands)
+        sweeper.bring_now(self.store, decision)
+        return [
+            ended_view(report.run, ended, decision.after)
+            for report, ended in zip(reports, decision.answers, strict=True)
+        ]
+
+    def _read_handles(
+        self, reports: Sequence[Report], read: Callable[[str], tuple[RunId, ItemId]]
+    ) -> list[tuple[RunId, ItemId]]:
+        check_batch("runs", len(reports))
+        for report in reports:
+            check_report(report.seen, report.result, report.error)
+        return [read(report.run) for report in reports]
+
+    def renew(self, reports: Sequence[Report]) -> list[RunView]:
+        """Keep the leases of these runs, and learn of cancel requests and unread messages."""
+        runs = self._read_handles(reports, self._handles.read)
+        wishes = [Renewal(run=r, item=i, seen=p.seen) for p, (r, i) in zip(reports, runs, strict=True)]
+        kept = self.store.renew(wishes)
+        late = [w for w in wishes if w.run not in kept]
+        ended = self.store.refuse(late, "renew") if late else {}
+        views = []
+        for report, wish in zip(reports, wishes, strict=True):
+            item = kept.get(wish.run)
+            if item is None:
+                now = self.store.item(wish.item)
+                refusal = explain_loss(wish.run, ended.get(wish.run), now)
+                views.append(refused_view(report.run, refusal, now))
+                continue
+            views.append(kept_view(report.run, item))
+        return views
+
+    def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
+        """Unread messages of a run; `seen` moves its read mark first. Reading is fenced like writing."""
+        view = self.renew([Report(run=run, seen=seen)])[0]
+        if view.refusal is not None:
+            raise LeaseLost(view.refusal.message, view.refusal.hint)
+        assert view.item is not None
+        after = view.item.messages - view.unread
+        found = self.store.messages(ItemId(view.item.id), after, MESSAGES_AT_ONCE)
+        return [message_view(m) for m in found]
+
+    # -- operators and messages -------------------------------------------------------------------
+
+    def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView:
+        """An operator takes an item from its run and offers it again."""
+        return self._operate(TakeBack(item=ItemId(item), why=given_reason(why), by=signed(by)))
+
+    def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView:
+        """An operator ends an item; a running one gets its grace unless `force`."""
+        return self._operate(Cancel(item=ItemId(item), why=given_reason(why), by=signed(by), force=force))
+
+    def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView:
+        """An operator brings a failed or cancelled item back, or ends a back-off."""
+        return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by)))
+
+    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView:
+        """Tell an item something; if it was absorbed, its absorber is told."""
+        names.check_text("message", text)
+        names.check_text("author", author, names.NAME_MAX_CHARS)
+        ticket = self.store.tickets(1)[0]
+        tell = Tell(item=ItemId(item), ticket=ticket, text=text, author=author, from_bot=from_bot)
+        return self._operate(tell)
+
+    def _operate(self, command: Cancel | TakeBack | Retry | Tell) -> ChangeView:
+        while True:
+            self._require(command.item)
+            decision = self._decide(command)
+            sweeper.bring_now(self.store, decision)
+            moved: Moved = decision.answers[0]
+            if moved.forward_to is None:
+                break
+            command = replace(command, item=moved.forward_to)
+        if not moved.changed:
+            raise ItemEnded(moved.refusal, f"`interlock show {command.item}` tells more.")
+        after = decision.after[command.item]
+        return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
+
+    def _decide(self, command: Cancel | TakeBack | Retry | Tell) -> Decision:
+        load = Load(items=(command.item,), rearm=isinstance(command, Retry))
+        return self.store.transact(load, lambda _: [command])
+
+    # -- upkeep -----------------------------------------------------------------------------------
+
+    def sweep(self) -> SweepView:
+        """Move whatever time alone must move."""
+        swept = sweeper.sweep(self.store)
+        return SweepView(
+            expired=swept.expired,
+            reentered=swept.reentered,
+            promoted=swept.promoted,
+            forgotten_keys=swept.forgotten_keys,
+        )
+
+    def doctor(self) -> list[CheckView]:
+        """Check every invariant against the database."""
+        views = []
+        for finding in self.store.findings():
+            shown = "; ".join(finding.broken[:5])
+            more = len(finding.broken) - 5
+            detail = shown + (f"; and {more} more" if more > 0 else "") if finding.broken else finding.promise
+            mend = finding.mend if finding.broken else ""
+            views.append(CheckView(name=finding.name, ok=not finding.broken, detail=detail, mend=mend))
+        return views
+
+    def close(self) -> None:
+        """Give the database connections back."""
+        self.store.close()

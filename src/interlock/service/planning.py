@@ -1,0 +1,395 @@
+"""Plans: made, edited, watched and ended. The use cases of whoever plans, and of the editor of a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from interlock.core import names
+from interlock.core.checking import checked_reason, given_reason, signed
+from interlock.core.commands import Expire
+from interlock.core.ending import explain_loss
+from interlock.core.errors import (
+    CycleExpired,
+    EditRefused,
+    Held,
+    InterlockError,
+    InvalidInput,
+    InvalidPlan,
+    LeaseLost,
+    NotFound,
+    PlanEnded,
+    StaleRevision,
+)
+from interlock.core.ledger import Decision
+from interlock.core.model import Item, ItemId, PlanId, RunId
+from interlock.core.plans.commands import (
+    CancelPlan,
+    CreatePlan,
+    Edited,
+    EditPlan,
+    PausePlan,
+    PlanMoved,
+    SetEditDeadline,
+)
+from interlock.core.plans.edit import NoRoom, task_spec
+from interlock.core.plans.history import diff, graph_at
+from interlock.core.plans.model import (
+    EDGES_MAX,
+    EDIT_DEADLINE_S,
+    EDIT_TYPE,
+    TASKS_MAX,
+    AddEdge,
+    AddTask,
+    Graph,
+    Operation,
+    Plan,
+    RemoveEdge,
+    RemoveTask,
+    UpdateEdge,
+    UpdateTask,
+    plan_lane,
+)
+from interlock.core.plans.values import graph_of, operations_of
+from interlock.core.states import ItemStatus
+from interlock.service import sweeper
+from interlock.service.plan_answers import (
+    batch_view,
+    plan_stats_view,
+    plan_summary,
+    plan_view,
+    revision_view,
+)
+from interlock.service.planview import BatchView, EditView, PlanStatsView, PlanSummary, PlanView, RevisionView
+from interlock.service.reading import ID_LIMIT, Looking
+from interlock.store.port import EditLoad, Load
+
+EDIT_DEADLINE_MAX_S = 30 * 24 * 3600.0
+#: What a store keeps of revisions, and of the numbers of completions.
+REVISION_MAX = 2**31 - 1
+_ERRORS: dict[str, type[InterlockError]] = {
+    e.code: e for e in (EditRefused, StaleRevision, CycleExpired, PlanEnded, LeaseLost, Held)
+}
+
+
+class Planning(Looking):
+    """The use cases of plans."""
+
+    # -- making -----------------------------------------------------------------------------------
+
+    def create_plan(
+        self,
+        name: str,
+        graph: Graph,
+        *,
+        editor: str = "",
+        edit_deadline_s: float = EDIT_DEADLINE_S,
+        project: str = "default",
+        by: str = "",
+    ) -> PlanView:
+        """Make a plan of a graph; whatever depends on nothing may be claimed at once."""
+        names.check_plan_name(name)
+        names.check_name("project", project)
+        _check_deadline(edit_deadline_s)
+        key = names.agent_key(editor)
+        graph = graph_of(graph)
+        _check_size(len(graph.tasks), len(graph.edges))
+        tickets = tuple(self.store.tickets(len(graph.tasks))) if graph.tasks else ()
+
+        def build(ids: Sequence[ItemId]) -> list[CreatePlan]:
+            return [
+                CreatePlan(
+                    id=PlanId(ids[0]),
+                    name=name,
+                    project=project,
+                    editor=key or None,
+                    edit_deadline_s=edit_deadline_s,
+                    graph=graph,
+                    ids=tuple(ids[1:]),
+                    tickets=tickets,
+                    by=signed(by),
+                )
+            ]
+
+        decision = self.store.transact(Load(arrivals=1 + len(graph.tasks), agents=True), build)
+        sweeper.bring_now(self.store, decision)
+        return self.plan(decision.plans[0].plan.id)
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def plan(self, plan: int) -> PlanView:
+        """A plan with its whole graph as it stands."""
+        with self.store.at_once():
+            found = self._plan(plan)
+            asking = self.store.item(found.edit_item) if found.edit_item is not None else None
+            pending = self.store.completions(found.id, found.answered_n) if asking is not None else []
+            tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
+        return plan_view(found, tasks, edges, asking, pending)
+
+    def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]:
+        """Plans, the newest first; those that have ended only when they are asked for."""
+        names.check_number("limit", limit, 1, 10_000)
+        return [plan_summary(p) for p in self.store.plans(ended=ended, limit=limit)]
+
+    def plan_history(self, plan: int, *, after: int = 0, limit: int = 1_000) -> list[RevisionView]:
+        """The revisions of a plan after one, oldest first."""
+        names.check_number("revision", after, 0, REVISION_MAX)
+        names.check_number("limit", limit, 1, 10_000)
+        found = self._plan(plan)
+        return [revision_view(r) for r in self.store.revisions(found.id, after, limit)]
+
+    def plan_at(self, plan: int, revision: int) -> Graph:
+        """The graph as a revision had it."""
+        with self.store.at_once():
+            found = self._plan(plan)
+            if not 1 <= revision <= found.revision:
+                raise NotFound(
+                    f"Plan {plan} has no revision {revision}.", f"It has had revisions 1 to {found.revision}."
+                )
+            then = [
+                (task, item)
+                for task, item in self.store.tasks(found.id, removed=True)
+                if task.added_revision <= revision
+                and (task.removed_revision is None or task.removed_revision > revision)
+            ]
+            payloads = self.store.payloads([item.id for _, item in then])
+            later = self.store.revisions(found.id, revision, ID_LIMIT - 1)
+            edges = self.store.edges(found.id)
+        specs = {item.id: task_spec(task, item, payloads.get(item.id)) for task, item in then}
+        return graph_at(specs, edges, later)
+
+    def plan_stats(self, plan: int) -> PlanStatsView:
+        """Figures of a plan's edits, of how soon it goes on when a task has ended, and of its work."""
+        with self.store.at_once():
+            found = self._plan(plan)
+            tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
+            work_us = self.store.work_us(found.id)
+        return plan_stats_view(found, tasks, edges, work_us)
+
+    def _plan(self, plan: int) -> Plan:
+        found = self.store.plan(PlanId(plan)) if 0 < names.whole("plan", plan) < ID_LIMIT else None
+        if found is None:
+            raise NotFound(f"There is no plan {plan} in this store.", "`interlock plan ls --all` lists them.")
+        return found
+
+    # -- editing ----------------------------------------------------------------------------------
+
+    def edit_plan(
+        self,
+        plan: int,
+        *,
+        base: int,
+        operations: Sequence[Operation] | None = None,
+        graph: Graph | None = None,
+        run: str | None = None,
+        through: int | None = None,
+        by: str = "",
+        why: str = "",
+    ) -> EditView:
+        """Change a plan's graph as a whole, or not at all.
+
+        With a run, it must be the one that the open edit cycle waits for, and the edit is its answer to the
+        completions up to `through`, which are those that there were when the run started unless it is given.
+        Without operations it changes nothing and answers all the same.
+        """
+        found = self._plan(plan)
+        names.check_whole("base", base, 1, REVISION_MAX)
+        if through is not None:
+            names.check_whole("completion number", through, 1, REVISION_MAX)
+            if run is None:
+                raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
+        if (operations is None) is (graph is None):
+            raise InvalidInput("An edit is either operations or a whole graph.", "Give one of the two.")
+        owner = self._edit_item(found, run) if run is not None else None
+        edits = self._operations(found, base, graph) if graph is not None else operations_of(operations or ())
+        if len(edits) > TASKS_MAX + EDGES_MAX:
+            raise InvalidPlan(f"The edit has {len(edits):,} operations.", "Use smaller edits.")
+        command = EditPlan(
+            plan=found.id,
+            base=base,
+            operations=edits,
+            run=owner[0] if owner else None,
+            item=owner[1].id if owner else None,
+            through=through,
+            by=signed(by) or (owner[1].state.run_agent if owner else None),
+            why=checked_reason(why),
+        )
+        added = sum(isinstance(o, AddTask) for o in edits)
+        command = replace(command, tickets=tuple(self.store.tickets(added)) if added else ())
+        decision = self._edit(command, added)
+        sweeper.bring_now(self.store, decision)
+        return self._edited(found, decision)
+
+    def _edit(self, command: EditPlan, added: int) -> Decision:
+        load = _edit_load(command, added)
+
+        def build(ids: Sequence[ItemId]) -> list[EditPlan]:
+            return [replace(command, ids=tuple(ids))]
+
+        try:
+            return self.store.transact(load, build)
+        except NoRoom:  # the gaps between the ranks there are used up
+            command = replace(command, renumber=True)
+            assert load.edit is not None
+            return self.store.transact(replace(load, edit=replace(load.edit, whole=True)), build)
+
+    def _edited(self, plan: Plan, decision: Decision) -> EditView:
+        edited: Edited = decision.answers[0]
+        if edited.reasons:
+            kind = _ERRORS[edited.code]
+            more = len(edited.reasons) - 1
+            sentence = edited.reasons[0] + (f" (and {more} more)" if more else "")
+            if issubclass(kind, EditRefused):
+                raise kind(sentence, edited.hint, reasons=edited.reasons)
+            raise kind(sentence, edited.hint)
+        ready = [i for i in edited.touched if decision.after[i].status is ItemStatus.PENDING]
+        after = decision.plans[0] if decision.plans else None
+        keys = {t.item: t.key for t in (*after.tasks, *after.new_tasks)} if after else {}
+        return EditView(
+            plan=plan.id,
+            revision=edited.revision,
+            rebased=edited.rebased,
+            added=edited.added,
+            removed=edited.removed,
+            updated=edited.updated,
+            ready=tuple(keys[i] for i in ready if i in keys),
+            editing=after is not None and after.plan.cycle_us is not None,
+        )
+
+    def _operations(self, plan: Plan, base: int, graph: Graph) -> tuple[Operation, ...]:
+        """A whole graph as the operations that make it of its base. One that is too large is refused as an
+        edit is that makes a plan too large."""
+        graph = graph_of(graph)
+        tasks = Counter(t.key for t in graph.tasks)
+        edges = Counter(e.pair for e in graph.edges)
+        twice = [f"There are {n} tasks {key}." for key, n in tasks.items() if n > 1]
+        twice += [f"There are {n} edges {s} → {t}." for (s, t), n in edges.items() if n > 1]
+        if twice:
+            raise InvalidPlan(twice[0], "Every key and every edge is named once.", reasons=tuple(twice))
+        return diff(self.plan_at(plan.id, base), graph)
+
+    def _edit_item(self, plan: Plan, handle: str) -> tuple[RunId, Item]:
+        run, item_id = self._handles.read(names.check_text("handle", handle))
+        item = self.store.item(item_id)
+        if item is None or item.spec.type != EDIT_TYPE or item.spec.lane != plan_lane(plan.id):
+            raise InvalidInput(
+                f"Run {run} has not been asked to edit plan {plan.id}.",
+                "Pass the handle of its plan.edit item.",
+            )
+        return run, item
+
+    def plan_batch(self, run: str) -> BatchView:
+        """Everything that an editor has to answer, for the run that was asked."""
+        number, item_id = self._handles.read(run)
+        with self.store.at_once():
+            item = self.store.item(item_id)
+            lane = item.spec.lane if item is not None and item.spec.type == EDIT_TYPE else None
+            if item is None or lane is None:
+                raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit item.")
+            plan = self._plan(int(lane.rpartition(":")[2]))
+            completions = self.store.completions(plan.id, plan.answered_n)
+        if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
+            item = self._after_deadline(item)
+        if item.state.run != number:
+            ended = {r.run: r for r in self.store.runs(item.id)}
+            raise explain_loss(number, ended.get(number), item).error()
+        return batch_view(plan, completions)
+
+    def _after_deadline(self, item: Item) -> Item:
+        """The item that asks for an edit, once time has told, as a sweep would have let it."""
+        decision = self.store.transact(Load(items=(item.id,)), lambda _: [Expire(item=item.id)])
+        sweeper.bring_now(self.store, decision)
+        return decision.after[item.id]
+
+    # -- operating --------------------------------------------------------------------------------
+
+    def cancel_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
+        """End a plan: what has not started is cancelled, what runs is asked to stop."""
+        found = self._plan(plan)
+        self._operate_plan(CancelPlan(plan=found.id, why=given_reason(why), by=signed(by)))
+        sweeper.stop_cancelled(self.store)
+        return self.plan(plan)
+
+    def pause_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
+        """Give out no task of a plan until it is resumed. Runs go on, and so do its edits."""
+        reason = given_reason(why)
+        command = PausePlan(plan=self._plan(plan).id, paused_why=reason, why=reason, by=signed(by))
+        return self._operate_plan(command)
+
+    def resume_plan(self, plan: int, *, why: str = "", by: str = "") -> PlanView:
+        """Give out a paused plan's tasks again."""
+        command = PausePlan(plan=self._plan(plan).id, paused_why=None, why=checked_reason(why), by=signed(by))
+        return self._operate_plan(command)
+
+    def set_edit_deadline(self, plan: int, edit_deadline_s: float, *, by: str = "") -> PlanView:
+        """How long a plan's editor may take to answer; it holds for an open cycle too."""
+        _check_deadline(edit_deadline_s)
+        found = self._plan(plan)
+        command = SetEditDeadline(plan=found.id, edit_deadline_s=edit_deadline_s, by=signed(by))
+        return self._operate_plan(command)
+
+    def _operate_plan(self, command: CancelPlan | PausePlan | SetEditDeadline) -> PlanView:
+        decision = self.store.transact(Load(plans=(command.plan,)), lambda _: [command])
+        moved: PlanMoved = decision.answers[0]
+        if not moved.changed:
+            raise PlanEnded(moved.refusal, f"`interlock plan show {command.plan}` tells more.")
+        sweeper.bring_now(self.store, decision)
+        return self.plan(command.plan)
+
+
+def _edit_load(command: EditPlan, added: int) -> Load:
+    """What an edit must lock and read, from its operations alone."""
+    keys: dict[str, None] = {}
+    removed: list[str] = []
+    updated: set[str] = set()
+    pairs: dict[tuple[str, str], None] = {}
+    new: list[tuple[str, str]] = []
+    for operation in command.operations:
+        match operation:
+            case AddTask():
+                keys[operation.task.key] = None
+            case RemoveTask():
+                keys[operation.key] = None
+                removed.append(operation.key)
+            case UpdateTask():
+                keys[operation.key] = None
+                updated.add(operation.key)
+            case AddEdge():
+                pairs[operation.edge.pair] = None
+                new.append(operation.edge.pair)
+            case RemoveEdge() | UpdateEdge():
+                pairs[operation.source, operation.target] = None
+    keys.update(dict.fromkeys(key for pair in pairs for key in pair))
+    edit = EditLoad(
+        plan=command.plan,
+        base=command.base,
+        keys=tuple(keys),
+        removed=tuple(removed),
+        updated=frozenset(updated),
+        pairs=tuple(pairs),
+        sources=tuple(s for s, _ in new),
+        targets=tuple(t for _, t in new),
+    )
+    return Load(
+        items=(command.item,) if command.item is not None else (),
+        runs=(command.run,) if command.run is not None else (),
+        arrivals=added,
+        plans=(command.plan,),
+        edit=edit,
+        agents=True,
+    )
+
+
+def _check_size(tasks: int, edges: int) -> None:
+    reasons = []
+    if tasks > TASKS_MAX:
+        reasons.append(f"The plan would have {tasks:,} tasks; at most {TASKS_MAX:,} are allowed.")
+    if edges > EDGES_MAX:
+        reasons.append(f"The plan would have {edges:,} edges; at most {EDGES_MAX:,} are allowed.")
+    if reasons:
+        raise InvalidPlan(reasons[0], "Make several plans of it.", reasons=tuple(reasons))
+
+
+def _check_deadline(edit_deadline_s: float) -> None:
+    names.check_number("edit deadline", edit_deadline_s, names.LEASE_MIN_S, EDIT_DEADLINE_MAX_S)

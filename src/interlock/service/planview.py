@@ -1,0 +1,252 @@
+"""Plans as people and programs see them, and what can be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from interlock.core.plans.model import EDIT_DEADLINE_S, Graph, Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView:
+    """A task: its place in the graph, and how its item stands."""
+
+    key: str
+    item: int
+    title: str
+    type: str
+    priority: int
+    #: Who it is for; null means anyone.
+    agent: str | None
+    labels: tuple[str, ...]
+    lane: str | None
+    status: str
+    reason: str
+    #: Incoming edges that are not satisfied yet, and those that never will be.
+    unmet: int
+    broken: int
+    attempt: int
+    #: The live run and who has it.
+    run: int | None
+    run_agent: str | None
+    #: When it may be tried again, while it waits for that.
+    run_at: datetime | None
+    created_at: datetime
+    #: When it was claimed for the first time, and when its live run began.
+    first_claimed_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeView:
+    """An edge by the keys of its tasks. `state` is open, satisfied or broken."""
+
+    source: str
+    target: str
+    when: str
+    on_cancel: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleView:
+    """The open edit cycle: no task is claimed before it closes."""
+
+    opened_at: datetime
+    deadline_at: datetime
+    #: The item that asks for the edit, the run that has it, and whose run it is.
+    item: int
+    run: int | None
+    agent: str | None
+    #: Keys of the tasks whose ends are not answered yet, oldest first.
+    pending: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSummary:
+    """A plan in a list."""
+
+    id: int
+    name: str
+    project: str
+    status: str
+    revision: int
+    editor: str | None
+    edit_deadline_s: float
+    paused: bool
+    paused_reason: str | None
+    #: An edit cycle is open.
+    editing: bool
+    tasks: int
+    edges: int
+    open_tasks: int
+    completed: int
+    failed: int
+    created_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """One plan with its graph as it stands. Tasks come in the order of their arrival."""
+
+    id: int
+    name: str
+    project: str
+    status: str
+    revision: int
+    editor: str | None
+    edit_deadline_s: float
+    paused: bool
+    paused_reason: str | None
+    tasks: tuple[TaskView, ...]
+    edges: tuple[EdgeView, ...]
+    cycle: CycleView | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditView:
+    """The answer to an edit that was applied. Without operations it answers a batch and changes nothing."""
+
+    plan: int
+    revision: int
+    #: The graph had changed since the base, in places that this edit does not touch.
+    rebased: bool
+    #: Keys that were added, removed, changed, and that may start now.
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    updated: tuple[str, ...]
+    ready: tuple[str, ...]
+    #: The cycle stays open: further tasks ended meanwhile.
+    editing: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionView:
+    """A task that ended, as its editor is told. `result` is the JSON value that its last run gave."""
+
+    n: int
+    key: str
+    item: int
+    status: str
+    at: datetime
+    result: Any
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchView:
+    """What an editor has to answer: every end since its last edit."""
+
+    plan: int
+    name: str
+    revision: int
+    #: The number of the last completion in here; the edit says it back.
+    through: int
+    completions: tuple[CompletionView, ...]
+    deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionView:
+    """One line of a plan's history. Each operation has what was before and after."""
+
+    revision: int
+    base: int
+    at: datetime
+    by: str | None
+    run: int | None
+    why: str
+    operations: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStatsView:
+    """Figures of one plan: its edits, and the shape and the work of its graph. Spans are seconds."""
+
+    plan: int
+    revision: int
+    tasks: int
+    completed: int
+    failed: int
+    cycles: int
+    edits_total: int
+    edits_completed: int
+    edits_timed_out: int
+    edits_refused: int
+    edits_rebased: int
+    edits_failed: int
+    #: How long edit cycles were open, all together.
+    lock_s: float
+    #: From the end of a task to the next start of one in the plan; null while there is none.
+    to_dispatch_avg_s: float | None
+    to_dispatch_p50_s: float | None
+    to_dispatch_p95_s: float | None
+    #: The chain of tasks that took longest, first to last. A task takes as long as its runs, without the time
+    #: between them; those that have not ended count as nothing.
+    critical_path: tuple[str, ...]
+    critical_path_s: float
+    total_work_s: float
+    #: How many could work at once on average, were nothing else in the way: work over critical path.
+    parallelism: float | None
+    #: How many tasks the longest chain has, whatever they took.
+    depth: int
+
+
+class PlanService(Protocol):
+    """Graphs of tasks that may be edited while they run.
+
+    Agents that a plan names, its editor too, must be known to the store, and some agent must have each label.
+    A refused edit raises `EditRefused` with every reason, `StaleRevision`, `CycleExpired` or `LeaseLost`, and
+    changes nothing.
+    """
+
+    def create_plan(
+        self,
+        name: str,
+        graph: Graph,
+        *,
+        editor: str = "",
+        edit_deadline_s: float = EDIT_DEADLINE_S,
+        project: str = "default",
+        by: str = "",
+    ) -> PlanView: ...
+
+    def plan(self, plan: int) -> PlanView: ...
+
+    def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]: ...
+
+    def edit_plan(
+        self,
+        plan: int,
+        *,
+        base: int,
+        operations: Sequence[Operation] | None = None,
+        graph: Graph | None = None,
+        run: str | None = None,
+        through: int | None = None,
+        by: str = "",
+        why: str = "",
+    ) -> EditView: ...
+
+    def plan_batch(self, run: str) -> BatchView: ...
+
+    def cancel_plan(self, plan: int, *, why: str, by: str = "") -> PlanView: ...
+
+    def pause_plan(self, plan: int, *, why: str, by: str = "") -> PlanView: ...
+
+    def resume_plan(self, plan: int, *, why: str = "", by: str = "") -> PlanView: ...
+
+    def set_edit_deadline(self, plan: int, edit_deadline_s: float, *, by: str = "") -> PlanView: ...
+
+    def plan_history(self, plan: int, *, after: int = 0, limit: int = 1_000) -> list[RevisionView]: ...
+
+    def plan_at(self, plan: int, revision: int) -> Graph: ...
+
+    def plan_stats(self, plan: int) -> PlanStatsView: ...

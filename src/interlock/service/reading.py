@@ -1,0 +1,163 @@
+"""Looking at the store: items, history, figures, and why an item waits. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import cached_property
+
+from interlock.core import names
+from interlock.core.claiming import MESSAGES_AT_ONCE
+from interlock.core.errors import InvalidInput, NotFound
+from interlock.core.handles import Handles
+from interlock.core.model import Item, ItemId, PlanId
+from interlock.core.plans.model import EdgeState
+from interlock.core.states import TERMINAL, ItemStatus
+from interlock.core.why import Facts, hindered, why
+from interlock.service.answers import event_view, live_run_view, message_view, run_view, stats_view
+from interlock.service.contract import EventView, ItemFilter, ShowView, StatsView, WhyView
+from interlock.service.itemview import ItemView
+from interlock.store.port import EventQuery, ItemQuery, Store
+
+FOLLOW_POLL_S = 0.2
+ID_LIMIT = 1 << 63
+#: Tasks of which is told what they wait for, or waited for in vain.
+_WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED)
+
+
+class Looking:
+    """The use cases that only read."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @cached_property
+    def _handles(self) -> Handles:
+        return Handles(self.store.handle_key())
+
+    def _require(self, item: ItemId) -> Item:
+        found = self.store.item(item) if 0 < item < ID_LIMIT else None
+        if found is None:
+            hint = "`interlock ls --all` lists them."
+            if 0 < item < ID_LIMIT and self.store.plan(PlanId(item)) is not None:  # they share their numbers
+                hint = f"{item} is a plan: `interlock plan show {item}`."
+            raise NotFound(f"There is no item {item} in this store.", hint)
+        return found
+
+    def items(self, wanted: ItemFilter) -> list[ItemView]:
+        """Items, unfinished ones unless asked otherwise, in the order in which they arrived."""
+        names.check_number("limit", wanted.limit, 1, 10_000)
+        statuses = tuple(_status(s) for s in wanted.statuses)
+        if not statuses and not wanted.all:
+            statuses = tuple(s.value for s in ItemStatus if s not in TERMINAL)
+        query = ItemQuery(
+            statuses=statuses,
+            lane=names.lane_key(wanted.lane) if wanted.lane else None,
+            agent=names.agent_key(wanted.agent) if wanted.agent else None,
+            project=names.check_name("project", wanted.project) if wanted.project else None,
+            type=names.check_name("type", wanted.type) if wanted.type else None,
+            limit=wanted.limit,
+        )
+        return [ItemView(i) for i in reversed(self.store.items(query))]
+
+    def item_of(self, handle: str) -> int:
+        """The item that a handle is about."""
+        return self._handles.read(handle)[1]
+
+    def show(self, item: int) -> ShowView:
+        """Everything about one item."""
+        found = self._require(ItemId(item))
+        payload = self.store.payloads([found.id]).get(found.id)
+        ended = tuple(run_view(r) for r in self.store.runs(found.id))
+        live = live_run_view(found)
+        events = self.store.events(EventQuery(item=found.id, limit=200, newest=True))
+        return ShowView(
+            item=ItemView(found, payload),
+            runs=(*ended, live) if live else ended,
+            messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),
+            events=tuple(event_view(e) for e in events),
+            why=self._why(found),
+        )
+
+    def why(self, item: int) -> WhyView:
+        """What an item waits for, and what will move it."""
+        found = self._require(ItemId(item))
+        return WhyView(item=ItemView(found), why=self._why(found))
+
+    def hindered(self, item: int) -> str | None:
+        """Why an item that is ready may not start: its agent or project may not. Nothing if it may."""
+        found = self._require(ItemId(item))
+        return hindered(found, self._facts(found)) if found.status is ItemStatus.PENDING else None
+
+    def _why(self, item: Item) -> str:
+        return why(item, self._facts(item))
+
+    def _facts(self, item: Item) -> Facts:
+        waits = item.status in (ItemStatus.PENDING, ItemStatus.DEFERRED)
+        owner = None
+        if item.status is ItemStatus.DEFERRED and item.spec.lane is not None:
+            lane = next((r for r in self.store.lanes(item.spec.lane, 50) if r.lane == item.spec.lane), None)
+            owner = lane.owner if lane else None
+        agents = {a.key: a for a in self.store.agents()} if item.spec.agent_key else {}
+        plan = self.store.plan(item.spec.plan) if item.spec.plan is not None else None
+        return Facts(
+            now_us=self.store.now_us(),
+            owner=owner,
+            ahead=self.store.ahead_of(item) if waits else 0,
+            agent=agents.get(item.spec.agent_key),
+            project_paused_why=self.store.paused_projects().get(item.spec.project),
+            plan=plan,
+            unmet=self._unmet(item) if plan is not None and item.status in _WAITED else (),
+        )
+
+    def _unmet(self, item: Item) -> tuple[str, ...]:
+        """The keys of the tasks that a task waits for."""
+        assert item.spec.plan is not None
+        keys = {task.item: task.key for task, _ in self.store.tasks(item.spec.plan)}
+        edges = self.store.edges(item.spec.plan)
+        waited = (e.source for e in edges if e.target == item.id and e.state is not EdgeState.SATISFIED)
+        return tuple(keys[source] for source in waited if source in keys)
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1_000,
+        item: int | None = None,
+        lane: str | None = None,
+        newest: bool = False,
+    ) -> list[EventView]:
+        """History after a number. A cursor that keeps the last number never misses a line."""
+        names.check_number("limit", limit, 1, 10_000)
+        query = EventQuery(
+            after=after,
+            limit=limit,
+            item=ItemId(item) if item is not None else None,
+            lane=names.lane_key(lane) if lane else None,
+            newest=newest,
+        )
+        return [event_view(e) for e in self.store.events(query)]
+
+    def follow(self, *, after: int | None = None) -> Iterator[EventView]:
+        """History as it happens, for ever."""
+        if after is None:
+            last = self.store.events(EventQuery(limit=1, newest=True))
+            after = last[0].seq if last else 0
+        while True:
+            found = self.store.events(EventQuery(after=after))
+            for stored in found:
+                after = stored.seq
+                yield event_view(stored)
+            if not found:
+                time.sleep(FOLLOW_POLL_S)
+
+    def stats(self, *, window_s: float = 3600.0) -> StatsView:
+        """Counts now, rates and spans over the window."""
+        names.check_number("window", window_s, 1, 366 * 24 * 3600)
+        return stats_view(self.store.figures(round(window_s * 1_000_000)), window_s)
+
+
+def _status(name: str) -> str:
+    if name not in list(ItemStatus):
+        raise InvalidInput(f"There is no status {name!r}.", f"Use {', '.join(ItemStatus)}.")
+    return name

@@ -1,0 +1,1 @@
+"""`interlock session`: locks between the processes of one host."""

@@ -1,0 +1,316 @@
+"""Session locks: one process of this host at a time works on the session of an issue or pull request.
+
+`.interlock/locks/<number>.lock` says in JSON who holds it; an OS lock on that file (flock) says *that* it is
+held. The system takes the OS lock back when the holder dies in whatever way, so nothing is ever judged by its
+age or by a process number: those are used again. A file that cannot be read counts as held while its OS lock
+is, else it is replaced.
+
+Every change is made under a short lock on the directory. Otherwise whoever unlinks a file could unlink that
+of the next holder, which came to be between the look and the deed.
+
+The OS lock is taken by hand: it goes on to other processes with its descriptor (the command that runs under
+it, the keeper that holds it for a shell), which the library for file locks does not let us have, and a file
+system without such locks is to be refused, not worked around.
+
+Not promised: anything between hosts. Runners of hosted CI share no disk; there a lane is needed
+(`interlock hold`). Nor anything against a person who deletes the file of a holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interlock.core.errors import Held, InterlockError, InvalidInput
+from interlock.core.names import check_name
+from interlock.session import keeper as keeper_script
+from interlock.session.lockfile import LockView, free, open_lock, opened, status_of, take, unlink, unread
+from interlock.settings import DIRECTORY, make_home
+
+#: What is done under the directory's lock takes a fraction of this, unless its process was stopped there.
+GUARD_WAIT_S, GUARD_LOOK_S = 5.0, 0.005
+NUMBER_MAX = 10**15
+_NAME = re.compile(r"([1-9][0-9]{0,14})\.lock", re.ASCII)
+
+
+class SessionLocks:
+    """The locks of one repository."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` holds the directory `.interlock`; see `settings.repository_root`."""
+        self._home = root / DIRECTORY
+        self.directory = self._home / "locks"
+
+    def acquire(self, number: int, run_id: str) -> SessionLock:
+        """Lock a session for a run; raises `Held` if another holds it. Never waits for it."""
+        path = self.path(number)
+        check_name("run id", run_id)
+        self._make()
+        with self._guarded():
+            lock = open_lock(path, os.O_CREAT)
+            try:
+                if not take(lock):
+                    raise _locked(status_of(number, lock, held=True))
+                held = SessionLock(self, number, run_id, lock)
+                try:
+                    held.sign(os.getpid())
+                except BaseException:
+                    unlink(path)  # nobody else can have it meanwhile
+                    raise
+            except BaseException:
+                os.close(lock)
+                raise
+        return held
+
+    def unlock(self, number: int, run_id: str) -> bool:
+        """Take a run's lock from whatever process keeps it for the run; false if nobody held it.
+
+        Raises `Held` if it is another run's, or if the file does not say whose it is.
+        """
+        path = self.path(number)
+        check_name("run id", run_id)
+        if not os.path.lexists(path):
+            return False
+        with self._guarded(), opened(path) as lock:
+            if lock is None:
+                return False
+            held = not take(lock)
+            if held and (status := status_of(number, lock, held=True)).run_id != run_id:
+                raise _locked(status)
+            # Whoever keeps the lock keeps it on a file without a name, which excludes nobody.
+            unlink(path)
+            return held
+
+    def forget(self, lock: SessionLock) -> None:
+        """Remove the file of a lock that is about to be released."""
+        with self._guarded():
+            if not lock.taken:
+                unlink(self.path(lock.number))
+
+    def clean(self) -> list[int]:
+        """Remove the files that nobody holds; their numbers."""
+        removed = []
+        if self.directory.is_dir():
+            with self._guarded():
+                for number, path in self._files():
+                    # What is no lock file, or cannot be removed, is left; `status` tells of it.
+                    with contextlib.suppress(InterlockError), opened(path) as lock:
+                        if lock is not None and take(lock):
+                            unlink(path)
+                            removed.append(number)
+        return removed
+
+    def status(self, only: int | None = None) -> list[LockView]:
+        """Every lock file, or only that of one session; lowest number first."""
+        found = []
+        wanted = None if only is None else self.path(only)
+        if self.directory.is_dir():
+            with self._guarded():
+                for number, path in self._files():
+                    if wanted not in (None, path):
+                        continue
+                    try:
+                        with opened(path) as lock:
+                            if lock is not None:
+                                found.append(status_of(number, lock, held=not take(lock)))
+                    except InterlockError as error:  # one file must not hide the others
+                        found.append(unread(number, problem=error.sentence))
+        return found
+
+    def path(self, number: int) -> Path:
+        """The file of a session's lock."""
+        if type(number) is not int or not 0 < number < NUMBER_MAX:
+            raise InvalidInput(
+                f"The number {number!r} is not that of an issue or pull request.",
+                "Use a whole number from 1.",
+            )
+        return self.directory / f"{number}.lock"
+
+    def _files(self) -> list[tuple[int, Path]]:
+        names = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
+        return sorted((int(match[1]), path) for match, path in names if match is not None)
+
+    def _make(self) -> None:
+        try:
+            make_home(self._home)
+            self.directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InterlockError(
+                f"{self.directory} cannot be made: {error.strerror}.",
+                "Mend the permissions of the directory.",
+            ) from None
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Alone with the directory."""
+        guard = open_lock(self.directory / ".guard", os.O_CREAT)
+        try:
+            give_up_s = time.monotonic() + GUARD_WAIT_S
+            while not take(guard):
+                if time.monotonic() > give_up_s:
+                    raise InterlockError(
+                        f"Another process keeps {self.directory} locked for more than {GUARD_WAIT_S:g} s.",
+                        "Look for a stopped process that has its file .guard open (`fuser`).",
+                    )
+                time.sleep(GUARD_LOOK_S)
+            yield
+        finally:
+            free(guard)
+
+
+class SessionLock:
+    """A lock that is held. Leaving its `with` block releases it, and so does the end of the process."""
+
+    def __init__(self, locks: SessionLocks, number: int, run_id: str, lock: int) -> None:
+        self._locks = locks
+        self.number = number
+        self.run_id = run_id
+        self.acquired_at = datetime.now(UTC)
+        #: The open file whose OS lock it is. A process that inherits it holds the lock too.
+        self.descriptor = lock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def sign(self, pid: int, *, until_pid: int | None = None) -> None:
+        """Write down who holds it: this run, in that process, for the length of another if one is given."""
+        content = {
+            "issueNumber": self.number,
+            "runId": self.run_id,
+            "acquiredAt": self.acquired_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "pid": pid,
+        } | ({} if until_pid is None else {"untilPid": until_pid})
+        data = json.dumps(content, indent=2).encode() + b"\n"
+        try:
+            if os.pwrite(self.descriptor, data, 0) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.ftruncate(self.descriptor, len(data))
+        except OSError as error:
+            raise InterlockError(
+                f"The lock of session {self.number} cannot be written: {error.strerror}.",
+                "Nothing was locked. Free some space, and try again.",
+            ) from None
+
+    def release(self) -> None:
+        """Free it for others and remove the file, unless it was taken from us already."""
+        try:
+            if not self.taken:
+                self._locks.forget(self)
+        finally:
+            free(self.descriptor)
+
+    @property
+    def taken(self) -> bool:
+        """Whether the file under our name is not ours any more: somebody unlocked it for our run."""
+        try:
+            found = self._locks.path(self.number).lstat()
+        except FileNotFoundError:
+            return True
+        return not os.path.samestat(found, os.fstat(self.descriptor))
+
+
+def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
+    """Lock a session until `pid` has ended or it is unlocked; the number of the process that keeps it.
+
+    Where it is kept for the same run and the same process already, that is all there is to do. For the run
+    alone it is not: several jobs of one run may be on this host.
+    """
+    try:
+        lock = locks.acquire(number, run_id)
+    except Held:
+        for view in locks.status(number):
+            if view.held and view.pid and (view.run_id, view.until_pid) == (run_id, pid):
+                return view.pid
+        raise
+    return _keep_for(lock, pid)
+
+
+def _keep_for(lock: SessionLock, pid: int) -> int:
+    """Hand a lock to a process that keeps it; the keeper's number."""
+    try:
+        return _kept(lock, _watched(pid), pid)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _watched(pid: int) -> int:
+    """A pidfd, or -1 where the system has none."""
+    try:
+        if pid > 0 and hasattr(os, "pidfd_open"):
+            return os.pidfd_open(pid)
+        if pid > 0:
+            os.kill(pid, 0)
+            return -1
+    except PermissionError:
+        return -1  # it is there, and another's
+    except (OSError, OverflowError):
+        pass
+    raise InvalidInput(f"There is no process {pid}.", "Name one that lives as long as the lock.")
+
+
+def _kept(lock: SessionLock, watched: int, pid: int) -> int:
+    inherited = [fd for fd in (lock.descriptor, watched) if fd >= 0]
+    keeper = subprocess.Popen(
+        [sys.executable, "-I", "-S", keeper_script.__file__, *map(str, (lock.descriptor, watched, pid))],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        pass_fds=inherited,
+        start_new_session=True,
+    )
+    lock.sign(keeper.pid, until_pid=pid)
+    keeper.returncode = 0  # nobody waits for it
+    for descriptor in inherited:
+        os.close(descriptor)
+    return keeper.pid
+
+
+def run_under(lock: SessionLock, command: Sequence[str]) -> int:
+    """Run a command that holds the lock as well, so that it is free only when nothing of it is alive; its
+    exit code."""
+    from interlock.process.command import Agent, Ladder  # noqa: PLC0415  (only where a command runs)
+    from interlock.process.signals import Signals  # noqa: PLC0415
+
+    with lock, Signals() as signals:
+        agent = Agent(foreground=True, inherited=(lock.descriptor,))
+        try:
+            with signals.handed_to(agent):
+                agent.start(command, env=os.environ, ladder=Ladder())
+                code = agent.follow().code
+        finally:
+            agent.close()
+    return code if code >= 0 else 128 - code
+
+
+def _locked(status: LockView) -> Held:
+    number = status.number
+    if status.run_id is None or status.acquired_at is None:
+        return Held(
+            f"Session {number} is locked, but its file does not say by whom.",
+            f"fuser .interlock/locks/{number}.lock names the process; the lock ends with it.",
+        )
+    process = status.pid if status.until_pid is None else status.until_pid
+    since = f"{status.acquired_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    return Held(
+        f"Session {number} is locked by run {status.run_id} (process {process}) since {since}.",
+        f"It is free when process {process} ends, or after interlock session unlock {number} --run-id"
+        f" {status.run_id}.",
+    )

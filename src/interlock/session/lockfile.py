@@ -1,0 +1,138 @@
+"""The file of a session lock: opened, locked and read, and nothing that stands in its place.
+
+A file may be damaged, or be no file at all: whatever it is, it is told in one sentence, and hides no other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from interlock.core.errors import InterlockError
+from interlock.process.smallfile import an_object, check_plain
+
+CONTENT_MAX_BYTES = 4096
+PID_MAX = 2**31
+#: Outside of these years no lock was taken, and not every time can be told in every zone.
+_YEARS = range(1970, 9999)
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockView:
+    """One lock file, and what the system says of it."""
+
+    number: int
+    held: bool
+    #: What the file says; null where it cannot be read.
+    run_id: str | None
+    acquired_at: datetime | None
+    pid: int | None
+    #: The process with whose end it becomes free, where another keeps it for that one.
+    until_pid: int | None
+    #: What stands in the place of the file, if it is none that can be locked; null where it is one.
+    problem: str | None = None
+
+
+def open_lock(path: Path, flags: int = 0) -> int:
+    """Open a lock file and nothing else: not what a link leads to, nor what would have to be waited for."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            check_plain(path.lstat())
+        lock = os.open(path, _FLAGS | flags, 0o644)
+        try:
+            check_plain(os.fstat(lock))
+        except ValueError:
+            os.close(lock)
+            raise
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise InterlockError(
+            f"{path} cannot be opened: {why}.", "Mend or remove what is in its place."
+        ) from error
+    return lock
+
+
+def unlink(path: Path) -> None:
+    """Remove a lock file, which may be gone already."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InterlockError(
+            f"{path} cannot be removed: {error.strerror}.", "Mend the permissions of the directory."
+        ) from None
+
+
+def free(lock: int) -> None:
+    """Let go of an OS lock for everybody who inherited it: what a command left behind holds nothing."""
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
+
+
+def take(lock: int) -> bool:
+    """Whether the OS lock is ours now, or was; false if another has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            return False
+        raise InterlockError(
+            f"The system refuses to lock a file there: {error.strerror}.", "Use a file system that has locks."
+        ) from None
+    return True
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[int | None]:
+    """A lock file, or none if it is gone; raises where something else is in its place."""
+    try:
+        lock = open_lock(path)
+    except InterlockError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        yield None
+        return
+    try:
+        yield lock
+    finally:
+        free(lock)
+
+
+def status_of(number: int, lock: int, *, held: bool) -> LockView:
+    """What a lock file says of its holder."""
+    try:
+        content = an_object(os.pread(lock, CONTENT_MAX_BYTES, 0))
+        run_id, pid, until_pid = content.get("runId"), content.get("pid"), content.get("untilPid")
+        acquired_at = datetime.fromisoformat(str(content.get("acquiredAt")))
+        if acquired_at.tzinfo is None or acquired_at.astimezone(UTC).year not in _YEARS:
+            return unread(number, held=held)
+    except (OSError, ValueError, OverflowError):
+        return unread(number, held=held)
+    if not isinstance(run_id, str) or not run_id.isprintable() or not _is_pid(pid):
+        return unread(number, held=held)
+    return LockView(
+        number=number,
+        held=held,
+        run_id=run_id,
+        acquired_at=acquired_at,
+        pid=pid,
+        until_pid=until_pid if _is_pid(until_pid) else None,
+    )
+
+
+def _is_pid(value: Any) -> bool:
+    return type(value) is int and 0 < value < PID_MAX
+
+
+def unread(number: int, *, held: bool = False, problem: str | None = None) -> LockView:
+    """One whose file does not say whose it is."""
+    return LockView(
+        number=number, held=held, run_id=None, acquired_at=None, pid=None, until_pid=None, problem=problem
+    )

@@ -1,0 +1,321 @@
+"""One PostgreSQL database: pool, transactions, patience, notices and schema of the store for many machines.
+
+Work that may be repeated is repeated: after a deadlock, and until a restarted server is back.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import IsolationLevel
+from psycopg.types.numeric import Int8Dumper
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from interlock.core.errors import StoreBusy, StoreUnavailable
+from interlock.core.timing import Timing
+from interlock.store.migrate import Applied, prepare, rows_to_applied
+from interlock.store.postgres.claimed_here import ClaimedHere
+from interlock.store.postgres.notices import Notices
+from interlock.store.statements import Statements
+
+GONE_RETRY_S = 30.0
+_MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
+_SETTINGS = {
+    # A client that died while it waited for a lock must not get the lock later.
+    "client_connection_check_interval": "1s",
+    # A client that was stopped inside a transaction must not hold its rows for ever.
+    "idle_in_transaction_session_timeout": "15s",
+    "lock_timeout": "20s",
+    # Every statement here is written for an index and an order of look-ups. Plans that follow statistics
+    # turn over when a queue is filled or drained faster than they are gathered, so: made once, never
+    # a scan, a sort or a join by hash where an index will do.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+GONE = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.IdleInTransactionSessionTimeout,  # what a process learns that was stopped and goes on
+)
+_AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+_FORK_LOCK = threading.Lock()
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class PostgresDatabase:
+    """A database whose schema `interlock` is ours."""
+
+    backend = "postgres"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timing: Timing | None = None,
+        now: Callable[[], int] | None = None,
+        max_connections: int = 8,
+        retry_s: float = GONE_RETRY_S,
+        migrate: bool = True,
+    ) -> None:
+        self.timing = timing or Timing()
+        self.sql = Statements("postgres")
+        self._now = now
+        self._retry_s = retry_s
+        self._meta: dict[str, str] | None = None
+        self._handle_key: bytes | None = None
+        self._claimed_here = ClaimedHere()
+        self._notices = Notices(self._send_notice)
+        self._local = threading.local()
+        self._listeners: list[Connection] = []
+        self._url = url
+        self._max_connections = max_connections
+        self._pid = os.getpid()
+        self._inherited: list[object] = []
+        with self._guard():
+            self._probe()
+        self.pool = self._open_pool()
+        if migrate:
+            prepare(self)
+
+    def _open_pool(self) -> ConnectionPool[Connection]:
+        return ConnectionPool(
+            self._url,
+            kwargs={"autocommit": True, "connect_timeout": 5},
+            min_size=0,
+            max_size=self._max_connections,
+            max_idle=60.0,
+            configure=_configure,
+            open=True,
+            timeout=15.0,
+            reconnect_timeout=5.0,
+        )
+
+    def _probe(self) -> None:
+        """Fail at once, and with the server's own words, where the pool would wait and try again."""
+        with psycopg.connect(self._url, connect_timeout=5):
+            pass
+
+    # -- connections and transactions -------------------------------------------------------------
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Say in one sentence what the database refused."""
+        try:
+            yield
+        except psycopg.errors.LockNotAvailable:
+            raise StoreBusy("A lock in the database was not given within 20 s.", "Try again.") from None
+        except psycopg.errors.ReadOnlySqlTransaction:
+            raise StoreUnavailable(
+                "The database only takes reads.", "Point INTERLOCK_URL at the primary server."
+            ) from None
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreUnavailable(
+                f"The database refused: {_first_line(error)}.",
+                "Grant the role USAGE on schema interlock and rights on its tables, or CREATE to migrate.",
+            ) from None
+        except psycopg.errors.DiskFull:
+            raise StoreUnavailable(
+                "The database has no space left.", "Free some space; nothing was changed."
+            ) from None
+        except PoolTimeout:
+            raise StoreUnavailable(
+                "The database cannot be reached.", "Is the server up? Check INTERLOCK_URL."
+            ) from None
+        except GONE as error:
+            raise StoreUnavailable(
+                f"The database cannot be reached: {_first_line(error)}.",
+                "Is the server up? Check INTERLOCK_URL.",
+            ) from None
+
+    def _persistently(self, work: Callable[[], T]) -> T:
+        """Do work that may be repeated: again after a deadlock, and until a restarted server is back."""
+        deadline_s = time.monotonic() + self._retry_s
+        pause_s = 0.02
+        with self._guard():
+            while True:
+                try:
+                    return work()
+                except _AGAIN:
+                    if time.monotonic() > deadline_s:
+                        raise
+                except psycopg.errors.LockNotAvailable:
+                    raise
+                except (*GONE, PoolTimeout) as error:
+                    if time.monotonic() > deadline_s or not _may_come_back(error):
+                        raise
+                time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
+                pause_s = min(2 * pause_s, 1.0)
+
+    def _leave_parent(self) -> None:
+        """In a forked child: the parent's connections are its own. They are kept untouched, for closing one
+        would end the parent's session, and new ones are opened."""
+        with _FORK_LOCK:
+            if self._pid != os.getpid():
+                self._inherited += [self.pool, self._local, self._listeners, self._notices]
+                self._local, self._listeners = threading.local(), []
+                self._notices = Notices(self._send_notice)
+                self.pool = self._open_pool()
+                self._pid = os.getpid()
+
+    def close(self) -> None:
+        if self._pid != os.getpid():
+            return
+        self._notices.close()
+        for listener in self._listeners:
+            listener.close()
+        self.pool.close()
+
+    # -- schema -----------------------------------------------------------------------------------
+
+    def applied(self) -> list[Applied]:
+        with self._guard(), self._connection() as conn:
+            # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
+            # another session has made while this transaction waited for its turn to migrate.
+            there = conn.execute(
+                "SELECT EXISTS (SELECT FROM pg_tables"
+                " WHERE schemaname = 'interlock' AND tablename = 'migrations')"
+            ).fetchone()
+            if not only(there):
+                return []
+            rows = conn.execute("SELECT version, name, checksum FROM interlock.migrations ORDER BY version")
+            return rows_to_applied(rows.fetchall())
+
+    def exclusively(self, work: Callable[[], int]) -> int:
+        with self._guard(), self._connection() as conn, conn.transaction():
+            conn.execute("SET LOCAL lock_timeout = '5min'")
+            conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            self._local.pinned = conn
+            try:
+                return work()
+            finally:
+                self._local.pinned = None
+
+    def run(self, script: str) -> None:
+        conn: Connection = self._local.pinned
+        conn.execute(script.encode(), prepare=False)
+
+    def advance_runs(self, count: int) -> int:
+        """After a restore: skip run numbers that may have been given out since the backup, and number
+        events above those of the restored history."""
+        with self._guard(), self._connection() as conn, conn.transaction():
+            conn.execute(
+                "SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + %s)", (count,)
+            )
+            conn.execute(
+                "INSERT INTO interlock.meta (name, value)"
+                " SELECT 'event_base', greatest(0, coalesce(max(seq), 0) + 65536"
+                " - (pg_current_xact_id()::text::bigint << 16)) FROM interlock.events"
+                " ON CONFLICT (name) DO UPDATE"
+                " SET value = greatest(meta.value::bigint, excluded.value::bigint)"
+            )
+            row = conn.execute("SELECT last_value FROM interlock.run_numbers").fetchone()
+            self._meta = None
+            return int(only(row))
+
+    # -- asking ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        if self._pid != os.getpid():
+            self._leave_parent()
+        pinned: Connection | None = getattr(self._local, "pinned", None)
+        if pinned is not None:  # a second one might never come: the pool may have no more
+            yield pinned
+            return
+        with self.pool.connection() as conn:
+            yield conn
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Whatever this thread reads meanwhile is of one moment. It must not write."""
+        with self._guard(), self._connection() as conn:
+            conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._local.pinned = conn
+            try:
+                yield
+            finally:
+                self._local.pinned = None
+                if not conn.broken:
+                    conn.execute("ROLLBACK")
+
+    def _all(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self._connection() as conn:
+            return conn.execute(self.sql[name], params, binary=True).fetchall()
+
+    def _rows(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
+        with self._guard():
+            return self._all(name, params)
+
+    def _time(self, conn: Connection) -> int:
+        return self._now() if self._now else int(only(conn.execute(self.sql["now"]).fetchone()))
+
+    @contextmanager
+    def _transaction(self, conn: Connection) -> Iterator[None]:
+        conn.isolation_level = IsolationLevel.READ_COMMITTED
+        with conn.transaction():
+            conn.execute(self.sql["announce"])
+            yield
+
+    # -- notices --------------------------------------------------------------------------------------
+
+    def _notify(self) -> None:
+        if self._pid != os.getpid():
+            self._leave_parent()
+        self._notices.want()
+
+    def _send_notice(self) -> None:
+        try:
+            self._all("notify", {})
+        except (*GONE, PoolTimeout):
+            return  # waiters poll as well; a lost notice costs them a second
+
+    def _listener(self) -> Connection:
+        if self._pid != os.getpid():
+            self._leave_parent()
+        listener: Connection | None = getattr(self._local, "listener", None)
+        if listener is None or listener.closed:
+            listener = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+            _configure(listener)
+            listener.execute("LISTEN interlock_ready")
+            self._local.listener = listener
+            self._listeners = [each for each in self._listeners if not each.closed] + [listener]
+        return listener
+
+
+def _configure(conn: Connection) -> None:
+    conn.adapters.register_dumper(int, Int8Dumper)  # one parameter type, so one prepared statement
+    names = list(_SETTINGS)
+    conn.execute(
+        "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
+        (names, [_SETTINGS[n] for n in names]),
+    )
+
+
+def only(row: tuple[Any, ...] | None) -> Any:
+    """The single value of a row that must be there."""
+    assert row is not None
+    return row[0]
+
+
+def _may_come_back(error: Exception) -> bool:
+    """A server that restarts comes back; a wrong password or an unknown database does not."""
+    state = getattr(error, "sqlstate", None) or ""
+    return not state.startswith(("28", "3D", "42"))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

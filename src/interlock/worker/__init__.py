@@ -1,0 +1,1 @@
+"""`interlock work`: claims items and runs a command for each."""

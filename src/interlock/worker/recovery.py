@@ -1,0 +1,90 @@
+"""The aftermath of runs whose worker died or lost them: what they left on this host is put in order.
+
+Work in their worktrees is salvaged and told to the next run on the lane. And before a run begins, no process
+of an earlier run on its lane may be alive here: a kill that did not land must not make two of them.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from interlock.core.errors import InterlockError
+from interlock.process import supervisor
+from interlock.worker.rundirectory import Home, RunFiles, Trace, found
+from interlock.worker.salvage import Kept
+from interlock.worker.worktrees import Workspaces
+
+#: How long an earlier run's process may take to die once it was killed.
+RIVAL_WAIT_S = 10.0
+_PAUSE_FIRST_S, _PAUSE_MAX_S = 0.005, 0.25
+
+
+class Aftermath:
+    """Clears away what dead runs left; may be called by many threads and workers at once."""
+
+    def __init__(self, home: Home, workspaces: Workspaces, told: Callable[[Trace, Kept, Path], None]) -> None:
+        """`told` hears whose work was salvaged, what of it, and where the worktree lay or still lies."""
+        self._home = home
+        self._workspaces = workspaces
+        self._told = told
+
+    def clear(self) -> None:
+        """Clear away the runs whose worker and agent are gone. What cannot be put in safety stays."""
+        for files in found(self._home):
+            if files.adopt() and not self._closed(files):
+                files.let_go()
+
+    def make_way(self, trace: Trace, *, give_up: threading.Event) -> bool:
+        """End what earlier runs on the same lane or item left alive; false if some of it does not die.
+
+        Their leases are lost, for this run has them: their work is salvaged even where their worker still
+        lives, stopped perhaps.
+        """
+        deadline_s = time.monotonic() + RIVAL_WAIT_S
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            rivals = [files for files in found(self._home) if files.trace.rivals(trace)]
+            for files in rivals:
+                if files.trace.run < trace.run:
+                    _kill(files)
+            if all(self._closed(files) or _no_process(files) for files in rivals):
+                return True
+            if time.monotonic() > deadline_s or give_up.wait(pause_s):
+                return False
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    def _closed(self, files: RunFiles) -> bool:
+        """Salvage and remove, if no process is left; false if that did not work."""
+        try:
+            kept = self._workspaces.close(files, succeeded=False)
+        except (InterlockError, OSError):
+            return False
+        if not _no_process(files):
+            return False
+        if kept is not None:
+            self._told(files.trace, kept, self._workspaces.path_of(files))
+        files.remove()
+        return True
+
+
+def _no_process(files: RunFiles) -> bool:
+    with files.without_agent() as sure:
+        return sure
+
+
+def _kill(files: RunFiles) -> None:
+    """Kill what is left of a run, unless a number has become another's.
+
+    First what is below its supervisor: once that is dead, only session and environment tell what was its.
+    """
+    trace = files.trace
+    above, session = trace.supervisor, trace.session
+    if above is not None and trace.supervisor_begun and supervisor.begun(above) == trace.supervisor_begun:
+        supervisor.signal_each([*supervisor.descendants(above), above], signal.SIGKILL)
+    if session is not None and supervisor.begun(session) in (None, trace.session_begun):
+        supervisor.signal_each(supervisor.members(session), signal.SIGKILL)
+    supervisor.signal_each(supervisor.marked(f"INTERLOCK_RESULT={files.result}"), signal.SIGKILL)
