@@ -192,7 +192,7 @@ def test_every_answer_of_the_service_is_documented():
 
 
 def test_every_method_of_the_service_and_the_client_is_documented():
-    for module, kind in (("contract", "Service"), ("client", "Interlock"), ("client", "Lease")):
+    for module, kind in (("service/contract", "Service"), ("client", "Interlock"), ("client", "Lease")):
         tree = ast.parse((SOURCE / f"{module}.py").read_text("utf-8"))
         node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == kind)
         told = section(REFERENCE / "python.md", kind)
