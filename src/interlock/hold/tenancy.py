@@ -20,7 +20,7 @@ class Tenancy:
         self.handle = lease.run
         self.fence = lease.fence
         self.item = lease.item
-        self.lease_s = 3 * lease.renew_within_s
+        self.lease_s = lease.lease_s
         self._beat_s = min(beat_s, lease.renew_within_s)
         self.beat_due_s = sent_s + self._beat_s
         self.ladder = Ladder().within(self.lease_s)

@@ -201,7 +201,7 @@ class Turns:
 
     def _patiently(self, running: Running, ask: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Ask again while the store is away, for as long as the run can still have its lease."""
-        until_s = now_s() + 3 * running.lease.renew_within_s
+        until_s = now_s() + running.lease.lease_s
         while True:
             try:
                 return ask(*args, **kwargs)

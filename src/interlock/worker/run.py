@@ -68,7 +68,7 @@ class Attempt:
         self.state = "starting"
         #: Its place in the worker's table, from 1.
         self.slot = 0
-        self._lease_s = 3 * lease.renew_within_s
+        self._lease_s = lease.lease_s
         self._sent_s = sent_s
         timeout_s = lease.item.timeout_s
         self._ladder = Ladder().within(min(self._lease_s, timeout_s or self._lease_s))
