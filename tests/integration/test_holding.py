@@ -15,9 +15,9 @@ from interlock.core.errors import Held, LeaseLost, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
 from interlock.hold.hold import hold
-from interlock.hold.tenancy import Tenancy
 from interlock.hold.turn import Hold, IfHeld
-from interlock.process.command import now_s
+from interlock.process.clock import now_s
+from interlock.process.liverun import LiveRun
 from interlock.service.contract import ChangeView, ItemFilter, LeaseView, MessageView, Report, RunView
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -210,18 +210,18 @@ def test_a_renewal_that_does_not_move_the_end_of_the_lease_gives_no_new_trust(se
     service.add([NewItem(title="work", lane=LANE)])
     (lease,) = service.next("ann")
     sent_s = now_s()
-    tenancy = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=None)
-    until_s = tenancy.until_s
+    live = LiveRun(lease, sent_s, beat_s=2.0)
+    until_s = live.trusted_until_s
     assert sent_s + 40 < until_s < sent_s + 60
 
     def answer(expires_at: datetime) -> RunView:
         return RunView(run=lease.run, status="running", item=lease.item, expires_at=expires_at)
 
-    tenancy.renewed(answer(lease.expires_at), sent_s + 10)
-    assert tenancy.until_s == until_s
-    assert tenancy.beat_due_s == sent_s + 12
-    tenancy.renewed(answer(lease.expires_at + timedelta(seconds=20)), sent_s + 20)
-    assert tenancy.until_s == until_s + 20
+    live.renewed(answer(lease.expires_at), sent_s + 10)
+    assert live.trusted_until_s == until_s
+    assert live.beat_due_s == sent_s + 12
+    live.renewed(answer(lease.expires_at + timedelta(seconds=20)), sent_s + 20)
+    assert live.trusted_until_s == until_s + 20
 
 
 def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Interrupted) -> None:
@@ -229,10 +229,10 @@ def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Inte
     (lease,) = service.next("ann")
     assert isinstance(lease, LeaseView)
     sent_s = now_s()
-    late = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=1_000)
-    early = Tenancy(lease, sent_s - 100, beat_s=2.0, timeout_s=0)
-    short = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=0)
-    assert late.until_s < sent_s + 60
+    late = LiveRun(lease, sent_s, deadline_s=sent_s + 1_000)
+    early = LiveRun(lease, sent_s - 100, deadline_s=sent_s)
+    short = LiveRun(lease, sent_s, deadline_s=sent_s)
+    assert late.trusted_until_s < sent_s + 60
     assert (late.timed_out, early.timed_out, short.timed_out) == (False, False, True)
     assert lease.expires_at > datetime.now(UTC)
 
@@ -383,7 +383,7 @@ def test_a_defect_while_the_lane_is_ours_gives_it_back(
     def defect(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("interlock.hold.hold.Agent.follow", defect)
+    monkeypatch.setattr("interlock.hold.hold.SupervisedCommand.follow", defect)
     with pytest.raises(RecursionError):
         held(service)
     assert service.lanes() == []

@@ -19,9 +19,9 @@ from interlock.core.model import NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.orchestrator import Orchestrator
 from interlock.orchestrator import events as plan_events
-from interlock.orchestrator.calls import Ends
 from interlock.orchestrator.events import PlanEvent
 from interlock.orchestrator.requests import EditRequest, TaskRun
+from interlock.process.reports import ReportQueue
 from interlock.service.contract import Report
 from interlock.service.planview import PlanView
 from tests.postgres_fixtures import StartPostgres
@@ -349,7 +349,7 @@ class TestExecutors:
         first, *others = [lease.run for lease in il.service.next("coder", limit=5)]
         if spoiled:
             others[1] = "nonsense"
-        ends, calls, done_ = Ends(il.service), list[int](), il.service.done
+        ends, calls, done_ = ReportQueue(il.service), list[int](), il.service.done
         under_way, all_owed = threading.Event(), threading.Event()
 
         def slow_done(reports: Any) -> Any:
@@ -789,7 +789,7 @@ def eventually(true: Callable[[], bool]) -> None:
 
 
 def test_a_database_that_is_busy_for_long_costs_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Without patience in `Turns` the end of the task is not reported, and it is done twice."""
+    """Without patience in `RunCalls` the end of the task is not reported, and it is done twice."""
     monkeypatch.setenv("INTERLOCK_BUSY_TIMEOUT_S", "0.1")
     other, did = apsw.Connection(str(tmp_path / "busy.db")), []
 

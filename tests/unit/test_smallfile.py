@@ -13,15 +13,15 @@ import pytest
 from interlock.core.commands import Outcome
 from interlock.git.plumbing import Repository
 from interlock.gitlanes.sight import Sight
-from interlock.process.smallfile import read_bytes, read_json
-from interlock.worker.rundirectory import Home, RunFiles, Trace, found, read_result
+from interlock.process.smallfile import read_bytes, read_json, read_result
+from interlock.worker.rundirectory import Home, RunFiles, Trace, found
 from interlock.worker.salvage import WAITING, Salvager
-from interlock.worker.spool import End, Spool, orphans
+from interlock.worker.spool import RunEnd, Spool, orphans
 from tests.git_fixtures import IDENTITY
 
 NESTED = "[" * 100_000
 TRACE = Trace(run=7, item=3, title="t", lane=None, agent="a", worker="w", store="here")
-END = End(outcome=Outcome.DONE, run="7-secret", fence=7, item=3, store="here", result="{}")
+END = RunEnd(outcome=Outcome.DONE, run="7-secret", fence=7, item=3, store="here", result="{}")
 
 
 def _socket(path: Path) -> None:

@@ -52,8 +52,8 @@ class Call:
         return future.result()
 
 
-class Callables:
-    """Where awaitables run."""
+class Caller:
+    """Calls functions, and awaits on one event loop what they return."""
 
     def __init__(self) -> None:
         self._given: asyncio.AbstractEventLoop | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from interlock.core.errors import StoreBusy
 from interlock.core.model import PlanId
 from interlock.core.plans.model import plan_lane
-from interlock.process.command import now_s
+from interlock.process.clock import now_s
 from interlock.service.contract import ItemFilter, Service
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanView

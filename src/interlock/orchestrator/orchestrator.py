@@ -25,15 +25,16 @@ from typing import TYPE_CHECKING, Any, Self
 import interlock as package
 from interlock.core.errors import InvalidInput, ItemEnded
 from interlock.core.names import agent_key, check_number, safe_name
-from interlock.orchestrator.caller import Call, Callables
-from interlock.orchestrator.calls import AWAY, Turns
+from interlock.orchestrator.caller import Call, Caller
+from interlock.orchestrator.calls import RunCalls
 from interlock.orchestrator.edits import SWEEP_EVERY_S, EditMonitor
 from interlock.orchestrator.events import KINDS, Listener, Listeners, PlanEvent, Watch
 from interlock.orchestrator.frontier import Frontier, Kind
-from interlock.orchestrator.requests import EditRequest, Incident, Running, TaskRun
+from interlock.orchestrator.requests import CallableRun, EditRequest, Incident, TaskRun
 from interlock.plans.planfile import NewPlan, plan_of
-from interlock.process.command import now_s
+from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
+from interlock.process.reports import STORE_AWAY
 from interlock.service.contract import RunView
 from interlock.service.itemview import ItemView
 from interlock.service.planview import EditView, PlanView, RevisionView, TaskView
@@ -81,7 +82,7 @@ class Orchestrator(EditMonitor):
         self._slots = max_concurrency
         self._lease_s = lease_s
         self._worker = safe_name(f"{socket.gethostname()}-{os.getpid()}")
-        self._running: dict[int, Running] = {}
+        self._runs: dict[int, CallableRun] = {}
         self._changed = threading.Condition()
         self._news = self._stopping = False
         self._ends: deque[tuple[str | None, RunView | EditView | None]] = deque()
@@ -89,18 +90,24 @@ class Orchestrator(EditMonitor):
         self._known: set[Kind] = set()
         #: How many runs at once those agents may have that have a limit; null if nobody had to know since.
         self._limits: dict[str, int] | None = None
-        self._at_work, self._writing = threading.Lock(), threading.Lock()
+        self._at_work = threading.Lock()
         self._sweep_s = 0.0
         self._incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
-        self._callables = Callables()
+        self._caller = Caller()
         self._listeners = Listeners(
-            lambda listener, event: self._callables.call(Call(), listener, event),
+            lambda listener, event: self._caller.call(Call(), listener, event),
             lambda event, error: self._note("listener", event.kind, error),
         )
         self._client = interlock or package.connect()
         self._owns_client = interlock is None
         self._service = self._client.service
-        self._turns = Turns(self._service, self._callables, self._writing, self._note)
+        self._heartbeat = Heartbeat(
+            self._service,
+            lambda: [run.live for run in self._live()],
+            trouble=lambda error: None if error is None else self._note("store", "renew", error),
+            crashed=self._heart_failed,
+        )
+        self._calls = RunCalls(self._service, self._caller, self._heartbeat, self._note)
         try:
             view = self._service.plan(plan) if isinstance(plan, int) else self._create(plan)
             if editor is not None and view.editor is None:
@@ -139,7 +146,7 @@ class Orchestrator(EditMonitor):
 
     def close(self) -> None:
         """End the own event loop, and give back the connections if they are its own."""
-        self._callables.close()
+        self._caller.close()
         if self._owns_client:
             self._client.close()
 
@@ -152,18 +159,11 @@ class Orchestrator(EditMonitor):
         """
         if not self._at_work.acquire(blocking=False):
             raise InvalidInput("This orchestrator runs already.", "Make another one for the same plan.")
-        heartbeat = Heartbeat(
-            self._service,
-            lambda: [running for running in self._live() if not running.ending],
-            writing=self._writing,
-            trouble=lambda error: None if error is None else self._note("store", "renew", error),
-            crashed=self._heart_failed,
-        )
-        heartbeat.start()
+        self._heartbeat.start()
         try:
-            return self._work_off(heartbeat, None if timeout_s is None else now_s() + timeout_s)
+            return self._work_off(None if timeout_s is None else now_s() + timeout_s)
         finally:
-            heartbeat.stop()
+            self._heartbeat.stop()
             self._listeners.wait()
             self._stopping = False
             self._at_work.release()
@@ -173,18 +173,18 @@ class Orchestrator(EditMonitor):
 
         If it is cancelled, so are they, and their tasks are given back.
         """
-        self._callables.use(asyncio.get_running_loop())
+        self._caller.use(asyncio.get_running_loop())
         work = asyncio.create_task(asyncio.to_thread(self.run, timeout_s=timeout_s))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             self.stop()
-            for running in self._live():
-                running.call.cancel()
+            for run in self._live():
+                run.call.cancel()
             await work
             raise
         finally:
-            self._callables.use(None)
+            self._caller.use(None)
 
     def stop(self) -> None:
         """Claim nothing more; `run` returns when what runs has ended. May be called from any thread.
@@ -195,7 +195,7 @@ class Orchestrator(EditMonitor):
             self._stopping = self._news = True
             self._changed.notify_all()
 
-    def _work_off(self, heartbeat: Heartbeat, until_s: float | None) -> PlanView:
+    def _work_off(self, until_s: float | None) -> PlanView:
         while True:
             if until_s is not None and now_s() >= until_s:
                 self._stopping = True
@@ -209,8 +209,8 @@ class Orchestrator(EditMonitor):
                     self._look()
                     return self._frontier.view
                 if not self._stopping and self._start():
-                    heartbeat.hurry()
-            except AWAY as error:
+                    self._heartbeat.hurry()
+            except STORE_AWAY as error:
                 self._note("store", "look", error)
                 self._look_s = now_s() + POLL_S
             next_s = self._look_s if until_s is None or self._stopping else min(self._look_s, until_s)
@@ -285,8 +285,8 @@ class Orchestrator(EditMonitor):
             return self._start_edit(frontier.view)
         started = False
         live = self._live()
-        at_work = {running.lease.item.id for running in live}
-        runs = Counter(running.agent for running in live if not running.is_edit)
+        at_work = {run.lease.item.id for run in live}
+        runs = Counter(run.agent for run in live if not run.is_edit)
         while len(at_work) < self._slots and not self._stopping:
             task = next(frontier.ready(), None)
             if task is None:
@@ -306,14 +306,14 @@ class Orchestrator(EditMonitor):
         for agent in agents:
             if not self._has_room(agent, runs):
                 continue
-            running = self._claimed(agent, task.item)
-            if running is not None:
+            run = self._claimed(agent, task.item)
+            if run is not None:
                 frontier.had(task)
-                self._tell(self._watch.met(task.key, running.lease.item))
+                self._tell(self._watch.met(task.key, run.lease.item))
                 before = frontier.items_before(task.key)
-                given = TaskRun(frontier.view, task.key, running, self._service, before)
+                given = TaskRun(frontier.view, task.key, run, self._service, before)
                 executor = self._executors[agent]
-                self._turn(task.key, running, partial(self._turns.task, running, executor, given))
+                self._call(task.key, run, partial(self._calls.task, run, executor, given))
                 return agent
         if self._limits is None:
             self._limits = self._asked_limits()
@@ -336,48 +336,49 @@ class Orchestrator(EditMonitor):
         editor, by = self._editor, view.editor
         if editor is not None and by is not None:
             for item in self._edit_asked():
-                running = self._claimed(by, item.id)
-                if running is not None:
-                    self._turn(None, running, partial(self._turns.edit, running, editor, by))
+                run = self._claimed(by, item.id)
+                if run is not None:
+                    self._call(None, run, partial(self._calls.edit, run, editor, by))
                     return True
-        if not any(running.is_edit for running in self._live()):
+        if not any(run.is_edit for run in self._live()):
             # Somebody else edits, or has edited.
             self._look_within(max(EDITING_POLL_S, EDITING_LOOKS_SHARE * self._looked_s))
         return False
 
-    def _claimed(self, agent: str, item: int) -> Running | None:
+    def _claimed(self, agent: str, item: int) -> CallableRun | None:
         """A run of exactly this item, if it can be had now."""
         try:
+            sent_s = now_s()
             leases = self._service.next(agent, item=item, lease_s=self._lease_s, worker=self._worker)
         except ItemEnded:
             return None
-        return Running(leases[0]) if leases else None
+        return CallableRun(leases[0], sent_s) if leases else None
 
-    def _live(self) -> list[Running]:
+    def _live(self) -> list[CallableRun]:
         """The runs of this process. A callable that has lost its own counts no more; it works in vain."""
         with self._changed:
-            return [running for running in self._running.values() if not running.lost]
+            return [run for run in self._runs.values() if run.live.lost is None]
 
-    def _turn(self, key: str | None, running: Running, turn: Callable[[], RunView | EditView | None]) -> None:
+    def _call(self, key: str | None, run: CallableRun, call: Callable[[], RunView | EditView | None]) -> None:
         """Let a callable work in a thread of its own. It does not keep the process from ending."""
-        run = running.lease.fence
+        fence = run.lease.fence
         with self._changed:
-            self._running[run] = running
+            self._runs[fence] = run
 
         def work() -> None:
             answer = None
             try:
-                answer = turn()
+                answer = call()
             except BaseException as error:  # a defect of ours: the run is lost when its lease runs out
-                self._note("orchestrator", running.lease.item.title, error)
+                self._note("orchestrator", run.lease.item.title, error)
             finally:
                 with self._changed:
-                    del self._running[run]
+                    del self._runs[fence]
                     self._ends.append((key, answer))
                     self._news = True
                     self._changed.notify_all()
 
-        threading.Thread(target=work, name=f"interlock-run-{run}", daemon=True).start()
+        threading.Thread(target=work, name=f"interlock-run-{fence}", daemon=True).start()
 
     # -- telling -----------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from typing import Self
 
 from interlock.core.errors import Held, InterlockError, InvalidInput
 from interlock.core.names import check_name
-from interlock.session import keeper as keeper_script
+from interlock.session import keeper
 from interlock.session.lockfile import LockView, free, open_lock, opened, status_of, take, unlink, unread
 from interlock.settings import DIRECTORY, make_home
 
@@ -267,8 +267,8 @@ def _watched(pid: int) -> int:
 
 def _kept(lock: SessionLock, watched: int, pid: int) -> int:
     inherited = [fd for fd in (lock.descriptor, watched) if fd >= 0]
-    keeper = subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper_script.__file__, *map(str, (lock.descriptor, watched, pid))],
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", keeper.__file__, *map(str, (lock.descriptor, watched, pid))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -276,27 +276,25 @@ def _kept(lock: SessionLock, watched: int, pid: int) -> int:
         pass_fds=inherited,
         start_new_session=True,
     )
-    lock.sign(keeper.pid, until_pid=pid)
-    keeper.returncode = 0  # nobody waits for it
+    lock.sign(process.pid, until_pid=pid)
+    process.returncode = 0  # nobody waits for it
     for descriptor in inherited:
         os.close(descriptor)
-    return keeper.pid
+    return process.pid
 
 
 def run_under(lock: SessionLock, command: Sequence[str]) -> int:
     """Run a command that holds the lock as well, so that it is free only when nothing of it is alive; its
     exit code."""
-    from interlock.process.command import Agent, Ladder  # noqa: PLC0415  (only where a command runs)
+    from interlock.process.command import SupervisedCommand  # noqa: PLC0415  (only where a command runs)
+    from interlock.process.ladder import Ladder  # noqa: PLC0415
     from interlock.process.signals import Signals  # noqa: PLC0415
 
     with lock, Signals() as signals:
-        agent = Agent(foreground=True, inherited=(lock.descriptor,))
-        try:
-            with signals.handed_to(agent):
-                agent.start(command, env=os.environ, ladder=Ladder())
-                code = agent.follow().code
-        finally:
-            agent.close()
+        supervised = SupervisedCommand(foreground=True, inherited=(lock.descriptor,))
+        with contextlib.closing(supervised), signals.forwarded_to(supervised):
+            supervised.start(command, env=os.environ, ladder=Ladder())
+            code = supervised.follow().code
     return code if code >= 0 else 128 - code
 
 

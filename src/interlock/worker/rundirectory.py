@@ -21,12 +21,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
-from interlock.core import jsontext
 from interlock.core.errors import InterlockError
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.settings import DIRECTORY, make_home
 
-RESULT_MAX_BYTES = 1 << 20
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
 #: Options in the URL of a PostgreSQL database that say how it is reached, not which one it is.
@@ -165,10 +163,6 @@ class RunFiles:
         draft.write_text(json.dumps(asdict(self.trace)))
         draft.replace(self.path / "record.json")
 
-    def read_result(self) -> str | None:
-        """What the agent left as its result: JSON text. Raises ValueError where it is no such thing."""
-        return read_result(self.result)
-
     def adopt(self) -> bool:
         """Become its owner, if its worker is gone."""
         if self._lock is None:
@@ -195,21 +189,6 @@ class RunFiles:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def read_result(path: Path) -> str | None:
-    """What a command left as its result, in whatever way it did: JSON text, or nothing if it left none.
-
-    Raises ValueError where it is no such thing; never waits for it.
-    """
-    try:
-        data = read_bytes(path, RESULT_MAX_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ValueError(error.strerror) from None
-    jsontext.parse(data)
-    return data.decode()
 
 
 def found(home: Home) -> list[RunFiles]:
