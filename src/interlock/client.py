@@ -19,7 +19,6 @@ from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
 from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
 from interlock.service.intake import new_item
-from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
 
 
@@ -61,6 +60,8 @@ class Lease:
         self._service = service
         self._live = live
         self._heartbeat = heartbeat
+        self.item = live.lease.item
+        self.payload: Mapping[str, Any] = live.lease.item.payload or {}
         self.ended = False
 
     @property
@@ -77,14 +78,6 @@ class Lease:
     def unread(self) -> int:
         """How many messages wait, as of the last renewal."""
         return self._live.unread
-
-    @property
-    def item(self) -> ItemView:
-        return self._live.lease.item
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        return self._live.lease.item.payload or {}
 
     @property
     def messages(self) -> tuple[MessageView, ...]:
@@ -210,9 +203,7 @@ class Interlock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -19,8 +19,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import Self
 
 from interlock.core.errors import Held, InterlockError, LeaseLost, StoreUnavailable
 from interlock.core.names import LEASE_MIN_S, TIMEOUT_MAX_S, check_number
@@ -60,56 +58,8 @@ def hold(lanes: LaneService, wish: Hold, *, tell: Callable[[str], None]) -> Hold
     `tell` gets sentences for people. Raises `Held` if another holds the lane, and `LeaseLost` if the lane was
     lost while the command ran.
     """
-    with _Files() as files, Signals() as signals:
-        return _Holder(lanes, wish, signals, tell, files).run()
-
-
-class _Files:
-    """Where the command finds its messages and leaves its result.
-
-    Each run gets a new directory: a command may have done anything with its last one.
-    """
-
-    def __init__(self) -> None:
-        self._made = contextlib.ExitStack()
-
-    def __enter__(self) -> Self:
-        self.renew()  # before anything is stored
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._made.close()
-
-    def renew(self) -> None:
-        with _room():
-            folder = TemporaryDirectory(prefix="interlock-hold-", ignore_cleanup_errors=True)
-        self._folder = Path(self._made.enter_context(folder))
-        self._fresh = True
-
-    def brief(self, messages: Sequence[MessageView]) -> dict[str, str]:
-        """Write the messages for the command; returns the variables that name the files."""
-        if not self._fresh:
-            self.renew()
-        self._fresh = False
-        payload, told = self._folder / "payload.json", self._folder / "messages.json"
-        with _room():
-            payload.write_text("{}")
-            told.write_text(json.dumps(to_json(messages), ensure_ascii=False))
-        return {
-            "INTERLOCK_PAYLOAD": str(payload),
-            "INTERLOCK_MESSAGES": str(told),
-            "INTERLOCK_RESULT": str(self._result),
-        }
-
-    def result(self) -> str | None:
-        """The result that the command left; raises ValueError if it cannot be kept."""
-        return read_result(self._result)
-
-    @property
-    def _result(self) -> Path:
-        return self._folder / "result.json"
+    with contextlib.ExitStack() as folders, Signals() as signals:
+        return _Holder(lanes, wish, signals, tell, folders).run()
 
 
 @contextlib.contextmanager
@@ -127,13 +77,19 @@ class _Holder:
     """One hold, from its arrival to its end."""
 
     def __init__(
-        self, lanes: LaneService, wish: Hold, signals: Signals, tell: Callable[[str], None], files: _Files
+        self,
+        lanes: LaneService,
+        wish: Hold,
+        signals: Signals,
+        tell: Callable[[str], None],
+        folders: contextlib.ExitStack,
     ) -> None:
         self._lanes = lanes
         self._wish = wish
         self._signals = signals
         self._tell = tell
-        self._files = files
+        self._folders = folders
+        self._folder, self._used = self._new_folder(), False  # before anything is stored
         self._waiter = Waiter(lanes, wish, tell)
         #: The item that we have claimed and not ended.
         self._running: int | None = None
@@ -225,7 +181,7 @@ class _Holder:
     def _run_for(self, live: LiveRun, messages: Sequence[MessageView]) -> Ending:
         if live.lost is not None:
             raise LeaseLost(live.lost.message, "The command was not started.")
-        files, wish = self._files.brief(messages), self._wish
+        wish, folder = self._wish, self._write_files(messages)
         environment = {
             **{name: value for name, value in os.environ.items() if name != "INTERLOCK_SALVAGE"},
             "INTERLOCK_URL": wish.url,
@@ -234,7 +190,9 @@ class _Holder:
             "INTERLOCK_ITEM": str(live.lease.item.id),
             "INTERLOCK_LANE": wish.lane,
             "INTERLOCK_AGENT": wish.agent,
-            **files,
+            "INTERLOCK_PAYLOAD": str(folder / "payload.json"),
+            "INTERLOCK_MESSAGES": str(folder / "messages.json"),
+            "INTERLOCK_RESULT": str(folder / "result.json"),
         }
         command = SupervisedCommand(foreground=True)
         try:
@@ -247,6 +205,21 @@ class _Holder:
         finally:
             live.watch(None)
             command.close()
+
+    def _write_files(self, messages: Sequence[MessageView]) -> Path:
+        """Write the messages for the command into a new folder: it may have done anything with its last."""
+        if self._used:
+            self._folder = self._new_folder()
+        self._used = True
+        with _room():
+            (self._folder / "payload.json").write_text("{}")
+            (self._folder / "messages.json").write_text(json.dumps(to_json(messages), ensure_ascii=False))
+        return self._folder
+
+    def _new_folder(self) -> Path:
+        with _room():
+            folder = TemporaryDirectory(prefix="interlock-hold-", ignore_cleanup_errors=True)
+        return Path(self._folders.enter_context(folder))
 
     def _ended_well(self, live: LiveRun, ending: Ending) -> bool:
         return ending.code == 0 and self._ended_itself(live, ending)
@@ -296,7 +269,7 @@ class _Holder:
     def _read_result(self) -> str | None:
         """The result that the command left, or the problem with it."""
         try:
-            return self._files.result()
+            return read_result(self._folder / "result.json")
         except ValueError as error:
             self._tell(f"The command left a result that cannot be kept: {error}.")
             return json.dumps({"problem": f"INTERLOCK_RESULT: {error}"})

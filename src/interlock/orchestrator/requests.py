@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -38,20 +37,11 @@ class CallableRun:
     def __init__(self, lease: LeaseView, sent_s: float) -> None:
         """`sent_s` is when the claim was sent."""
         self.lease = lease
+        self.handle = lease.run
+        self.agent = lease.item.run_agent or ""
+        self.is_edit = lease.item.type == EDIT_TYPE
         self.call = Call()
         self.live = LiveRun(lease, sent_s, answered=self._answered)
-
-    @property
-    def handle(self) -> str:
-        return self.lease.run
-
-    @property
-    def agent(self) -> str:
-        return self.lease.item.run_agent or ""
-
-    @property
-    def is_edit(self) -> bool:
-        return self.lease.item.type == EDIT_TYPE
 
     @property
     def cancelled(self) -> bool:
@@ -70,8 +60,13 @@ class TaskRun:
         self, seen: PlanView, key: str, run: CallableRun, service: Service, before: Mapping[str, int]
     ) -> None:
         """`before` are the items of the tasks that this one waited for, by key, in the plan `seen`."""
+        item = run.lease.item
         self.plan = seen.id
         self.key = key
+        self.item, self.title, self.type = item.id, item.title, item.type
+        self.payload: Mapping[str, Any] = item.payload or {}
+        self.attempt = item.attempt
+        self.fence = run.lease.fence
         self._before = before
         self._revision = seen.revision
         self._run = run
@@ -79,26 +74,6 @@ class TaskRun:
 
     def __repr__(self) -> str:
         return f"<task {self.key} of plan {self.plan}, attempt {self.attempt}>"
-
-    @property
-    def item(self) -> int:
-        return self._run.lease.item.id
-
-    @property
-    def title(self) -> str:
-        return self._run.lease.item.title
-
-    @property
-    def type(self) -> str:
-        return self._run.lease.item.type
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        return self._run.lease.item.payload or {}
-
-    @property
-    def attempt(self) -> int:
-        return self._run.lease.item.attempt
 
     @property
     def messages(self) -> tuple[MessageView, ...]:
@@ -109,10 +84,6 @@ class TaskRun:
     def handle(self) -> str:
         """The secret that lets this run write, for commands that the executor starts."""
         return self._run.handle
-
-    @property
-    def fence(self) -> int:
-        return self._run.lease.fence
 
     @property
     def cancelled(self) -> bool:
@@ -142,6 +113,8 @@ class EditRequest:
     ) -> None:
         #: Why the previous answer was refused, if there was one.
         self.refused = refused
+        self.revision, self.through = batch.revision, batch.through
+        self.deadline_at = batch.deadline_at
         self._batch = batch
         self._run = run
         self._service = service
@@ -155,18 +128,6 @@ class EditRequest:
     def completions(self) -> tuple[CompletionView, ...]:
         """Every end since the last edit, oldest first, with results and errors."""
         return self._batch.completions
-
-    @property
-    def revision(self) -> int:
-        return self._batch.revision
-
-    @property
-    def through(self) -> int:
-        return self._batch.through
-
-    @property
-    def deadline_at(self) -> datetime:
-        return self._batch.deadline_at
 
     @property
     def cancelled(self) -> bool:

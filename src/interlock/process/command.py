@@ -83,8 +83,6 @@ class SupervisedCommand:
         self.supervisor = self._process.pid
         #: The command's process and group; None until it has started.
         self.pid: int | None = None
-        #: The last signal of the ladder that was sent.
-        self.rung: str | None = None
 
     def start(
         self,
@@ -206,8 +204,6 @@ class SupervisedCommand:
                 case ["refused", number]:
                     self._ended = "refused"
                     raise unusable(program, os.strerror(int(number)))
-                case ["rung", name]:
-                    self.rung = name
                 case ["ended", status, why]:
                     self._ended = f"{status} {why}"
                 case unknown:

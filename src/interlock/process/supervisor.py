@@ -4,7 +4,7 @@ Run as a program, one for each run. It is told what to do in lines on its contro
 lines:
 
     in:   a JSON object, see `Agent.start`; then `trust SECONDS`, `stop`, `kill`, `signal NUMBER`
-    out:  `started PID` or `refused ERRNO`, `rung NAME`, `ended WAITSTATUS WHY`
+    out:  `started PID` or `refused ERRNO`, `ended WAITSTATUS WHY`
 
 What it promises:
 - The agent does not outlive the worker: when the socket closes, everything below this process is ended.
@@ -231,7 +231,6 @@ class Supervisor:
         if due:
             self._rungs = self._rungs[len(due) :]
             number = due[-1][1]  # after a jump of the clock only the last one counts
-            self._say(f"rung {number.name}")
             self._signal(number)
             if number is signal.SIGKILL:
                 self._kill_s = now

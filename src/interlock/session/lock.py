@@ -29,7 +29,6 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from interlock.core.errors import Held, InterlockError, InvalidInput
@@ -183,9 +182,7 @@ class SessionLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def sign(self, pid: int, *, until_pid: int | None = None) -> None:
@@ -238,11 +235,6 @@ def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
             if view.held and view.pid and (view.run_id, view.until_pid) == (run_id, pid):
                 return view.pid
         raise
-    return _keep_for(lock, pid)
-
-
-def _keep_for(lock: SessionLock, pid: int) -> int:
-    """Hand a lock to a process that keeps it; the keeper's number."""
     try:
         return _kept(lock, _watched(pid), pid)
     except BaseException:

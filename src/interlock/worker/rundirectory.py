@@ -45,6 +45,8 @@ class Home:
     def __init__(self, root: Path, url: str) -> None:
         self.root = root
         self.directory = root / DIRECTORY
+        self.runs, self.logs = self.directory / "runs", self.directory / "logs"
+        self.spool, self.worktrees = self.directory / "spool", self.directory / "worktrees"
         #: Tells runs of one store from those of another that is used from the same directory.
         self.store = sha256(_place(url).encode()).hexdigest()[:16]
 
@@ -52,29 +54,13 @@ class Home:
         """Make what is missing; a clear refusal where that is not possible."""
         try:
             make_home(self.directory)
-            for name in ("runs", "logs", "spool", "worktrees"):
-                (self.directory / name).mkdir(mode=0o700, exist_ok=True)
+            for directory in (self.runs, self.logs, self.spool, self.worktrees):
+                directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise InterlockError(
                 f"{self.directory} cannot be used: {error.strerror}.",
                 "The worker keeps logs and results there; mend its permissions or free some space.",
             ) from None
-
-    @property
-    def runs(self) -> Path:
-        return self.directory / "runs"
-
-    @property
-    def logs(self) -> Path:
-        return self.directory / "logs"
-
-    @property
-    def spool(self) -> Path:
-        return self.directory / "spool"
-
-    @property
-    def worktrees(self) -> Path:
-        return self.directory / "worktrees"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +104,9 @@ class RunFiles:
     def __init__(self, path: Path, trace: Trace, lock: int | None = None) -> None:
         self.path = path
         self.trace = trace
+        self.agent_lock = path / "agent.lock"
+        self.payload, self.messages = path / "payload.json", path / "messages.json"
+        self.result = path / "result.json"
         self._lock = lock
 
     @classmethod
@@ -139,22 +128,6 @@ class RunFiles:
             shutil.rmtree(draft, ignore_errors=True)
             raise
         return cls(path, trace, lock)
-
-    @property
-    def agent_lock(self) -> Path:
-        return self.path / "agent.lock"
-
-    @property
-    def payload(self) -> Path:
-        return self.path / "payload.json"
-
-    @property
-    def messages(self) -> Path:
-        return self.path / "messages.json"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
 
     def note(self, **changed: Any) -> None:
         """Change the record."""

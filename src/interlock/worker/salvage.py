@@ -19,7 +19,7 @@ from pathlib import Path
 
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Answer, Repository
-from interlock.process.smallfile import an_object
+from interlock.process.smallfile import an_object, record
 from interlock.worker.rundirectory import Trace
 
 #: Waiting for the next run on the lane; taken up by one that succeeded, or left by one.
@@ -141,20 +141,9 @@ class Salvager:
         found = []
         for ref, oid, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             try:
-                document = an_object(body.partition("\n\n")[0])
-                found.append(
-                    Salvage(
-                        ref=ref.strip(),
-                        oid=oid,
-                        run=int(document["run"]),
-                        item=int(document["item"]),
-                        lane=document["lane"],
-                        store=document["store"],
-                        agent=str(document["agent"]),
-                        worktree=str(document.get("worktree") or "") or None,
-                    )
-                )
-            except (ValueError, KeyError, TypeError):
+                document = {"worktree": None, **an_object(body.partition("\n\n")[0])}
+                found.append(record(Salvage, {**document, "ref": ref.strip(), "oid": oid}))
+            except ValueError:
                 continue  # not ours
         return found
 
