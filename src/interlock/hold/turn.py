@@ -268,7 +268,7 @@ class Waiter:
             raise Held(f"{obstacle} That did not come in time.", _what_to_type(name))
         lane = self._lane()
         if lane is None or lane.holder is None or lane.holder.item == self._item:
-            raise Held(f"Lane {name} was not to be had in time.", "Try again.")
+            raise Held(f"Lane {name} could not be taken in time.", "Try again.")
         raise Held(f"{_held(name, lane.holder)} It did not become free in time.", _what_to_type(name))
 
 

@@ -1,8 +1,8 @@
-"""What this host keeps of the runs it works on: a directory each, locked for as long as anybody cares.
+"""The directory of each run on this host, locked while its worker or its command lives.
 
-`.interlock/runs/run-<n>/` holds what the agent is told (payload, messages), where it leaves its result, and a
-record of whose it is. OS locks on it are held by the worker and by the agent, so whoever gets a lock knows
-that its holder is gone, whatever way it died. No process number is compared: those are used again.
+`.interlock/runs/run-<n>/` holds the payload and messages for the command, its result, and a record of it.
+Worker and command hold OS locks on it, so whoever gets a lock knows that its holder is gone, however it died.
+Process numbers are not compared: the system uses them again.
 
 Not promised: anything about runs of other hosts.
 """
@@ -27,7 +27,7 @@ from interlock.settings import DIRECTORY, make_home
 
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
-#: Options in the URL of a PostgreSQL database that say how it is reached, not which one it is.
+#: Options of a PostgreSQL URL that say how to reach the database, not which one it is.
 _NOT_A_PLACE = (
     "application_name=",
     "connect_timeout=",
@@ -40,18 +40,18 @@ _NOT_A_PLACE = (
 
 
 class Home:
-    """The directory `.interlock` of a repository, where runs, logs and results of this host lie."""
+    """The directory `.interlock` of a repository, with the runs, logs and results of this host."""
 
     def __init__(self, root: Path, url: str) -> None:
         self.root = root
         self.directory = root / DIRECTORY
         self.runs, self.logs = self.directory / "runs", self.directory / "logs"
         self.spool, self.worktrees = self.directory / "spool", self.directory / "worktrees"
-        #: Tells runs of one store from those of another that is used from the same directory.
+        #: Distinguishes the runs of two stores that are used from the same directory.
         self.store = sha256(_place(url).encode()).hexdigest()[:16]
 
     def make(self) -> None:
-        """Make what is missing; a clear refusal where that is not possible."""
+        """Make the directories that are missing."""
         try:
             make_home(self.directory)
             for directory in (self.runs, self.logs, self.spool, self.worktrees):
@@ -59,13 +59,13 @@ class Home:
         except OSError as error:
             raise InterlockError(
                 f"{self.directory} cannot be used: {error.strerror}.",
-                "The worker keeps logs and results there; mend its permissions or free some space.",
+                "The worker keeps logs and results there; fix its permissions or free some space.",
             ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Whose a run's directory is, for those who find it later."""
+    """Which run a directory belongs to, for a worker that finds it later."""
 
     run: int
     item: int
@@ -74,7 +74,7 @@ class Trace:
     agent: str
     worker: str
     store: str
-    #: The process above the agent, and the agent's session, with when they began: see `supervisor.begun`.
+    #: The supervisor and the command's session, and when each began: see `supervisor.begun`.
     supervisor: int | None = None
     supervisor_begun: str | None = None
     session: int | None = None
@@ -85,7 +85,7 @@ class Trace:
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """From a record; raises ValueError where it is none."""
+        """Parse a record; raises ValueError if it is none."""
         return record(cls, an_object(text))
 
     def rivals(self, other: Trace) -> bool:
@@ -97,8 +97,9 @@ class Trace:
 class RunFiles:
     """The directory of one run.
 
-    Two locks: the worker's, which keeps others from clearing it away, and the agent's, which the agent and
-    its supervisor share. Whoever has the agent's lock alone knows that no process of the run is left.
+    It has two locks: the worker's, which keeps others from clearing the directory away, and the agent's,
+    which the command and its supervisor share. Whoever gets the agent's lock exclusively knows that no
+    process of the run is left.
     """
 
     def __init__(self, path: Path, trace: Trace, lock: int | None = None) -> None:
@@ -111,9 +112,9 @@ class RunFiles:
 
     @classmethod
     def make(cls, home: Home, trace: Trace) -> Self:
-        """A new directory of ours; nobody sees it before it is locked and complete."""
+        """Make a directory; nobody sees it before it is locked and complete."""
         path = home.runs / f"run-{trace.run}"
-        # Of another store that is used from the same directory, or a worktree of its that stays.
+        # Taken by another store that is used from the same directory, or by its worktree that stays.
         if path.exists() or (home.worktrees / path.name).exists():
             path = home.runs / f"run-{trace.run}-{trace.store}"
         draft = home.runs / f".new-{trace.worker}-{trace.run}"
@@ -144,7 +145,7 @@ class RunFiles:
 
     @contextmanager
     def without_agent(self) -> Iterator[bool]:
-        """Whether no process of the run is left; while it is true nobody else is told so."""
+        """Whether no process of the run is left. Inside the block nobody else gets this answer."""
         lock = _locked(self.agent_lock)
         try:
             yield lock is not None
@@ -153,22 +154,22 @@ class RunFiles:
                 os.close(lock)
 
     def remove(self) -> None:
-        """The run is over and nothing of it is needed any more."""
+        """Remove the directory of a run that is over."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.let_go()
 
     def let_go(self) -> None:
-        """Leave it to whoever comes next."""
+        """Unlock the directory, for whoever clears up next."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
 def found(home: Home) -> list[RunFiles]:
-    """Every run of this store that this host knows of."""
+    """The runs of this store with a directory on this host."""
     runs = []
     for path in sorted(home.runs.glob("run-*")):
-        with contextlib.suppress(OSError, ValueError):  # without its record nobody knows whose it is
+        with contextlib.suppress(OSError, ValueError):  # without a record nobody knows which run it is
             trace = Trace.read(read_bytes(path / "record.json", RECORD_MAX_BYTES))
             if trace.store == home.store:
                 runs.append(RunFiles(path, trace))
@@ -176,7 +177,7 @@ def found(home: Home) -> list[RunFiles]:
 
 
 def _place(url: str) -> str:
-    """Where a store is, however its URL is spelled. Who logs in, and how, does not make it another store."""
+    """The place of a store, the same for all spellings of its URL and for every user."""
     scheme, _, rest = url.partition("://")
     place = rest.rpartition("@")[2]
     if scheme not in ("postgres", "postgresql"):
@@ -189,14 +190,14 @@ def _place(url: str) -> str:
 
 
 def _locked(path: Path) -> int | None:
-    """The file, locked by us alone; None if it is another's or gone."""
+    """The file, locked by us; None if another has it or it is gone."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.exists():  # else whoever had it has just cleared it away
+        if path.exists():  # else its holder has just removed it
             return lock
     except OSError:
         pass
