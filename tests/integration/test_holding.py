@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from interlock.core.timing import Timing
 from interlock.hold.hold import hold
 from interlock.hold.turn import Hold, IfHeld
 from interlock.process.clock import now_s
-from interlock.process.liverun import LiveRun
 from interlock.service.contract import ChangeView, ItemFilter, LeaseView, MessageView, Report, RunView
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -203,38 +201,6 @@ def test_a_lease_that_was_waited_for_is_trusted_from_when_it_was_claimed(service
     sent_s = now_s()
     (lease,) = service.next("ann", wait_s=30)
     assert 0.9 <= lease.waited_s <= now_s() - sent_s
-
-
-def test_a_renewal_that_does_not_move_the_end_of_the_lease_gives_no_new_trust(service: Interrupted) -> None:
-    """A store in git answers most renewals without a push. Taken out: the comparison in `renewed`."""
-    service.add([NewItem(title="work", lane=LANE)])
-    (lease,) = service.next("ann")
-    sent_s = now_s()
-    live = LiveRun(lease, sent_s, beat_s=2.0)
-    until_s = live.trusted_until_s
-    assert sent_s + 40 < until_s < sent_s + 60
-
-    def answer(expires_at: datetime) -> RunView:
-        return RunView(run=lease.run, status="running", item=lease.item, expires_at=expires_at)
-
-    live.renewed(answer(lease.expires_at), sent_s + 10)
-    assert live.trusted_until_s == until_s
-    assert live.beat_due_s == sent_s + 12
-    live.renewed(answer(lease.expires_at + timedelta(seconds=20)), sent_s + 20)
-    assert live.trusted_until_s == until_s + 20
-
-
-def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Interrupted) -> None:
-    service.add([NewItem(title="work", lane=LANE)])
-    (lease,) = service.next("ann")
-    assert isinstance(lease, LeaseView)
-    sent_s = now_s()
-    late = LiveRun(lease, sent_s, deadline_s=sent_s + 1_000)
-    early = LiveRun(lease, sent_s - 100, deadline_s=sent_s)
-    short = LiveRun(lease, sent_s, deadline_s=sent_s)
-    assert late.trusted_until_s < sent_s + 60
-    assert (late.timed_out, early.timed_out, short.timed_out) == (False, False, True)
-    assert lease.expires_at > datetime.now(UTC)
 
 
 # -- a lane that is free, and nobody who may start ------------------------------------------------

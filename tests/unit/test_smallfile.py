@@ -13,7 +13,8 @@ import pytest
 from interlock.core.commands import Outcome
 from interlock.git.plumbing import Repository
 from interlock.gitlanes.sight import Sight
-from interlock.process.smallfile import read_bytes, read_json, read_result
+from interlock.process.briefing import read_result
+from interlock.process.smallfile import read_bytes, read_json
 from interlock.worker.rundirectory import Home, RunFiles, Trace, found
 from interlock.worker.salvage import WAITING, Salvager
 from interlock.worker.spool import RunEnd, Spool, orphans

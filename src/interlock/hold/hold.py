@@ -23,13 +23,13 @@ from tempfile import TemporaryDirectory
 from interlock.core.errors import Held, InterlockError, LeaseLost, StoreUnavailable
 from interlock.core.names import LEASE_MIN_S, TIMEOUT_MAX_S, check_number
 from interlock.hold.turn import Hold, IfHeld, Turn, Waiter, last_of
+from interlock.process.briefing import Briefing, read_result
 from interlock.process.clock import now_s
 from interlock.process.command import Ending, SupervisedCommand, check_command
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
 from interlock.process.signals import Signals
-from interlock.process.smallfile import read_result
-from interlock.service.contract import HoldView, LaneService, MessageView, Report, RunView, to_json
+from interlock.service.contract import HoldView, LaneService, MessageView, Report, RunView
 
 #: Exit code of a command whose time was up, as timeout(1) has it.
 TIMED_OUT = 124
@@ -89,7 +89,7 @@ class _Holder:
         self._signals = signals
         self._tell = tell
         self._folders = folders
-        self._folder, self._used = self._new_folder(), False  # before anything is stored
+        self._briefing, self._used = self._new_briefing(), False  # before anything is stored
         self._waiter = Waiter(lanes, wish, tell)
         #: The item that we have claimed and not ended.
         self._running: int | None = None
@@ -181,18 +181,11 @@ class _Holder:
     def _run_for(self, live: LiveRun, messages: Sequence[MessageView]) -> Ending:
         if live.lost is not None:
             raise LeaseLost(live.lost.message, "The command was not started.")
-        wish, folder = self._wish, self._write_files(messages)
+        wish, briefing = self._wish, self._write_briefing(messages)
         environment = {
             **{name: value for name, value in os.environ.items() if name != "INTERLOCK_SALVAGE"},
-            "INTERLOCK_URL": wish.url,
-            "INTERLOCK_RUN": live.handle,
-            "INTERLOCK_FENCE": str(live.lease.fence),
-            "INTERLOCK_ITEM": str(live.lease.item.id),
+            **briefing.variables(live.lease, agent=wish.agent, url=wish.url),
             "INTERLOCK_LANE": wish.lane,
-            "INTERLOCK_AGENT": wish.agent,
-            "INTERLOCK_PAYLOAD": str(folder / "payload.json"),
-            "INTERLOCK_MESSAGES": str(folder / "messages.json"),
-            "INTERLOCK_RESULT": str(folder / "result.json"),
         }
         command = SupervisedCommand(foreground=True)
         try:
@@ -206,20 +199,19 @@ class _Holder:
             live.watch(None)
             command.close()
 
-    def _write_files(self, messages: Sequence[MessageView]) -> Path:
-        """Write the messages for the command into a new folder: it may have done anything with its last."""
+    def _write_briefing(self, messages: Sequence[MessageView]) -> Briefing:
+        """Write the messages for the command, in a new folder: it may have done anything with its last."""
         if self._used:
-            self._folder = self._new_folder()
+            self._briefing = self._new_briefing()
         self._used = True
         with _room():
-            (self._folder / "payload.json").write_text("{}")
-            (self._folder / "messages.json").write_text(json.dumps(to_json(messages), ensure_ascii=False))
-        return self._folder
+            self._briefing.write(None, messages)
+        return self._briefing
 
-    def _new_folder(self) -> Path:
+    def _new_briefing(self) -> Briefing:
         with _room():
             folder = TemporaryDirectory(prefix="interlock-hold-", ignore_cleanup_errors=True)
-        return Path(self._folders.enter_context(folder))
+        return Briefing(Path(self._folders.enter_context(folder)))
 
     def _ended_well(self, live: LiveRun, ending: Ending) -> bool:
         return ending.code == 0 and self._ended_itself(live, ending)
@@ -269,7 +261,7 @@ class _Holder:
     def _read_result(self) -> str | None:
         """The result that the command left, or the problem with it."""
         try:
-            return read_result(self._folder / "result.json")
+            return read_result(self._briefing.result)
         except ValueError as error:
             self._tell(f"The command left a result that cannot be kept: {error}.")
             return json.dumps({"problem": f"INTERLOCK_RESULT: {error}"})

@@ -25,9 +25,6 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 
-#: The longest result that a command may leave.
-RESULT_MAX_BYTES = 1 << 20
-
 _T = TypeVar("_T")
 
 
@@ -53,21 +50,6 @@ def an_object(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     return value
-
-
-def read_result(path: Path) -> str | None:
-    """The result that a command left, as JSON text; None if it left none. Never waits.
-
-    Raises ValueError if it is not JSON or cannot be read.
-    """
-    try:
-        data = read_bytes(path, RESULT_MAX_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ValueError(error.strerror) from None
-    jsontext.parse(data)
-    return data.decode()
 
 
 def record(kind: type[_T], values: dict[str, Any]) -> _T:

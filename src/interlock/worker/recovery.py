@@ -89,4 +89,4 @@ def _kill(files: RunFiles) -> None:
         supervisor.signal_each([*supervisor.descendants(above), above], signal.SIGKILL)
     if session is not None and supervisor.begun(session) in (None, trace.session_begun):
         supervisor.signal_each(supervisor.members(session), signal.SIGKILL)
-    supervisor.signal_each(supervisor.marked(f"INTERLOCK_RESULT={files.result}"), signal.SIGKILL)
+    supervisor.signal_each(supervisor.marked(f"INTERLOCK_RESULT={files.briefing.result}"), signal.SIGKILL)

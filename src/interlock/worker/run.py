@@ -33,12 +33,12 @@ from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost, Un
 from interlock.core.states import RunStatus
 from interlock.git.plumbing import STRAY_VARIABLES
 from interlock.process import supervisor
+from interlock.process.briefing import read_result
 from interlock.process.clock import now_s
 from interlock.process.command import Ending, in_worktree
 from interlock.process.ladder import Ladder
 from interlock.process.liverun import LiveRun
-from interlock.process.smallfile import read_result
-from interlock.service.contract import EndedRunView, LeaseView, to_json
+from interlock.service.contract import EndedRunView, LeaseView
 from interlock.worker.log import RunLog, Tail
 from interlock.worker.notices import Notice, already_reported
 from interlock.worker.reports import ended_run, reported_run
@@ -180,9 +180,7 @@ class WorkerRun:
             {"n": 0, "author": "interlock", "text": kept.sentence, "salvage": kept.ref}
             for kept in self._salvage
         ]
-        messages += [to_json(message) for message in self._lease.messages]
-        files.payload.write_text(json.dumps(item.payload or {}))
-        files.messages.write_text(json.dumps(messages))
+        files.briefing.write(item.payload, [*messages, *self._lease.messages])
         return files
 
     def _outcome(self, files: RunFiles) -> RunEnd | None:
@@ -225,23 +223,10 @@ class WorkerRun:
 
     def _environment(self, files: RunFiles) -> dict[str, str]:
         """The worker's own environment, and the run's."""
-        worker, item = self._worker, self.item
+        worker = self._worker
         dropped = (*_NOT_INHERITED, *(STRAY_VARIABLES if worker.wish.worktree else ()))
         variables = {name: value for name, value in os.environ.items() if name not in dropped}
-        variables |= {
-            "INTERLOCK_RUN": self._lease.run,
-            "INTERLOCK_FENCE": str(self.fence),
-            "INTERLOCK_ITEM": str(item.id),
-            "INTERLOCK_AGENT": worker.wish.agent,
-            "INTERLOCK_URL": worker.url,
-            "INTERLOCK_PAYLOAD": str(files.payload),
-            "INTERLOCK_MESSAGES": str(files.messages),
-            "INTERLOCK_RESULT": str(files.result),
-        }
-        if item.lane:
-            variables["INTERLOCK_LANE"] = item.lane
-        if item.plan is not None:
-            variables["INTERLOCK_PLAN"] = str(item.plan)
+        variables |= files.briefing.variables(self._lease, agent=worker.wish.agent, url=worker.url)
         if self._salvage:
             variables["INTERLOCK_SALVAGE"] = " ".join(kept.ref for kept in self._salvage)
         return variables
@@ -292,7 +277,7 @@ class WorkerRun:
         """The result as JSON, and whether the command wrote it itself."""
         stdout = self._stdout.text()
         try:
-            result = read_result(files.result)
+            result = read_result(files.briefing.result)
         except ValueError as error:
             self._tell("bad_result", f"left a result that cannot be kept: {error}")
             return json.dumps({"stdout": stdout, "problem": f"INTERLOCK_RESULT: {error}"}), True

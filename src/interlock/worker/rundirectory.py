@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from interlock.core.errors import InterlockError
+from interlock.process.briefing import Briefing
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.settings import DIRECTORY, make_home
 
@@ -106,8 +107,7 @@ class RunFiles:
         self.path = path
         self.trace = trace
         self.agent_lock = path / "agent.lock"
-        self.payload, self.messages = path / "payload.json", path / "messages.json"
-        self.result = path / "result.json"
+        self.briefing = Briefing(path)
         self._lock = lock
 
     @classmethod
