@@ -154,7 +154,7 @@ class Claimed:
         self.lease: Lease | None = None
         self._heartbeat: Heartbeat | None = None
         if view is not None:
-            live = LiveRun(view, sent_s + view.waited_s, beat_s=view.renew_within_s)
+            live = LiveRun(view, sent_s, beat_s=view.renew_within_s)
             heartbeat = Heartbeat(service, lambda: [live])
             self.lease = Lease(service, live, heartbeat)
             self._heartbeat = heartbeat if renew else None

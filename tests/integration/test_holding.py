@@ -128,7 +128,7 @@ def test_a_message_of_the_last_instant_is_worked_on_by_the_same_process(
     assert service.lanes() == []
 
 
-def test_a_message_of_the_last_instant_waits_its_turn_behind_those_who_came_before(
+def test_a_message_of_the_last_instant_waits_behind_earlier_waiters(
     service: Interrupted, tmp_path: Path
 ) -> None:
     def meanwhile() -> None:
@@ -143,7 +143,7 @@ def test_a_message_of_the_last_instant_waits_its_turn_behind_those_who_came_befo
     assert statuses(service) == ["completed", "cancelled", "completed"]
 
 
-def test_after_a_failure_the_message_is_worked_on_all_the_same_and_the_failure_is_told(
+def test_after_a_failure_the_command_still_runs_for_the_message_and_the_failure_is_returned(
     service: Interrupted, tmp_path: Path
 ) -> None:
     service.before_done = lambda: service.msg(owner(service), "late")
@@ -249,7 +249,7 @@ def test_skip_leaves_at_once_and_the_message_stays_in_the_record(
     assert statuses(service)[-1] == "cancelled"
 
 
-def test_waiting_tells_once_what_it_waits_for_and_does_not_blame_itself(
+def test_a_waiter_says_once_what_it_waits_for_and_does_not_name_itself(
     service: Interrupted, hindrance: str, told: list[str]
 ) -> None:
     with pytest.raises(Held, match=f"is free, but {hindrance};.* did not come in time"):
@@ -258,7 +258,7 @@ def test_waiting_tells_once_what_it_waits_for_and_does_not_blame_itself(
     assert re.search(f"Waiting: Lane {LANE} is free, but {hindrance};", line)
 
 
-def test_one_that_waits_starts_when_its_agent_may(service: Interrupted, told: list[str]) -> None:
+def test_a_waiter_starts_when_its_agent_may(service: Interrupted, told: list[str]) -> None:
     _full(service)
     (item,) = service.items(ItemFilter())
 
@@ -270,7 +270,7 @@ def test_one_that_waits_starts_when_its_agent_may(service: Interrupted, told: li
     assert len(told) == 1
 
 
-def test_a_claim_that_comes_empty_for_a_moment_is_no_reason_to_fail(service: Interrupted) -> None:
+def test_a_claim_that_returns_nothing_once_does_not_fail_the_hold(service: Interrupted) -> None:
     """A row that somebody else has locked is passed over."""
     service.blind = 2
     assert held(service, if_held=IfHeld.FAIL) == 0
@@ -291,7 +291,7 @@ def test_a_claim_that_comes_empty_for_a_moment_is_no_reason_to_fail(service: Int
         ("echo 1e999 > $INTERLOCK_RESULT", "1e999 is not a number that can be kept"),
     ],
 )
-def test_a_result_that_cannot_be_kept_is_told_and_costs_nothing_else(
+def test_a_result_that_cannot_be_kept_is_reported_and_the_hold_succeeds(
     service: Interrupted, told: list[str], script: str, problem: str
 ) -> None:
     assert held(service, script=script, told=told) == 0
@@ -302,7 +302,7 @@ def test_a_result_that_cannot_be_kept_is_told_and_costs_nothing_else(
 
 
 @pytest.mark.parametrize("ruin", ["rm -r $(dirname $INTERLOCK_RESULT)", "mkdir $INTERLOCK_RESULT"])
-def test_what_a_command_does_to_its_files_does_not_keep_it_from_running_again(
+def test_a_command_that_ruins_its_files_can_run_again(
     service: Interrupted, tmp_path: Path, ruin: str
 ) -> None:
     """Taken out: a directory for each run. Then the second one ends in an error of the file system."""

@@ -97,7 +97,7 @@ def test_ends_that_come_together_are_reported_together(
     assert {answer.status for answer in answers.values() if isinstance(answer, RunView)} == {"succeeded"}
 
 
-def test_an_end_that_no_store_takes_does_not_hold_up_the_others(service: Counted, tmp_path: Path) -> None:
+def test_an_end_that_every_store_refuses_does_not_delay_the_others(service: Counted, tmp_path: Path) -> None:
     """A handle of another store, and one that is none: answered with the reason, and not tried again."""
     spool = tmp_path / "spool"
     spool.mkdir()

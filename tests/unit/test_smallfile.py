@@ -195,14 +195,14 @@ def test_a_record_of_a_run_that_is_damaged_does_not_hide_the_others(tmp_path: Pa
 @pytest.mark.parametrize(
     "text", [NESTED, "[]", '{"boot": "one", "first_us": [1]}', '{"boot": "one", "first_us": {"a": -900}}']
 )
-def test_a_sight_that_cannot_be_trusted_begins_anew(tmp_path: Path, text: str) -> None:
+def test_a_damaged_first_sight_begins_anew(tmp_path: Path, text: str) -> None:
     """Waiting longer is safe; a lease taken for over is not."""
     sight = Sight(tmp_path, now=lambda: 1_000, boot=lambda: "one")
     (tmp_path / "lane.json").write_text(text)
     assert sight.look("lane", ["a"]) == {"a": 0}
 
 
-def test_a_ref_of_another_making_does_not_hide_what_was_salvaged(tmp_path: Path) -> None:
+def test_a_foreign_ref_does_not_hide_salvage(tmp_path: Path) -> None:
     repository = Repository.make_bare(tmp_path / "bare")
     for run, document in (
         (1, NESTED),

@@ -234,7 +234,7 @@ class Waiter:
             return None
         (lease,) = found
         deadline_s = None if wish.timeout_s is None else now_s() + wish.timeout_s
-        live = LiveRun(lease, sent_s + lease.waited_s, beat_s=wish.beat_s, deadline_s=deadline_s)
+        live = LiveRun(lease, sent_s, beat_s=wish.beat_s, deadline_s=deadline_s)
         return Turn(live=live, messages=lease.messages)
 
     def _obstacle(self) -> str | None:

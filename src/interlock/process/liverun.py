@@ -39,6 +39,8 @@ class LiveRun:
     ) -> None:
         """`sent_s` is when the claim was sent, `deadline_s` when the command's own time is up.
 
+        A claim may have waited for work; the lease began no earlier than `sent_s + lease.waited_s`.
+
         `answered` is called after each answer to a renewal, and when a command starts; without it, a command
         is stopped once its run is cancelled or lost.
         """
@@ -48,8 +50,8 @@ class LiveRun:
         self._answered = answered or self._stop_if_unwanted
         self._beat_s = min(beat_s, lease.lease_s / 3)
         #: When the last renewal that the store accepted was sent.
-        self.renewed_s = sent_s
-        self._trusted_until_s = sent_s + self.ladder.trust_s(lease.lease_s)
+        self.renewed_s = sent_s + lease.waited_s
+        self._trusted_until_s = self.renewed_s + self.ladder.trust_s(lease.lease_s)
         self._expires_at: datetime | None = lease.expires_at
         #: Why the run should stop; None while nobody asked for it.
         self.cancel_reason: str | None = None
