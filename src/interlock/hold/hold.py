@@ -137,8 +137,9 @@ class _Holder:
             self._lanes.release([Report(run=live.handle)])
 
     def _cannot_again(self, error: Exception) -> None:
-        what = "The command cannot run again for what it was told meanwhile"
-        self._tell(f"{what}: {error} The next hold of the lane gets that.")
+        self._tell(
+            f"The command cannot run again for new messages: {error} The next hold of the lane gets them."
+        )
 
     def _withdraw(self, why: str) -> None:
         if self._running is not None:
@@ -156,7 +157,8 @@ class _Holder:
         try:
             ending, seen = self._run_for(live, messages), last_of(messages)
             while again and self._ended_well(live, ending) and (more := self._unread(live, seen)):
-                self._tell(f"Running the command again, for what it was told meanwhile: {_count(more)}.")
+                count = "a new message" if len(more) == 1 else f"{len(more)} new messages"
+                self._tell(f"Running the command again for {count}.")
                 try:
                     ending, seen = self._run_for(live, more), max(seen, last_of(more))
                 except LeaseLost:
@@ -275,7 +277,3 @@ class _Holder:
                 if now_s() > give_up_s:
                     return None
                 time.sleep(REPORT_AGAIN_S)
-
-
-def _count(messages: Sequence[MessageView]) -> str:
-    return f"{len(messages)} message{'' if len(messages) == 1 else 's'}"

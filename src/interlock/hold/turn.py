@@ -149,8 +149,8 @@ class Waiter:
                 self._tell(f"Skipped: {_held(wish.lane, holder)}")
                 return skipped
             with contextlib.suppress(ItemEnded):  # it has just ended: the lane may be free now
-                told = self._lanes.msg(holder.item, wish.message, author=wish.author)
-                self._tell(f"Skipped: item {told.item.id} has the message. {_held(wish.lane, holder)}")
+                sent = self._lanes.msg(holder.item, wish.message, author=wish.author)
+                self._tell(f"Skipped: item {sent.item.id} has the message. {_held(wish.lane, holder)}")
                 return skipped
 
     def _new_item(self) -> NewItem:
@@ -209,7 +209,7 @@ class Waiter:
             return None
         if turn is None:
             return None
-        self._tell(f"Taking over item {holder.item}: what a hold of this lane was told and did not read.")
+        self._tell(f"Taking over item {holder.item}: messages that an earlier hold did not read.")
         messages = [*turn.messages]
         if self._wish.message is not None:
             self._lanes.msg(holder.item, self._wish.message, author=self._wish.author)

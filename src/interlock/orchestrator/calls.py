@@ -166,7 +166,7 @@ def _described(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException as another:
-        return f"{type(error).__name__}, which cannot be told: {type(another).__name__}"
+        return f"{type(error).__name__}, whose text cannot be read: {type(another).__name__}"
 
 
 def _cut(text: str) -> str:

@@ -336,7 +336,7 @@ class WorkerRun:
             return
         workspaces = self._worker.workspaces
         try:
-            kept = workspaces.close(self._files, succeeded=succeeded, told=self._salvage)
+            kept = workspaces.close(self._files, succeeded=succeeded, given=self._salvage)
         except (InterlockError, OSError) as error:
             self._cleared = False
             self._tell("stays", f"left its worktree behind: {error}")

@@ -86,7 +86,7 @@ class Trace:
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """Parse a record; raises ValueError if it is none."""
+        """Parse a record; raises ValueError if it is damaged."""
         return record(cls, an_object(text))
 
     def rivals(self, other: Trace) -> bool:

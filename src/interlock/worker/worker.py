@@ -192,7 +192,7 @@ class Worker:
         self.tell(drain_notice(asked, len(runs)))
         for run in runs:
             if asked == 2:
-                run.stop("the worker was told to stop")
+                run.stop("the worker was asked to stop")
             elif asked > 2:
                 run.kill()
 
@@ -420,7 +420,7 @@ def _machine_error(error: InterlockError | OSError) -> InterlockError:
         return error
     where = f" ({error.filename})" if error.filename else ""
     return InterlockError(
-        f"This machine says: {(error.strerror or str(error)).lower()}{where}.",
+        f"The system refuses: {(error.strerror or str(error)).lower()}{where}.",
         "Look for a full disk, missing permissions or a limit that is reached.",
     )
 

@@ -64,15 +64,15 @@ class Workspaces:
         with contextlib.suppress(NoRemote):
             self._repository.ls_remote(remote_of(self._repository), "HEAD")
 
-    def open(self, files: RunFiles, handle: str, told: Callable[[str], None]) -> Workspace:
-        """Make a worktree for a run; `told` gets a warning if it is not fenced.
+    def open(self, files: RunFiles, handle: str, warn: Callable[[str], None]) -> Workspace:
+        """Make a worktree for a run; `warn` gets a sentence if it is not fenced.
 
         `LeaseLost` if a later run has armed the lane; `RemoteUnavailable` if the remote cannot be read.
         """
         trace = files.trace
         kept = tuple(self._salvager.waiting_for(trace))
         lane_run = LaneRun(lane=trace.lane, handle=handle, agent=trace.agent) if trace.lane else None
-        base = self._base(lane_run, told)
+        base = self._base(lane_run, warn)
         path = self.path_of(files)
         with self._one_change:
             branch = self._new_branch(f"interlock/run-{trace.run}")
@@ -86,14 +86,15 @@ class Workspaces:
             )
         return Workspace(path=path, salvage=kept)
 
-    def close(self, files: RunFiles, *, succeeded: bool, told: Sequence[Salvage] = ()) -> Kept | None:
+    def close(self, files: RunFiles, *, succeeded: bool, given: Sequence[Salvage] = ()) -> Kept | None:
         """Salvage the work in the worktree and remove it; returns what was kept, if anything.
 
-        If some of it could not be kept, the worktree stays for good. If this raises, for example because a
-        process of the run is left, the worktree stays until somebody tries again.
+        `given` is the salvage that the run began with. If some of the work could not be kept, the worktree
+        stays for good. If this raises, for example because a process of the run is left, it stays until
+        somebody tries again.
         """
-        if succeeded and told:
-            self._salvager.take(told)
+        if succeeded and given:
+            self._salvager.take(given)
         trace = files.trace
         path = self.path_of(files)
         if trace.base is None:
@@ -127,7 +128,7 @@ class Workspaces:
         with contextlib.suppress(GitFailed):
             self._salvager.forget()
 
-    def _base(self, run: LaneRun | None, told: Callable[[str], None]) -> str:
+    def _base(self, run: LaneRun | None, warn: Callable[[str], None]) -> str:
         try:
             remote, guarded = remote_of(self._repository), push_remote_of(self._repository)
         except NoRemote:
@@ -136,7 +137,7 @@ class Workspaces:
             try:
                 arm(self._repository, guarded, run)
             except PushFailed as error:  # without the right to push there is no fence, and no need for one
-                told(f"is not fenced on {without_secrets(guarded)}: {error.sentence}")
+                warn(f"is not fenced on {without_secrets(guarded)}: {error.sentence}")
         refs = self._repository.ls_remote(remote, "HEAD", "refs/heads/*")
         wanted = (self._followed(), f"refs/heads/{current_branch(self._repository)}", "HEAD")
         ref = next((name for name in wanted if name in refs), None)
