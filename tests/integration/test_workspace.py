@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.git.plumbing import Repository
-from interlock.worker.recovery import Aftermath
+from interlock.worker.recovery import Recovery
 from interlock.worker.rundirectory import Home, RunFiles, Trace
 from interlock.worker.salvage import Salvager
 from interlock.worker.worktrees import Workspaces
@@ -121,11 +121,11 @@ def test_salvage_of_a_dead_worker_names_the_worktree_that_stays(scene: Scene) ->
     nested(scene, path)
     files.let_go()
     told: list[tuple[int, tuple[str, ...], Path]] = []
-    aftermath = Aftermath(
+    recovery = Recovery(
         scene.home, scene.workspaces, lambda trace, kept, at: told.append((trace.run, kept.left_out, at))
     )
-    aftermath.clear()
-    aftermath.clear()
+    recovery.clear()
+    recovery.clear()
     assert told == [(1, ("sub/",), path)]
     assert (path / "sub" / "more").exists()
 

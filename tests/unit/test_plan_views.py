@@ -102,9 +102,9 @@ class TestFrontier:
         for one in frontier.ready():
             tried.append(one.key)
             if one.labels:
-                frontier.in_vain(one)
+                frontier.missed(one)
         assert tried == [*"abcdefgh", "k", "l"]
-        frontier.room()
+        frontier.run_ended()
         assert self.ready(frontier) == []
         assert len(self.ready(Frontier.of(self.two_kinds(), frontier.known))) == 12
 
@@ -114,14 +114,14 @@ class TestFrontier:
         for one in frontier.ready():
             tried.append(one.key)
             if one.key == "g":
-                frontier.had(one)
+                frontier.claimed(one)
             elif one.labels:
-                frontier.in_vain(one)
+                frontier.missed(one)
         assert tried == [*"abcdefghij", "k", "l"]
         again = Frontier.of(self.two_kinds(), frontier.known)
         for one in again.ready():
-            again.in_vain(one)
-        again.room()  # others were faster, maybe
+            again.missed(one)
+        again.run_ended()  # others were faster, maybe
         assert self.ready(again) == ["i", "j"]
 
     def test_a_task_without_room_is_offered_again_in_order_when_a_run_has_ended(self) -> None:
@@ -130,9 +130,9 @@ class TestFrontier:
         for one in frontier.ready():
             tried.append(one.key)
             if one.labels:
-                frontier.no_room(one)
+                frontier.agents_full(one)
         assert tried == ["a", "k", "l"]
-        frontier.room()
+        frontier.run_ended()
         assert self.ready(frontier) == [*"abcdefghij"]
 
     def two_kinds(self) -> PlanView:

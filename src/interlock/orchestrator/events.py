@@ -62,7 +62,7 @@ class Watch:
                 self._tasks[task.item] = before[task.item]
             yield from self._seen(task.key, task.item, task, quietly=first)
 
-    def met(self, key: str, item: ItemView) -> Iterator[PlanEvent]:
+    def task_seen(self, key: str, item: ItemView) -> Iterator[PlanEvent]:
         """The events of one task since it was last seen."""
         return self._seen(key, item.id, item)
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from interlock.service.planview import PlanView, TaskView
 
 #: After this many claims of one kind in a row that return nothing, the kind is shut.
-CLAIMS_IN_VAIN = 8
+MISSES_MAX = 8
 
 
 class Kind(NamedTuple):
@@ -54,7 +54,7 @@ class Frontier:
     _first: list[tuple[_Order, Kind]] = field(default_factory=list)
     #: Kinds that are not tried, and whether that may change when a run of ours ends.
     _shut: dict[Kind, bool] = field(default_factory=dict)
-    _vain: dict[Kind, int] = field(default_factory=lambda: defaultdict(int))
+    _misses: dict[Kind, int] = field(default_factory=lambda: defaultdict(int))
     #: Tasks to offer again when a run of ours ends.
     _aside: list[str] = field(default_factory=list)
     _sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -92,9 +92,9 @@ class Frontier:
                 kind, place = Kind.of(task), (-task.priority, task.item, key)
                 heapq.heappush(self._ready[kind], place)
                 if self._ready[kind][0] == place:
-                    self._lead(kind)
+                    self._push_first(kind)
 
-    def _lead(self, kind: Kind) -> None:
+    def _push_first(self, kind: Kind) -> None:
         """Enter the first task of a kind among the first of the others."""
         if self._ready[kind] and kind not in self._shut:
             heapq.heappush(self._first, (self._ready[kind][0], kind))
@@ -107,36 +107,36 @@ class Frontier:
             if kind in self._shut or not places or places[0] != place:
                 continue
             heapq.heappop(places)
-            self._lead(kind)
+            self._push_first(kind)
             yield self._tasks[place[2]]
 
     # -- what came of claims ------------------------------------------------------------------------
 
-    def had(self, task: TaskView) -> None:
+    def claimed(self, task: TaskView) -> None:
         """A claim of this task returned a run."""
         self.known.add(Kind.of(task))
-        self._vain.pop(Kind.of(task), None)
+        self._misses.pop(Kind.of(task), None)
 
-    def in_vain(self, task: TaskView, *, again: bool = False) -> None:
+    def missed(self, task: TaskView, *, again: bool = False) -> None:
         """A claim of this task returned nothing. `again`: it may succeed when a run of ours has ended."""
         kind = Kind.of(task)
-        self._vain[kind] += 1
+        self._misses[kind] += 1
         if again:
             self._aside.append(task.key)
-        if self._vain[kind] >= CLAIMS_IN_VAIN:
+        if self._misses[kind] >= MISSES_MAX:
             self._shut[kind] = again or kind in self.known
 
-    def no_room(self, task: TaskView) -> None:
+    def agents_full(self, task: TaskView) -> None:
         """All agents that may claim this task are at their limit until a run of ours ends."""
         self._aside.append(task.key)
         self._shut[Kind.of(task)] = True
 
-    def room(self) -> None:
+    def run_ended(self) -> None:
         """A run of ours has ended."""
         for kind in [kind for kind, passing in self._shut.items() if passing]:
             del self._shut[kind]
-            self._vain.pop(kind, None)
-            self._lead(kind)
+            self._misses.pop(kind, None)
+            self._push_first(kind)
         aside, self._aside = self._aside, []
         self.offer(aside)
 

@@ -137,7 +137,7 @@ class Orchestrator:
             raise
         self.plan_id = view.id
         self._watch = Watch(view.id)
-        self._learn(view)
+        self._update(view)
 
     def _create(self, plan: NewPlan | Mapping[str, Any]) -> PlanView:
         """Create the plan, and its agents before it: a plan may name only known agents."""
@@ -179,7 +179,7 @@ class Orchestrator:
             raise InvalidInput("This orchestrator runs already.", "Make another one for the same plan.")
         self._heartbeat.start()
         try:
-            return self._work_off(None if timeout_s is None else now_s() + timeout_s)
+            return self._loop(None if timeout_s is None else now_s() + timeout_s)
         finally:
             self._heartbeat.stop()
             self._listeners.wait()
@@ -213,12 +213,12 @@ class Orchestrator:
             self._stopping = self._news = True
             self._changed.notify_all()
 
-    def _work_off(self, until_s: float | None) -> PlanView:
+    def _loop(self, until_s: float | None) -> PlanView:
         while True:
             if until_s is not None and now_s() >= until_s:
                 self._stopping = True
             try:
-                self._take_in()
+                self._handle_ends()
                 if now_s() >= self._look_s:
                     self._look()
                 if self._frontier.view.ended_at is not None:
@@ -247,7 +247,7 @@ class Orchestrator:
         if began_s >= self._sweep_s:
             self._sweep_s = began_s + SWEEP_EVERY_S
             self._service.sweep()
-        self._learn(self._service.plan(self.plan_id))
+        self._update(self._service.plan(self.plan_id))
         self._limits = self._asked_limits() if self._limits else None
         self._looked_s = now_s() - began_s
         self._look_s = now_s() + max(POLL_S, LOOKS_SHARE * self._looked_s)
@@ -256,19 +256,19 @@ class Orchestrator:
         """Look again sooner than usual, but not all the time."""
         self._look_s = min(self._look_s, now_s() + max(span_s, self._looked_s - SHORT_LOOK_S))
 
-    def _learn(self, view: PlanView) -> None:
+    def _update(self, view: PlanView) -> None:
         self._frontier = Frontier.of(view, self._known)
         self._tell(self._watch.looked(view, self._revisions))
 
-    def _take_in(self) -> None:
+    def _handle_ends(self) -> None:
         """Handle ends since the last call: tasks make others ready, edits change the plan."""
         if not self._ends:
             return
-        self._frontier.room()
+        self._frontier.run_ended()
         while self._ends:
             key, answer = self._ends.popleft()
             if key is not None and isinstance(answer, RunView) and answer.item is not None:
-                self._tell(self._watch.met(key, answer.item))
+                self._tell(self._watch.task_seen(key, answer.item))
                 if answer.item.ended_at is not None:
                     self._frontier.ended(key)
                 else:
@@ -326,8 +326,8 @@ class Orchestrator:
                 continue
             run = self._claimed(agent, task.item)
             if run is not None:
-                frontier.had(task)
-                self._tell(self._watch.met(task.key, run.lease.item))
+                frontier.claimed(task)
+                self._tell(self._watch.task_seen(task.key, run.lease.item))
                 before = frontier.items_before(task.key)
                 given = TaskRun(frontier.view, task.key, run, self._service, before)
                 executor = self._executors[agent]
@@ -337,9 +337,9 @@ class Orchestrator:
             self._limits = self._asked_limits()
         full = [agent for agent in agents if not self._has_room(agent, runs)]
         if len(full) == len(agents):
-            frontier.no_room(task)
+            frontier.agents_full(task)
         else:
-            frontier.in_vain(task, again=bool(full))
+            frontier.missed(task, again=bool(full))
         return None
 
     def _has_room(self, agent: str, runs: Mapping[str, int]) -> bool:

@@ -1,4 +1,4 @@
-"""The aftermath of runs whose worker died or lost them: clear away what they left on this host.
+"""Recovery from runs whose worker died or lost them: clear away what they left on this host.
 
 Work in their worktrees is salvaged for the next run on the lane. And before a run begins, processes of
 earlier runs on its lane are killed: two runs must never work on a lane at once.
@@ -23,7 +23,7 @@ RIVAL_WAIT_S = 10.0
 _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.005, 0.25
 
 
-class Aftermath:
+class Recovery:
     """Clears away what dead runs left; many threads and workers may do it at once."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Aftermath:
             if files.adopt() and not self._closed(files):
                 files.let_go()
 
-    def make_way(self, trace: Trace, *, give_up: threading.Event) -> bool:
+    def end_rivals(self, trace: Trace, *, give_up: threading.Event) -> bool:
         """Kill processes of earlier runs on the same lane or item; false if one does not die.
 
         Their leases are lost, since this run has the lane: their work is salvaged even if their worker still

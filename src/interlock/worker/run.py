@@ -169,7 +169,7 @@ class WorkerRun:
             worker=worker.name,
             store=worker.home.store,
         )
-        if not worker.aftermath.make_way(trace, give_up=self.live.unwanted):
+        if not worker.recovery.end_rivals(trace, give_up=self.live.unwanted):
             raise NotStarted("a process of an earlier run on its lane is still alive here")
         self._files = files = RunFiles.make(worker.home, trace)
         if worker.wish.worktree:

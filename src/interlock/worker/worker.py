@@ -29,7 +29,7 @@ from interlock.process.heartbeat import Heartbeat
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
 from interlock.worker.notices import Notice, drain_notice, end_notice
-from interlock.worker.recovery import Aftermath
+from interlock.worker.recovery import Recovery
 from interlock.worker.reports import Answer, Reporter, reported_run
 from interlock.worker.run import WorkerRun
 from interlock.worker.rundirectory import Home, Trace
@@ -126,7 +126,7 @@ class Worker:
         #: The store, as a command can reach it from any directory.
         self.url = url
         self.workspaces = Workspaces(home)
-        self.aftermath = Aftermath(home, self.workspaces, self._salvaged)
+        self.recovery = Recovery(home, self.workspaces, self._salvaged)
         self._changed = threading.Condition()
         self._runs: dict[int, WorkerRun] = {}
         self._idle: list[SupervisedCommand] = []
@@ -258,9 +258,9 @@ class Worker:
         while self._may_claim():
             if time.monotonic() - cleared_s >= CLEAR_EVERY_S:
                 cleared_s = time.monotonic()
-                self.aftermath.clear()
+                self.recovery.clear()
                 prune(self.home.logs)
-            if not self._paused_enough():
+            if not self._pause_is_over():
                 continue
             sent_s = now_s()
             try:
@@ -294,7 +294,7 @@ class Worker:
         starting = any(run.state == "starting" for run in self._runs.values())
         return self.wish.limit == self._started and starting
 
-    def _paused_enough(self) -> bool:
+    def _pause_is_over(self) -> bool:
         """Wait until a pause is over, then check whether the remote answers; false if not."""
         with self._changed:
             if self._pause.error is None:
