@@ -156,7 +156,10 @@ class _Holder:
         again = True
         try:
             ending, seen = self._run_for(live, messages), last_of(messages)
-            while again and self._ended_well(live, ending) and (more := self._unread(live, seen)):
+            while again and not ending.code and self._ended_itself(live, ending):
+                more = self._unread(live, seen)
+                if not more:
+                    break
                 count = "a new message" if len(more) == 1 else f"{len(more)} new messages"
                 self._tell(f"Running the command again for {count}.")
                 try:
@@ -214,9 +217,6 @@ class _Holder:
         with _room():
             folder = TemporaryDirectory(prefix="interlock-hold-", ignore_cleanup_errors=True)
         return Briefing(Path(self._folders.enter_context(folder)))
-
-    def _ended_well(self, live: LiveRun, ending: Ending) -> bool:
-        return ending.code == 0 and self._ended_itself(live, ending)
 
     def _ended_itself(self, live: LiveRun, ending: Ending) -> bool:
         """Whether nobody asked the command to end; then later messages are worth another run."""

@@ -55,20 +55,15 @@ class SessionLocks:
         path = self.path(number)
         check_name("run id", run_id)
         self._make()
-        with self._guarded():
+        with self._guarded(), contextlib.ExitStack() as undo:
             lock = open_lock(path, os.O_CREAT)
-            try:
-                if not take(lock):
-                    raise _locked(status_of(number, lock, held=True))
-                held = SessionLock(self, number, run_id, lock)
-                try:
-                    held.sign(os.getpid())
-                except BaseException:
-                    unlink(path)  # we hold the OS lock, so it is nobody else's
-                    raise
-            except BaseException:
-                os.close(lock)
-                raise
+            undo.callback(os.close, lock)
+            if not take(lock):
+                raise _locked(status_of(number, lock, held=True))
+            undo.callback(unlink, path)  # we hold the OS lock, so the file is nobody else's
+            held = SessionLock(self, number, run_id, lock)
+            held.sign(os.getpid())
+            undo.pop_all()
         return held
 
     def unlock(self, number: int, run_id: str) -> bool:

@@ -140,13 +140,13 @@ class RunFiles:
     def adopt(self) -> bool:
         """Become its owner, if its worker is gone."""
         if self._lock is None:
-            self._lock = _locked(self.path / "worker.lock")
+            self._lock = locked(self.path / "worker.lock")
         return self._lock is not None
 
     @contextmanager
     def without_agent(self) -> Iterator[bool]:
         """Whether no process of the run is left. Inside the block nobody else gets this answer."""
-        lock = _locked(self.agent_lock)
+        lock = locked(self.agent_lock)
         try:
             yield lock is not None
         finally:
@@ -189,7 +189,7 @@ def _place(url: str) -> str:
     return f"postgresql://{hosts}{slash}{database}" + (query + "&".join(kept) if kept else "")
 
 
-def _locked(path: Path) -> int | None:
+def locked(path: Path) -> int | None:
     """The file, locked by us; None if another has it or it is gone."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -23,6 +23,7 @@ from interlock.core.commands import Outcome
 from interlock.core.names import MESSAGE_MAX_BYTES
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.service.contract import Report
+from interlock.worker.rundirectory import locked
 
 #: Result and error each within the store's limit, escaped as JSON.
 ENTRY_MAX_BYTES = 16 * MESSAGE_MAX_BYTES
@@ -116,19 +117,9 @@ class Spool:
 def orphans(directory: Path) -> Iterator[Spool]:
     """Spools of dead workers, each locked by us until it is closed."""
     for path in sorted(directory.glob("[!.]*")):
-        try:
-            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            continue
-        if path.exists():
+        lock = locked(path / "lock")
+        if lock is not None:
             yield Spool(path, lock)
-        else:  # another worker has just removed it
-            os.close(lock)
 
 
 def _sync_directory(path: Path) -> None:
