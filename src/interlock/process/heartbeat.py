@@ -76,8 +76,9 @@ class Heartbeat:
 
         A renewal that arrives after the end of its own run would count as a refused write.
         """
+        run.ending = True
         with self._renewing:
-            run.ending = True
+            pass
 
     def stop(self) -> None:
         self._stopped = True
