@@ -13,7 +13,7 @@ from bench.plan import Plan
 from bench.rounds import quantile
 from interlock.core.model import NewItem
 from interlock.service.contract import LeaseView, Service
-from interlock.worker.job import Notice
+from interlock.worker.notices import Notice
 from interlock.worker.rundirectory import Home
 from interlock.worker.worker import Wish, Worker
 

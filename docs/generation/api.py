@@ -14,7 +14,6 @@ from interlock.client import Claimed, Interlock, ItemFields, Lease
 from interlock.core.model import NewItem
 from interlock.core.plans.model import EdgeSpec, TaskSpec
 from interlock.orchestrator import Orchestrator
-from interlock.orchestrator.edits import EditMonitor
 from interlock.orchestrator.events import PlanEvent
 from interlock.orchestrator.requests import EditRequest, TaskRun
 from interlock.service.contract import ItemFilter, LaneService, Report, Service
@@ -59,7 +58,7 @@ def service() -> str:
 
 
 def orchestrator() -> str:
-    return "\n\n".join([_class(Orchestrator), *(_function(*one) for one in members(EditMonitor).items())])
+    return _class(Orchestrator)
 
 
 def task_run() -> str:

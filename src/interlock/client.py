@@ -8,16 +8,17 @@ and rely on the fence: nothing a lost lease writes is accepted.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from interlock.core.errors import InterlockError, LeaseLost
+from interlock.process.clock import now_s
+from interlock.process.heartbeat import Heartbeat
+from interlock.process.liverun import LiveRun
 from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
 from interlock.service.intake import new_item
-from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
 
 
@@ -55,113 +56,122 @@ class ItemFields(TypedDict, total=False):
 class Lease:
     """The right to work on one item until it ends, is lost, or is given back."""
 
-    def __init__(self, service: Service, view: LeaseView) -> None:
+    def __init__(self, service: Service, live: LiveRun, heartbeat: Heartbeat) -> None:
         self._service = service
-        self._view = view
-        self._seen = 0
-        self._one_write = threading.Lock()
+        self._live = live
+        self._heartbeat = heartbeat
+        self.item = live.lease.item
+        self.payload: Mapping[str, Any] = live.lease.item.payload or {}
         self.ended = False
-        self.lost = False
-        self.cancel_requested = False
-        self.unread = 0
 
     @property
-    def item(self) -> ItemView:
-        return self._view.item
+    def lost(self) -> bool:
+        """Whether the store refused a write: the item may be another's by now."""
+        return self._live.lost is not None
 
     @property
-    def payload(self) -> Mapping[str, Any]:
-        return self._view.item.payload or {}
+    def cancel_requested(self) -> bool:
+        """Whether somebody asked this run to stop."""
+        return self._live.cancel_reason is not None
+
+    @property
+    def unread(self) -> int:
+        """How many messages wait, as of the last renewal."""
+        return self._live.unread
 
     @property
     def messages(self) -> tuple[MessageView, ...]:
-        """What the item was told before this run began."""
-        return self._view.messages
+        """The messages of the item from before this run began."""
+        return self._live.lease.messages
 
     @property
     def handle(self) -> str:
         """The secret that lets a run write. Hand it only to whoever works on the item."""
-        return self._view.run
+        return self._live.lease.run
 
     @property
     def fence(self) -> int:
         """The run's number: greater than that of every earlier holder of the lane."""
-        return self._view.fence
+        return self._live.lease.fence
 
     def done(self, result: Any = None) -> RunView:
         """The work is done; `result` is kept as JSON."""
         text = None if result is None else json.dumps(result)
-        return self._end(self._service.done, Report(run=self.handle, seen=self._seen, result=text))
+        return self._end(self._service.done, self._live.renewal._replace(result=text))
 
     def fail(self, error: str = "", *, retry: bool = True) -> RunView:
         """The attempt failed; it is tried again while attempts are left, unless `retry` is false."""
         return self._end(
-            self._service.fail, Report(run=self.handle, seen=self._seen, error=error or None, retry=retry)
+            self._service.fail,
+            Report(run=self.handle, seen=self._live.seen, error=error or None, retry=retry),
         )
 
     def release(self) -> RunView:
         """Give the item back unworked."""
-        return self._end(self._service.release, Report(run=self.handle, seen=self._seen))
+        return self._end(self._service.release, self._live.renewal)
 
     def inbox(self) -> list[MessageView]:
         """Messages that came since the last call; the next call marks these as read."""
-        found = self._service.inbox(self.handle, seen=self._seen)
-        self._seen = max([self._seen, *(m.n for m in found)])
+        found = self._service.inbox(self.handle, seen=self._live.seen)
+        self._live.seen = max([self._live.seen, *(m.n for m in found)])
         return found
 
     def renew(self) -> RunView:
-        """Keep the lease now. Done in the background already."""
-        view = self._service.renew([Report(run=self.handle, seen=self._seen)])[0]
-        self.lost = self.lost or view.refusal is not None
-        self.cancel_requested = self.cancel_requested or view.cancel_requested
-        self.unread = view.unread
+        """Keep the lease now. The heartbeat does this in the background already."""
+        sent_s = now_s()
+        view = self._service.renew([self._live.renewal])[0]
+        self._live.renewed(view, sent_s)
         return view
 
     def beat(self) -> bool:
-        """Renew unless the run is over; whether there is a lease left to renew."""
-        with self._one_write:  # a renewal that follows its own run's end would count as a refused write
-            if not (self.ended or self.lost):
-                self.renew()
-            return not (self.ended or self.lost)
+        """Renew unless the run is over; returns whether there is a lease left to renew."""
+        if self._live.beats:
+            self.renew()
+        return self._live.beats
 
     def _end(self, how: Callable[[Sequence[Report]], list[RunView]], report: Report) -> RunView:
-        with self._one_write:
+        self._heartbeat.finish(self._live)
+        try:
             view = how([report])[0]
-            self.lost = self.lost or view.refusal is not None
-            self.ended = not self.lost
+        except BaseException:
+            self._live.ending = self.ended  # the run goes on
+            raise
         if view.refusal is not None:
+            self._live.lost = view.refusal
             raise LeaseLost(view.refusal.message, view.refusal.hint)
+        self.ended = True
         return view
 
 
 class Claimed:
-    """What `next` gives: a context whose value is a lease, or none if there was no work.
+    """What `next` returns: a context whose value is a lease, or None if there was no work.
 
     Leaving the block finishes the run: done, or failed with the exception that left it, or released on
     Ctrl-C. The exception is passed on.
     """
 
-    def __init__(self, service: Service, view: LeaseView | None, *, renew: bool) -> None:
-        self.lease = Lease(service, view) if view is not None else None
-        self._every_s = view.renew_within_s if view is not None and renew else None
-        self._stopped = threading.Event()
-        self._heart: threading.Thread | None = None
+    def __init__(self, service: Service, view: LeaseView | None, sent_s: float, *, renew: bool) -> None:
+        self.lease: Lease | None = None
+        self._heartbeat: Heartbeat | None = None
+        if view is not None:
+            live = LiveRun(view, sent_s, beat_s=view.renew_within_s)
+            heartbeat = Heartbeat(service, lambda: [live])
+            self.lease = Lease(service, live, heartbeat)
+            self._heartbeat = heartbeat if renew else None
 
     def __bool__(self) -> bool:
         return self.lease is not None
 
     def __enter__(self) -> Lease | None:
-        if self.lease is not None and self._every_s is not None:
-            self._heart = threading.Thread(target=self._beat, name="interlock-heartbeat", daemon=True)
-            self._heart.start()
+        if self._heartbeat is not None:
+            self._heartbeat.start()
         return self.lease
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopped.set()
-        if self._heart is not None:
-            self._heart.join()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         lease = self.lease
         if lease is None or lease.ended or (lease.lost and error is not None):
             return
@@ -174,16 +184,7 @@ class Claimed:
             else:
                 lease.release()
         except InterlockError:
-            return  # the block's own exception matters more, and the lease runs out by itself
-
-    def _beat(self) -> None:
-        assert self.lease is not None and self._every_s is not None
-        while not self._stopped.wait(self._every_s):
-            try:
-                if not self.lease.beat():
-                    return
-            except InterlockError:
-                continue  # the store may come back before the lease runs out
+            return  # the block's own exception matters more, and the lease ends by itself
 
 
 class Interlock:
@@ -202,9 +203,7 @@ class Interlock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -229,13 +228,14 @@ class Interlock:
         renew: bool = True,
     ) -> Claimed:
         """Claim one item, or that item, for the length of a `with` block."""
+        sent_s = now_s()
         views = self.service.next(
             agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker, item=item
         )
-        return Claimed(self.service, views[0] if views else None, renew=renew)
+        return Claimed(self.service, views[0] if views else None, sent_s, renew=renew)
 
     def msg(self, item: int, text: str, *, author: str | None = None) -> ChangeView:
-        """Tell an item something."""
+        """Send a message to an item."""
         return self.service.msg(item, text, author=self.actor if author is None else author)
 
     def cancel(self, item: int, *, why: str, force: bool = False) -> ChangeView:

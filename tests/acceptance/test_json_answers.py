@@ -105,8 +105,12 @@ def test_a_batch_is_one_object_a_line_with_the_same_names(il: Command):
 def test_next_renew_inbox_done_and_show(any_il: Command):
     item = any_il.ok("add", "Work", "--message", "first", "--payload", '{"a": 1}')["item"]["id"]
     lease = any_il.claim("coder", "--worker", "host-1", "--lease", "90s")
-    assert set(lease) == {"run", "fence", "expires_at", "renew_within_s", "item", "messages", "waited_s"}
+    assert set(lease) == {
+        *("run", "fence", "expires_at", "lease_s", "renew_within_s"),
+        *("item", "messages", "waited_s"),
+    }
     assert lease["item"]["payload"] == {"a": 1}
+    assert lease["lease_s"] == 90.0
     assert (lease["renew_within_s"], [m["text"] for m in lease["messages"]]) == (30.0, ["first"])
     assert set(lease["messages"][0]) == keys(contract.MessageView)
 

@@ -106,7 +106,9 @@ def test_the_types_of_the_arguments_name_every_field_there_is(il: Interlock):
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_refused_in_a_sentence(il: Interlock, fields: dict[str, Any], says: str):
+def test_fields_that_make_no_sense_are_refused_in_a_sentence(
+    il: Interlock, fields: dict[str, Any], says: str
+):
     with pytest.raises(InvalidInput, match=says):
         il.add("x", **fields)
     assert il.next("anyone").lease is None

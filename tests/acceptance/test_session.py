@@ -77,7 +77,7 @@ def test_a_stray_process_of_a_command_that_has_ended_holds_nothing(il: Command):
     assert locked(il) == []
 
 
-def test_signals_are_the_commands(il: Command):
+def test_signals_reach_the_command_under_the_lock(il: Command):
     process = il.start(
         "session", "lock", 42, "--", "sh", "-c", "trap 'exit 9' TERM; echo $$ > pid; sleep 60 & wait"
     )
@@ -141,7 +141,7 @@ def test_a_step_that_is_repeated_finds_its_lock_and_another_job_of_the_run_does_
     il.ok("session", "unlock", 42, "--run-id", "17042")
 
 
-def test_one_session_can_be_asked_for(il: Command):
+def test_status_can_show_one_session(il: Command):
     assert il("session", "status", 42).out == "Session 42 is not locked.\n"
     for number in (7, 42):
         il.ok("session", "lock", number, "--run-id", "run-1", "--pid", str(os.getpid()))

@@ -122,7 +122,7 @@ def test_types_and_labels_choose_what_is_claimed(il: Command) -> None:
         (("--agent", "a", "--worktree", "--", "true"), 1, "not a git repository"),
     ],
 )
-def test_what_cannot_work_is_said_before_anything_is_claimed(
+def test_wrong_options_are_refused_before_anything_is_claimed(
     il: Command, args: tuple[str, ...], code: int, words: str
 ) -> None:
     il.ok("add", "some work")
@@ -173,7 +173,7 @@ def test_a_script_need_not_be_committed_to_work_in_worktrees(il: Command) -> Non
         assert f"| {place}\n" in answer.out
 
 
-def test_a_script_that_is_nowhere_is_missed_before_anything_is_claimed(il: Command) -> None:
+def test_a_missing_script_is_refused_before_anything_is_claimed(il: Command) -> None:
     make_repository(il.directory)
     il.ok("add", "some work")
     answer = il("--json", "work", "--agent", "a", "--worktree", "--", "./nowhere.sh")
@@ -192,7 +192,7 @@ def test_a_failed_run_says_how_and_when_it_is_tried_again(il: Command) -> None:
 
 
 @pytest.mark.parametrize("report", ["done", "release"])
-def test_a_command_that_reports_by_itself_is_not_told_of_a_refusal(il: Command, report: str) -> None:
+def test_a_command_that_reports_its_own_end_causes_no_refusal_notice(il: Command, report: str) -> None:
     il.ok("add", "some work")
     program = " ".join(PROGRAM)
     answer = il("work", "--agent", "a", "--limit", 1, "--", "sh", "-c", f"{program} {report}")

@@ -188,7 +188,7 @@ class TestLease:
         assert (lease.item.run, lease.item.run_agent, lease.item.worker) == (lease.fence, "coder", "host-1")
         assert (lease.item.type, lease.item.priority, lease.item.attempt) == ("review", 3, 1)
         assert lease.expires_at == scene.clock.in_s(LEASE_S)
-        assert lease.renew_within_s == LEASE_S / 3
+        assert (lease.lease_s, lease.renew_within_s) == (LEASE_S, LEASE_S / 3)
         assert said(lease.messages) == ["look"]
         assert scene.service.item_of(lease.run) == item
 

@@ -73,7 +73,9 @@ def _tell_after(service: Any, reached: Any) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_a_step_and_restarted_it_comes_to_the_same_end(crew: Crew, url: str, step: str) -> None:
+def test_an_orchestrator_killed_at_a_step_and_restarted_comes_to_the_same_end(
+    crew: Crew, url: str, step: str
+) -> None:
     with interlock.connect(url) as il:
         for name in ("coder", "planner"):
             il.service.set_agent(name)

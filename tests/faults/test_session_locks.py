@@ -31,7 +31,7 @@ def file(locks: SessionLocks) -> Path:
 # -- races ----------------------------------------------------------------------------------------
 
 
-def test_of_two_that_want_it_at_once_exactly_one_has_it(crew: Crew, tmp_path: Path) -> None:
+def test_of_two_processes_that_lock_at_once_exactly_one_succeeds(crew: Crew, tmp_path: Path) -> None:
     """Taken out: the OS lock (`_take` always true); both have it in most rounds."""
     mine, theirs = crew.race(2, lockers.lock_in_rounds, tmp_path, ROUNDS)
     assert [a + b for a, b in zip(mine, theirs, strict=True)] == [1] * ROUNDS
@@ -122,7 +122,7 @@ def test_its_own_run_unlocks_it_from_another_process_and_the_old_holder_frees_no
             locks.acquire(NUMBER, "run-3")
 
 
-def test_what_nobody_holds_is_unlocked_by_anybody_and_says_so(locks: SessionLocks) -> None:
+def test_anybody_may_unlock_a_lock_that_nobody_holds(locks: SessionLocks) -> None:
     assert not locks.unlock(NUMBER, "run-1")
     locks.acquire(1, "run-1").release()
     file(locks).write_text("left behind")
@@ -188,7 +188,7 @@ def test_clean_removes_what_nobody_holds_and_nothing_else(locks: SessionLocks) -
         (lambda path: path.symlink_to("nowhere"), "a symbolic link"),
     ],
 )
-def test_what_is_no_file_is_told_in_a_sentence_and_hides_no_other_lock(
+def test_something_other_than_a_file_is_shown_in_a_sentence_and_hides_no_other_lock(
     locks: SessionLocks, put: Callable[[Path], None], kind: str
 ) -> None:
     said = f"{NUMBER}.lock cannot be opened: it is {kind}, not a plain file."
@@ -221,7 +221,7 @@ def test_a_lock_that_cannot_be_signed_is_not_held_and_leaves_nothing_behind(
     locks.acquire(NUMBER, "run-1").release()
 
 
-def test_what_stands_in_the_place_of_a_lock_file_is_refused_and_not_followed(
+def test_a_link_in_the_place_of_a_lock_file_is_refused_and_not_followed(
     locks: SessionLocks, tmp_path: Path
 ) -> None:
     locks.acquire(1, "run-1").release()
@@ -234,7 +234,7 @@ def test_what_stands_in_the_place_of_a_lock_file_is_refused_and_not_followed(
 
 
 @pytest.mark.parametrize("number", [0, -1, 10**15, True, "42", "../x", 4.2])
-def test_a_number_that_is_none_is_refused(locks: SessionLocks, number: int) -> None:
+def test_a_number_that_is_no_issue_number_is_refused(locks: SessionLocks, number: int) -> None:
     for act in (locks.acquire, locks.unlock):
         with pytest.raises(InvalidInput, match="issue or pull request"):
             act(number, "run-1")
@@ -243,7 +243,7 @@ def test_a_number_that_is_none_is_refused(locks: SessionLocks, number: int) -> N
     assert not locks.directory.exists()
 
 
-def test_a_directory_that_is_gone_releases_in_silence(locks: SessionLocks) -> None:
+def test_releasing_a_lock_whose_directory_is_gone_does_not_fail(locks: SessionLocks) -> None:
     with locks.acquire(NUMBER, "run-1"):
         file(locks).unlink()
         (locks.directory / ".guard").unlink()

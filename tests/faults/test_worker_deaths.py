@@ -72,7 +72,9 @@ def test_kill_9_of_the_supervisor_takes_the_agent_down_and_the_worker_goes_on(si
     worker.until("started")
 
 
-def test_what_outlives_worker_and_supervisor_does_not_keep_its_lane_from_the_next_worker(site: Site) -> None:
+def test_a_process_that_outlives_worker_and_supervisor_does_not_block_its_lane_for_the_next_worker(
+    site: Site,
+) -> None:
     """Both are killed, and a daemon of the agent stays, in a session of its own.
 
     Without the look into its environment the item is given back again and again (tried by hand).
@@ -168,7 +170,7 @@ def test_supervisors_that_are_stopped_before_they_have_a_command_disturb_nothing
     assert worker.ended() == 0
 
 
-def test_a_supervisor_that_is_stopped_does_not_keep_its_lane_from_the_next_worker(site: Site) -> None:
+def test_a_stopped_supervisor_does_not_block_its_lane_for_the_next_worker(site: Site) -> None:
     """Its worker is dead, it is stopped, and both it and the agent would live for ever.
 
     Without the look for what is below the earlier run's supervisor the item is given back again and again

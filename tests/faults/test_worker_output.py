@@ -47,7 +47,7 @@ def test_a_full_disk_for_the_log_does_not_disturb_the_run(site: Site) -> None:
     assert run.result == {"stdout": "one\ntwo\n"}
 
 
-def test_output_that_is_no_text_reaches_every_store(any_site: Site) -> None:
+def test_output_that_is_not_text_reaches_every_store(any_site: Site) -> None:
     item = any_site.add(max_attempts=1)
     worker = any_site.work("printf 'a\\000b\\377c'; exit 9", "--limit", "1")
     assert worker.until("ended")["status"] == "failed"

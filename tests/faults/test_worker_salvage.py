@@ -204,7 +204,7 @@ def test_a_remote_that_is_away_pauses_the_worker_until_it_is_back(clone: Clone) 
     assert [clone.site.item(item).attempt for item in items] == [1, 1]
 
 
-def test_a_machine_on_which_nothing_can_begin_is_no_idle_worker(clone: Clone) -> None:
+def test_a_worker_that_cannot_start_any_run_does_not_exit_as_idle(clone: Clone) -> None:
     """The item is given back until it waits out its back-off; then the worker ends, and not as if all was
     well."""
     item = clone.site.add(lane=LANE)

@@ -39,7 +39,7 @@ def test_twelve_items_in_three_slots_are_never_more_than_three_at_once(any_site:
     assert refused == 0
 
 
-def test_a_drained_worker_finishes_what_runs_and_claims_no_more(site: Site) -> None:
+def test_a_drained_worker_finishes_its_runs_and_claims_no_more(site: Site) -> None:
     first, second = site.add(), site.add()
     worker = site.work(UNTIL_TOLD)
     worker.until("started", item=first)
@@ -51,7 +51,7 @@ def test_a_drained_worker_finishes_what_runs_and_claims_no_more(site: Site) -> N
     assert site.item(second).status == "pending"
 
 
-def test_a_second_signal_ends_what_runs_and_gives_it_back(site: Site) -> None:
+def test_a_second_signal_stops_the_runs_and_releases_their_items(site: Site) -> None:
     item = site.add(lane="issue:acme/app#3")
     worker = site.work("trap 'echo asked > asked; exit 130' INT; echo $$ > agent.pid; " + UNTIL_TOLD)
     worker.until("started")
@@ -125,7 +125,7 @@ def watch_it_wait(site: Site, worker: WorkProcess, item: int) -> None:
     assert worker.kinds() == ["ready"]
 
 
-def test_a_kill_that_does_not_land_keeps_a_second_process_from_starting(site: Site) -> None:
+def test_a_process_that_cannot_be_killed_keeps_the_next_run_of_its_lane_from_starting(site: Site) -> None:
     """An earlier run's process is alive and cannot be killed. Without the look for rivals both would work
     (tried by hand)."""
     item = site.add(lane="issue:acme/app#9", lease_s=1.0)

@@ -61,7 +61,7 @@ def test_a_result_is_delivered_once_when_the_store_is_back(site: Site) -> None:
     worker.until("started")
 
 
-def test_the_next_worker_delivers_what_a_killed_one_owed(site: Site) -> None:
+def test_the_next_worker_reports_the_end_that_a_killed_one_left(site: Site) -> None:
     """Without the lock on a spool workers take over what others still owe (tried by hand)."""
     item = site.add()
     worker = site.work(ON_COMMAND, env=IMPATIENT)
@@ -120,7 +120,7 @@ def test_a_restart_of_postgresql_at_the_end_of_a_run_loses_nothing(tmp_path: Pat
         site.close()
 
 
-def test_a_drained_worker_leaves_what_it_cannot_deliver_to_the_next(site: Site) -> None:
+def test_a_drained_worker_leaves_ends_it_cannot_report_to_the_next(site: Site) -> None:
     item = site.add()
     worker = site.work(ON_COMMAND, env=IMPATIENT)
     worker.until("started")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from interlock.core.errors import Held, LeaseLost, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
 from interlock.hold.hold import hold
-from interlock.hold.tenancy import Tenancy
 from interlock.hold.turn import Hold, IfHeld
-from interlock.process.command import now_s
+from interlock.process.clock import now_s
 from interlock.service.contract import ChangeView, ItemFilter, LeaseView, MessageView, Report, RunView
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -130,7 +128,7 @@ def test_a_message_of_the_last_instant_is_worked_on_by_the_same_process(
     assert service.lanes() == []
 
 
-def test_a_message_of_the_last_instant_waits_its_turn_behind_those_who_came_before(
+def test_a_message_of_the_last_instant_waits_behind_earlier_waiters(
     service: Interrupted, tmp_path: Path
 ) -> None:
     def meanwhile() -> None:
@@ -145,7 +143,7 @@ def test_a_message_of_the_last_instant_waits_its_turn_behind_those_who_came_befo
     assert statuses(service) == ["completed", "cancelled", "completed"]
 
 
-def test_after_a_failure_the_message_is_worked_on_all_the_same_and_the_failure_is_told(
+def test_after_a_failure_the_command_still_runs_for_the_message_and_the_failure_is_returned(
     service: Interrupted, tmp_path: Path
 ) -> None:
     service.before_done = lambda: service.msg(owner(service), "late")
@@ -205,38 +203,6 @@ def test_a_lease_that_was_waited_for_is_trusted_from_when_it_was_claimed(service
     assert 0.9 <= lease.waited_s <= now_s() - sent_s
 
 
-def test_a_renewal_that_does_not_move_the_end_of_the_lease_gives_no_new_trust(service: Interrupted) -> None:
-    """A store in git answers most renewals without a push. Taken out: the comparison in `renewed`."""
-    service.add([NewItem(title="work", lane=LANE)])
-    (lease,) = service.next("ann")
-    sent_s = now_s()
-    tenancy = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=None)
-    until_s = tenancy.until_s
-    assert sent_s + 40 < until_s < sent_s + 60
-
-    def answer(expires_at: datetime) -> RunView:
-        return RunView(run=lease.run, status="running", item=lease.item, expires_at=expires_at)
-
-    tenancy.renewed(answer(lease.expires_at), sent_s + 10)
-    assert tenancy.until_s == until_s
-    assert tenancy.beat_due_s == sent_s + 12
-    tenancy.renewed(answer(lease.expires_at + timedelta(seconds=20)), sent_s + 20)
-    assert tenancy.until_s == until_s + 20
-
-
-def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Interrupted) -> None:
-    service.add([NewItem(title="work", lane=LANE)])
-    (lease,) = service.next("ann")
-    assert isinstance(lease, LeaseView)
-    sent_s = now_s()
-    late = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=1_000)
-    early = Tenancy(lease, sent_s - 100, beat_s=2.0, timeout_s=0)
-    short = Tenancy(lease, sent_s, beat_s=2.0, timeout_s=0)
-    assert late.until_s < sent_s + 60
-    assert (late.timed_out, early.timed_out, short.timed_out) == (False, False, True)
-    assert lease.expires_at > datetime.now(UTC)
-
-
 # -- a lane that is free, and nobody who may start ------------------------------------------------
 
 
@@ -283,7 +249,7 @@ def test_skip_leaves_at_once_and_the_message_stays_in_the_record(
     assert statuses(service)[-1] == "cancelled"
 
 
-def test_waiting_tells_once_what_it_waits_for_and_does_not_blame_itself(
+def test_a_waiter_says_once_what_it_waits_for_and_does_not_name_itself(
     service: Interrupted, hindrance: str, told: list[str]
 ) -> None:
     with pytest.raises(Held, match=f"is free, but {hindrance};.* did not come in time"):
@@ -292,7 +258,7 @@ def test_waiting_tells_once_what_it_waits_for_and_does_not_blame_itself(
     assert re.search(f"Waiting: Lane {LANE} is free, but {hindrance};", line)
 
 
-def test_one_that_waits_starts_when_its_agent_may(service: Interrupted, told: list[str]) -> None:
+def test_a_waiter_starts_when_its_agent_may(service: Interrupted, told: list[str]) -> None:
     _full(service)
     (item,) = service.items(ItemFilter())
 
@@ -304,7 +270,7 @@ def test_one_that_waits_starts_when_its_agent_may(service: Interrupted, told: li
     assert len(told) == 1
 
 
-def test_a_claim_that_comes_empty_for_a_moment_is_no_reason_to_fail(service: Interrupted) -> None:
+def test_a_claim_that_returns_nothing_once_does_not_fail_the_hold(service: Interrupted) -> None:
     """A row that somebody else has locked is passed over."""
     service.blind = 2
     assert held(service, if_held=IfHeld.FAIL) == 0
@@ -325,7 +291,7 @@ def test_a_claim_that_comes_empty_for_a_moment_is_no_reason_to_fail(service: Int
         ("echo 1e999 > $INTERLOCK_RESULT", "1e999 is not a number that can be kept"),
     ],
 )
-def test_a_result_that_cannot_be_kept_is_told_and_costs_nothing_else(
+def test_a_result_that_cannot_be_kept_is_reported_and_the_hold_succeeds(
     service: Interrupted, told: list[str], script: str, problem: str
 ) -> None:
     assert held(service, script=script, told=told) == 0
@@ -336,7 +302,7 @@ def test_a_result_that_cannot_be_kept_is_told_and_costs_nothing_else(
 
 
 @pytest.mark.parametrize("ruin", ["rm -r $(dirname $INTERLOCK_RESULT)", "mkdir $INTERLOCK_RESULT"])
-def test_what_a_command_does_to_its_files_does_not_keep_it_from_running_again(
+def test_a_command_that_ruins_its_files_can_run_again(
     service: Interrupted, tmp_path: Path, ruin: str
 ) -> None:
     """Taken out: a directory for each run. Then the second one ends in an error of the file system."""
@@ -383,7 +349,7 @@ def test_a_defect_while_the_lane_is_ours_gives_it_back(
     def defect(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("interlock.hold.hold.Agent.follow", defect)
+    monkeypatch.setattr("interlock.hold.hold.SupervisedCommand.follow", defect)
     with pytest.raises(RecursionError):
         held(service)
     assert service.lanes() == []

@@ -19,9 +19,9 @@ from interlock.core.model import NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.orchestrator import Orchestrator
 from interlock.orchestrator import events as plan_events
-from interlock.orchestrator.calls import Ends
 from interlock.orchestrator.events import PlanEvent
 from interlock.orchestrator.requests import EditRequest, TaskRun
+from interlock.process.reports import ReportQueue
 from interlock.service.contract import Report
 from interlock.service.planview import PlanView
 from tests.postgres_fixtures import StartPostgres
@@ -127,7 +127,7 @@ class Log:
 
 
 class TestExecutors:
-    def test_tasks_run_in_the_order_of_their_edges_and_get_what_came_before(self, il: Interlock):
+    def test_tasks_run_in_the_order_of_their_edges_and_get_earlier_results(self, il: Interlock):
         given: dict[str, Any] = {}
 
         def work(task: TaskRun) -> dict[str, str]:
@@ -144,7 +144,7 @@ class TestExecutors:
         }
         assert not orchestrator.incidents
 
-    def test_plain_and_async_ones_work_side_by_side_each_for_its_agent(self, il: Interlock):
+    def test_plain_and_async_executors_work_side_by_side_each_for_its_agent(self, il: Interlock):
         async def later(task: TaskRun) -> str:
             await asyncio.sleep(0)
             return f"{task.key} {threading.current_thread().name}"
@@ -166,7 +166,7 @@ class TestExecutors:
         assert il.service.show(items["a"]).runs[0].result == 1
         assert il.service.show(items["b"]).runs[0].result == "b interlock-awaiting"
 
-    def test_tasks_for_others_do_not_keep_it_from_its_own(self, il: Interlock):
+    def test_tasks_for_other_agents_do_not_block_own_tasks(self, il: Interlock):
         il.service.set_agent("artist", labels=["gpu"])
 
         def work(task: TaskRun) -> None:
@@ -181,7 +181,7 @@ class TestExecutors:
             found = statuses(orchestrator)
         assert {key for key, status in found.items() if status == "completed"} == {"first", "last"}
 
-    def test_an_agent_that_is_full_holds_up_no_other_and_keeps_the_order_of_its_tasks(self, il: Interlock):
+    def test_an_agent_at_its_limit_blocks_no_other_and_keeps_the_order_of_its_tasks(self, il: Interlock):
         il.service.set_agent("coder", max_concurrency=1)
         reviewed, did = threading.Event(), list[str]()
 
@@ -197,7 +197,7 @@ class TestExecutors:
             assert run(orchestrator).status == "completed"
         assert did == keys
 
-    def test_what_was_put_before_a_task_since_the_last_look_is_among_what_it_gets(
+    def test_a_dependency_added_since_the_last_look_is_among_the_inputs_of_a_task(
         self, il: Interlock, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr("interlock.orchestrator.orchestrator.POLL_S", 5.0)
@@ -219,7 +219,7 @@ class TestExecutors:
             assert run(orchestrator).status == "completed"
         assert given == {"a": None, "new": "of another"}
 
-    def test_no_more_run_at_once_than_there_is_room_for(self, il: Interlock):
+    def test_no_more_tasks_run_at_once_than_max_concurrency(self, il: Interlock):
         full, count, most = threading.Barrier(3), Counter(), 3
 
         def work(task: TaskRun) -> None:
@@ -235,7 +235,7 @@ class TestExecutors:
 
     @pytest.mark.parametrize("later", [False, True], ids=["plain", "async"])
     @pytest.mark.parametrize("error", ANYTHING, ids=lambda error: type(error).__name__)
-    def test_whatever_one_raises_ends_its_task_and_is_kept(
+    def test_whatever_an_executor_raises_fails_its_task_and_is_kept(
         self, il: Interlock, error: BaseException, later: bool
     ):
         def work(task: TaskRun) -> str:
@@ -267,7 +267,7 @@ class TestExecutors:
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
         assert len(orchestrator.incidents) == 2
 
-    def test_what_an_async_one_begins_cannot_stop_the_others(self, il: Interlock):
+    def test_a_background_task_of_an_async_executor_cannot_stop_the_others(self, il: Interlock):
         """An event loop stops where one of its tasks raises this, and with it all that awaits there."""
 
         async def stop() -> None:
@@ -295,7 +295,7 @@ class TestExecutors:
         assert len(runs) == 1
         assert (runs[0].error or "").startswith("The result cannot be kept: ")
 
-    def test_one_that_lost_its_run_works_in_vain_and_holds_up_nothing(self, il: Interlock):
+    def test_an_executor_that_lost_its_run_is_refused_and_blocks_nothing(self, il: Interlock):
         stuck, go_on = threading.Event(), threading.Event()
 
         def work(task: TaskRun) -> str:
@@ -342,14 +342,14 @@ class TestExecutors:
         assert il.service.stats().refused_writes == 0
 
     @pytest.mark.parametrize("spoiled", [False, True], ids=["all good", "one of them no run"])
-    def test_ends_that_come_while_one_is_reported_go_together_and_none_spoils_another(
+    def test_ends_that_come_during_a_report_go_in_one_batch_and_none_spoils_another(
         self, il: Interlock, monkeypatch: pytest.MonkeyPatch, spoiled: bool
     ):
         il.service.add([NewItem(title=f"item {n}") for n in range(5)])
         first, *others = [lease.run for lease in il.service.next("coder", limit=5)]
         if spoiled:
             others[1] = "nonsense"
-        ends, calls, done_ = Ends(il.service), list[int](), il.service.done
+        ends, calls, done_ = ReportQueue(il.service), list[int](), il.service.done
         under_way, all_owed = threading.Event(), threading.Event()
 
         def slow_done(reports: Any) -> Any:
@@ -370,7 +370,7 @@ class TestExecutors:
         assert [type(error) for error in raised if error] == ([InvalidInput] if spoiled else [])
         assert all(a.result().status == "succeeded" for a in answers if not a.exception())
 
-    def test_a_cancelled_plan_cancels_what_is_awaited(self, il: Interlock):
+    def test_a_cancelled_plan_cancels_async_executors(self, il: Interlock):
         log = Log()
 
         async def work(task: TaskRun) -> None:
@@ -421,7 +421,7 @@ class TestEditors:
             Graph(tasks=(TaskSpec(key="a", agent="coder", max_attempts=1), TaskSpec(key="z"))),
         ],
     )
-    def test_an_edit_may_be_said_in_several_ways(self, il: Interlock, answer: Any):
+    def test_an_editor_may_answer_in_several_forms(self, il: Interlock, answer: Any):
         async def edit(request: EditRequest) -> Any:
             return answer if request.revision == 1 else None
 
@@ -429,7 +429,7 @@ class TestEditors:
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
         assert statuses(orchestrator) == {"a": "completed", "z": "completed"}
 
-    def test_an_answer_that_is_refused_is_asked_for_again_with_the_reasons(self, il: Interlock):
+    def test_an_editor_whose_answer_is_refused_is_called_again_with_the_reasons(self, il: Interlock):
         heard: list[tuple[str, ...]] = []
 
         def edit(request: EditRequest) -> Any:
@@ -450,7 +450,7 @@ class TestEditors:
 
     @pytest.mark.parametrize("later", [False, True], ids=["plain", "async"])
     @pytest.mark.parametrize("error", ANYTHING, ids=lambda error: type(error).__name__)
-    def test_an_editor_that_always_fails_does_not_keep_the_plan(
+    def test_an_editor_that_always_fails_does_not_block_the_plan(
         self, il: Interlock, error: BaseException, later: bool
     ):
         def edit(request: EditRequest) -> Any:
@@ -462,7 +462,7 @@ class TestEditors:
             assert run(orchestrator).status == "completed"
         assert {(i.where, i.error) for i in orchestrator.incidents} == {("editor", error)}
 
-    def test_an_answer_with_values_of_wrong_types_is_asked_for_again_with_the_reasons(self, il: Interlock):
+    def test_an_editor_that_answers_with_wrong_types_is_called_again_with_the_reasons(self, il: Interlock):
         wrong: Any = {"a": 1}
         heard: list[tuple[str, ...]] = []
 
@@ -485,7 +485,7 @@ class TestEditors:
             assert run(orchestrator).status == "completed"
         assert [(i.where, str(i.error)) for i in orchestrator.incidents] == [("editor", "unread")]
 
-    def test_an_editor_that_is_too_slow_is_passed_over_and_its_edit_refused(self, il: Interlock):
+    def test_the_edit_of_an_editor_that_is_too_slow_is_refused_and_the_plan_goes_on(self, il: Interlock):
         log, late = Log(), threading.Event()
 
         def edit(request: EditRequest) -> Any:
@@ -520,7 +520,7 @@ class TestEditors:
 
 
 class TestListeners:
-    def test_each_start_end_and_change_is_told_once_and_in_order(self, il: Interlock):
+    def test_listeners_get_each_start_end_and_change_once_and_in_order(self, il: Interlock):
         log = Log()
 
         def work(task: TaskRun) -> None:
@@ -547,7 +547,7 @@ class TestListeners:
     @pytest.mark.parametrize(
         "error", [*ANYTHING, asyncio.CancelledError()], ids=lambda error: type(error).__name__
     )
-    def test_one_that_raises_is_noted_and_the_others_hear_all_the_same(
+    def test_a_listener_that_raises_is_noted_and_the_others_are_called(
         self, il: Interlock, error: BaseException, later: bool, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(plan_events, "LISTENERS_WAIT_S", PATIENCE_S)
@@ -566,7 +566,7 @@ class TestListeners:
             ("listener", "task.completed"),
         }
 
-    def test_an_async_one_is_awaited_on_the_callers_loop_if_there_is_one(self, il: Interlock):
+    def test_an_async_listener_is_awaited_on_the_callers_loop_if_there_is_one(self, il: Interlock):
         heard: list[tuple[str, asyncio.AbstractEventLoop]] = []
 
         async def listener(event: PlanEvent) -> None:
@@ -583,7 +583,7 @@ class TestListeners:
 
         asyncio.run(program())
 
-    def test_one_that_never_comes_back_does_not_keep_the_orchestrator(
+    def test_a_listener_that_never_returns_does_not_block_the_orchestrator(
         self, il: Interlock, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(plan_events, "LISTENERS_WAIT_S", 0.1)
@@ -591,7 +591,7 @@ class TestListeners:
             orchestrator.listen(lambda _: threading.Event().wait())
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
 
-    def test_what_others_do_is_told_too(self, il: Interlock):
+    def test_listeners_get_events_of_other_workers_too(self, il: Interlock):
         log = Log()
         spec = {"name": "shared", "tasks": [{"key": "a", "agent": "tester"}]}
         il.service.set_agent("tester")
@@ -611,7 +611,7 @@ class TestListeners:
 
 
 class TestMonitoring:
-    def test_ends_wait_for_the_editor_and_one_can_wait_for_it(self, il: Interlock):
+    def test_ends_wait_for_the_editor_and_a_program_can_wait_for_the_edit(self, il: Interlock):
         log, go_on = Log(), threading.Event()
 
         def edit(request: EditRequest) -> None:
@@ -634,7 +634,7 @@ class TestMonitoring:
             running.join(PATIENCE_S)
             assert orchestrator.pending_task_ids() == ()
 
-    def test_who_waits_for_an_edit_waits_no_longer_than_its_deadline(self, il: Interlock):
+    def test_waiting_for_an_edit_ends_with_its_deadline(self, il: Interlock):
         """Nobody works on the plan here, so nobody else sees that the time is up."""
         il.service.set_agent("planner")
         spec = plan("a b", editor="planner", edit_deadline_s=1)
@@ -670,7 +670,7 @@ class TestSeveral:
             name: [f"{name}-{n}" for n in range(5)] for name in did
         }
 
-    def test_two_on_one_plan_share_its_tasks_and_none_is_done_twice(self, il: Interlock):
+    def test_two_orchestrators_of_one_plan_share_its_tasks_and_none_is_done_twice(self, il: Interlock):
         did: list[str] = []
         spec = plan(" ".join(f"a>t{n} t{n}>z" for n in range(6)))
         first = Orchestrator(spec, executors={"coder": lambda t: did.append(t.key)}, interlock=il)
@@ -683,7 +683,7 @@ class TestSeveral:
         assert first.view().status == "completed"
         assert sorted(did) == sorted(["a", "z", *(f"t{n}" for n in range(6))])
 
-    def test_one_that_stopped_leaves_the_rest_to_the_next(self, il: Interlock):
+    def test_an_orchestrator_that_was_stopped_leaves_the_rest_to_the_next(self, il: Interlock):
         def once(task: TaskRun) -> str:
             first.stop()
             return "first"
@@ -694,13 +694,13 @@ class TestSeveral:
         second = Orchestrator(first.plan_id, executors={"coder": done}, interlock=il)
         assert second.run(timeout_s=PATIENCE_S).status == "completed"
 
-    def test_a_stop_that_comes_before_the_start_holds_for_it(self, il: Interlock):
+    def test_a_stop_before_the_start_stops_the_next_run(self, il: Interlock):
         orchestrator = Orchestrator(plan("a"), executors={"coder": done}, interlock=il)
         orchestrator.stop()
         assert orchestrator.run(timeout_s=PATIENCE_S).tasks[0].status == "pending"
         assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
 
-    def test_one_runs_once_at_a_time(self, il: Interlock):
+    def test_an_orchestrator_cannot_run_twice_at_once(self, il: Interlock):
         refused: list[str] = []
 
         def work(task: TaskRun) -> None:
@@ -728,7 +728,7 @@ class TestAsync:
 
         assert asyncio.run(program()) == "completed"
 
-    def test_when_it_is_cancelled_its_tasks_are_given_back(self, il: Interlock):
+    def test_a_cancelled_run_releases_its_tasks(self, il: Interlock):
         async def program() -> int:
             began = asyncio.Event()
 
@@ -789,7 +789,7 @@ def eventually(true: Callable[[], bool]) -> None:
 
 
 def test_a_database_that_is_busy_for_long_costs_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Without patience in `Turns` the end of the task is not reported, and it is done twice."""
+    """Without patience in `RunCalls` the end of the task is not reported, and it is done twice."""
     monkeypatch.setenv("INTERLOCK_BUSY_TIMEOUT_S", "0.1")
     other, did = apsw.Connection(str(tmp_path / "busy.db")), []
 

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from interlock.core.model import NewItem
 from interlock.service.contract import LeaseView, Report, RunView
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
+from interlock.worker import reports
 from interlock.worker.reports import Reporter
 from interlock.worker.rundirectory import Home
-from interlock.worker.spool import End, Spool
+from interlock.worker.spool import RunEnd, Spool
 from interlock.worker.worker import Wish, Worker
 
 PATIENCE_S = 30.0
@@ -49,47 +51,44 @@ def claim(service: LocalService, n: int) -> list[LeaseView]:
     return service.next("coder", limit=n)
 
 
-def end(handle: str, fence: int) -> End:
-    return End(outcome=Outcome.DONE, run=handle, fence=fence, item=fence, store="here")
+def end(handle: str, fence: int) -> RunEnd:
+    return RunEnd(outcome=Outcome.DONE, run=handle, fence=fence, item=fence, store="here")
 
 
-def deliver(service: LocalService, directory: Path, ends: list[End]) -> dict[int, RunView | InterlockError]:
-    """Owe all of them, then begin; what each was answered."""
-    answers: dict[int, RunView | InterlockError] = {}
-    complete = threading.Event()
-
-    def answered(end: End, answer: RunView | InterlockError) -> None:
-        answers[end.fence] = answer
-        if len(answers) == len(ends):
-            complete.set()
-
-    def ignore(_: object) -> None: ...
-
+def deliver(
+    service: LocalService, directory: Path, ends: list[RunEnd]
+) -> dict[int, RunView | InterlockError | None]:
+    """Report all of them at once; the store's answers by run."""
     reporter = Reporter(
         service,
         directory,
         worker="w",
         store="here",
-        writing=threading.Lock(),
-        trouble=ignore,
-        answered=answered,
+        trouble=lambda _: None,
+        answered=lambda *_: None,
         crashed=_raise,
     )
-    for one in ends:
-        reporter.report(one, answered)
-    assert len(list(directory.glob("w/run-*"))) == len(ends)
     reporter.start()
-    assert complete.wait(PATIENCE_S)
-    reporter.stop()
+    for one in ends:
+        reporter.keep(one)
+    assert len(list(directory.glob("w/run-*"))) == len(ends)
+    with ThreadPoolExecutor(len(ends)) as threads:
+        answers = list(threads.map(reporter.report, ends))
+    reporter.leave()
+    reporter.close()
     assert not list(directory.iterdir())
-    return answers
+    return {one.fence: answer for one, answer in zip(ends, answers, strict=True)}
 
 
 def _raise(error: Exception) -> None:
     raise error
 
 
-def test_ends_that_come_together_are_reported_together(service: Counted, tmp_path: Path) -> None:
+def test_ends_that_come_together_are_reported_together(
+    service: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 0.005 <= reports.GATHER_S <= 0.010
+    monkeypatch.setattr(reports, "GATHER_S", 1.0)  # time to start 20 threads on a busy machine
     spool = tmp_path / "spool"
     spool.mkdir()
     leases = claim(service, 20)
@@ -98,7 +97,7 @@ def test_ends_that_come_together_are_reported_together(service: Counted, tmp_pat
     assert {answer.status for answer in answers.values() if isinstance(answer, RunView)} == {"succeeded"}
 
 
-def test_an_end_that_no_store_takes_does_not_hold_up_the_others(service: Counted, tmp_path: Path) -> None:
+def test_an_end_that_every_store_refuses_does_not_delay_the_others(service: Counted, tmp_path: Path) -> None:
     """A handle of another store, and one that is none: answered with the reason, and not tried again."""
     spool = tmp_path / "spool"
     spool.mkdir()
@@ -175,14 +174,14 @@ def test_a_damaged_spool_of_a_dead_worker_does_not_stop_the_next(service: Counte
         spool,
         worker="w",
         store="here",
-        writing=threading.Lock(),
         trouble=lambda _: None,
         answered=lambda *_: answered.set(),
         crashed=crashes.append,
     )
     reporter.start()
     assert answered.wait(PATIENCE_S)
-    reporter.stop()
+    reporter.leave()
+    reporter.close()
     assert crashes == []
     assert service.show(lease.item.id).item.status == "completed"
     assert sorted(path.name for path in spool.rglob("run-*")) == ["run-900.unreadable", "run-901.unreadable"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.git.plumbing import Repository
-from interlock.worker.recovery import Aftermath
+from interlock.worker.recovery import Recovery
 from interlock.worker.rundirectory import Home, RunFiles, Trace
 from interlock.worker.salvage import Salvager
 from interlock.worker.worktrees import Workspaces
@@ -103,7 +103,7 @@ def test_a_change_within_the_second_of_the_checkout_is_salvaged(scene: Scene) ->
     assert scene.git("show", f"{kept.ref}:page") == "two"
 
 
-def test_what_stays_is_salvaged_once_whoever_comes_later(scene: Scene) -> None:
+def test_a_worktree_that_stays_is_salvaged_only_once(scene: Scene) -> None:
     """Its worker may have been stopped while another took the lane over and cleared up."""
     files, path = scene.run()
     nested(scene, path)
@@ -116,16 +116,16 @@ def test_what_stays_is_salvaged_once_whoever_comes_later(scene: Scene) -> None:
     assert str(path) in salvage.sentence
 
 
-def test_what_a_dead_worker_left_is_told_with_where_it_stays(scene: Scene) -> None:
+def test_salvage_of_a_dead_worker_names_the_worktree_that_stays(scene: Scene) -> None:
     files, path = scene.run()
     nested(scene, path)
     files.let_go()
     told: list[tuple[int, tuple[str, ...], Path]] = []
-    aftermath = Aftermath(
+    recovery = Recovery(
         scene.home, scene.workspaces, lambda trace, kept, at: told.append((trace.run, kept.left_out, at))
     )
-    aftermath.clear()
-    aftermath.clear()
+    recovery.clear()
+    recovery.clear()
     assert told == [(1, ("sub/",), path)]
     assert (path / "sub" / "more").exists()
 
@@ -167,7 +167,7 @@ def test_a_submodule_that_was_worked_in_is_not_thrown_away(scene: Scene, tmp_pat
     assert (path / "lib" / "made").exists()
 
 
-def test_a_worktree_of_which_all_was_kept_goes(scene: Scene) -> None:
+def test_a_worktree_that_was_salvaged_completely_is_removed(scene: Scene) -> None:
     files, path = scene.run()
     (path / "page").write_text("two\n")
     kept = scene.workspaces.close(files, succeeded=False)

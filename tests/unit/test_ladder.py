@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.names import LEASE_MAX_S, LEASE_MIN_S
-from interlock.process.command import Ladder
-from interlock.process.heartbeat import BEAT_MAX_S
+from interlock.process import clock, supervisor
+from interlock.process.ladder import Ladder
+from interlock.process.liverun import BEAT_MAX_S
 from interlock.settings import CANCEL_LADDER_S
 
 leases = st.floats(min_value=LEASE_MIN_S, max_value=LEASE_MAX_S)
@@ -37,3 +38,7 @@ def test_a_short_lease_shortens_both_steps_alike(lease_s: float) -> None:
     ladder = Ladder().within(lease_s)
     assert ladder.total_s <= CANCEL_LADDER_S
     assert ladder.interrupt_s == pytest.approx(3 * ladder.terminate_s)
+
+
+def test_worker_and_supervisor_measure_trust_on_the_same_clock() -> None:
+    assert supervisor.CLOCK == clock.CLOCK

@@ -68,7 +68,7 @@ class TestFrontier:
     def ready(self, frontier: Frontier) -> list[str]:
         return [one.key for one in frontier.ready()]
 
-    def test_what_is_pending_is_ready_the_most_urgent_first_and_each_once(self) -> None:
+    def test_pending_tasks_are_ready_the_most_urgent_first_and_each_once(self) -> None:
         frontier = Frontier.of(plan(task("a", "pending"), task("b"), task("c", "pending", priority=5)))
         assert self.ready(frontier) == ["c", "a"]
         assert frontier.empty
@@ -93,53 +93,53 @@ class TestFrontier:
         frontier.editing = False
         assert self.ready(frontier) == ["b"]
 
-    def test_what_waits_for_its_time_is_not_ready(self) -> None:
+    def test_a_task_that_waits_for_its_time_is_not_ready(self) -> None:
         assert Frontier.of(plan(task("a", "pending", run_at=START))).empty
 
-    def test_claims_in_vain_shut_their_kind_and_no_other_until_the_next_look(self) -> None:
+    def test_claims_that_return_nothing_shut_their_kind_and_no_other_until_the_next_look(self) -> None:
         frontier = Frontier.of(self.two_kinds())
         tried = []
         for one in frontier.ready():
             tried.append(one.key)
             if one.labels:
-                frontier.in_vain(one)
+                frontier.missed(one)
         assert tried == [*"abcdefgh", "k", "l"]
-        frontier.room()
+        frontier.run_ended()
         assert self.ready(frontier) == []
         assert len(self.ready(Frontier.of(self.two_kinds(), frontier.known))) == 12
 
-    def test_one_that_was_had_shows_that_its_kind_can_be(self) -> None:
+    def test_a_successful_claim_keeps_its_kind_open(self) -> None:
         frontier = Frontier.of(self.two_kinds())
         tried = []
         for one in frontier.ready():
             tried.append(one.key)
             if one.key == "g":
-                frontier.had(one)
+                frontier.claimed(one)
             elif one.labels:
-                frontier.in_vain(one)
+                frontier.missed(one)
         assert tried == [*"abcdefghij", "k", "l"]
         again = Frontier.of(self.two_kinds(), frontier.known)
         for one in again.ready():
-            again.in_vain(one)
-        again.room()  # others were faster, maybe
+            again.missed(one)
+        again.run_ended()  # others were faster, maybe
         assert self.ready(again) == ["i", "j"]
 
-    def test_what_there_is_no_room_for_comes_again_in_its_place_when_a_run_has_ended(self) -> None:
+    def test_a_task_without_room_is_offered_again_in_order_when_a_run_has_ended(self) -> None:
         frontier = Frontier.of(self.two_kinds())
         tried = []
         for one in frontier.ready():
             tried.append(one.key)
             if one.labels:
-                frontier.no_room(one)
+                frontier.agents_full(one)
         assert tried == ["a", "k", "l"]
-        frontier.room()
+        frontier.run_ended()
         assert self.ready(frontier) == [*"abcdefghij"]
 
     def two_kinds(self) -> PlanView:
         gpu = [task(key, "pending", labels=("gpu",)) for key in "abcdefghij"]
         return plan(*gpu, task("k", "pending"), task("l", "pending"))
 
-    def test_nothing_of_a_paused_plan_is_ready_and_unknown_keys_are_passed_over(self) -> None:
+    def test_a_paused_plan_has_no_ready_tasks_and_unknown_keys_are_skipped(self) -> None:
         assert self.ready(Frontier.of(plan(task("a", "pending"), paused=True))) == []
         frontier = Frontier.of(plan(task("a")))
         frontier.offer(["new"])
@@ -160,10 +160,10 @@ class TestWatch:
             for n in range(after + 1, last + 1)
         ]
 
-    def test_the_first_look_tells_nothing(self) -> None:
+    def test_the_first_look_makes_no_events(self) -> None:
         assert self.told(plan(task("a", "completed", attempt=1), revision=5)) == []
 
-    def test_a_task_that_started_and_ended_between_two_looks_is_told_twice(self) -> None:
+    def test_a_task_that_started_and_ended_between_two_looks_makes_two_events(self) -> None:
         before, after = plan(task("a", "pending")), plan(task("a", "completed", attempt=1))
         assert self.told(before, after, after) == [("task.started", "a"), ("task.completed", "a")]
 
@@ -184,7 +184,7 @@ class TestWatch:
         ]
         assert self.told(*views) == [("task.started", "a"), ("task.failed", "a")]
 
-    def test_each_revision_is_told_before_what_its_tasks_do(self) -> None:
+    def test_the_event_of_a_revision_comes_before_those_of_its_tasks(self) -> None:
         views = [plan(task("a", "pending")), plan(task("b", "completed", attempt=1), revision=3)]
         assert self.told(*views) == [
             ("plan.modified", None),

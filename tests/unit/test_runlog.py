@@ -47,7 +47,7 @@ def test_a_tail_is_the_end_of_everything(pieces: list[bytes], size: int) -> None
     assert tail.text() == expected
 
 
-def test_the_last_line_is_one_that_says_something() -> None:
+def test_the_last_line_is_the_last_that_is_not_blank() -> None:
     tail = Tail(100)
     tail.take(b"one\n two \n\n   \n")
     assert tail.last_line() == "two"

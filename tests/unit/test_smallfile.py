@@ -13,15 +13,16 @@ import pytest
 from interlock.core.commands import Outcome
 from interlock.git.plumbing import Repository
 from interlock.gitlanes.sight import Sight
+from interlock.process.briefing import read_result
 from interlock.process.smallfile import read_bytes, read_json
-from interlock.worker.rundirectory import Home, RunFiles, Trace, found, read_result
+from interlock.worker.rundirectory import Home, RunFiles, Trace, found
 from interlock.worker.salvage import WAITING, Salvager
-from interlock.worker.spool import End, Spool, orphans
+from interlock.worker.spool import RunEnd, Spool, orphans
 from tests.git_fixtures import IDENTITY
 
 NESTED = "[" * 100_000
 TRACE = Trace(run=7, item=3, title="t", lane=None, agent="a", worker="w", store="here")
-END = End(outcome=Outcome.DONE, run="7-secret", fence=7, item=3, store="here", result="{}")
+END = RunEnd(outcome=Outcome.DONE, run="7-secret", fence=7, item=3, store="here", result="{}")
 
 
 def _socket(path: Path) -> None:
@@ -194,14 +195,14 @@ def test_a_record_of_a_run_that_is_damaged_does_not_hide_the_others(tmp_path: Pa
 @pytest.mark.parametrize(
     "text", [NESTED, "[]", '{"boot": "one", "first_us": [1]}', '{"boot": "one", "first_us": {"a": -900}}']
 )
-def test_a_sight_that_cannot_be_trusted_begins_anew(tmp_path: Path, text: str) -> None:
+def test_a_damaged_first_sight_begins_anew(tmp_path: Path, text: str) -> None:
     """Waiting longer is safe; a lease taken for over is not."""
     sight = Sight(tmp_path, now=lambda: 1_000, boot=lambda: "one")
     (tmp_path / "lane.json").write_text(text)
     assert sight.look("lane", ["a"]) == {"a": 0}
 
 
-def test_a_ref_of_another_making_does_not_hide_what_was_salvaged(tmp_path: Path) -> None:
+def test_a_foreign_ref_does_not_hide_salvage(tmp_path: Path) -> None:
     repository = Repository.make_bare(tmp_path / "bare")
     for run, document in (
         (1, NESTED),

@@ -48,7 +48,7 @@ def work(
     """
     from interlock import app
     from interlock.cli.hold_command import cannot_run
-    from interlock.cli.views.workers import Screen
+    from interlock.cli.views.workers import WorkerScreen
     from interlock.worker.rundirectory import Home
     from interlock.worker.worker import Wish, Worker
 
@@ -75,7 +75,7 @@ def work(
         exit_when_idle=exit_when_idle,
     )
     url = app.absolute_url(session.settings)
-    screen = Screen(session.out)
+    screen = WorkerScreen(session.out)
     with session.service() as service:
         worker = Worker(
             service,

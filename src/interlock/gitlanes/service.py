@@ -202,6 +202,7 @@ class GitLanes(Keeping):
             run=handle,
             fence=state.run,
             expires_at=moment(state.due_us),
+            lease_s=state.run_lease_s,
             renew_within_s=round(state.run_lease_s / 3, 3),
             item=ItemView(item, payload),
             messages=tuple(message_view(m) for m in after.messages(item.id, 0, MESSAGES_AT_ONCE)),

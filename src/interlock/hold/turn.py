@@ -1,8 +1,8 @@
-"""A hold's place in the line of its lane: how it comes to its turn, or to nothing.
+"""A hold's wait for its turn on a lane.
 
-Arrivals are claimed by their number, and only by the process that waits for them. A follow-up is what a hold
-that ended was told and did not read. Nobody may be alive who would claim it, so whoever comes to the lane, or
-waits for it, takes it over: it is one turn for what was left and for what the newcomer brings.
+An arrival is claimed by its number, and only by the process that waits for it. A follow-up holds messages
+that an earlier hold ended without reading. Its own process may be dead, so whoever arrives at the lane, or
+waits for it, takes the follow-up over: one turn for the old messages and the newcomer's own.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import NoReturn
 from interlock.core.errors import Held, InterlockError, ItemEnded
 from interlock.core.model import NewItem, Policy, Reason
 from interlock.core.names import TIMEOUT_MAX_S, WAIT_MAX_S, safe_name
-from interlock.hold.tenancy import Tenancy
-from interlock.process.command import now_s
+from interlock.process.clock import now_s
+from interlock.process.liverun import LiveRun
 from interlock.service.contract import HolderView, HoldView, LaneService, LaneView, MessageView
 
 #: Type and label of every hold.
 TYPE = "hold"
-#: A waiter that does not take the lane within so many leases, and at least so many beats, is dead. A beat is
-#: also how often a waiter looks what stands before it: it must see a follow-up that nobody takes.
+#: A waiter that does not claim its item within this many leases, and at least this many beats, is dead. A
+#: beat is also how often a waiter looks at the line, so that it sees a follow-up that nobody takes.
 CLAIM_WITHIN_LEASES, CLAIM_WITHIN_BEATS = 2, 3
-#: Ends of an item after which a waiter takes a new place in the line: it was taken for dead.
+#: After these ends of its item a waiter queues again: it was taken for dead.
 _LATE = (Reason.UNCLAIMED, Reason.ATTEMPTS_EXHAUSTED)
 _WHY_MAX_CHARS = 200
 
@@ -43,7 +43,7 @@ class IfHeld(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """What is asked for."""
+    """Which lane to hold, for which command, and how."""
 
     lane: str
     command: Sequence[str]
@@ -51,15 +51,15 @@ class Hold:
     #: The store, as the command will find it in INTERLOCK_URL.
     url: str
     if_held: IfHeld = IfHeld.WAIT
-    #: The longest to wait; None: for ever.
+    #: The longest wait; None: no limit.
     wait_s: float | None = None
-    #: None: as the store's settings say.
+    #: None: the store's default.
     lease_s: float | None = None
     default_lease_s: float
     timeout_s: float | None = None
     message: str | None = None
     author: str = ""
-    #: How often at most the store is asked whether the lane is still ours.
+    #: The pause between renewals.
     beat_s: float
 
     @property
@@ -68,7 +68,7 @@ class Hold:
 
     @property
     def look_s(self) -> float:
-        """How often a waiter looks what stands before it."""
+        """How often a waiter looks at the line."""
         return min(self.beat_s, self.span_s, WAIT_MAX_S)
 
     @property
@@ -78,28 +78,28 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A run that is ours, and what it was told so far."""
+    """Our run on the lane, and the messages of its item so far."""
 
-    tenancy: Tenancy
+    live: LiveRun
     messages: Sequence[MessageView]
 
 
-class Place:
-    """Where a hold stands, from its arrival to its turn."""
+class Waiter:
+    """One hold, from its arrival to its turn."""
 
     def __init__(self, lanes: LaneService, wish: Hold, tell: Callable[[str], None]) -> None:
         self._lanes = lanes
         self._wish = wish
         self._tell = tell
-        #: What stands for us in the line, until it is claimed.
+        #: Our item in the line, until it is claimed.
         self._item: int | None = None
-        #: A follow-up that those before us in the line were left to take.
+        #: A follow-up that we left to the waiters before us.
         self._theirs: int | None = None
-        #: Whether we said what keeps us from starting although it is our turn.
-        self._told = False
+        #: Whether we have said why we may not start on a free lane.
+        self._said = False
 
-    def turn(self) -> Turn | HoldView:
-        """Wait for our turn; where the lane is taken and we are not to wait, the end. Raises `Held`."""
+    def wait(self) -> Turn | HoldView:
+        """Wait for our turn. Returns how the hold ended if it was skipped; raises `Held`."""
         wish, wait_s = self._wish, 0.0
         give_up_s = None if wish.wait_s is None else now_s() + wish.wait_s
         found = self._arrive()
@@ -112,7 +112,7 @@ class Place:
         return found
 
     def follow_up(self, item: int) -> Turn | None:
-        """Wait for the turn of what our run left unread; none if another has taken it over and ended it."""
+        """Wait for the turn of a follow-up of our own; None if another took it over and ended it."""
         wait_s = 0.0
         with contextlib.suppress(ItemEnded):
             while (turn := self._claim(item, self._wish.agent, wait_s)) is None:
@@ -121,14 +121,14 @@ class Place:
         return None
 
     def leave(self, why: str = "its holder was interrupted") -> None:
-        """Give our place up at once; where that does not work, it is lost with its time to be claimed."""
+        """Give our place up now. If that fails, it ends once its time to be claimed is over."""
         if self._item is not None:
             with contextlib.suppress(InterlockError):
                 self._lanes.cancel(self._item, why=why, by=self._wish.author, force=True)
             self._item = None
 
     def _arrive(self) -> Turn | HoldView | None:
-        """Take a place in the line; or what was left over there, or the end if there is nothing to do."""
+        """Queue for the lane; returns a turn if we could take a follow-up over, or how the hold ended."""
         wish = self._wish
         while True:
             answer = self._lanes.add([self._new_item()])[0]
@@ -138,7 +138,7 @@ class Place:
                     self._tell(f"Waiting: {_held(wish.lane, holder)}")
                 self._item = answer.arrival
                 return None
-            assert holder is not None, "only a lane that somebody has is refused"
+            assert holder is not None, "only a taken lane is refused"
             turn = self._take_over(holder)
             if turn is not None:
                 return turn
@@ -148,15 +148,15 @@ class Place:
             if wish.message is None:
                 self._tell(f"Skipped: {_held(wish.lane, holder)}")
                 return skipped
-            with contextlib.suppress(ItemEnded):  # it ended in between: perhaps the lane is ours now
-                told = self._lanes.msg(holder.item, wish.message, author=wish.author)
-                self._tell(f"Skipped: item {told.item.id} has the message. {_held(wish.lane, holder)}")
+            with contextlib.suppress(ItemEnded):  # it has just ended: the lane may be free now
+                sent = self._lanes.msg(holder.item, wish.message, author=wish.author)
+                self._tell(f"Skipped: item {sent.item.id} has the message. {_held(wish.lane, holder)}")
                 return skipped
 
     def _new_item(self) -> NewItem:
         wish = self._wish
         timeout_s = None
-        if wish.timeout_s is not None:  # the store's is for the case that nobody ends the command here
+        if wish.timeout_s is not None:  # the store's timeout is for the case that this process cannot act
             timeout_s = min(wish.timeout_s + wish.span_s, TIMEOUT_MAX_S)
         return NewItem(
             title=f"{TYPE}: {safe_name(Path(wish.command[0]).name)}",  # not its arguments: they may be secret
@@ -174,7 +174,7 @@ class Place:
         )
 
     def _come_to_turn(self, wait_s: float) -> Turn | HoldView | None:
-        """Claim what stands for us, else take over what stands in our way and was left over."""
+        """Claim our item, else take over a follow-up that blocks the lane."""
         assert self._item is not None
         try:
             turn = self._claim(self._item, self._wish.agent, wait_s)
@@ -182,24 +182,25 @@ class Place:
             self._item = None
             if ended.reason not in _LATE:
                 raise
-            return self._arrive()  # we were stopped for so long that the lane went on without us
+            return self._arrive()  # this process was stopped for so long that the lane went on without us
         if turn is not None:
             self._item = None
             return turn
-        hindrance = self._hindrance()
-        if hindrance is not None:
-            return self._meet(hindrance)
+        obstacle = self._obstacle()
+        if obstacle is not None:
+            return self._cannot_start(obstacle)
         lane = self._lane()
         if lane is None or lane.holder is None or not _left_over(lane.holder):
             return None
-        # Whoever stands before us goes first; if it has not by our next look, it is not there.
+        # Waiters before us go first. If none has by our next look, none is alive.
         mine = lane.line[:1] == (self._item,) or self._theirs == lane.holder.item
         self._theirs = lane.holder.item
         return self._take_over(lane.holder) if mine else None
 
     def _take_over(self, holder: HolderView) -> Turn | None:
-        """Claim what a hold that ended left unread, and let our own input join it; nothing if there is none,
-        or another was faster. The run counts as one of the agent whose turn it is."""
+        """Claim a follow-up, and add our own message to it; None if there is none, or another was faster.
+
+        The run counts as one of the agent whose follow-up it is."""
         if not _left_over(holder):
             return None
         try:
@@ -208,16 +209,16 @@ class Place:
             return None
         if turn is None:
             return None
-        self._tell(f"Taking over item {holder.item}: what a hold of this lane was told and did not read.")
+        self._tell(f"Taking over item {holder.item}: messages that an earlier hold did not read.")
         messages = [*turn.messages]
         if self._wish.message is not None:
             self._lanes.msg(holder.item, self._wish.message, author=self._wish.author)
-            messages += self._lanes.inbox(turn.tenancy.handle, seen=last_of(messages))
+            messages += self._lanes.inbox(turn.live.handle, seen=last_of(messages))
         self.leave(f"it runs with item {holder.item}")
-        return Turn(tenancy=turn.tenancy, messages=messages)
+        return Turn(live=turn.live, messages=messages)
 
     def _claim(self, item: int, agent: str, wait_s: float) -> Turn | None:
-        """Claim this hold if it may be claimed; what it was told so far comes with it."""
+        """Claim this item if it may be claimed now."""
         wish = self._wish
         sent_s = now_s()
         found = self._lanes.next(
@@ -232,28 +233,29 @@ class Place:
         if not found:
             return None
         (lease,) = found
-        tenancy = Tenancy(lease, sent_s + lease.waited_s, beat_s=wish.beat_s, timeout_s=wish.timeout_s)
-        return Turn(tenancy=tenancy, messages=lease.messages)
+        deadline_s = None if wish.timeout_s is None else now_s() + wish.timeout_s
+        live = LiveRun(lease, sent_s, beat_s=wish.beat_s, deadline_s=deadline_s)
+        return Turn(live=live, messages=lease.messages)
 
-    def _hindrance(self) -> str | None:
-        """What keeps us from starting although no other hold does: our agent or project may not."""
+    def _obstacle(self) -> str | None:
+        """Why we may not start on a free lane: our agent or project may not."""
         found = None if self._item is None else self._lanes.hindered(self._item)
         return None if found is None else f"Lane {self._wish.lane} is free, but {found}"
 
-    def _meet(self, hindrance: str) -> HoldView | None:
-        """Our turn came and we may not start: as with a lane that is taken, wait or leave."""
+    def _cannot_start(self, obstacle: str) -> HoldView | None:
+        """Our turn came and we may not start: wait or leave, as with a taken lane."""
         wish, item = self._wish, self._item
         assert item is not None
         if wish.if_held is IfHeld.FAIL:
-            raise Held(hindrance, _what_to_type(wish.lane))
+            raise Held(obstacle, _what_to_type(wish.lane))
         if wish.if_held is IfHeld.SKIP:
-            self.leave(f"it could not start: {hindrance}"[:_WHY_MAX_CHARS])
+            self.leave(f"it could not start: {obstacle}"[:_WHY_MAX_CHARS])
             kept = "" if wish.message is None else f" Nobody has the message; it is kept with item {item}."
-            self._tell(f"Skipped: {hindrance}{kept}")
+            self._tell(f"Skipped: {obstacle}{kept}")
             return HoldView(status="skipped", lane=wish.lane, item=item, run=None, exit_code=0)
-        if not self._told:
-            self._told = True
-            self._tell(f"Waiting: {hindrance}")
+        if not self._said:
+            self._said = True
+            self._tell(f"Waiting: {obstacle}")
         return None
 
     def _lane(self) -> LaneView | None:
@@ -261,12 +263,12 @@ class Place:
         return next((view for view in self._lanes.lanes(prefix=lane) if view.lane == lane), None)
 
     def _refuse(self) -> NoReturn:
-        name, hindrance = self._wish.lane, self._hindrance()
-        if hindrance is not None:
-            raise Held(f"{hindrance} That did not come in time.", _what_to_type(name))
+        name, obstacle = self._wish.lane, self._obstacle()
+        if obstacle is not None:
+            raise Held(f"{obstacle} That did not come in time.", _what_to_type(name))
         lane = self._lane()
         if lane is None or lane.holder is None or lane.holder.item == self._item:
-            raise Held(f"Lane {name} was not to be had in time.", "Try again.")
+            raise Held(f"Lane {name} could not be taken in time.", "Try again.")
         raise Held(f"{_held(name, lane.holder)} It did not become free in time.", _what_to_type(name))
 
 
@@ -276,12 +278,12 @@ def last_of(messages: Sequence[MessageView]) -> int:
 
 
 def _left_over(holder: HolderView) -> bool:
-    """Whether nobody need be alive who would claim it: the hold that was told this has ended."""
+    """Whether it is a follow-up that nobody has claimed: the hold it belonged to has ended."""
     return holder.run is None and holder.follow_up
 
 
 def _held(lane: str, holder: HolderView) -> str:
-    """Who has the lane, since when and until when."""
+    """Who holds the lane, since when and until when."""
     who = f"{holder.agent} " if holder.agent else ""
     since = f"{holder.since.astimezone():%Y-%m-%d %H:%M:%S}"
     if holder.run is None or holder.expires_at is None:

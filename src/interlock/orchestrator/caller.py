@@ -1,10 +1,10 @@
 """Calling Python functions, plain or `async`, from threads.
 
-A plain function runs in the thread that calls it. What an `async` one gives is awaited on an event loop: the
-caller's, if there is one, else one of our own in a thread.
+A plain function runs in the thread that calls it. The awaitable of an `async` one is awaited on an event
+loop: the program's, if it has one, else one of our own in a thread.
 
-An event loop stops where a task raises `KeyboardInterrupt` or `SystemExit`, and nothing that awaits on it
-goes on. So these are carried past the loop as values, and our own loop goes on if one escapes all the same.
+An event loop stops when a task raises `KeyboardInterrupt` or `SystemExit`, and everything that awaits on it
+hangs. So these are carried past the loop as values, and our own loop goes on if one escapes all the same.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ class _Raised:
 
 
 class Call:
-    """One call, which may be asked to stop."""
+    """One call, which may be cancelled."""
 
     def __init__(self) -> None:
         self._future: Future[Any] | None = None
-        #: Somebody asked it to stop.
         self.cancelled = False
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
-        """Cancel what is awaited, now or later. A plain function goes on; nothing can stop it."""
+        """Cancel the awaitable, now or later. Nothing can stop a plain function."""
         with self._lock:
             self.cancelled = True
             if self._future is not None:
                 self._future.cancel()
 
-    def waits_for(self, future: Future[_T]) -> _T:
+    def wait_for(self, future: Future[_T]) -> _T:
         with self._lock:
             self._future = future
             if self.cancelled:
@@ -52,8 +51,8 @@ class Call:
         return future.result()
 
 
-class Callables:
-    """Where awaitables run."""
+class Caller:
+    """Calls functions, and awaits on one event loop what they return."""
 
     def __init__(self) -> None:
         self._given: asyncio.AbstractEventLoop | None = None
@@ -61,21 +60,21 @@ class Callables:
         self._lock = threading.Lock()
 
     def use(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """From now on, await on this loop, which runs in another thread; without one, on our own."""
+        """Await on this loop from now on, which runs in another thread; with None, on our own."""
         self._given = loop
 
     def call(self, call: Call, function: Callable[[_T], Any], argument: _T) -> Any:
-        """What the function returns, or what its awaitable gives. Raises what either raises."""
+        """Call the function and await its answer if it can be awaited. Raises what either raises."""
         answer = function(argument)
         if not inspect.isawaitable(answer):
             return answer
-        value = call.waits_for(self._begun(_awaited(answer)))
+        value = call.wait_for(self._begun(_awaited(answer)))
         if isinstance(value, _Raised):
             raise value.error
         return value
 
     def close(self) -> None:
-        """End the own loop. What still awaits on it is cancelled."""
+        """End our own loop, and cancel what still awaits on it."""
         with self._lock:
             own, self._own = self._own, None
             if own is not None:
@@ -84,14 +83,14 @@ class Callables:
     def _begun(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
         if (given := self._given) is not None:
             return asyncio.run_coroutine_threadsafe(coroutine, given)
-        with self._lock:  # else it may begin on a loop that has just ended, and nobody would tell
+        with self._lock:  # else it may begin on a loop that has just ended, and wait for ever
             if self._own is None:
                 self._own = _OwnLoop()
             return asyncio.run_coroutine_threadsafe(coroutine, self._own.loop)
 
 
 class _OwnLoop:
-    """An event loop in a thread, until it is told to end."""
+    """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()

@@ -1,7 +1,7 @@
-"""What happens in a plan, for Python listeners: derived from what the plan looks like, look after look.
+"""Events of a plan, for Python listeners: derived by comparing each look at the plan with the one before.
 
-So a listener hears of every task of the plan, whoever works on it. It hears of each start and each end once;
-of a task that started and ended between two looks, both. What happened before the first look is not told.
+So a listener gets the events of every task, whoever works on it: each start and each end once, and both for
+a task that started and ended between two looks. Nothing is reported from before the first look.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ TASK_STARTED, TASK_COMPLETED, TASK_FAILED = "task.started", "task.completed", "t
 PLAN_MODIFIED = "plan.modified"
 KINDS = (TASK_STARTED, TASK_COMPLETED, TASK_FAILED, PLAN_MODIFIED)
 _ENDS = {"completed": TASK_COMPLETED, "failed": TASK_FAILED}
-#: How long a listener that does not come back may keep those that wait for all of them.
+#: How long to wait at the end for listeners that do not return.
 LISTENERS_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvent:
-    """One thing that happened. `key` is the task's; a modified plan has none."""
+    """One thing that happened. `key` is the task's; None for a modified plan."""
 
     kind: str
     plan: int
@@ -36,21 +36,21 @@ class PlanEvent:
     data: Mapping[str, Any]
 
 
-#: What it returns is awaited if that can be.
+#: May be `async`.
 Listener = Callable[[PlanEvent], object]
 
 
 @dataclass(slots=True)
 class Watch:
-    """Compares what is seen of a plan with what was seen before."""
+    """Compares each look at a plan with the one before."""
 
     plan: int
-    #: Of each task, by item: its attempt, its status and the last run it was seen in.
+    #: By item: the task's attempt, its status and its last known run.
     _tasks: dict[int, tuple[int, str, int | None]] = field(default_factory=dict)
     _revision: int | None = None
 
     def looked(self, view: PlanView, revisions: Callable[[int], list[RevisionView]]) -> Iterator[PlanEvent]:
-        """What a look at the whole plan shows. `revisions` reads those after a number."""
+        """The events since the last look at the whole plan. `revisions` reads those after a number."""
         first, known = self._revision is None, self._revision or 0
         self._revision = view.revision
         if not first and view.revision > known:
@@ -62,8 +62,8 @@ class Watch:
                 self._tasks[task.item] = before[task.item]
             yield from self._seen(task.key, task.item, task, quietly=first)
 
-    def met(self, key: str, item: ItemView) -> Iterator[PlanEvent]:
-        """What one task shows."""
+    def task_seen(self, key: str, item: ItemView) -> Iterator[PlanEvent]:
+        """The events of one task since it was last seen."""
         return self._seen(key, item.id, item)
 
     def _seen(
@@ -87,14 +87,14 @@ class Watch:
 
 
 class Listeners:
-    """Calls listeners in a thread of their own, in order, so that a slow one holds up nothing else."""
+    """Calls listeners in a thread of their own, in order, so that a slow one delays nothing else."""
 
     def __init__(
         self,
         call: Callable[[Listener, PlanEvent], object],
         failed: Callable[[PlanEvent, BaseException], None],
     ) -> None:
-        """`failed` hears what a listener raised when it was called; the others are called all the same."""
+        """`failed` gets what a listener raised; the others are called all the same."""
         self._call = call
         self._failed = failed
         self._listeners: list[tuple[Listener, frozenset[str]]] = []
@@ -116,7 +116,7 @@ class Listeners:
                 threading.Thread(target=self._work, name="interlock-listeners", daemon=True).start()
 
     def wait(self) -> bool:
-        """Wait until all were told, for a bounded time; whether they were."""
+        """Wait until every event was delivered, for a bounded time; returns whether it was."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._busy, LISTENERS_WAIT_S)
 
@@ -132,7 +132,7 @@ class Listeners:
                 if event.kind in kinds:
                     try:
                         self._call(listener, event)
-                    except BaseException as error:  # whatever it is, it must not silence the others
+                    except BaseException as error:  # the other listeners must be called
                         self._failed(event, error)
 
 

@@ -1,11 +1,11 @@
-"""What of a plan may be claimed next, as far as one process knows.
+"""The tasks of a plan that one process may claim next, as far as it knows.
 
-A look at a whole plan costs in proportion to its size. Between two looks the ends of own tasks tell which
-others became ready; the store has the last word on that, since a claim of what is not ready gives nothing.
-So this may be wrong in both directions, and is put right by the next look.
+A look at a whole plan costs in proportion to its size. Between two looks, the ends of our own tasks show
+which others became ready. The store decides: a claim of a task that is not ready returns nothing. So the
+frontier may be wrong in both directions, and the next look corrects it.
 
-Tasks that the same agents may claim are of one kind. When claims of a kind give nothing, the rest of it is
-passed over, and the others have their turn: tasks for somebody else keep nobody from what is behind them.
+Tasks that the same agents may claim are of one kind. When claims of a kind return nothing, the rest of that
+kind is skipped, so that tasks for somebody else do not block the tasks behind them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from interlock.service.planview import PlanView, TaskView
 
-#: Claims of one kind in a row that others were faster with, or that cannot be had now, before it is shut.
-CLAIMS_IN_VAIN = 8
+#: After this many claims of one kind in a row that return nothing, the kind is shut.
+MISSES_MAX = 8
 
 
 class Kind(NamedTuple):
@@ -34,8 +34,8 @@ class Kind(NamedTuple):
         return cls(task.agent, task.labels, task.type)
 
 
-#: The most urgent first, then in the order of arrival.
-_Place = tuple[int, int, str]
+#: Sorts the most urgent task first, then by arrival.
+_Order = tuple[int, int, str]
 
 
 @dataclass(slots=True)
@@ -43,19 +43,19 @@ class Frontier:
     """Tasks that seem to be ready, and those that wait for others."""
 
     view: PlanView
-    #: An edit cycle seems to be open: nothing can be claimed but the edit.
+    #: An edit cycle seems to be open: only the edit can be claimed.
     editing: bool = False
-    #: Kinds that this process has had tasks of, in this look or before.
+    #: Kinds of which this process has claimed a task, in this look or before.
     known: set[Kind] = field(default_factory=set)
     _tasks: dict[str, TaskView] = field(default_factory=dict)
-    #: A heap of each kind.
-    _ready: dict[Kind, list[_Place]] = field(default_factory=lambda: defaultdict(list))
-    #: A heap of the first of each kind that is not shut. What is no longer the first is passed over.
-    _first: list[tuple[_Place, Kind]] = field(default_factory=list)
-    #: Kinds that nothing is tried of, and whether that may change when a run of ours ends.
+    #: A heap for each kind.
+    _ready: dict[Kind, list[_Order]] = field(default_factory=lambda: defaultdict(list))
+    #: A heap of the first task of each kind that is not shut. Outdated entries are skipped.
+    _first: list[tuple[_Order, Kind]] = field(default_factory=list)
+    #: Kinds that are not tried, and whether that may change when a run of ours ends.
     _shut: dict[Kind, bool] = field(default_factory=dict)
-    _vain: dict[Kind, int] = field(default_factory=lambda: defaultdict(int))
-    #: Tasks that come again when a run of ours ends.
+    _misses: dict[Kind, int] = field(default_factory=lambda: defaultdict(int))
+    #: Tasks to offer again when a run of ours ends.
     _aside: list[str] = field(default_factory=list)
     _sources: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _targets: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -70,12 +70,12 @@ class Frontier:
             if edge.state == "open":
                 made._targets[edge.source].append(edge.target)
                 made._unmet[edge.target] += 1
-        # One that waits for its time is offered by the look after the sweep that sees it come.
+        # A task that waits for its time is offered by the first look after the sweep that wakes it.
         made.offer(t.key for t in view.tasks if t.status == "pending" and t.run_at is None)
         return made
 
     def ended(self, key: str) -> None:
-        """A task has ended, in whatever way: those that waited for nothing else may be ready."""
+        """A task has ended: tasks that waited for nothing else may be ready."""
         self.editing = self.editing or self.view.editor is not None
         ready = []
         for target in self._targets.pop(key, ()):
@@ -92,51 +92,51 @@ class Frontier:
                 kind, place = Kind.of(task), (-task.priority, task.item, key)
                 heapq.heappush(self._ready[kind], place)
                 if self._ready[kind][0] == place:
-                    self._lead(kind)
+                    self._push_first(kind)
 
-    def _lead(self, kind: Kind) -> None:
-        """Let the first of a kind take its place among the others' first."""
+    def _push_first(self, kind: Kind) -> None:
+        """Enter the first task of a kind among the first of the others."""
         if self._ready[kind] and kind not in self._shut:
             heapq.heappush(self._first, (self._ready[kind][0], kind))
 
     def ready(self) -> Iterator[TaskView]:
-        """Those that seem ready, the most urgent first; each is offered once, until it is offered again."""
+        """Tasks that seem ready, the most urgent first; each comes once, until it is offered again."""
         while self._first and not self.editing and not self.view.paused:
             place, kind = heapq.heappop(self._first)
             places = self._ready[kind]
             if kind in self._shut or not places or places[0] != place:
                 continue
             heapq.heappop(places)
-            self._lead(kind)
+            self._push_first(kind)
             yield self._tasks[place[2]]
 
     # -- what came of claims ------------------------------------------------------------------------
 
-    def had(self, task: TaskView) -> None:
-        """A claim of it gave a run."""
+    def claimed(self, task: TaskView) -> None:
+        """A claim of this task returned a run."""
         self.known.add(Kind.of(task))
-        self._vain.pop(Kind.of(task), None)
+        self._misses.pop(Kind.of(task), None)
 
-    def in_vain(self, task: TaskView, *, again: bool = False) -> None:
-        """A claim of it gave nothing. `again`: it may give something when a run of ours has ended."""
+    def missed(self, task: TaskView, *, again: bool = False) -> None:
+        """A claim of this task returned nothing. `again`: it may succeed when a run of ours has ended."""
         kind = Kind.of(task)
-        self._vain[kind] += 1
+        self._misses[kind] += 1
         if again:
             self._aside.append(task.key)
-        if self._vain[kind] >= CLAIMS_IN_VAIN:
+        if self._misses[kind] >= MISSES_MAX:
             self._shut[kind] = again or kind in self.known
 
-    def no_room(self, task: TaskView) -> None:
-        """Whoever may claim it is at work on as much as may be, until a run of ours ends."""
+    def agents_full(self, task: TaskView) -> None:
+        """All agents that may claim this task are at their limit until a run of ours ends."""
         self._aside.append(task.key)
         self._shut[Kind.of(task)] = True
 
-    def room(self) -> None:
+    def run_ended(self) -> None:
         """A run of ours has ended."""
         for kind in [kind for kind, passing in self._shut.items() if passing]:
             del self._shut[kind]
-            self._vain.pop(kind, None)
-            self._lead(kind)
+            self._misses.pop(kind, None)
+            self._push_first(kind)
         aside, self._aside = self._aside, []
         self.offer(aside)
 

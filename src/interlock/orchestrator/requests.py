@@ -1,75 +1,54 @@
-"""What an orchestrator hands to Python callables: a task to execute, or the ends of tasks to answer.
+"""What an orchestrator passes to Python callables: a task to execute, or the ends of tasks to answer.
 
-Behind each stands a run. It is renewed in the background for as long as the callable works; the callable
-cannot be stopped, so it looks at `cancelled` between its steps. Nothing it gives is accepted after its run
-has lost its lease.
+Each belongs to a run, which is renewed in the background while the callable works. The callable cannot be
+stopped, so it looks at `cancelled` between its steps. Once its run has lost its lease, nothing it returns is
+accepted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from interlock.core.plans.model import EDIT_TYPE, Graph, Operation
 from interlock.orchestrator.caller import Call
 from interlock.plans.planfile import Edit, edit_of
-from interlock.process.command import now_s
-from interlock.process.heartbeat import BEAT_MAX_S
-from interlock.service.contract import LeaseView, MessageView, RunView, Service
+from interlock.process.liverun import LiveRun
+from interlock.service.contract import LeaseView, MessageView, Service
 from interlock.service.planview import BatchView, CompletionView, PlanView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """Something that was raised where nobody could catch it."""
+    """An error that was raised where nobody could catch it."""
 
     #: `executor`, `editor`, `listener`, `store`, or `orchestrator` for a defect of ours.
     where: str
-    #: The task, or what the listener was told.
+    #: The task, or the kind of the listener's event.
     about: str
     error: BaseException
 
 
-class Running:
-    """A run of this process, as its heartbeat sees it."""
+class CallableRun:
+    """A run of this process: its lease, and the call that works on it."""
 
-    def __init__(self, lease: LeaseView) -> None:
+    def __init__(self, lease: LeaseView, sent_s: float) -> None:
+        """`sent_s` is when the claim was sent."""
         self.lease = lease
+        self.handle = lease.run
+        self.agent = lease.item.run_agent or ""
+        self.is_edit = lease.item.type == EDIT_TYPE
         self.call = Call()
-        self.lost = False
-        self.cancel_requested = False
-        #: Its end is being reported: it is renewed no more.
-        self.ending = False
-        self._renewed_s = now_s()
-
-    @property
-    def handle(self) -> str:
-        return self.lease.run
-
-    @property
-    def agent(self) -> str:
-        return self.lease.item.run_agent or ""
-
-    @property
-    def is_edit(self) -> bool:
-        return self.lease.item.type == EDIT_TYPE
+        self.live = LiveRun(lease, sent_s, answered=self._answered)
 
     @property
     def cancelled(self) -> bool:
         """Whether the work is no longer wanted: somebody asked for an end, or the lease is lost."""
-        return self.lost or self.cancel_requested
+        return self.live.unwanted.is_set()
 
-    @property
-    def beat_due_s(self) -> float:
-        return self._renewed_s + min(self.lease.renew_within_s, BEAT_MAX_S)
-
-    def renewed(self, view: RunView, sent_s: float) -> None:
-        self._renewed_s = sent_s
-        self.lost = self.lost or view.refusal is not None
-        self.cancel_requested = self.cancel_requested or view.cancel_requested
+    def _answered(self) -> None:
         if self.cancelled:
             self.call.cancel()
 
@@ -78,62 +57,43 @@ class TaskRun:
     """A task that was claimed for an executor."""
 
     def __init__(
-        self, seen: PlanView, key: str, running: Running, service: Service, before: Mapping[str, int]
+        self, seen: PlanView, key: str, run: CallableRun, service: Service, before: Mapping[str, int]
     ) -> None:
-        """`before` has the items of the tasks that this one waited for, by key, as the plan was seen."""
+        """`before` are the items of the tasks that this one waited for, by key, in the plan `seen`."""
+        item = run.lease.item
         self.plan = seen.id
         self.key = key
+        self.item, self.title, self.type = item.id, item.title, item.type
+        self.payload: Mapping[str, Any] = item.payload or {}
+        self.attempt = item.attempt
+        self.fence = run.lease.fence
         self._before = before
         self._revision = seen.revision
-        self._running = running
+        self._run = run
         self._service = service
 
     def __repr__(self) -> str:
         return f"<task {self.key} of plan {self.plan}, attempt {self.attempt}>"
 
     @property
-    def item(self) -> int:
-        return self._running.lease.item.id
-
-    @property
-    def title(self) -> str:
-        return self._running.lease.item.title
-
-    @property
-    def type(self) -> str:
-        return self._running.lease.item.type
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        return self._running.lease.item.payload or {}
-
-    @property
-    def attempt(self) -> int:
-        return self._running.lease.item.attempt
-
-    @property
     def messages(self) -> tuple[MessageView, ...]:
-        """What the task was told before this attempt."""
-        return self._running.lease.messages
+        """The messages of the task from before this attempt."""
+        return self._run.lease.messages
 
     @property
     def handle(self) -> str:
         """The secret that lets this run write, for commands that the executor starts."""
-        return self._running.handle
-
-    @property
-    def fence(self) -> int:
-        return self._running.lease.fence
+        return self._run.handle
 
     @property
     def cancelled(self) -> bool:
         """Whether the work is no longer wanted. An `async` executor is cancelled then."""
-        return self._running.cancelled
+        return self._run.cancelled
 
     def inputs(self) -> dict[str, Any]:
-        """The results of the tasks that this one waited for, by key; of one that did not complete, null."""
+        """The results of the tasks that this one waited for, by key; null for one that did not complete."""
         if self._service.plan_history(self.plan, after=self._revision, limit=1):
-            # Edited since it was seen, maybe before the claim. A task that has started keeps its edges.
+            # The plan was edited, perhaps before the claim. A task that has started keeps its edges.
             seen = self._service.plan(self.plan)
             items = {task.key: task.item for task in seen.tasks}
             self._before = {e.source: items[e.source] for e in seen.edges if e.target == self.key}
@@ -146,20 +106,22 @@ class TaskRun:
 
 
 class EditRequest:
-    """The ends of tasks that an editor has to answer, and the plan as it stands."""
+    """The ends of tasks that an editor must answer, and the plan as it is now."""
 
     def __init__(
-        self, batch: BatchView, running: Running, service: Service, refused: tuple[str, ...]
+        self, batch: BatchView, run: CallableRun, service: Service, refused: tuple[str, ...]
     ) -> None:
-        #: Why the answer before this one was not accepted, if there was one.
+        #: Why the previous answer was refused, if there was one.
         self.refused = refused
+        self.revision, self.through = batch.revision, batch.through
+        self.deadline_at = batch.deadline_at
         self._batch = batch
-        self._running = running
+        self._run = run
         self._service = service
 
     @cached_property
     def plan(self) -> PlanView:
-        """The whole plan as it stands; looked at when it is asked for."""
+        """The whole plan as it is now; read on first use."""
         return self._service.plan(self._batch.plan)
 
     @property
@@ -168,24 +130,12 @@ class EditRequest:
         return self._batch.completions
 
     @property
-    def revision(self) -> int:
-        return self._batch.revision
-
-    @property
-    def through(self) -> int:
-        return self._batch.through
-
-    @property
-    def deadline_at(self) -> datetime:
-        return self._batch.deadline_at
-
-    @property
     def cancelled(self) -> bool:
-        return self._running.cancelled
+        return self._run.cancelled
 
 
 def edit_of_answer(answer: object) -> Edit:
-    """The edit that an editor gave: nothing, operations, a graph, or either as a file would write it."""
+    """The edit that an editor returned: nothing, operations, a graph, or either as in a plan file."""
     if answer is None:
         return Edit(operations=())
     if isinstance(answer, Edit):

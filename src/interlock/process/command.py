@@ -1,11 +1,11 @@
-"""An agent: a command that runs under a lease, and the cancel ladder that ends it.
+"""A supervised command: it never outlives its lease, nor the process that started it.
 
 The command runs in a session of its own, below a small process (`process.supervisor`) that ends it when
-its worker dies, when its trust runs out, or when it is told to. An ending is reported only when nothing that
-the command started is alive any more: so nobody gives an item away while a process still works on it.
+our process dies, when its trust runs out, or when we ask for it. `follow` returns only when nothing that the
+command started is alive any more, so nobody gives an item away while a process still works on it.
 
-Not promised: that output of an agent whose worker died is kept, nor that a process can be killed that the
-system does not let us kill. Then there is no ending.
+Not promised: that the output survives our own death, nor that every process can be killed. While one that
+the system does not let us kill lives, `follow` does not return.
 """
 
 from __future__ import annotations
@@ -27,61 +27,35 @@ from pathlib import Path
 
 from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.process import supervisor
-from interlock.settings import CANCEL_INTERRUPT_S, CANCEL_TERMINATE_S
+from interlock.process.ladder import Ladder
 
-now_s = supervisor.now_s
-
-#: Python calls a signal's handler when the main thread goes on. One that comes just before that thread begins
-#: to wait for a command is heard after so long.
-HEARKEN_S = 1.0
-#: A ladder takes at most this share of its lease, and trust ends a margin before that: the store's clock may
-#: run faster than ours, and a kill takes its time.
-LADDER_SHARE, MARGIN_SHARE, MARGIN_MAX_S = 1 / 4, 1 / 20, 2.0
+#: How long a signal may go unnoticed: Python runs a handler only once the main thread goes on, and one that
+#: arrives just before that thread begins to wait for a command does not wake it.
+NOTICE_SIGNAL_S = 1.0
 _READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
-    """How an agent is asked to end: SIGINT, a while, SIGTERM, a while, SIGKILL to its whole group."""
-
-    interrupt_s: float = CANCEL_INTERRUPT_S
-    terminate_s: float = CANCEL_TERMINATE_S
-
-    @property
-    def total_s(self) -> float:
-        return self.interrupt_s + self.terminate_s
-
-    def within(self, lease_s: float) -> Ladder:
-        """The same ladder, shortened in proportion where the lease is short."""
-        share = min(1.0, lease_s * LADDER_SHARE / self.total_s)
-        return Ladder(interrupt_s=share * self.interrupt_s, terminate_s=share * self.terminate_s)
-
-    def trust_s(self, lease_s: float) -> float:
-        """How long after the sending of a renewal an agent may go on without the next one."""
-        return lease_s - self.total_s - min(MARGIN_SHARE * lease_s, MARGIN_MAX_S)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How an agent ended. Nothing of it is alive."""
+    """How a command ended. No process of it is alive."""
 
-    #: As a shell has it: 0 to 255, or minus the signal's number.
+    #: 0 to 255, or minus the number of the signal that killed it.
     code: int
-    #: Why the ladder began: `stop` (asked to), `trust` (its lease could not be renewed); else None.
+    #: Why the ladder began: `stop` (we asked), `trust` (its trust ran out); None if it did not.
     stopped_by: str | None
 
 
-class Agent:
+class SupervisedCommand:
     """One command, from its start to the death of the last process it started.
 
-    Made ahead of time, it waits without a command: what is slow about a start has then happened. `trust`,
-    `stop`, `kill` and `signal` may be called from any thread and never wait.
+    Made ahead of time, its supervisor waits for the command, and the slow part of a start is over. Any thread
+    may call `trust`, `stop`, `kill` and `signal`; they never wait.
     """
 
     def __init__(self, *, foreground: bool = False, inherited: Sequence[int] = ()) -> None:
-        """With `foreground` the command has our standard streams and, where there is one, our terminal.
+        """With `foreground` the command gets our standard streams and our terminal, if there is one.
 
-        It and its supervisor inherit the descriptors that are named.
+        The command and its supervisor inherit the descriptors `inherited`.
         """
         self._foreground = foreground
         self._gave_terminal = False
@@ -105,12 +79,10 @@ class Agent:
         self._one_order = threading.Lock()
         self._unread = b""
         self._ended: str | None = None
-        #: The process that watches over the command.
+        #: The process number of the supervisor.
         self.supervisor = self._process.pid
         #: The command's process and group; None until it has started.
         self.pid: int | None = None
-        #: The last signal of the ladder that was sent.
-        self.rung: str | None = None
 
     def start(
         self,
@@ -122,10 +94,10 @@ class Agent:
         cwd: Path | None = None,
         lock: Path | None = None,
     ) -> None:
-        """Start the command; returns when it runs. Raises `CommandUnusable`, and then nothing runs.
+        """Start the command and return when it runs. After `CommandUnusable` nothing runs.
 
-        `trust_until_s` is when the ladder begins by itself, on the clock of `now_s`. `lock` is a file on
-        which the command and its supervisor hold a shared OS lock for as long as they live.
+        `trust_until_s` is when the ladder begins by itself, on the clock of `now_s`. The command and its
+        supervisor hold a shared OS lock on the file `lock` for as long as they live.
         """
         self._mark = f"INTERLOCK_RUN={env.get('INTERLOCK_RUN')}"
         self._gave_terminal = self._foreground and _has_terminal()
@@ -144,19 +116,19 @@ class Agent:
         try:
             self._control.sendall(json.dumps(launch).encode() + b"\n")
             while self.pid is None and self._ended is None:
-                self._hear(command[0])
+                self._read_answers(command[0])
         except OSError:
             self._ended = self._ended or "died"
         finally:
             self._control.setblocking(False)
         if self.pid is None:
             raise CommandUnusable(
-                "The process that watches over the command ended before it could start it.",
-                "Look for a lack of memory or of processes on this machine.",
+                "The supervisor of the command ended before it could start it.",
+                "Check whether this machine is out of memory or of processes.",
             )
 
     def trust(self, until_s: float) -> None:
-        """The lease was renewed: the ladder begins by itself only then."""
+        """The lease was renewed: from now on the ladder begins by itself at `until_s`."""
         self._order(f"trust {until_s!r}")
 
     def stop(self) -> None:
@@ -168,7 +140,7 @@ class Agent:
         self._order("kill")
 
     def signal(self, number: int) -> None:
-        """Hand a signal on to the command's group."""
+        """Send a signal to the command's group."""
         self._order(f"signal {int(number)}")
 
     def follow(self, take: Callable[[str, bytes], None] | None = None) -> Ending:
@@ -178,14 +150,14 @@ class Agent:
             for name, stream in (("stdout", self._process.stdout), ("stderr", self._process.stderr)):
                 if stream is not None:
                     selector.register(stream, selectors.EVENT_READ, name)
-            while (ready := selector.select(0 if self._ended else HEARKEN_S)) or self._ended is None:
+            while (ready := selector.select(0 if self._ended else NOTICE_SIGNAL_S)) or self._ended is None:
                 for key, _ in ready:
                     if key.data is None:
-                        self._hear()
+                        self._read_answers()
                         if self._ended is not None:
                             selector.unregister(self._control)
                         if self._ended == "died":
-                            self._bury()
+                            self._kill_rest()
                     elif data := os.read(key.fd, _READ_BYTES):
                         if take is not None:
                             take(key.data, data)
@@ -194,7 +166,7 @@ class Agent:
         return self._ending()
 
     def close(self) -> None:
-        """Let go of it. What still runs is ended by the supervisor."""
+        """Close the connection. The supervisor ends what still runs."""
         with self._one_order:
             self._control.close()
         self._wake()
@@ -204,27 +176,27 @@ class Agent:
         self._process.wait()
 
     def _order(self, line: str) -> None:
-        """Tell the supervisor; never waits."""
+        """Send the supervisor an order; never waits."""
         self._wake()
         with self._one_order, contextlib.suppress(OSError):
             self._control.send(line.encode() + b"\n")
 
     def _wake(self) -> None:
-        """Whoever stopped the supervisor stopped the wrong process: nothing would end the command."""
+        """Resume the supervisor if somebody stopped it: nothing else would end the command."""
         with contextlib.suppress(OSError):
             self._process.send_signal(signal.SIGCONT)
 
-    def _hear(self, program: str = "") -> None:
+    def _read_answers(self, program: str = "") -> None:
         try:
-            heard = self._control.recv(4096)
+            received = self._control.recv(4096)
         except BlockingIOError:
             return
         except OSError:
-            heard = b""
-        if not heard:
+            received = b""
+        if not received:
             self._ended = self._ended or "died"
             return
-        *lines, self._unread = (self._unread + heard).split(b"\n")
+        *lines, self._unread = (self._unread + received).split(b"\n")
         for line in lines:
             match line.decode().split():
                 case ["started", pid]:
@@ -232,17 +204,15 @@ class Agent:
                 case ["refused", number]:
                     self._ended = "refused"
                     raise unusable(program, os.strerror(int(number)))
-                case ["rung", name]:
-                    self.rung = name
                 case ["ended", status, why]:
                     self._ended = f"{status} {why}"
                 case unknown:
                     raise AssertionError(f"no such answer: {unknown}")
 
-    def _bury(self) -> None:
-        """Kill what a supervisor that was killed itself left of the agent, and wait until it is gone.
+    def _kill_rest(self) -> None:
+        """After somebody killed the supervisor: kill what the command started, and wait until it is gone.
 
-        The agent died with its supervisor (PR_SET_PDEATHSIG); what it had started may still be there.
+        The command itself died with its supervisor (PR_SET_PDEATHSIG).
         """
         assert self.pid is not None
         pause_s = 0.005
@@ -267,15 +237,15 @@ def unusable(
     why: str,
     hint: str = "Check its spelling, PATH and permissions; everything after -- is the command.",
 ) -> CommandUnusable:
-    """The error for a program that is not there or may not be run."""
+    """The error for a program that is missing or may not be run."""
     return CommandUnusable(f"The command {program!r} cannot be started: {why[:1].lower()}{why[1:]}.", hint)
 
 
 def in_worktree(command: Sequence[str], worktree: Path) -> Sequence[str]:
-    """The command as a run in a worktree finds it; raises where it does not.
+    """The command with the path under which a run in a worktree finds it; raises if there is none.
 
-    A relative path means the file in the worktree. Where that has none it means the one that the worker sees:
-    a script need not be committed to be used.
+    A relative path names the file in the worktree, else the one in the worker's own directory: a script need
+    not be committed to be used.
     """
     program = Path(command[0])
     if "/" not in command[0] or program.is_absolute() or (worktree / program).exists():
@@ -294,8 +264,8 @@ def not_in_worktree(program: str) -> CommandUnusable:
 
 
 def check_command(command: Sequence[str], *, here: bool = False) -> None:
-    """Raise if the command is missing. A relative path may still appear in a worktree, unless it is to run
-    `here`."""
+    """Raise if there is no such command. A relative path may still appear in a worktree, unless the command
+    runs `here`."""
     if not command or not command[0]:
         raise InvalidInput("There is no command.", "Put it after --, as in -- ./agent.sh.")
     program = command[0]
@@ -304,7 +274,7 @@ def check_command(command: Sequence[str], *, here: bool = False) -> None:
 
 
 def _has_terminal() -> bool:
-    """Whether the terminal is ours to give."""
+    """Whether we have the terminal, and may give it to a command."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

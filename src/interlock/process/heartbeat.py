@@ -1,43 +1,25 @@
-"""The heartbeat of a worker: one thread that keeps the leases of all its runs, and hears what became of them.
+"""The heartbeat: one thread that renews the leases of all live runs of a process.
 
-One call renews every run and learns of cancel requests, so it comes every 2 s, or every third of the
-shortest lease if that is less. What a renewal says is judged by the moment *before* it was sent: the lease
-began no earlier. A call that hangs or fails does not matter here: the trust of each agent runs out by itself.
+One call renews every run and learns of cancel requests. It is sent every 2 s, or every third of the shortest
+lease if that is less. A call that hangs or fails does no harm here: each command's trust runs out by itself.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from interlock.core.errors import InterlockError
-from interlock.process.command import now_s
-from interlock.service.contract import LaneService, Report, RunView
+from interlock.process.clock import now_s
+from interlock.process.liverun import BEAT_MAX_S, LiveRun
+from interlock.service.contract import LaneService
 
-BEAT_MAX_S = 2.0
-#: After a renewal that failed.
+#: The pause after a renewal that failed.
 AGAIN_S = 0.1
 
 
-class Beating(Protocol):
-    """A run whose lease is kept."""
-
-    @property
-    def handle(self) -> str: ...
-
-    @property
-    def beat_due_s(self) -> float:
-        """When the next renewal is due, on the clock of `now_s`."""
-        ...
-
-    def renewed(self, view: RunView, sent_s: float) -> None:
-        """The store's answer to a renewal that was sent at `sent_s`; also a refusal."""
-        ...
-
-
 class BackgroundLoop(threading.Thread):
-    """A thread without which a worker must not go on: if it fails, somebody hears."""
+    """A thread that its process cannot do without: `crashed` gets the error if it fails."""
 
     def __init__(self, loop: Callable[[], None], name: str, crashed: Callable[[Exception], None]) -> None:
         super().__init__(name=name, daemon=True)
@@ -51,42 +33,58 @@ class BackgroundLoop(threading.Thread):
             self._crashed(error)
 
 
+def _ignore(_: InterlockError | None) -> None:
+    """If renewals keep failing, the end of trust shows it."""
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
 class Heartbeat:
-    """Renews until it is stopped."""
+    """Renews from `start` to `stop`."""
 
     def __init__(
         self,
         service: LaneService,
-        beating: Callable[[], Sequence[Beating]],
+        runs: Callable[[], Iterable[LiveRun]],
         *,
-        writing: threading.Lock,
-        trouble: Callable[[InterlockError | None], None],
-        crashed: Callable[[Exception], None],
+        trouble: Callable[[InterlockError | None], None] = _ignore,
+        crashed: Callable[[Exception], None] = _raise,
     ) -> None:
-        """`beating` says whose leases are to be kept now; `trouble` hears when that does not work.
-
-        `writing` is held during a renewal, and by whoever reports an end: a renewal that follows the end of
-        its own run would count as a refused write.
-        """
+        """`trouble` gets the error of each renewal that failed, and None after each that worked."""
         self._service = service
-        self._beating = beating
-        self._writing = writing
+        self._runs = runs
         self._trouble = trouble
+        self._crashed = crashed
+        self._renewing = threading.Lock()
         self._wake = threading.Event()
         self._stopped = False
-        self._thread = BackgroundLoop(self._beat, "interlock-heartbeat", crashed)
+        self._thread: BackgroundLoop | None = None
 
     def start(self) -> None:
+        self._stopped = False
+        self._thread = BackgroundLoop(self._beat, "interlock-heartbeat", self._crashed)
         self._thread.start()
 
     def hurry(self) -> None:
-        """Something began: its lease may be shorter than the pause that is going on."""
+        """A run began whose lease may be shorter than the present pause."""
         self._wake.set()
+
+    def finish(self, run: LiveRun) -> None:
+        """Renew this run no more; waits for a renewal that is under way.
+
+        A renewal that arrives after the end of its own run would count as a refused write.
+        """
+        run.ending = True
+        with self._renewing:
+            pass
 
     def stop(self) -> None:
         self._stopped = True
         self._wake.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _beat(self) -> None:
         not_before_s = 0.0
@@ -99,14 +97,17 @@ class Heartbeat:
             elif not self._renew():
                 not_before_s = now_s() + AGAIN_S
 
+    def _beating(self) -> list[LiveRun]:
+        return [run for run in self._runs() if run.beats]
+
     def _renew(self) -> bool:
-        with self._writing:
+        with self._renewing:
             runs = self._beating()
             if not runs:
                 return True
             sent_s = now_s()
             try:
-                views = self._service.renew([Report(run=run.handle) for run in runs])
+                views = self._service.renew([run.renewal for run in runs])
             except InterlockError as error:
                 self._trouble(error)
                 return False

@@ -1,8 +1,8 @@
-"""Small files that somebody else may have written, or damaged: read as a whole, and never trusted.
+"""Small files that somebody else may have written or damaged: read as a whole, and never trusted.
 
-A file is opened only if it is a plain one. A FIFO would be waited for, a device may do anything, and a link
-would be followed with our rights to a place that whoever made the link may not read. What is over its limit
-is not read; what does not say what it should is a `ValueError`, whatever it is.
+Only plain files are opened. A FIFO would make us wait, a device may do anything, and a link would be followed
+with our rights to a file that its maker may not read. A file over its limit, or with other contents than
+expected, is a `ValueError`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, TypeVar, get_type_hints
 
 from interlock.core import jsontext
 
-#: Without waiting for a writer, and without becoming a terminal's: between the look and the opening it may
-#: have become something else.
+#: Between `lstat` and `open` the file may have become something else: do not wait for a writer, do not
+#: take a terminal.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """What a plain file holds; `ValueError` if it is none or too large, `OSError` if it cannot be read."""
+    """The contents of a plain file; `ValueError` if it is not one or too large, `OSError` if unreadable."""
     check_plain(path.lstat())
     with open(os.open(path, _FLAGS), "rb") as file:  # noqa: PTH123  (a descriptor)
         check_plain(os.fstat(file.fileno()))
@@ -40,12 +40,12 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def read_json(path: Path, max_bytes: int) -> dict[str, Any]:
-    """The JSON object that a plain file holds; raises as `read_bytes` does."""
+    """The JSON object in a plain file; raises as `read_bytes` does."""
     return an_object(read_bytes(path, max_bytes))
 
 
 def an_object(text: str | bytes) -> dict[str, Any]:
-    """A JSON text that is an object, else `ValueError`."""
+    """Parse a JSON object; `ValueError` if the text is anything else."""
     value = jsontext.parse(text)
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
@@ -53,7 +53,7 @@ def an_object(text: str | bytes) -> dict[str, Any]:
 
 
 def record(kind: type[_T], values: dict[str, Any]) -> _T:
-    """A dataclass of plain values, if each is there and what it should be, else `ValueError`."""
+    """Make a dataclass of plain values; `ValueError` if a value is missing or of another type."""
     assert is_dataclass(kind)
     kinds = get_type_hints(kind)
     for field in fields(kind):

@@ -1,24 +1,25 @@
-"""The small process between a worker and its agent: it starts the agent and sees to its end.
+"""The supervisor: a small process between us and a command, which starts the command and ends it.
 
-Run as a program, one for each run. It is told what to do in lines on its control socket, and answers in
-lines:
+Run as a program, one for each command. It reads orders from its control socket, one a line, and writes
+answers:
 
-    in:   a JSON object, see `Agent.start`; then `trust SECONDS`, `stop`, `kill`, `signal NUMBER`
-    out:  `started PID` or `refused ERRNO`, `rung NAME`, `ended WAITSTATUS WHY`
+    in:   a JSON object, see `SupervisedCommand.start`; then `trust SECONDS`, `stop`, `kill`, `signal NUMBER`
+    out:  `started PID` or `refused ERRNO`, `ended WAITSTATUS WHY`
 
 What it promises:
-- The agent does not outlive the worker: when the socket closes, everything below this process is ended.
-- The agent does not outlive its trust: without a later `trust` the cancel ladder begins by itself, also
-  while the worker is stopped or hangs in a call. After a jump of the clock (a suspended machine, a stopped
-  supervisor) the rungs that were missed are skipped.
-- `ended` is said only when nothing that the agent started is alive. On Linux that includes daemons, which
-  this process adopts (PR_SET_CHILD_SUBREAPER); elsewhere it is the agent's process group.
+- The command does not outlive our process, its owner: when the socket closes, the supervisor ends everything
+  below itself.
+- The command does not outlive its trust: without a later `trust` the cancel ladder begins by itself, even
+  while the owner is stopped or hangs in a call. After a jump of the clock (a suspended machine, a stopped
+  supervisor) missed rungs are skipped.
+- It answers `ended` only when nothing that the command started is alive. On Linux that includes daemons,
+  which the supervisor adopts (PR_SET_CHILD_SUBREAPER); elsewhere it is the command's process group.
 
-Not promised: that a process which changed its user or hangs in the kernel can be killed. Then `ended` is
-not said. If this process itself is killed, the agent dies with it and its worker kills what the agent had
+Not promised: that a process which changed its user or hangs in the kernel can be killed. Then there is no
+`ended`. If somebody kills the supervisor, the command dies with it, and the owner kills what the command had
 started, as far as that is in its session or has its environment.
 
-Only the standard library, and little of it: a run may wait for this to start.
+Only the standard library, and little of it: a run may wait for the supervisor to start.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ import sys
 import time
 from typing import Any, NoReturn
 
-#: Counts while the machine sleeps, where the system has such a clock: a lease goes on meanwhile.
+#: The same as in `process.clock`, which this program cannot import.
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-#: What is left of an agent that has ended may clean up for so long.
+#: How long the rest of a command that has ended may clean up.
 LINGER_S = 0.5
-#: How late a suspended machine notices that its time is over, and how often a kill is repeated.
+#: How late a machine that was suspended notices the end of trust; how often a kill is repeated.
 TICK_S, KILL_AGAIN_S, KILL_AGAIN_MAX_S = 0.5, 0.02, 1.0
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-#: For the agent, not for the one who must survive it.
-_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTOU)
+#: Signals meant for the command. The supervisor must survive them.
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTOU)
 _RUNGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 def now_s() -> float:
-    """Seconds on a clock that never goes back and is the same for all processes of this machine."""
+    """Seconds on the clock of `process.clock`."""
     return time.clock_gettime(CLOCK)
 
 
@@ -71,7 +72,7 @@ def members(leader: int) -> list[int]:
 
 
 def marked(variable: str) -> list[int]:
-    """The living processes that were started with this in their environment, as in `NAME=value`."""
+    """The living processes with this `NAME=value` in the environment they were started with."""
     found = []
     for pid, _ in _processes():
         with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
@@ -81,14 +82,14 @@ def marked(variable: str) -> list[int]:
 
 
 def signal_each(pids: list[int], number: int) -> None:
-    """Send a signal to those that are still there and let us."""
+    """Send a signal to each process that is alive and that we may signal."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def _processes() -> list[tuple[int, list[str]]]:
-    """All living processes; none where the system does not tell (not Linux)."""
+    """All living processes; empty on systems other than Linux."""
     try:
         numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  (quick start)
     except OSError:
@@ -97,7 +98,7 @@ def _processes() -> list[tuple[int, list[str]]]:
 
 
 def process_stat(pid: int) -> list[str] | None:
-    """State, parent, group, session and what follows of a living process; None once it has ended."""
+    """State, parent, group, session and the further fields of a living process; None once it has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             fields = file.read().rpartition(")")[2].split()
@@ -107,43 +108,43 @@ def process_stat(pid: int) -> list[str] | None:
 
 
 def begun(pid: int) -> str | None:
-    """When a living process began, in ticks: tells it from a later one of the same number."""
+    """When a living process began, in ticks: distinguishes it from a later one with the same number."""
     stat = process_stat(pid)
     return None if stat is None else stat[19]
 
 
 class Supervisor:
-    """One agent, from its start to the death of the last process it left."""
+    """One command, from its start to the death of the last process it left."""
 
     def __init__(self, control: int) -> None:
-        os.set_inheritable(control, False)  # else the agent would keep it open when this process is killed
+        os.set_inheritable(control, False)  # else the command would keep it open after our death
         self._control = control
         self._unread = b""
         self._orders: list[str] = []
-        self._agent = 0
+        self._pid = 0
         self._foreground = False
-        #: The steps of the cancel ladder: how long after its begin, and which signal.
+        #: The rungs of the ladder: seconds after it begins, and the signal.
         self._ladder: list[tuple[float, signal.Signals]] = []
         self._trust_s: float | None = None
         self._rungs: list[tuple[float, signal.Signals]] = []
         self._stopped_by = "-"
         self._status: int | None = None
-        #: When what is left is killed, once the agent itself or the worker is gone.
+        #: When to kill what is left, once the command itself or the owner is gone.
         self._kill_s: float | None = None
         self._kill_again_s = KILL_AGAIN_S
-        self._worker_gone = False
+        self._owner_gone = False
         self._wake, wake_in = os.pipe()
         for end in (self._wake, wake_in):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)
-        for number in _DEAF_TO:
-            # The ladder must reach the agent, also of a worker that a shell put into the background.
+        for number in _IGNORED:
+            # The ladder must reach the command, also if a shell put its owner into the background.
             if signal.getsignal(number) is not signal.SIG_IGN or number in _RUNGS:
                 signal.signal(number, _ignore)
 
     def run(self) -> None:
-        """Wait for the launch, then until nothing of it is left."""
+        """Wait for the launch, then until no process of the command is left."""
         while not self._orders:
             if not self._listen(None):
                 return
@@ -160,7 +161,7 @@ class Supervisor:
         self._ladder = list(zip((0.0, interrupt_s, interrupt_s + terminate_s), _RUNGS, strict=True))
         self._trust_s = launch["trust_s"]
         if launch["lock"] is not None:
-            # Shared by worker, supervisor and agent: whoever gets it alone knows that all of them are gone.
+            # Supervisor and command share it: whoever gets it exclusively knows that both are gone.
             lock = os.open(launch["lock"], os.O_RDWR)
             fcntl.flock(lock, fcntl.LOCK_SH)
             os.set_inheritable(lock, True)
@@ -168,27 +169,27 @@ class Supervisor:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         failed, failed_in = os.pipe()
         here = os.getpid()
-        self._agent = os.fork()
-        if self._agent == 0:
+        self._pid = os.fork()
+        if self._pid == 0:
             _become(launch, here, failed_in, prctl)
         os.close(failed_in)
         problem = os.read(failed, 16)
         os.close(failed)
         nowhere = os.open(os.devnull, os.O_RDWR)
-        for standard in (0, 1, 2):  # only the agent keeps its output open
+        for standard in (0, 1, 2):  # only the command keeps its output open
             os.dup2(nowhere, standard)
         if problem:
             self._say(f"refused {problem.decode()}")
             os._exit(0)
-        self._say(f"started {self._agent}")
+        self._say(f"started {self._pid}")
 
-    # -- what comes from above ----------------------------------------------------------------------
+    # -- orders -------------------------------------------------------------------------------------
 
     def _listen(self, pause_s: float | None) -> bool:
-        """Sleep until there is something to do; false if the worker is gone."""
+        """Sleep until there is something to do; false if the owner is gone."""
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
-        if not self._worker_gone:
+        if not self._owner_gone:
             poll.register(self._control, select.POLLIN)
         ready = dict(poll.poll(None if pause_s is None else max(0.0, pause_s) * 1_000))
         if self._wake in ready:
@@ -197,11 +198,11 @@ class Supervisor:
         if self._control not in ready:
             return True
         with contextlib.suppress(OSError):
-            if heard := os.read(self._control, 65536):
-                *lines, self._unread = (self._unread + heard).split(b"\n")
+            if received := os.read(self._control, 65536):
+                *lines, self._unread = (self._unread + received).split(b"\n")
                 self._orders += [line.decode() for line in lines]
                 return True
-        self._worker_gone = True
+        self._owner_gone = True
         return False
 
     def _obey(self) -> None:
@@ -219,19 +220,18 @@ class Supervisor:
                     raise AssertionError(f"no such order: {unknown}")
         self._orders.clear()
 
-    # -- what is done below -------------------------------------------------------------------------
+    # -- the command --------------------------------------------------------------------------------
 
     def _act(self) -> None:
         now = now_s()
-        if self._status is not None or self._worker_gone:
+        if self._status is not None or self._owner_gone:
             self._end_all()
         elif self._trust_s is not None and self._trust_s <= now:
             self._climb(self._trust_s, "trust")
         due = [rung for rung in self._rungs if rung[0] <= now]
         if due:
             self._rungs = self._rungs[len(due) :]
-            number = due[-1][1]  # after a jump of the clock only the last one counts
-            self._say(f"rung {number.name}")
+            number = due[-1][1]  # after a jump of the clock, only the last one
             self._signal(number)
             if number is signal.SIGKILL:
                 self._kill_s = now
@@ -242,7 +242,7 @@ class Supervisor:
             signal_each(descendants(os.getpid()), signal.SIGKILL)
 
     def _climb(self, begin_s: float, why: str) -> None:
-        """Begin the ladder, unless it has begun earlier than this."""
+        """Begin the ladder at `begin_s`, unless it began earlier."""
         rungs = [(begin_s + after_s, number) for after_s, number in self._ladder]
         if self._stopped_by == "-":
             self._stopped_by, self._rungs = why, rungs
@@ -250,7 +250,7 @@ class Supervisor:
             self._rungs = rungs[-len(self._rungs) :]
 
     def _end_all(self) -> None:
-        """Ask what is left to end, and set the time after which it is killed."""
+        """Send SIGTERM to what is left, and set the time of its SIGKILL."""
         if self._kill_s is None:
             self._kill_s = now_s() + LINGER_S
             left = descendants(os.getpid())
@@ -258,25 +258,25 @@ class Supervisor:
             signal_each(left, signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        """To the agent's group. Once the agent is reaped its number may be another's."""
+        """Signal the command's group. Once the command is reaped, its number may be another's."""
         if self._status is not None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._agent, number)
-            os.killpg(self._agent, signal.SIGCONT)  # a stopped process gets no other signal
+            os.killpg(self._pid, number)
+            os.killpg(self._pid, signal.SIGCONT)  # a stopped process gets no other signal
 
     def _reaped(self) -> bool:
-        """Bury whoever has ended; true when no process is left."""
+        """Reap processes that have ended; true when none is left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
                 if pid == 0:
                     return False
                 if os.WIFSTOPPED(status):
-                    # Nobody could wake what was suspended from the keyboard: the shell waits for the holder.
+                    # After Ctrl-Z nobody could resume it: the shell waits for the owner.
                     if self._foreground and os.WSTOPSIG(status) == signal.SIGTSTP:
                         self._signal(signal.SIGCONT)
-                elif pid == self._agent:
+                elif pid == self._pid:
                     self._status = status
         except ChildProcessError:
             return True
@@ -297,7 +297,7 @@ class Supervisor:
 
 
 def _become(launch: dict[str, Any], parent: int, failed: int, prctl: Any) -> NoReturn:
-    """In the new process: a group of its own, our own signal settings undone, then the agent's program."""
+    """In the new process: own group, default signal settings, then the command's program."""
     try:
         if launch["foreground"]:
             os.setpgid(0, 0)
@@ -323,7 +323,7 @@ def _become(launch: dict[str, Any], parent: int, failed: int, prctl: Any) -> NoR
 
 
 def _ignore(*_: object) -> None:
-    """A handler rather than SIG_IGN: a program that is started does not inherit it."""
+    """Used instead of SIG_IGN, which a started program would inherit."""
 
 
 def _prctl() -> Any:

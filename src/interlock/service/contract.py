@@ -65,6 +65,8 @@ class LeaseView(NamedTuple):
     run: str
     fence: int
     expires_at: datetime
+    #: How long a renewal keeps it.
+    lease_s: float
     renew_within_s: float
     item: ItemView
     messages: tuple[MessageView, ...]

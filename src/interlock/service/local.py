@@ -171,6 +171,7 @@ class LocalService(Planning, Fleet):
             self._handles.make(state.run, spec.id),
             state.run,
             moment(state.due_us),
+            state.run_lease_s,
             round(state.run_lease_s / 3, 3),
             ItemView(item, payload),
             tuple(map(message_view, messages)) if messages else (),

@@ -1,11 +1,11 @@
-"""The small process that keeps a session lock for a shell which cannot hold one itself.
+"""The keeper: a small process that keeps a session lock for a shell, which cannot hold one itself.
 
-It has inherited the locked file, and ends, which frees the lock, when the process it watches has ended, when
-the file has lost its name (`session unlock`), or when it is told to. Run as a program; only the standard
-library, and little of it: it may be there for hours.
+It inherits the locked file. It ends, which frees the lock, when the process it watches has ended, when the
+file was unlinked (`session unlock`), or when it gets a signal. Run as a program; it uses little of the
+standard library, since it may live for hours.
 
-The watched process is known by a pidfd, which is never another's. Where the system has none, its number is
-asked for twice a second: one that is used again in between would be mistaken.
+It watches the process through a pidfd, which never means another process. Where the system has none, it
+checks the process number twice a second, and would take a new process with the same number for the old one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOOK_S = 0.5
 
 
 def keep(lock: int, pidfd: int | None, pid: int) -> None:
-    """Return when there is no reason to keep the lock any more."""
+    """Return when the lock is needed no more."""
     poll = select.poll()
     if pidfd is not None:
         poll.register(pidfd, select.POLLIN)

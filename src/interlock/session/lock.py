@@ -1,18 +1,17 @@
 """Session locks: one process of this host at a time works on the session of an issue or pull request.
 
-`.interlock/locks/<number>.lock` says in JSON who holds it; an OS lock on that file (flock) says *that* it is
-held. The system takes the OS lock back when the holder dies in whatever way, so nothing is ever judged by its
-age or by a process number: those are used again. A file that cannot be read counts as held while its OS lock
-is, else it is replaced.
+`.interlock/locks/<number>.lock` names the holder in JSON; an OS lock on that file (flock) shows *that* it is
+held. The system releases the OS lock when the holder dies, however it dies, so no lock is ever broken because
+of its age or its process number, which the system uses again. An unreadable file counts as held while its OS
+lock is held, else it is replaced.
 
-Every change is made under a short lock on the directory. Otherwise whoever unlinks a file could unlink that
-of the next holder, which came to be between the look and the deed.
+Every change is made under a short lock on the directory. Otherwise a process that unlinks a file could unlink
+that of the next holder, made between its look and its unlink.
 
-The OS lock is taken by hand: it goes on to other processes with its descriptor (the command that runs under
-it, the keeper that holds it for a shell), which the library for file locks does not let us have, and a file
-system without such locks is to be refused, not worked around.
+We take the OS lock ourselves, without a library: other processes inherit its descriptor (the command that
+runs under it, the keeper that holds it for a shell), and a file system without such locks is refused.
 
-Not promised: anything between hosts. Runners of hosted CI share no disk; there a lane is needed
+Not promised: anything between hosts. Runners of hosted CI share no disk; use a lane there
 (`interlock hold`). Nor anything against a person who deletes the file of a holder.
 """
 
@@ -29,16 +28,15 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from interlock.core.errors import Held, InterlockError, InvalidInput
 from interlock.core.names import check_name
-from interlock.session import keeper as keeper_script
+from interlock.session import keeper
 from interlock.session.lockfile import LockView, free, open_lock, opened, status_of, take, unlink, unread
 from interlock.settings import DIRECTORY, make_home
 
-#: What is done under the directory's lock takes a fraction of this, unless its process was stopped there.
+#: How long to wait for the directory's lock. Its holder needs a fraction of this, unless it is stopped.
 GUARD_WAIT_S, GUARD_LOOK_S = 5.0, 0.005
 NUMBER_MAX = 10**15
 _NAME = re.compile(r"([1-9][0-9]{0,14})\.lock", re.ASCII)
@@ -53,30 +51,25 @@ class SessionLocks:
         self.directory = self._home / "locks"
 
     def acquire(self, number: int, run_id: str) -> SessionLock:
-        """Lock a session for a run; raises `Held` if another holds it. Never waits for it."""
+        """Lock a session for a run; raises `Held` if another holds it. Never waits."""
         path = self.path(number)
         check_name("run id", run_id)
         self._make()
-        with self._guarded():
+        with self._guarded(), contextlib.ExitStack() as undo:
             lock = open_lock(path, os.O_CREAT)
-            try:
-                if not take(lock):
-                    raise _locked(status_of(number, lock, held=True))
-                held = SessionLock(self, number, run_id, lock)
-                try:
-                    held.sign(os.getpid())
-                except BaseException:
-                    unlink(path)  # nobody else can have it meanwhile
-                    raise
-            except BaseException:
-                os.close(lock)
-                raise
+            undo.callback(os.close, lock)
+            if not take(lock):
+                raise _locked(status_of(number, lock, held=True))
+            undo.callback(unlink, path)  # we hold the OS lock, so the file is nobody else's
+            held = SessionLock(self, number, run_id, lock)
+            held.sign(os.getpid())
+            undo.pop_all()
         return held
 
     def unlock(self, number: int, run_id: str) -> bool:
-        """Take a run's lock from whatever process keeps it for the run; false if nobody held it.
+        """Release a run's lock, whichever process keeps it; false if nobody held it.
 
-        Raises `Held` if it is another run's, or if the file does not say whose it is.
+        Raises `Held` if it is another run's, or if the file does not name its run.
         """
         path = self.path(number)
         check_name("run id", run_id)
@@ -88,7 +81,7 @@ class SessionLocks:
             held = not take(lock)
             if held and (status := status_of(number, lock, held=True)).run_id != run_id:
                 raise _locked(status)
-            # Whoever keeps the lock keeps it on a file without a name, which excludes nobody.
+            # The keeper then holds a lock on a file without a name, which excludes nobody.
             unlink(path)
             return held
 
@@ -99,12 +92,12 @@ class SessionLocks:
                 unlink(self.path(lock.number))
 
     def clean(self) -> list[int]:
-        """Remove the files that nobody holds; their numbers."""
+        """Remove the files that nobody holds; returns their numbers."""
         removed = []
         if self.directory.is_dir():
             with self._guarded():
                 for number, path in self._files():
-                    # What is no lock file, or cannot be removed, is left; `status` tells of it.
+                    # What is not a lock file, or cannot be removed, stays; `status` shows it.
                     with contextlib.suppress(InterlockError), opened(path) as lock:
                         if lock is not None and take(lock):
                             unlink(path)
@@ -112,7 +105,7 @@ class SessionLocks:
         return removed
 
     def status(self, only: int | None = None) -> list[LockView]:
-        """Every lock file, or only that of one session; lowest number first."""
+        """All lock files, or only that of one session; lowest number first."""
         found = []
         wanted = None if only is None else self.path(only)
         if self.directory.is_dir():
@@ -148,12 +141,12 @@ class SessionLocks:
         except OSError as error:
             raise InterlockError(
                 f"{self.directory} cannot be made: {error.strerror}.",
-                "Mend the permissions of the directory.",
+                "Fix the permissions of the directory.",
             ) from None
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Alone with the directory."""
+        """Lock the directory for the length of the block."""
         guard = open_lock(self.directory / ".guard", os.O_CREAT)
         try:
             give_up_s = time.monotonic() + GUARD_WAIT_S
@@ -177,19 +170,17 @@ class SessionLock:
         self.number = number
         self.run_id = run_id
         self.acquired_at = datetime.now(UTC)
-        #: The open file whose OS lock it is. A process that inherits it holds the lock too.
+        #: The open, locked file. A process that inherits it holds the lock too.
         self.descriptor = lock
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def sign(self, pid: int, *, until_pid: int | None = None) -> None:
-        """Write down who holds it: this run, in that process, for the length of another if one is given."""
+        """Write the holder into the file: the run, its process, and the process it is kept for, if any."""
         content = {
             "issueNumber": self.number,
             "runId": self.run_id,
@@ -208,7 +199,7 @@ class SessionLock:
             ) from None
 
     def release(self) -> None:
-        """Free it for others and remove the file, unless it was taken from us already."""
+        """Release the lock and remove the file, unless somebody unlocked it already."""
         try:
             if not self.taken:
                 self._locks.forget(self)
@@ -217,7 +208,7 @@ class SessionLock:
 
     @property
     def taken(self) -> bool:
-        """Whether the file under our name is not ours any more: somebody unlocked it for our run."""
+        """Whether the file is not ours any more: somebody unlocked it for our run."""
         try:
             found = self._locks.path(self.number).lstat()
         except FileNotFoundError:
@@ -226,10 +217,10 @@ class SessionLock:
 
 
 def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
-    """Lock a session until `pid` has ended or it is unlocked; the number of the process that keeps it.
+    """Lock a session until `pid` has ended or somebody unlocks it; returns the number of the keeper.
 
-    Where it is kept for the same run and the same process already, that is all there is to do. For the run
-    alone it is not: several jobs of one run may be on this host.
+    If it is already kept for the same run and the same process, nothing is done. The same run alone is not
+    enough: several jobs of one run may be on this host.
     """
     try:
         lock = locks.acquire(number, run_id)
@@ -238,11 +229,6 @@ def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
             if view.held and view.pid and (view.run_id, view.until_pid) == (run_id, pid):
                 return view.pid
         raise
-    return _keep_for(lock, pid)
-
-
-def _keep_for(lock: SessionLock, pid: int) -> int:
-    """Hand a lock to a process that keeps it; the keeper's number."""
     try:
         return _kept(lock, _watched(pid), pid)
     except BaseException:
@@ -259,7 +245,7 @@ def _watched(pid: int) -> int:
             os.kill(pid, 0)
             return -1
     except PermissionError:
-        return -1  # it is there, and another's
+        return -1  # it exists, and belongs to another user
     except (OSError, OverflowError):
         pass
     raise InvalidInput(f"There is no process {pid}.", "Name one that lives as long as the lock.")
@@ -267,8 +253,8 @@ def _watched(pid: int) -> int:
 
 def _kept(lock: SessionLock, watched: int, pid: int) -> int:
     inherited = [fd for fd in (lock.descriptor, watched) if fd >= 0]
-    keeper = subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper_script.__file__, *map(str, (lock.descriptor, watched, pid))],
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", keeper.__file__, *map(str, (lock.descriptor, watched, pid))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -276,27 +262,25 @@ def _kept(lock: SessionLock, watched: int, pid: int) -> int:
         pass_fds=inherited,
         start_new_session=True,
     )
-    lock.sign(keeper.pid, until_pid=pid)
-    keeper.returncode = 0  # nobody waits for it
+    lock.sign(process.pid, until_pid=pid)
+    process.returncode = 0  # nobody waits for it
     for descriptor in inherited:
         os.close(descriptor)
-    return keeper.pid
+    return process.pid
 
 
 def run_under(lock: SessionLock, command: Sequence[str]) -> int:
-    """Run a command that holds the lock as well, so that it is free only when nothing of it is alive; its
-    exit code."""
-    from interlock.process.command import Agent, Ladder  # noqa: PLC0415  (only where a command runs)
+    """Run a command that holds the lock too, so that it is free only when no process of the command is left;
+    returns the exit code."""
+    from interlock.process.command import SupervisedCommand  # noqa: PLC0415  (only where a command runs)
+    from interlock.process.ladder import Ladder  # noqa: PLC0415
     from interlock.process.signals import Signals  # noqa: PLC0415
 
     with lock, Signals() as signals:
-        agent = Agent(foreground=True, inherited=(lock.descriptor,))
-        try:
-            with signals.handed_to(agent):
-                agent.start(command, env=os.environ, ladder=Ladder())
-                code = agent.follow().code
-        finally:
-            agent.close()
+        supervised = SupervisedCommand(foreground=True, inherited=(lock.descriptor,))
+        with contextlib.closing(supervised), signals.forwarded_to(supervised):
+            supervised.start(command, env=os.environ, ladder=Ladder())
+            code = supervised.follow().code
     return code if code >= 0 else 128 - code
 
 

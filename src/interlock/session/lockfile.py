@@ -1,6 +1,6 @@
-"""The file of a session lock: opened, locked and read, and nothing that stands in its place.
+"""The file of a session lock: opening, locking and reading it, and nothing else in its place.
 
-A file may be damaged, or be no file at all: whatever it is, it is told in one sentence, and hides no other.
+The file may be damaged, or something other than a file: a view says so in one sentence.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from interlock.process.smallfile import an_object, check_plain
 
 CONTENT_MAX_BYTES = 4096
 PID_MAX = 2**31
-#: Outside of these years no lock was taken, and not every time can be told in every zone.
+#: No lock was taken outside these years, and the first and last year do not exist in every time zone.
 _YEARS = range(1970, 9999)
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockView:
-    """One lock file, and what the system says of it."""
+    """One lock file, and whether it is locked."""
 
     number: int
     held: bool
-    #: What the file says; null where it cannot be read.
+    #: From the file; null if it cannot be read.
     run_id: str | None
     acquired_at: datetime | None
     pid: int | None
-    #: The process with whose end it becomes free, where another keeps it for that one.
+    #: The process for which another keeps the lock; it is free when that process ends.
     until_pid: int | None
-    #: What stands in the place of the file, if it is none that can be locked; null where it is one.
+    #: What is in the place of the file, if it cannot be locked; else null.
     problem: str | None = None
 
 
 def open_lock(path: Path, flags: int = 0) -> int:
-    """Open a lock file and nothing else: not what a link leads to, nor what would have to be waited for."""
+    """Open a lock file and nothing else: follows no link, waits for no writer."""
     try:
         with contextlib.suppress(FileNotFoundError):
             check_plain(path.lstat())
@@ -55,7 +55,7 @@ def open_lock(path: Path, flags: int = 0) -> int:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InterlockError(
-            f"{path} cannot be opened: {why}.", "Mend or remove what is in its place."
+            f"{path} cannot be opened: {why}.", "Fix or remove what is in its place."
         ) from error
     return lock
 
@@ -66,18 +66,18 @@ def unlink(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise InterlockError(
-            f"{path} cannot be removed: {error.strerror}.", "Mend the permissions of the directory."
+            f"{path} cannot be removed: {error.strerror}.", "Fix the permissions of the directory."
         ) from None
 
 
 def free(lock: int) -> None:
-    """Let go of an OS lock for everybody who inherited it: what a command left behind holds nothing."""
+    """Release an OS lock for all processes that inherited it, also those that a command left behind."""
     fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)
 
 
 def take(lock: int) -> bool:
-    """Whether the OS lock is ours now, or was; false if another has it."""
+    """Take the OS lock; false if another has it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -91,7 +91,7 @@ def take(lock: int) -> bool:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[int | None]:
-    """A lock file, or none if it is gone; raises where something else is in its place."""
+    """A lock file, or None if it is gone; raises if something else is in its place."""
     try:
         lock = open_lock(path)
     except InterlockError as error:
@@ -106,7 +106,7 @@ def opened(path: Path) -> Iterator[int | None]:
 
 
 def status_of(number: int, lock: int, *, held: bool) -> LockView:
-    """What a lock file says of its holder."""
+    """The holder that a lock file names."""
     try:
         content = an_object(os.pread(lock, CONTENT_MAX_BYTES, 0))
         run_id, pid, until_pid = content.get("runId"), content.get("pid"), content.get("untilPid")
@@ -132,7 +132,7 @@ def _is_pid(value: Any) -> bool:
 
 
 def unread(number: int, *, held: bool = False, problem: str | None = None) -> LockView:
-    """One whose file does not say whose it is."""
+    """A lock whose file does not name its holder."""
     return LockView(
         number=number, held=held, run_id=None, acquired_at=None, pid=None, until_pid=None, problem=problem
     )

@@ -1,8 +1,8 @@
-"""What an agent prints: a log of bounded size on disk, and the last of it in memory.
+"""The output of a command: a log of bounded size on disk, and the last bytes in memory.
 
-The log keeps the beginning and the end of the output. Beyond its size the end is written in a circle and put
-in order when the run is over; until then the newest lines may stand before older ones. A log that cannot be
-written is given up without a word to the agent: the run matters more.
+The log keeps the beginning and the end of the output. Beyond its size, the end is written in a circle and put
+in order when the run is over; until then newer lines may come before older ones. If the log cannot be
+written, the run goes on without it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 from collections import deque
 from pathlib import Path
 
-#: Kept of the beginning, and of the end.
+#: How much is kept of the beginning, and of the end.
 HEAD_BYTES = TAIL_BYTES = 1 << 19
-#: Logs of so many runs are kept.
+#: How many logs are kept.
 LOGS_MAX = 500
 
 
@@ -34,12 +34,12 @@ class Tail:
             self._size -= len(self._pieces.popleft())
 
     def text(self) -> str:
-        """As text that every store can keep."""
+        """The bytes as text that every store can keep."""
         data = b"".join(self._pieces)[-self._max_bytes :]
         return data.decode(errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
     def last_line(self) -> str:
-        """The last that is not blank, as a terminal shows it: a progress bar overwrites itself."""
+        """The last line that is not blank, as a terminal shows it: a progress bar overwrites itself."""
         lines = re.split("[\r\n]", self.text()[-2_000:])
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
@@ -61,7 +61,7 @@ class RunLog:
         return self._file is not None
 
     def take(self, data: bytes) -> None:
-        """Write some output; never raises."""
+        """Write output; never raises."""
         while data and self._file is not None:
             if self._size < HEAD_BYTES:
                 place, room = self._size, HEAD_BYTES - self._size
@@ -77,7 +77,7 @@ class RunLog:
             data = data[written:]
 
     def close(self) -> None:
-        """Put the end in order, with a line for what was left out."""
+        """Put the end in order, with a line that counts the bytes left out."""
         if self._file is None:
             return
         left_out = self._size - HEAD_BYTES - TAIL_BYTES
@@ -97,7 +97,7 @@ class RunLog:
 
 
 def prune(directory: Path) -> None:
-    """Remove the oldest logs beyond those that are kept."""
+    """Remove the oldest logs beyond the limit."""
     with contextlib.suppress(OSError):
         dated = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(directory))
         for _, path in dated[:-LOGS_MAX]:

@@ -1,7 +1,7 @@
-"""The aftermath of runs whose worker died or lost them: what they left on this host is put in order.
+"""Recovery from runs whose worker died or lost them: clear away what they left on this host.
 
-Work in their worktrees is salvaged and told to the next run on the lane. And before a run begins, no process
-of an earlier run on its lane may be alive here: a kill that did not land must not make two of them.
+Work in their worktrees is salvaged for the next run on the lane. And before a run begins, processes of
+earlier runs on its lane are killed: two runs must never work on a lane at once.
 """
 
 from __future__ import annotations
@@ -18,31 +18,33 @@ from interlock.worker.rundirectory import Home, RunFiles, Trace, found
 from interlock.worker.salvage import Kept
 from interlock.worker.worktrees import Workspaces
 
-#: How long an earlier run's process may take to die once it was killed.
+#: How long a killed process of an earlier run may take to die.
 RIVAL_WAIT_S = 10.0
 _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.005, 0.25
 
 
-class Aftermath:
-    """Clears away what dead runs left; may be called by many threads and workers at once."""
+class Recovery:
+    """Clears away what dead runs left; many threads and workers may do it at once."""
 
-    def __init__(self, home: Home, workspaces: Workspaces, told: Callable[[Trace, Kept, Path], None]) -> None:
-        """`told` hears whose work was salvaged, what of it, and where the worktree lay or still lies."""
+    def __init__(
+        self, home: Home, workspaces: Workspaces, salvaged: Callable[[Trace, Kept, Path], None]
+    ) -> None:
+        """`salvaged` gets the run whose work was salvaged, what was kept, and the path of its worktree."""
         self._home = home
         self._workspaces = workspaces
-        self._told = told
+        self._salvaged = salvaged
 
     def clear(self) -> None:
-        """Clear away the runs whose worker and agent are gone. What cannot be put in safety stays."""
+        """Clear away the runs whose worker and command are gone. What cannot be salvaged stays."""
         for files in found(self._home):
             if files.adopt() and not self._closed(files):
                 files.let_go()
 
-    def make_way(self, trace: Trace, *, give_up: threading.Event) -> bool:
-        """End what earlier runs on the same lane or item left alive; false if some of it does not die.
+    def end_rivals(self, trace: Trace, *, give_up: threading.Event) -> bool:
+        """Kill processes of earlier runs on the same lane or item; false if one does not die.
 
-        Their leases are lost, for this run has them: their work is salvaged even where their worker still
-        lives, stopped perhaps.
+        Their leases are lost, since this run has the lane: their work is salvaged even if their worker still
+        lives, perhaps stopped.
         """
         deadline_s = time.monotonic() + RIVAL_WAIT_S
         pause_s = _PAUSE_FIRST_S
@@ -58,7 +60,7 @@ class Aftermath:
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     def _closed(self, files: RunFiles) -> bool:
-        """Salvage and remove, if no process is left; false if that did not work."""
+        """Salvage and remove a run without processes; false if that failed."""
         try:
             kept = self._workspaces.close(files, succeeded=False)
         except (InterlockError, OSError):
@@ -66,7 +68,7 @@ class Aftermath:
         if not _no_process(files):
             return False
         if kept is not None:
-            self._told(files.trace, kept, self._workspaces.path_of(files))
+            self._salvaged(files.trace, kept, self._workspaces.path_of(files))
         files.remove()
         return True
 
@@ -77,9 +79,9 @@ def _no_process(files: RunFiles) -> bool:
 
 
 def _kill(files: RunFiles) -> None:
-    """Kill what is left of a run, unless a number has become another's.
+    """Kill the processes of a run, unless a process number belongs to another process by now.
 
-    First what is below its supervisor: once that is dead, only session and environment tell what was its.
+    First those below its supervisor: once that is dead, only session and environment identify them.
     """
     trace = files.trace
     above, session = trace.supervisor, trace.session
@@ -87,4 +89,4 @@ def _kill(files: RunFiles) -> None:
         supervisor.signal_each([*supervisor.descendants(above), above], signal.SIGKILL)
     if session is not None and supervisor.begun(session) in (None, trace.session_begun):
         supervisor.signal_each(supervisor.members(session), signal.SIGKILL)
-    supervisor.signal_each(supervisor.marked(f"INTERLOCK_RESULT={files.result}"), signal.SIGKILL)
+    supervisor.signal_each(supervisor.marked(f"INTERLOCK_RESULT={files.briefing.result}"), signal.SIGKILL)

@@ -1,10 +1,11 @@
-"""One attempt: a run from its claim to its reported end, in a thread of its own.
+"""One run of a worker, from its claim to its reported end, in a thread of its own.
 
 The rules it keeps:
-- The agent starts only while the lease is fresh, and when no earlier run's process is alive on this host.
-- Nothing is reported while a process of the agent lives: a released item may start elsewhere at once.
-- A lease that was lost is reported by nobody. The agent is killed, and what it left is salvaged.
-- What was left uncommitted is salvaged *before* the end is reported, so that the next run finds it.
+- The command starts only while the lease is fresh, and when no process of an earlier run is alive on this
+  host.
+- Nothing is reported while a process of the command lives: a released item may start elsewhere at once.
+- After a lost lease nothing is reported. The command is killed, and its work is salvaged.
+- Uncommitted work is salvaged *before* the end is reported, so that the next run finds it.
 
 What the exit code means:
 
@@ -21,258 +22,216 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.core.commands import Outcome
 from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost, UnreadableState
 from interlock.core.states import RunStatus
+from interlock.git.plumbing import STRAY_VARIABLES
 from interlock.process import supervisor
-from interlock.process.command import Agent, Ending, Ladder, in_worktree, now_s
-from interlock.process.heartbeat import BEAT_MAX_S
-from interlock.service.contract import LeaseView, RunView
-from interlock.worker.briefing import brief, environment
-from interlock.worker.hindrance import machine_error
-from interlock.worker.job import Host, Job, Notice
+from interlock.process.briefing import read_result
+from interlock.process.clock import now_s
+from interlock.process.command import Ending, in_worktree
+from interlock.process.ladder import Ladder
+from interlock.process.liverun import LiveRun
+from interlock.service.contract import EndedRunView, LeaseView
 from interlock.worker.log import RunLog, Tail
+from interlock.worker.notices import Notice, already_reported
+from interlock.worker.reports import ended_run, reported_run
 from interlock.worker.rundirectory import RunFiles, Trace
 from interlock.worker.salvage import Salvage
-from interlock.worker.spool import End
-from interlock.worker.verdict import already, ended_run, reported_run
+from interlock.worker.spool import RunEnd
 from interlock.worker.worktrees import Workspace
+
+if TYPE_CHECKING:
+    from interlock.worker.worker import Worker
 
 EXIT_RELEASE = 75
 STDOUT_KEPT_BYTES, ERROR_KEPT_BYTES = 16 << 10, 4 << 10
-#: After its time is over, the store is asked so often to end a run, and so many times.
+#: After a timeout: how often, and how many times, to look whether the store has ended the run.
 EXPIRE_AGAIN_S, EXPIRE_TRIES = 0.25, 20
+#: Variables that a worker which is itself the command of a run does not pass on.
+_NOT_INHERITED = ("INTERLOCK_LANE", "INTERLOCK_PLAN", "INTERLOCK_SALVAGE")
 
 
 class NotStarted(Exception):
-    """The agent was not started; the item is given back."""
+    """The command was not started; the item is released."""
 
 
-class Attempt:
-    """One run, as its worker sees it."""
+class WorkerRun:
+    """One run, its command and its files."""
 
-    def __init__(self, job: Job, host: Host, lease: LeaseView, sent_s: float) -> None:
-        """`sent_s` is when the claim was sent."""
-        self._job = job
-        self._host = host
+    def __init__(self, worker: Worker, lease: LeaseView, sent_s: float, slot: int) -> None:
+        """`sent_s` is when the claim was sent, `slot` the run's row in the worker's table, from 1."""
+        self._worker = worker
         self._lease = lease
         self.item = lease.item
         self.fence = lease.fence
-        self.handle = lease.run
+        self.slot = slot
         self.begun_s = now_s()
-        self.state = "starting"
-        #: Its place in the worker's table, from 1.
-        self.slot = 0
-        self._lease_s = 3 * lease.renew_within_s
-        self._sent_s = sent_s
         timeout_s = lease.item.timeout_s
-        self._ladder = Ladder().within(min(self._lease_s, timeout_s or self._lease_s))
-        #: When the ladder must begin so that the agent is gone when the store ends the run; and that moment.
-        self._timeout_s = None if timeout_s is None else sent_s + self._ladder.trust_s(timeout_s)
+        ladder = Ladder().within(min(lease.lease_s, timeout_s or lease.lease_s))
+        #: When the store ends the run because of its timeout. The ladder is over by then.
         self._expires_s = None if timeout_s is None else sent_s + timeout_s
-        self._agent: Agent | None = None
-        #: Why it was asked to stop, and what the store said if the lease is gone.
-        self._stop_reason: str | None = None
-        self._lost: str | None = None
-        #: What the agent reported as its end, past this worker.
-        self._reported: str | None = None
-        self._changed = threading.Condition()
-        self._give_up = threading.Event()
+        self.live = LiveRun(
+            lease,
+            sent_s,
+            ladder=ladder,
+            deadline_s=None if timeout_s is None else sent_s + ladder.trust_s(timeout_s),
+            answered=self._answered,
+        )
+        self._started = False
+        #: Whether the worker knows that the run was asked to stop.
+        self._stop_known = False
         self._files: RunFiles | None = None
         self._workspace: Workspace | None = None
         self._cleared = True
         self._stdout, self._both = Tail(STDOUT_KEPT_BYTES), Tail(ERROR_KEPT_BYTES)
-        self._log = RunLog(job.home.logs / f"run-{lease.fence}.log")
+        self._log = RunLog(worker.home.logs / f"run-{lease.fence}.log")
         self._thread = threading.Thread(target=self._run, name=f"interlock-run-{lease.fence}", daemon=True)
 
-    # -- for the worker and its heartbeat -----------------------------------------------------------
+    # -- for the worker and its screen --------------------------------------------------------------
 
     def start(self) -> None:
         self._thread.start()
 
-    @property
-    def beats(self) -> bool:
-        """Whether its lease is to be kept."""
-        return self.state not in ("reporting", "over") and self._lost is None
+    def join(self) -> None:
+        self._thread.join()
 
     @property
-    def beat_due_s(self) -> float:
-        return self._sent_s + min(BEAT_MAX_S, self._lease_s / 3)
+    def state(self) -> str:
+        """`starting`, `running`, `stopping` or `reporting`."""
+        if self.live.ending:
+            return "reporting"
+        if self.live.cancel_reason is not None:
+            return "stopping"
+        return "running" if self._started else "starting"
 
     @property
     def last_line(self) -> str:
         return self._both.last_line()
 
-    @property
-    def _salvage(self) -> tuple[Salvage, ...]:
-        return self._workspace.salvage if self._workspace else ()
-
     def stop(self, reason: str) -> None:
-        """Ask the agent to end: the ladder begins."""
-        with self._changed:
-            if self._stop_reason is None and self.beats:
-                self._stop_reason = reason
-                self.state = "stopping"
-                self._give_up.set()
-                self._changed.notify_all()
-            agent = self._agent
-        if agent is not None:
-            agent.stop()
+        """Ask the command to end: the ladder begins."""
+        self._stop_known = True
+        self.live.stop(reason)
 
     def kill(self) -> None:
-        """End the agent at once."""
+        """Kill the command at once."""
         self.stop("killed")
-        with self._changed:
-            agent = self._agent
-        if agent is not None:
-            agent.kill()
-
-    def renewed(self, view: RunView, sent_s: float) -> None:
-        """What the heartbeat heard."""
-        if view.refusal is not None:
-            self._lose(view.refusal.message)
-            return
-        with self._changed:
-            self._sent_s = max(self._sent_s, sent_s)
-            self._changed.notify_all()
-            agent = self._agent
-        if agent is not None:
-            agent.trust(self._trust_until_s())
-        if view.cancel_requested and self._stop_reason is None:
-            why = (view.item.cancel_reason if view.item else None) or "cancelled"
-            self._tell("cancel", f"was asked to stop: {why}")
-            self.stop(why)
-
-    def close(self) -> None:
-        """The store has the end, or needs none."""
-        if self._files is not None and self._cleared:
-            self._files.remove()
-        elif self._files is not None:
-            self._files.let_go()  # whoever clears up next tries again
-        self.state = "over"
-        self._host.over(self)
+        self.live.kill()
 
     # -- the run ------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._live()
+            if not self._end(self._work()):
+                return  # its files stay for the next worker
         except Exception as error:  # a defect: without its thread the run would keep its lease for ever
-            self._host.give_up(error)
-            self.close()
+            self._worker.give_up(error)
+        if self._files is not None and self._cleared:
+            self._files.remove()
+        elif self._files is not None:
+            self._files.let_go()  # whoever clears up next tries again
+        self._worker.over(self)
 
-    def _live(self) -> None:
-        end: End | None = None
+    def _work(self) -> RunEnd | None:
+        """Run the command; returns the end to report, None if the store has ended the run."""
         try:
-            end = self._work()
+            return self._outcome(self._prepare())
         except NotStarted as reason:
             self._tell("not_started", f"was not started: {reason}")
-            end = self._end(Outcome.RELEASE)
-        except LeaseLost as error:  # the store has said so, or the lane's fence on the git remote
-            end = self._end(Outcome.FAIL, error=str(error))
+        except LeaseLost as error:  # the store refused a renewal, or the lane's fence on the git remote did
+            return self._run_end(Outcome.FAIL, error=str(error))
         except CommandUnusable as error:
-            self._host.give_up(error)
-            end = self._end(Outcome.RELEASE)
-        except UnreadableState as error:  # a matter of its lane alone
+            self._worker.give_up(error)
+        except UnreadableState as error:  # a problem of its lane alone
             self._tell("not_started", f"could not be started: {error}")
-            end = self._end(Outcome.RELEASE)
         except (InterlockError, OSError) as error:
-            self._host.hindered(self, machine_error(error))
-            end = self._end(Outcome.RELEASE)
-        self._log.close()
-        done = end is not None and end.outcome is Outcome.DONE
-        self._leave(succeeded=done or self._reported == RunStatus.SUCCEEDED)
-        with self._changed:
-            lost = self._lost
-            if end is not None and lost is None:
-                self.state = "reporting"
-        if end is not None and lost is None:
-            self._host.report(self, end)
-            return
-        if self._reported is not None:
-            self._host.tell(self._notice("ended", already(self.fence, self._reported), status=self._reported))
-        else:
-            self._tell("lost", f"has lost its lease: {lost or 'its time was over'}")
-        self.close()
-
-    def _work(self) -> End | None:
-        """Start the agent, follow it to its end, judge that end. None where the store ends the run."""
-        files = self._prepare()
-        agent = self._host.take_agent()
-        try:
-            self._wait_for_fresh_lease()
-            files.note(supervisor=agent.supervisor, supervisor_begun=supervisor.begun(agent.supervisor))
-            command, place = self._job.command, self._workspace
-            agent.start(
-                in_worktree(command, place.path) if place else command,
-                env=environment(self._job, files, self._lease, self._salvage),
-                ladder=self._ladder,
-                trust_until_s=self._trust_until_s(),
-                cwd=place.path if place else None,
-                lock=files.agent_lock,
-            )
-            self._started(files, agent)
-            ending = agent.follow(self._take)
+            self._worker.cannot_start(self, error)
         finally:
-            with self._changed:
-                self._agent = None
-            agent.close()
-        return self._judge(files, ending)
+            self._log.close()
+        return self._run_end(Outcome.RELEASE)
 
     def _prepare(self) -> RunFiles:
-        """What the agent will find; raises where it must not start."""
-        item, job = self.item, self._job
+        """Make the files and the worktree of the run; raises if the command must not start."""
+        item, worker = self.item, self._worker
         trace = Trace(
             run=self.fence,
             item=item.id,
             title=item.title,
             lane=item.lane,
-            agent=job.agent,
-            worker=job.worker,
-            store=job.home.store,
+            agent=worker.wish.agent,
+            worker=worker.name,
+            store=worker.home.store,
         )
-        if not job.aftermath.make_way(trace, give_up=self._give_up):
+        if not worker.recovery.end_rivals(trace, give_up=self.live.unwanted):
             raise NotStarted("a process of an earlier run on its lane is still alive here")
-        self._files = files = RunFiles.make(job.home, trace)
-        if job.worktree:
-            self._workspace = job.workspaces.open(
-                files, self.handle, lambda text: self._tell("unfenced", text)
+        self._files = files = RunFiles.make(worker.home, trace)
+        if worker.wish.worktree:
+            self._workspace = worker.workspaces.open(
+                files, self._lease.run, lambda text: self._tell("unfenced", text)
             )
-        brief(files, self._lease, self._salvage)
+        messages: list[Any] = [
+            {"n": 0, "author": "interlock", "text": kept.sentence, "salvage": kept.ref}
+            for kept in self._salvage
+        ]
+        files.briefing.write(item.payload, [*messages, *self._lease.messages])
         return files
 
+    def _outcome(self, files: RunFiles) -> RunEnd | None:
+        """Start the command and follow it to its end; returns the end to report."""
+        command = self._worker.take_command()
+        try:
+            self._wait_for_fresh_lease()
+            files.note(supervisor=command.supervisor, supervisor_begun=supervisor.begun(command.supervisor))
+            argv, place = self._worker.wish.command, self._workspace
+            command.start(
+                in_worktree(argv, place.path) if place else argv,
+                env=self._environment(files),
+                ladder=self.live.ladder,
+                trust_until_s=self.live.trusted_until_s,
+                cwd=place.path if place else None,
+                lock=files.agent_lock,
+            )
+            assert command.pid is not None
+            files.note(session=command.pid, session_begun=supervisor.begun(command.pid))
+            self._started = True
+            self.live.watch(command)
+            self._worker.begun()
+            self._tell("started", f"started on item {self.item.id}: {self.item.title}", pid=command.pid)
+            ending = command.follow(self._take_output)
+        finally:
+            self.live.watch(None)
+            command.close()
+        return self._end_after(files, ending)
+
     def _wait_for_fresh_lease(self) -> None:
-        """What came before may have taken long; the agent gets at least half of its trust to begin with."""
-        late_s = self._ladder.trust_s(self._lease_s) / 2
-        with self._changed:
-            while self._lost is None and self._stop_reason is None and now_s() - self._sent_s > late_s:
-                self._changed.wait(0.05)
-            if self._lost is not None:
-                raise LeaseLost(self._lost)
-            if self._stop_reason is not None or self._timed_out():
-                raise NotStarted(self._stop_reason or "its time is over")
+        """The preparation may have taken long; the command begins with at least half of its trust."""
+        live = self.live
+        late_s = live.ladder.trust_s(self._lease.lease_s) / 2
+        while not live.unwanted.is_set() and now_s() - live.renewed_s > late_s:
+            live.unwanted.wait(0.05)
+        if live.lost is not None:
+            raise LeaseLost(live.lost.message)
+        if live.cancel_reason is not None or live.timed_out:
+            raise NotStarted(live.cancel_reason or "its time is over")
 
-    def _started(self, files: RunFiles, agent: Agent) -> None:
-        assert agent.pid is not None
-        files.note(session=agent.pid, session_begun=supervisor.begun(agent.pid))
-        with self._changed:
-            self._agent = agent
-            if self._stop_reason is None:
-                self.state = "running"
-        agent.trust(self._trust_until_s())
-        if self._lost is not None:
-            agent.kill()
-        elif self._stop_reason is not None:
-            agent.stop()
-        self._host.begun()
-        self._tell("started", f"started on item {self.item.id}: {self.item.title}", pid=agent.pid)
+    def _environment(self, files: RunFiles) -> dict[str, str]:
+        """The worker's own environment, and the run's."""
+        worker = self._worker
+        dropped = (*_NOT_INHERITED, *(STRAY_VARIABLES if worker.wish.worktree else ()))
+        variables = {name: value for name, value in os.environ.items() if name not in dropped}
+        variables |= files.briefing.variables(self._lease, agent=worker.wish.agent, url=worker.url)
+        if self._salvage:
+            variables["INTERLOCK_SALVAGE"] = " ".join(kept.ref for kept in self._salvage)
+        return variables
 
-    def _take(self, stream: str, data: bytes) -> None:
+    def _take_output(self, stream: str, data: bytes) -> None:
         usable = self._log.usable
         self._log.take(data)
         if usable and not self._log.usable:
@@ -280,30 +239,45 @@ class Attempt:
         self._both.take(data)
         if stream == "stdout":
             self._stdout.take(data)
-        self._host.echo(self.fence, data)
+        self._worker.echo(self.fence, data)
+
+    def _answered(self) -> None:
+        """After each renewal, and when the command has started."""
+        live = self.live
+        if live.lost is not None:
+            # A command that has reported its own end may end in peace.
+            if self._reported() is None:
+                live.kill()
+            else:
+                live.stop("ended")
+        elif live.cancel_reason is not None:
+            if not self._stop_known:
+                self._tell("cancel", f"was asked to stop: {live.cancel_reason}")
+            self.stop(live.cancel_reason)
 
     # -- its end ------------------------------------------------------------------------------------
 
-    def _judge(self, files: RunFiles, ending: Ending) -> End | None:
-        """What is to be reported. None if the store has ended the run, or does so by itself."""
-        if self._lost is not None:
+    def _end_after(self, files: RunFiles, ending: Ending) -> RunEnd | None:
+        """The end to report; None if the store has ended the run, or will."""
+        live = self.live
+        if live.lost is not None:
             return None
         result, given = self._result(files)
-        asked = self._stop_reason is not None or ending.stopped_by == "trust"
+        asked = live.cancel_reason is not None or ending.stopped_by == "trust"
         if ending.code == 0 and (given or not asked):
-            return self._end(Outcome.DONE, result=result)
-        if self._stop_reason is None and ending.stopped_by == "trust" and self._timed_out():
+            return self._run_end(Outcome.DONE, result=result)
+        if live.cancel_reason is None and ending.stopped_by == "trust" and live.timed_out:
             self._tell("timed_out", f"took longer than {self.item.timeout_s:g} s")
-            return None if self._expired() else self._end(Outcome.FAIL, error="Its time was over.")
+            return None if self._expired() else self._run_end(Outcome.FAIL, error="Its time was over.")
         if asked or ending.code == EXIT_RELEASE:
-            return self._end(Outcome.RELEASE)
-        return self._end(Outcome.FAIL, error=self._error(ending))
+            return self._run_end(Outcome.RELEASE)
+        return self._run_end(Outcome.FAIL, error=self._error(ending))
 
     def _result(self, files: RunFiles) -> tuple[str | None, bool]:
-        """The result as JSON, and whether the agent wrote it itself."""
+        """The result as JSON, and whether the command wrote it itself."""
         stdout = self._stdout.text()
         try:
-            result = files.read_result()
+            result = read_result(files.briefing.result)
         except ValueError as error:
             self._tell("bad_result", f"left a result that cannot be kept: {error}")
             return json.dumps({"stdout": stdout, "problem": f"INTERLOCK_RESULT: {error}"}), True
@@ -319,38 +293,50 @@ class Attempt:
         return f"{how}\n{self._both.text()}".strip()
 
     def _expired(self) -> bool:
-        """Wait until the store ends the run because its time is over; false if it does not."""
+        """Wait until the store ends the run because of its timeout; false if it does not."""
         assert self._expires_s is not None
+        service = self._worker.service
         for _ in range(EXPIRE_TRIES):
             time.sleep(max(EXPIRE_AGAIN_S, self._expires_s - now_s()))
             with contextlib.suppress(InterlockError):
-                self._job.service.sweep()
-                if ended_run(self._job.service, item=self.item.id, run=self.fence) is not None:
+                service.sweep()
+                if ended_run(service, item=self.item.id, run=self.fence) is not None:
                     return True
         return False
 
-    def _lose(self, why: str) -> None:
-        """The lease is gone. Where the agent reported its own end it may end in peace, else it is killed."""
-        ended = reported_run(self._job.service, item=self.item.id, run=self.fence)
-        with self._changed:
-            if self.state in ("reporting", "over"):
-                return
-            self._lost = why
-            self._reported = ended.status if ended is not None else None
-            self._give_up.set()
-            self._changed.notify_all()
-            agent = self._agent
-        if agent is not None and ended is not None:
-            agent.stop()
-        elif agent is not None:
-            agent.kill()
+    def _end(self, end: RunEnd | None) -> bool:
+        """Salvage the work and report the end; false if the store stayed away until the worker leaves."""
+        earlier = self._reported() if self.live.lost is not None else None
+        done = end is not None and end.outcome is Outcome.DONE
+        self._salvage_work(succeeded=done or (earlier is not None and earlier.status == RunStatus.SUCCEEDED))
+        lost = self.live.lost
+        if end is None or lost is not None:
+            if lost is not None and earlier is None:
+                earlier = self._reported()
+            if earlier is not None:
+                self._worker.tell(self._notice("ended", already_reported(earlier), status=earlier.status))
+            else:
+                self._tell("lost", f"has lost its lease: {lost.message if lost else 'its time was over'}")
+            return True
+        reporter = self._worker.reporter
+        reporter.keep(end)
+        self._worker.heartbeat.finish(self.live)
+        answer = reporter.report(end)
+        if answer is not None:
+            self._worker.tell_end(end, answer, self.item.lane)
+        return answer is not None
 
-    def _leave(self, *, succeeded: bool) -> None:
-        """Put the worktree's work in safety and remove it; if that does not work, it stays."""
+    def _reported(self) -> EndedRunView | None:
+        """How the command itself ended its run, past this worker; None if it did not."""
+        return reported_run(self._worker.service, item=self.item.id, run=self.fence)
+
+    def _salvage_work(self, *, succeeded: bool) -> None:
+        """Salvage the work in the worktree and remove it; if that fails, the worktree stays."""
         if self._files is None:
             return
+        workspaces = self._worker.workspaces
         try:
-            kept = self._job.workspaces.close(self._files, succeeded=succeeded, told=self._salvage)
+            kept = workspaces.close(self._files, succeeded=succeeded, given=self._salvage)
         except (InterlockError, OSError) as error:
             self._cleared = False
             self._tell("stays", f"left its worktree behind: {error}")
@@ -358,31 +344,28 @@ class Attempt:
         if kept is not None:
             self._tell("salvaged", f"left work that was not pushed, kept as {kept.ref}", ref=kept.ref)
         if kept is not None and kept.left_out:
-            path = str(self._job.workspaces.path_of(self._files))
+            path = str(workspaces.path_of(self._files))
             self._tell(
                 "stays", f"left its worktree behind: {kept.rest} could not be kept; see {path}", path=path
             )
 
-    def _end(self, outcome: Outcome, *, result: str | None = None, error: str | None = None) -> End:
-        return End(
+    @property
+    def _salvage(self) -> tuple[Salvage, ...]:
+        return self._workspace.salvage if self._workspace else ()
+
+    def _run_end(self, outcome: Outcome, *, result: str | None = None, error: str | None = None) -> RunEnd:
+        return RunEnd(
             outcome=outcome,
-            run=self.handle,
+            run=self._lease.run,
             fence=self.fence,
             item=self.item.id,
-            store=self._job.home.store,
+            store=self._worker.home.store,
             result=result,
             error=error,
         )
 
-    def _trust_until_s(self) -> float:
-        until_s = self._sent_s + self._ladder.trust_s(self._lease_s)
-        return until_s if self._timeout_s is None else min(until_s, self._timeout_s)
-
-    def _timed_out(self) -> bool:
-        return self._timeout_s is not None and self._timeout_s <= now_s()
-
     def _tell(self, kind: str, text: str, **data: Any) -> None:
-        self._host.tell(self._notice(kind, f"Run {self.fence} {text}", **data))
+        self._worker.tell(self._notice(kind, f"Run {self.fence} {text}", **data))
 
     def _notice(self, kind: str, text: str, **data: Any) -> Notice:
         return Notice(kind=kind, text=text, run=self.fence, item=self.item.id, lane=self.item.lane, data=data)

@@ -1,8 +1,8 @@
-"""What this host keeps of the runs it works on: a directory each, locked for as long as anybody cares.
+"""The directory of each run on this host, locked while its worker or its command lives.
 
-`.interlock/runs/run-<n>/` holds what the agent is told (payload, messages), where it leaves its result, and a
-record of whose it is. OS locks on it are held by the worker and by the agent, so whoever gets a lock knows
-that its holder is gone, whatever way it died. No process number is compared: those are used again.
+`.interlock/runs/run-<n>/` holds the payload and messages for the command, its result, and a record of it.
+Worker and command hold OS locks on it, so whoever gets a lock knows that its holder is gone, however it died.
+Process numbers are not compared: the system uses them again.
 
 Not promised: anything about runs of other hosts.
 """
@@ -21,15 +21,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
-from interlock.core import jsontext
 from interlock.core.errors import InterlockError
+from interlock.process.briefing import Briefing
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.settings import DIRECTORY, make_home
 
-RESULT_MAX_BYTES = 1 << 20
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
-#: Options in the URL of a PostgreSQL database that say how it is reached, not which one it is.
+#: Options of a PostgreSQL URL that say how to reach the database, not which one it is.
 _NOT_A_PLACE = (
     "application_name=",
     "connect_timeout=",
@@ -42,46 +41,32 @@ _NOT_A_PLACE = (
 
 
 class Home:
-    """The directory `.interlock` of a repository, where runs, logs and results of this host lie."""
+    """The directory `.interlock` of a repository, with the runs, logs and results of this host."""
 
     def __init__(self, root: Path, url: str) -> None:
         self.root = root
         self.directory = root / DIRECTORY
-        #: Tells runs of one store from those of another that is used from the same directory.
+        self.runs, self.logs = self.directory / "runs", self.directory / "logs"
+        self.spool, self.worktrees = self.directory / "spool", self.directory / "worktrees"
+        #: Distinguishes the runs of two stores that are used from the same directory.
         self.store = sha256(_place(url).encode()).hexdigest()[:16]
 
     def make(self) -> None:
-        """Make what is missing; a clear refusal where that is not possible."""
+        """Make the directories that are missing."""
         try:
             make_home(self.directory)
-            for name in ("runs", "logs", "spool", "worktrees"):
-                (self.directory / name).mkdir(mode=0o700, exist_ok=True)
+            for directory in (self.runs, self.logs, self.spool, self.worktrees):
+                directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise InterlockError(
                 f"{self.directory} cannot be used: {error.strerror}.",
-                "The worker keeps logs and results there; mend its permissions or free some space.",
+                "The worker keeps logs and results there; fix its permissions or free some space.",
             ) from None
-
-    @property
-    def runs(self) -> Path:
-        return self.directory / "runs"
-
-    @property
-    def logs(self) -> Path:
-        return self.directory / "logs"
-
-    @property
-    def spool(self) -> Path:
-        return self.directory / "spool"
-
-    @property
-    def worktrees(self) -> Path:
-        return self.directory / "worktrees"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Whose a run's directory is, for those who find it later."""
+    """Which run a directory belongs to, for a worker that finds it later."""
 
     run: int
     item: int
@@ -90,7 +75,7 @@ class Trace:
     agent: str
     worker: str
     store: str
-    #: The process above the agent, and the agent's session, with when they began: see `supervisor.begun`.
+    #: The supervisor and the command's session, and when each began: see `supervisor.begun`.
     supervisor: int | None = None
     supervisor_begun: str | None = None
     session: int | None = None
@@ -101,7 +86,7 @@ class Trace:
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """From a record; raises ValueError where it is none."""
+        """Parse a record; raises ValueError if it is damaged."""
         return record(cls, an_object(text))
 
     def rivals(self, other: Trace) -> bool:
@@ -113,20 +98,23 @@ class Trace:
 class RunFiles:
     """The directory of one run.
 
-    Two locks: the worker's, which keeps others from clearing it away, and the agent's, which the agent and
-    its supervisor share. Whoever has the agent's lock alone knows that no process of the run is left.
+    It has two locks: the worker's, which keeps others from clearing the directory away, and the agent's,
+    which the command and its supervisor share. Whoever gets the agent's lock exclusively knows that no
+    process of the run is left.
     """
 
     def __init__(self, path: Path, trace: Trace, lock: int | None = None) -> None:
         self.path = path
         self.trace = trace
+        self.agent_lock = path / "agent.lock"
+        self.briefing = Briefing(path)
         self._lock = lock
 
     @classmethod
     def make(cls, home: Home, trace: Trace) -> Self:
-        """A new directory of ours; nobody sees it before it is locked and complete."""
+        """Make a directory; nobody sees it before it is locked and complete."""
         path = home.runs / f"run-{trace.run}"
-        # Of another store that is used from the same directory, or a worktree of its that stays.
+        # Taken by another store that is used from the same directory, or by its worktree that stays.
         if path.exists() or (home.worktrees / path.name).exists():
             path = home.runs / f"run-{trace.run}-{trace.store}"
         draft = home.runs / f".new-{trace.worker}-{trace.run}"
@@ -142,22 +130,6 @@ class RunFiles:
             raise
         return cls(path, trace, lock)
 
-    @property
-    def agent_lock(self) -> Path:
-        return self.path / "agent.lock"
-
-    @property
-    def payload(self) -> Path:
-        return self.path / "payload.json"
-
-    @property
-    def messages(self) -> Path:
-        return self.path / "messages.json"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
-
     def note(self, **changed: Any) -> None:
         """Change the record."""
         self.trace = replace(self.trace, **changed)
@@ -165,20 +137,16 @@ class RunFiles:
         draft.write_text(json.dumps(asdict(self.trace)))
         draft.replace(self.path / "record.json")
 
-    def read_result(self) -> str | None:
-        """What the agent left as its result: JSON text. Raises ValueError where it is no such thing."""
-        return read_result(self.result)
-
     def adopt(self) -> bool:
         """Become its owner, if its worker is gone."""
         if self._lock is None:
-            self._lock = _locked(self.path / "worker.lock")
+            self._lock = locked(self.path / "worker.lock")
         return self._lock is not None
 
     @contextmanager
     def without_agent(self) -> Iterator[bool]:
-        """Whether no process of the run is left; while it is true nobody else is told so."""
-        lock = _locked(self.agent_lock)
+        """Whether no process of the run is left. Inside the block nobody else gets this answer."""
+        lock = locked(self.agent_lock)
         try:
             yield lock is not None
         finally:
@@ -186,37 +154,22 @@ class RunFiles:
                 os.close(lock)
 
     def remove(self) -> None:
-        """The run is over and nothing of it is needed any more."""
+        """Remove the directory of a run that is over."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.let_go()
 
     def let_go(self) -> None:
-        """Leave it to whoever comes next."""
+        """Unlock the directory, for whoever clears up next."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
-def read_result(path: Path) -> str | None:
-    """What a command left as its result, in whatever way it did: JSON text, or nothing if it left none.
-
-    Raises ValueError where it is no such thing; never waits for it.
-    """
-    try:
-        data = read_bytes(path, RESULT_MAX_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ValueError(error.strerror) from None
-    jsontext.parse(data)
-    return data.decode()
-
-
 def found(home: Home) -> list[RunFiles]:
-    """Every run of this store that this host knows of."""
+    """The runs of this store with a directory on this host."""
     runs = []
     for path in sorted(home.runs.glob("run-*")):
-        with contextlib.suppress(OSError, ValueError):  # without its record nobody knows whose it is
+        with contextlib.suppress(OSError, ValueError):  # without a record nobody knows which run it is
             trace = Trace.read(read_bytes(path / "record.json", RECORD_MAX_BYTES))
             if trace.store == home.store:
                 runs.append(RunFiles(path, trace))
@@ -224,7 +177,7 @@ def found(home: Home) -> list[RunFiles]:
 
 
 def _place(url: str) -> str:
-    """Where a store is, however its URL is spelled. Who logs in, and how, does not make it another store."""
+    """The place of a store, the same for all spellings of its URL and for every user."""
     scheme, _, rest = url.partition("://")
     place = rest.rpartition("@")[2]
     if scheme not in ("postgres", "postgresql"):
@@ -236,15 +189,15 @@ def _place(url: str) -> str:
     return f"postgresql://{hosts}{slash}{database}" + (query + "&".join(kept) if kept else "")
 
 
-def _locked(path: Path) -> int | None:
-    """The file, locked by us alone; None if it is another's or gone."""
+def locked(path: Path) -> int | None:
+    """The file, locked by us; None if another has it or it is gone."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.exists():  # else whoever had it has just cleared it away
+        if path.exists():  # else its holder has just removed it
             return lock
     except OSError:
         pass

@@ -1,11 +1,11 @@
 """Salvage: work that a run left uncommitted or unpushed, kept as a commit under a ref of its own.
 
-The commit's parent is what the run had checked out; its tree is the worktree as it was found, with untracked
-files and without ignored ones. It is made with an index of its own, so nobody's index changes. Its message
-carries a document that says whose it was, for the next run on that lane.
+The commit's parent is the commit that the run had checked out; its tree is the worktree as it was found, with
+untracked files and without ignored ones. It is made with an index of its own, so nobody's index changes. Its
+message carries a JSON document that names the run, for the next run on that lane.
 
-Not in it: files beyond the limits below, files that cannot be read, and repositories inside of the worktree.
-The document names them, and whoever asked is told: the worktree must not be removed.
+Left out: files beyond the limits below, files that cannot be read, and repositories inside the worktree. The
+document and the answer name them: the worktree must not be removed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Answer, Repository
-from interlock.process.smallfile import an_object
+from interlock.process.smallfile import an_object, record
 from interlock.worker.rundirectory import Trace
 
-#: Waiting for the next run on the lane; taken up by one that succeeded, or left by one.
+#: Refs of salvage for the next run on the lane, and of salvage that a successful run has had, or has left.
 WAITING, TAKEN = "refs/interlock/salvage/", "refs/interlock/salvaged/"
 TAKEN_KEPT_S = 30 * 24 * 3_600.0
 FILE_MAX_BYTES, TOTAL_MAX_BYTES, FILES_MAX = 50 << 20, 200 << 20, 20_000
@@ -41,13 +41,13 @@ class Salvage:
     lane: str | None
     store: str
     agent: str
-    #: Where the rest lies, if not all of it could be kept.
+    #: Where the rest is, if not all of it could be kept.
     worktree: str | None = None
 
     @property
     def sentence(self) -> str:
-        """What the next run is told."""
-        rest = f" What does not fit in there still lies in {self.worktree}." if self.worktree else ""
+        """The message to the next run."""
+        rest = f" Files that could not be kept are still in {self.worktree}." if self.worktree else ""
         return (
             f"Run {self.run} of {self.agent} ended with work that it had not pushed. It is kept as"
             f" {self.ref}: git diff HEAD...{self.ref} shows it.{rest}"
@@ -56,27 +56,27 @@ class Salvage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What was kept of a worktree, and what could not be."""
+    """The salvage of a worktree, and the paths that could not be kept."""
 
     ref: str
     left_out: tuple[str, ...] = ()
 
     @property
     def rest(self) -> str:
-        """What was left out, in words."""
+        """The paths left out, in words."""
         named = ", ".join(self.left_out[:_REST_SHOWN])
         more = len(self.left_out) - _REST_SHOWN
         return f"{named} and {more} more" if more > 0 else named
 
 
 class Salvager:
-    """Finds and keeps what runs left in worktrees of one repository."""
+    """Finds and keeps the work that runs left in worktrees of one repository."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
     def keep(self, worktree: Path, trace: Trace, index: Path, *, prefix: str = WAITING) -> Kept | None:
-        """Keep the work under a ref; None if there was nothing to keep. `index` is for scratch."""
+        """Keep the work under a ref; None if there is none. `index` is a scratch file."""
         place = Repository(worktree)
         head = place.text("rev-parse", "--verify", "HEAD^{commit}")
         changed = _changes(place)
@@ -105,12 +105,12 @@ class Salvager:
         return Kept(ref=self._store(oid, f"{prefix}{trace.run}"), left_out=tuple(left_out))
 
     def unpushed(self, oid: str, trace: Trace) -> bool:
-        """Whether a commit has something that neither its base nor a remote is known to have."""
+        """Whether a commit has something that neither the run's base nor a remote has."""
         known = [trace.base] if trace.base else []
         return bool(self._repository.text("rev-list", "-n", "1", oid, "--not", *known, "--remotes"))
 
     def waiting_for(self, trace: Trace) -> list[Salvage]:
-        """What earlier runs on the same lane left, or of the same item where it has no lane; oldest first."""
+        """Salvage of earlier runs on the same lane, or of the same item without a lane; oldest first."""
         kept = [
             salvage
             for salvage in self._read()
@@ -120,12 +120,12 @@ class Salvager:
         return sorted(kept, key=lambda salvage: salvage.run)
 
     def take(self, kept: Sequence[Salvage]) -> None:
-        """A run that was told of these has succeeded: nobody else is told."""
+        """A run that had these has succeeded: the next run does not get them."""
         moves = (f"update {s.ref.replace(WAITING, TAKEN)} {s.oid}\ndelete {s.ref} {s.oid}\n" for s in kept)
         self._repository.run("update-ref", "--stdin", stdin="".join(moves))
 
     def forget(self) -> None:
-        """Remove what was taken up long ago."""
+        """Remove salvage that was taken long ago."""
         form = "--format=%(committerdate:unix) %(refname)"
         oldest_s = time.time() - TAKEN_KEPT_S
         lines = (
@@ -141,25 +141,14 @@ class Salvager:
         found = []
         for ref, oid, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             try:
-                document = an_object(body.partition("\n\n")[0])
-                found.append(
-                    Salvage(
-                        ref=ref.strip(),
-                        oid=oid,
-                        run=int(document["run"]),
-                        item=int(document["item"]),
-                        lane=document["lane"],
-                        store=document["store"],
-                        agent=str(document["agent"]),
-                        worktree=str(document.get("worktree") or "") or None,
-                    )
-                )
-            except (ValueError, KeyError, TypeError):
+                document = {"worktree": None, **an_object(body.partition("\n\n")[0])}
+                found.append(record(Salvage, {**document, "ref": ref.strip(), "oid": oid}))
+            except ValueError:
                 continue  # not ours
         return found
 
     def _store(self, oid: str, ref: str) -> str:
-        # Another store used from the same clone may have had a run of this number.
+        # Another store that is used from the same clone may have had a run with this number.
         for name in (ref, *(f"{ref}-{n}" for n in range(2, 100))):
             if not self._repository.run("update-ref", name, oid, "0" * len(oid)).code:
                 return name
@@ -167,9 +156,9 @@ class Salvager:
 
 
 def _changes(place: Repository) -> list[str]:
-    """Paths that differ from what is checked out, tracked ones first. Ignored files are none.
+    """Paths that differ from the commit that is checked out, tracked ones first, without ignored files.
 
-    A submodule that was worked in is one of them, like any other repository inside of this one.
+    A submodule with changes is among them, like any other repository inside this one.
     """
     return [entry[3:] for entry in sorted(_status(place), key=lambda entry: entry.startswith("??"))]
 
@@ -186,7 +175,7 @@ def _status(place: Repository, **environ: str) -> list[str]:
 
 
 def _within_limits(worktree: Path, changed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is kept and what is left out."""
+    """The paths to keep, and those over the limits."""
     kept: list[str] = []
     left_out: list[str] = []
     total = 0
@@ -195,7 +184,7 @@ def _within_limits(worktree: Path, changed: Sequence[str]) -> tuple[list[str], l
             found = (worktree / path).lstat()
             plain, size = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode), found.st_size
         except OSError:
-            plain, size = True, 0  # it was removed, which is work too
+            plain, size = True, 0  # a removed file is work too
         fits = plain and size <= FILE_MAX_BYTES and total + size <= TOTAL_MAX_BYTES and len(kept) < FILES_MAX
         (kept if fits else left_out).append(path)
         total += size if fits else 0
@@ -203,12 +192,12 @@ def _within_limits(worktree: Path, changed: Sequence[str]) -> tuple[list[str], l
 
 
 def _tree(place: Repository, paths: Sequence[str], index: Path) -> tuple[str, list[str]]:
-    """The worktree as a tree object, written through an index of its own, and what git left out."""
+    """The worktree as a tree object, written through an index of its own, and the paths that git left out."""
     environ = {"GIT_INDEX_FILE": str(index), "GIT_LITERAL_PATHSPECS": "1"}
     own = place.directory / place.text("rev-parse", "--git-path", "index")
     try:
-        # With its time: git compares contents only of files that are as old as the index that knows them, in
-        # whole seconds. In a younger copy a quick change that kept the size would be none.
+        # With its time stamp: git compares contents only of files that are as old as the index, in whole
+        # seconds. With a younger copy it would miss a quick change that kept the size.
         shutil.copy2(own, index)
     except OSError:
         _check("read-tree", place.run("read-tree", "HEAD", environ=environ))
@@ -220,7 +209,7 @@ def _tree(place: Repository, paths: Sequence[str], index: Path) -> tuple[str, li
     )
     written = place.run("write-tree", environ=environ)
     _check("write-tree", written)
-    # Files that cannot be read are left out by git itself; its exit code only says that there were some.
+    # Git leaves out files that it cannot read; its exit code only says that there were some.
     left = _status(place, GIT_INDEX_FILE=str(index)) if added.code else []
     wanted = set(paths)
     return written.out.strip(), [entry[3:] for entry in left if entry[1] != " " and entry[3:] in wanted]

@@ -1,10 +1,10 @@
-"""Ends of runs that the store has not acknowledged yet, on disk: a result outlives network and worker.
+"""The spool: ends of runs on disk until the store has answered, so that a result survives network and worker.
 
-Every end is written here before it is reported and removed when it was answered. A worker has a directory of
-its own below `.interlock/spool/`, locked while it lives; what a dead worker left is delivered by the next one
-that finds it, and by no two at once. Delivering twice would do no harm: the store takes a run's end once.
+An end is written here before it is reported and removed once it is answered. Each worker has a directory of
+its own below `.interlock/spool/`, locked while it lives. What a dead worker left is reported by the next one
+that finds it, never by two at once. Reporting twice would do no harm: the store accepts a run's end once.
 
-Not promised: that a late end is accepted. Once the lease was lost it is refused, which is an answer too.
+Not promised: that a late end is accepted. After a lost lease the store refuses it, which is an answer too.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from interlock.core.commands import Outcome
 from interlock.core.names import MESSAGE_MAX_BYTES
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.service.contract import Report
+from interlock.worker.rundirectory import locked
 
 #: Result and error each within the store's limit, escaped as JSON.
 ENTRY_MAX_BYTES = 16 * MESSAGE_MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """What is to be reported of one run."""
+class RunEnd:
+    """The end of one run, as it is reported."""
 
     outcome: Outcome
-    #: The handle: the right to report it. The file is readable by its owner alone.
+    #: The handle, the right to report the end. Only the owner may read the file.
     run: str
     fence: int
     item: int
@@ -47,13 +48,13 @@ class End:
 
     @classmethod
     def read(cls, data: bytes) -> Self:
-        """From a file; raises ValueError where it is none."""
+        """Parse a file; raises ValueError if it holds no end."""
         values = an_object(data)
         return record(cls, {**values, "outcome": Outcome(str(values.get("outcome")))})
 
 
 class Spool:
-    """The ends that one worker owes."""
+    """The ends that one worker has not reported yet."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
@@ -68,8 +69,8 @@ class Spool:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return cls(draft.rename(directory / worker), lock)
 
-    def keep(self, end: End) -> None:
-        """Have it on disk when this returns; raises OSError where the disk does not take it."""
+    def keep(self, end: RunEnd) -> None:
+        """Write an end to disk, durably; raises OSError if that fails."""
         draft = self.path / f".run-{end.fence}"
         with contextlib.ExitStack() as undo:
             undo.callback(draft.unlink, missing_ok=True)
@@ -82,53 +83,43 @@ class Spool:
             undo.pop_all()
         _sync_directory(self.path)
 
-    def drop(self, end: End) -> None:
-        """It was answered."""
-        with contextlib.suppress(OSError):  # it is answered again: refused, and dropped then
+    def drop(self, end: RunEnd) -> None:
+        """Remove an end that was answered."""
+        with contextlib.suppress(OSError):  # the next worker reports it again, and drops it then
             self._entry(end).unlink()
 
-    def ends(self) -> list[End]:
-        """What is still owed. A file that holds no end is set aside, never tried again."""
+    def ends(self) -> list[RunEnd]:
+        """The ends not answered yet. A file that holds no end is renamed and not read again."""
         found = []
         for path in sorted(self.path.glob("run-*.json")):
             try:
-                end = End.read(read_bytes(path, ENTRY_MAX_BYTES))
+                end = RunEnd.read(read_bytes(path, ENTRY_MAX_BYTES))
                 if self._entry(end) != path:
-                    raise ValueError("it would not be found again when it is answered")
+                    raise ValueError("its name does not fit its contents")
                 found.append(end)
             except OSError:
-                continue  # perhaps it can be read another time: it may be somebody's result
-            except Exception:  # whatever is wrong with one file must not stop the workers of this host
+                continue  # it may be readable later, and hold somebody's result
+            except Exception:  # one bad file must not stop the workers of this host
                 with contextlib.suppress(OSError):
                     path.rename(path.with_suffix(".unreadable"))
         return found
 
     def close(self) -> None:
-        """Leave; an empty spool is removed with its directory."""
+        """Unlock the spool; an empty one is removed."""
         if not any(self.path.glob("run-*")):
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
-    def _entry(self, end: End) -> Path:
+    def _entry(self, end: RunEnd) -> Path:
         return self.path / f"run-{end.fence}.json"
 
 
 def orphans(directory: Path) -> Iterator[Spool]:
-    """Spools of workers that are gone, each held by us alone until it is closed."""
+    """Spools of dead workers, each locked by us until it is closed."""
     for path in sorted(directory.glob("[!.]*")):
-        try:
-            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            continue
-        if path.exists():
+        lock = locked(path / "lock")
+        if lock is not None:
             yield Spool(path, lock)
-        else:  # whoever had it has just emptied it
-            os.close(lock)
 
 
 def _sync_directory(path: Path) -> None:

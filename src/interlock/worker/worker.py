@@ -1,11 +1,10 @@
-"""A worker: it claims items for an agent and runs a command for each, as many at once as it has slots.
+"""A worker: claims items for an agent and runs a command for each, as many at once as it has slots.
 
-The claim loop is the caller's thread. A heartbeat keeps all leases, a reporter delivers all ends, and each
-run has a thread of its own (`Attempt`). A slot is free again when the store has acknowledged the end of its
-run, not before.
+The claim loop is the caller's thread. One heartbeat renews all leases, and each run has a thread of its own
+(`WorkerRun`). A slot is free again once the store has acknowledged the end of its run.
 
-Draining: it claims no more, and ends when what runs has ended. Asked a second time, it ends what runs through
-the cancel ladder and gives it back; a third time, at once.
+Draining: the worker claims no more, and ends when its runs have ended. Asked a second time, it stops its runs
+through the cancel ladder and releases their items; a third time, it kills them.
 """
 
 from __future__ import annotations
@@ -24,36 +23,37 @@ from pathlib import Path
 
 from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput
 from interlock.core.names import BATCH_MAX, agent_key, check_name
-from interlock.process.command import Agent, check_command, not_in_worktree, now_s
+from interlock.process.clock import now_s
+from interlock.process.command import SupervisedCommand, check_command, not_in_worktree
 from interlock.process.heartbeat import Heartbeat
 from interlock.service.contract import LeaseView, RunView, Service
-from interlock.worker.hindrance import Hindrance
-from interlock.worker.job import Job, Notice, told_to_end
 from interlock.worker.log import prune
-from interlock.worker.recovery import Aftermath
-from interlock.worker.reports import Reporter
-from interlock.worker.run import Attempt
+from interlock.worker.notices import Notice, drain_notice, end_notice
+from interlock.worker.recovery import Recovery
+from interlock.worker.reports import Answer, Reporter, reported_run
+from interlock.worker.run import WorkerRun
 from interlock.worker.rundirectory import Home, Trace
 from interlock.worker.salvage import Kept
-from interlock.worker.spool import End
-from interlock.worker.verdict import verdict
+from interlock.worker.spool import RunEnd
 from interlock.worker.worktrees import Workspaces
 
-#: How long one claim waits for work. A worker that is told to drain while idle ends within this time.
+#: How long one claim waits for work. An idle worker that is drained ends within this time.
 CLAIM_WAIT_S = 1.0
-#: After a claim that failed because the store was away.
+#: The pause after a claim that failed because the store was away.
 CLAIM_AGAIN_FIRST_S, CLAIM_AGAIN_MAX_S = 0.25, 5.0
-#: How often what dead runs left on this host is looked for.
+#: How often to clear away what dead runs left on this host.
 CLEAR_EVERY_S = 30.0
-#: How long a worker that ends waits for a store that is away, before it leaves ends in the spool.
+#: How long a worker that ends waits for a store that is away, before it leaves results in the spool.
 LEAVE_AFTER_S = 5.0
-#: Supervisors that wait for a command, so that a run begins at once.
+#: How many supervisors wait for a command, so that a run begins at once.
 WARM_MAX = 4
+#: The pause in claiming after this machine could not start a run.
+PAUSE_FIRST_S, PAUSE_MAX_S = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a worker is to do."""
+    """What a worker should do."""
 
     agent: str
     command: tuple[str, ...]
@@ -62,14 +62,49 @@ class Wish:
     labels: tuple[str, ...] = ()
     lease_s: float | None = None
     worktree: bool = False
-    #: End after so many runs.
+    #: End after this many runs.
     limit: int | None = None
     #: End when nothing runs and nothing can be claimed.
     exit_when_idle: bool = False
 
 
+class StartPause:
+    """The pause in claiming while this machine cannot start a run, whatever the item.
+
+    The remote is away, a worktree cannot be made, the disk is full: another item would fail in the same way.
+    The pause grows until a run has started. Callers must hold the worker's lock.
+    """
+
+    def __init__(self) -> None:
+        #: Why the last run could not be started; None once one has.
+        self.error: InterlockError | None = None
+        self._pause_s = self._until_s = 0.0
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._until_s - now_s())
+
+    def begin(self, error: InterlockError) -> bool:
+        """Pause for twice as long as the last time; returns whether it is the first time.
+
+        Runs that were claimed together fail together; they lengthen the pause only once.
+        """
+        first = self.error is None
+        if first or not self.left_s:
+            self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MAX_S)
+            self._until_s = now_s() + self._pause_s
+        self.error = error
+        return first
+
+    def end(self) -> bool:
+        """A run has started; returns whether there was a pause."""
+        paused = self.error is not None
+        self.error, self._pause_s, self._until_s = None, 0.0, 0.0
+        return paused
+
+
 class Worker:
-    """One process at work. `run` returns when it was drained, or when its wish is fulfilled."""
+    """One process at work. `run` returns when the worker was drained, or has done what it should."""
 
     def __init__(
         self,
@@ -81,140 +116,128 @@ class Worker:
         tell: Callable[[Notice], None],
         echo: Callable[[int, bytes], None],
     ) -> None:
-        """`tell` hears what happens, `echo` what agents print; neither may wait."""
+        """`tell` gets notices, `echo` the output of commands; neither may wait."""
         self.wish = wish
         self.name = incarnation()
         self.tell = tell
         self.echo = echo
-        self._service = service
-        self._home = home
-        workspaces = Workspaces(home)
-        self._aftermath = Aftermath(home, workspaces, self._salvaged)
-        self._job = Job(
-            agent=wish.agent,
-            command=wish.command,
-            worker=self.name,
-            url=url,
-            worktree=wish.worktree,
-            home=home,
-            service=service,
-            workspaces=workspaces,
-            aftermath=self._aftermath,
-        )
+        self.service = service
+        self.home = home
+        #: The store, as a command can reach it from any directory.
+        self.url = url
+        self.workspaces = Workspaces(home)
+        self.recovery = Recovery(home, self.workspaces, self._salvaged)
         self._changed = threading.Condition()
-        self._attempts: dict[int, Attempt] = {}
-        self._idle: list[Agent] = []
+        self._runs: dict[int, WorkerRun] = {}
+        self._idle: list[SupervisedCommand] = []
         self._started = 0
         self._asked_to_end = 0
         self._failed: Exception | None = None
         self._troubles: set[str] = set()
-        self._hindrance = Hindrance()
+        self._pause = StartPause()
 
-    def attempts(self) -> list[Attempt]:
-        """What is at work now, oldest first."""
+    def runs(self) -> list[WorkerRun]:
+        """The runs that have a slot, oldest first."""
         with self._changed:
-            return list(self._attempts.values())
+            return list(self._runs.values())
 
     @property
     def draining(self) -> bool:
         return self._asked_to_end > 0
 
     def run(self) -> int:
-        """Work until drained; the exit code."""
+        """Work until drained; returns the exit code."""
         self._check()
-        self._home.make()
-        writing = threading.Lock()
-        self._heartbeat = Heartbeat(
-            self._service,
-            lambda: [attempt for attempt in self.attempts() if attempt.beats],
-            writing=writing,
+        self.home.make()
+        self.heartbeat = Heartbeat(
+            self.service,
+            lambda: [run.live for run in self.runs()],
             trouble=lambda error: self._trouble("renew", error),
             crashed=self.give_up,
         )
-        self._reporter = Reporter(
-            self._service,
-            self._home.spool,
+        self.reporter = Reporter(
+            self.service,
+            self.home.spool,
             worker=self.name,
-            store=self._home.store,
-            writing=writing,
+            store=self.home.store,
             trouble=lambda error: self._trouble("report", error),
-            answered=self._delivered,
+            answered=lambda end, answer: self.tell_end(end, answer, None),
             crashed=self.give_up,
         )
-        self._heartbeat.start()
-        self._reporter.start()
+        self.heartbeat.start()
+        self.reporter.start()
         self.tell(Notice(kind="ready", text=self._greeting(), data={"worker": self.name}))
         try:
             self._claim()
         except BaseException:
-            for attempt in self.attempts():
-                attempt.kill()
+            for run in self.runs():
+                run.kill()
             raise
         finally:
             self._wait_for_slots()
             self._end()
         if self.wish.exit_when_idle and not self.draining:
-            self._failed = self._failed or self._hindrance.error  # idle, but not because nothing is left
+            self._failed = self._failed or self._pause.error  # idle, but not for lack of items
         if self._failed is not None:
             raise self._failed
         idle = self._started == 0 and self.wish.exit_when_idle and not self.draining
         return Exit.NO_WORK if idle else Exit.OK
 
     def drain(self) -> None:
-        """Claim no more; a second time: end what runs and give it back; a third time: at once."""
+        """Claim no more; a second time: stop the runs and release their items; a third time: kill them."""
         with self._changed:
             self._asked_to_end += 1
             self._changed.notify_all()
-            asked, attempts = self._asked_to_end, list(self._attempts.values())
-        self.tell(told_to_end(asked, len(attempts)))
-        for attempt in attempts:
+            asked, runs = self._asked_to_end, list(self._runs.values())
+        self.tell(drain_notice(asked, len(runs)))
+        for run in runs:
             if asked == 2:
-                attempt.stop("the worker was told to stop")
+                run.stop("the worker was asked to stop")
             elif asked > 2:
-                attempt.kill()
+                run.kill()
 
-    # -- for attempts -------------------------------------------------------------------------------
+    # -- for its runs -------------------------------------------------------------------------------
 
-    def take_agent(self) -> Agent:
-        """A supervisor without a command, made ahead of time if there is one."""
+    def take_command(self) -> SupervisedCommand:
+        """A supervisor without a command, one made ahead of time if there is one."""
         with self._changed:
-            self._changed.notify_all()  # the next one is made ready while this one works
+            self._changed.notify_all()  # the claim loop makes the next one
             if self._idle:
                 return self._idle.pop(0)
-        return Agent()
-
-    def report(self, attempt: Attempt, end: End) -> None:
-        """Owe the store this end; the slot is free when it has answered."""
-
-        def answered(_: End, answer: RunView | InterlockError) -> None:
-            self.tell(verdict(self._service, end, answer, attempt.item.lane))
-            attempt.close()
-
-        self._reporter.report(end, answered)
+        return SupervisedCommand()
 
     def begun(self) -> None:
+        """A command has started."""
         with self._changed:
-            recovered = self._hindrance.lift()
+            recovered = self._pause.end()
             self._changed.notify_all()
         if recovered:
             self.tell(Notice(kind="recovered", text="Runs can be started again."))
 
-    def hindered(self, attempt: Attempt, error: InterlockError) -> None:
-        """Claim nothing for a while. What was not started does not count as a run."""
+    def cannot_start(self, run: WorkerRun, error: InterlockError | OSError) -> None:
+        """This machine cannot start a run now: pause. The run does not count."""
+        problem = _machine_error(error)
         with self._changed:
             self._started -= 1
-            new = self._hindrance.meet(error)
-        if new:
-            text = f"Run {attempt.fence} could not be started: {error} Nothing is claimed until that is over."
-            self.tell(Notice(kind="hindered", text=text, run=attempt.fence, item=attempt.item.id))
+            first = self._pause.begin(problem)
+        if first:
+            text = f"Run {run.fence} could not be started: {problem} Nothing is claimed until that is over."
+            self.tell(Notice(kind="hindered", text=text, run=run.fence, item=run.item.id))
 
-    def over(self, attempt: Attempt) -> None:
+    def tell_end(self, end: RunEnd, answer: Answer, lane: str | None) -> None:
+        """Say what the store answered to an end."""
+        refused = not isinstance(answer, RunView) or answer.refusal is not None
+        earlier = reported_run(self.service, item=end.item, run=end.fence) if refused else None
+        self.tell(end_notice(end, answer, earlier, lane))
+
+    def over(self, run: WorkerRun) -> None:
+        """The run needs its slot no more."""
         with self._changed:
-            self._attempts.pop(attempt.fence, None)
+            self._runs.pop(run.fence, None)
             self._changed.notify_all()
 
     def _check(self) -> None:
-        """Raise before anything is claimed if it cannot work."""
+        """Raise, before anything is claimed, if the wish cannot be fulfilled."""
         if not agent_key(self.wish.agent):
             raise InvalidInput("There is no agent.", "Pass --agent NAME.")
         for what, names in (("type", self.wish.types), ("label", self.wish.labels)):
@@ -222,11 +245,11 @@ class Worker:
                 check_name(what, name)
         check_command(self.wish.command, here=not self.wish.worktree)
         if self.wish.worktree:
-            self._job.workspaces.check()
+            self.workspaces.check()
             program = self.wish.command[0]
-            if "/" in program and not Path(program).exists() and not self._job.workspaces.has(program):
+            if "/" in program and not Path(program).exists() and not self.workspaces.has(program):
                 raise not_in_worktree(program)
-            self._job.workspaces.forget()
+            self.workspaces.forget()
 
     # -- claiming -----------------------------------------------------------------------------------
 
@@ -235,9 +258,9 @@ class Worker:
         while self._may_claim():
             if time.monotonic() - cleared_s >= CLEAR_EVERY_S:
                 cleared_s = time.monotonic()
-                self._aftermath.clear()
-                prune(self._home.logs)
-            if not self._unhindered():
+                self.recovery.clear()
+                prune(self.home.logs)
+            if not self._pause_is_over():
                 continue
             sent_s = now_s()
             try:
@@ -252,14 +275,14 @@ class Worker:
                 continue
             again_s = 0.0
             self._trouble("claim", None)
-            if not leases and self.wish.exit_when_idle and not self.attempts():
+            if not leases and self.wish.exit_when_idle and not self.runs():
                 return
             self._begin(leases, sent_s)
 
     def _may_claim(self) -> bool:
         """Wait for a free slot; false when there is nothing more to claim."""
         with self._changed:
-            while not self.draining and (len(self._attempts) >= self.wish.slots or self._at_limit_for_now):
+            while not self.draining and (len(self._runs) >= self.wish.slots or self._at_limit_for_now):
                 self._warm_up()
                 self._changed.wait()
             self._warm_up()
@@ -267,37 +290,37 @@ class Worker:
 
     @property
     def _at_limit_for_now(self) -> bool:
-        """Whether what is being started would be the last; if something hinders it, it does not count."""
-        starting = any(attempt.state == "starting" for attempt in self._attempts.values())
+        """Whether the last run of the limit is being started: if that fails, it does not count."""
+        starting = any(run.state == "starting" for run in self._runs.values())
         return self.wish.limit == self._started and starting
 
-    def _unhindered(self) -> bool:
-        """Wait out a hindrance, then see whether it is over, as far as that can be seen without an item."""
+    def _pause_is_over(self) -> bool:
+        """Wait until a pause is over, then check whether the remote answers; false if not."""
         with self._changed:
-            if self._hindrance.error is None:
+            if self._pause.error is None:
                 return True
-            while not self.draining and (left_s := self._hindrance.left_s):
+            while not self.draining and (left_s := self._pause.left_s):
                 self._changed.wait(left_s)
             if self.draining:
                 return False
         if self.wish.worktree:
             try:
-                self._job.workspaces.reach()
+                self.workspaces.reach()
             except InterlockError as error:
                 with self._changed:
-                    self._hindrance.meet(error)
+                    self._pause.begin(error)
                 return False
         return True
 
     def _next(self) -> list[LeaseView]:
         with self._changed:
-            free = self.wish.slots - len(self._attempts)
-            if self._hindrance.error is not None:
-                free = min(free, 1)  # one item tells whether it is over
-            at_work = bool(self._attempts)
+            free = self.wish.slots - len(self._runs)
+            if self._pause.error is not None:
+                free = min(free, 1)  # one item shows whether runs can be started again
+            at_work = bool(self._runs)
         if self.wish.limit is not None:
             free = min(free, self.wish.limit - self._started)
-        return self._service.next(
+        return self.service.next(
             self.wish.agent,
             types=self.wish.types,
             labels=self.wish.labels,
@@ -309,65 +332,68 @@ class Worker:
 
     def _begin(self, leases: list[LeaseView], sent_s: float) -> None:
         for lease in leases:
-            attempt = Attempt(self._job, self, lease, sent_s)
             with self._changed:
-                taken = {other.slot for other in self._attempts.values()}
-                attempt.slot = next(n for n in range(1, self.wish.slots + 1) if n not in taken)
-                self._attempts[lease.fence] = attempt
+                taken = {other.slot for other in self._runs.values()}
+                slot = next(n for n in range(1, self.wish.slots + 1) if n not in taken)
+                run = WorkerRun(self, lease, sent_s, slot)
+                self._runs[lease.fence] = run
                 self._started += 1
             if self.draining:  # asked to end while the claim was on its way
-                attempt.stop("the worker is draining")
-            attempt.start()
+                run.stop("the worker is draining")
+            run.start()
         if leases:
-            self._heartbeat.hurry()
+            self.heartbeat.hurry()
 
     def _warm_up(self) -> None:
-        """Have supervisors ready: for the slots that are free, and for the one that is free next."""
-        free = self.wish.slots - len(self._attempts)
-        with contextlib.suppress(OSError):  # a machine at its limits: the run itself will say so
+        """Make supervisors for the free slots, or for the next slot that will be free."""
+        free = self.wish.slots - len(self._runs)
+        with contextlib.suppress(OSError):  # a machine at its limits: the run itself will report it
             while len(self._idle) < min(max(free, 1), WARM_MAX):
-                self._idle.append(Agent())
+                self._idle.append(SupervisedCommand())
 
     # -- ending -------------------------------------------------------------------------------------
 
     def _wait_for_slots(self) -> None:
-        """Until everything has ended and was acknowledged, or only a store that is away is waited for."""
+        """Wait until all runs have ended in the store, for a bounded time if only the store is missing."""
         owing_since_s: float | None = None
         with self._changed:
-            while self._attempts:
-                owing = all(attempt.state == "reporting" for attempt in self._attempts.values())
+            while self._runs:
+                owing = all(run.state == "reporting" for run in self._runs.values())
                 owing_since_s = (owing_since_s or time.monotonic()) if owing else None
                 if owing_since_s is not None and time.monotonic() - owing_since_s > LEAVE_AFTER_S:
                     return
                 self._changed.wait(0.5)
 
     def _end(self) -> None:
-        self._heartbeat.stop()
-        self._reporter.stop()
-        for agent in self._idle:
-            agent.close()
-        left = self.attempts()
+        self.heartbeat.stop()
+        self.reporter.leave()
+        for run in self.runs():
+            run.join()
+        self.reporter.close()
+        for command in self._idle:
+            command.close()
+        left = self.runs()
         if left:
-            text = f"{len(left)} ends could not be delivered; the next worker here does it."
-            self.tell(Notice(kind="spooled", text=text, data={"runs": [attempt.fence for attempt in left]}))
+            text = f"{len(left)} results not reported yet; the next worker on this host retries."
+            self.tell(Notice(kind="spooled", text=text, data={"runs": [run.fence for run in left]}))
         self.tell(Notice(kind="stopped", text=f"Stopped. Runs started: {self._started}."))
 
-    # -- what is heard ------------------------------------------------------------------------------
+    # -- notices --------------------------------------------------------------------------------------
 
     def _greeting(self) -> str:
         slots = "1 slot" if self.wish.slots == 1 else f"{self.wish.slots} slots"
         return f"Worker {self.name} works for {self.wish.agent.strip()} in {slots}: {self.wish.command[0]}"
 
     def give_up(self, error: Exception) -> None:
-        """Begin nothing more and end with this error; after a defect also what runs."""
+        """Start nothing more and end with this error; after a defect also stop the runs."""
         with self._changed:
             self._failed = self._failed or error
             self._asked_to_end += 1
             self._changed.notify_all()
         if isinstance(error, CommandUnusable):
-            return  # what runs already may finish
-        for attempt in self.attempts():
-            attempt.stop("the worker failed")
+            return  # what runs may finish
+        for run in self.runs():
+            run.stop("the worker failed")
 
     def _trouble(self, what: str, error: Exception | None) -> None:
         with self._changed:
@@ -387,9 +413,16 @@ class Worker:
             text = f"Run {trace.run} had left its worktree behind: {kept.rest} could not be kept; see {path}"
             self.tell(whose(kind="stays", text=text, data={"path": str(path)}))
 
-    def _delivered(self, end: End, answer: RunView | InterlockError) -> None:
-        """The end of a run of a worker that died."""
-        self.tell(verdict(self._service, end, answer, None))
+
+def _machine_error(error: InterlockError | OSError) -> InterlockError:
+    """The error as a sentence, also if it is the system's own."""
+    if isinstance(error, InterlockError):
+        return error
+    where = f" ({error.filename})" if error.filename else ""
+    return InterlockError(
+        f"The system refuses: {(error.strerror or str(error)).lower()}{where}.",
+        "Look for a full disk, missing permissions or a limit that is reached.",
+    )
 
 
 def incarnation() -> str:

@@ -1,10 +1,10 @@
-"""Workspaces: a git worktree of its own for each run, and what becomes of it.
+"""Workspaces: a git worktree for each run, made before it starts and removed when it is over.
 
-A worktree lies in `.interlock/worktrees/run-<n>`, on a new branch `interlock/run-<n>`: what a run commits has
-a name from the start. It begins with the remote branch that the repository follows, read after the run has
-armed its lane's fence; without a remote, with what is checked out. It is removed when the run is over, and
-only after everything in it is safe: pushed, on a branch, or salvaged. One with something that could not be
-salvaged stays, locked so that nobody clears it away, for people to look at.
+A worktree is in `.interlock/worktrees/run-<n>`, on a new branch `interlock/run-<n>`, so that commits of a run
+have a name from the start. It begins with the remote branch that the repository follows, read after the run
+has armed its lane's fence; without a remote, with the commit that is checked out. It is removed only after
+everything in it is safe: pushed, on a branch, or salvaged. A worktree that could not be salvaged completely
+stays for people to look at, locked so that nobody clears it away.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from interlock.worker.rundirectory import Home, RunFiles
 from interlock.worker.salvage import TAKEN, WAITING, Kept, Salvage, Salvager
 
 CHECKOUT_TIMEOUT_S = 900.0
-#: Why git will not remove a worktree that stays.
+#: The reason with which git keeps a worktree that stays.
 _LOCKED = "Interlock could not salvage all of it"
 
 
@@ -35,7 +35,7 @@ class Workspace:
     """Where a run works."""
 
     path: Path
-    #: What earlier runs on its lane left.
+    #: Work that earlier runs on its lane left.
     salvage: tuple[Salvage, ...]
 
 
@@ -46,7 +46,7 @@ class Workspaces:
         self._home = home
         self._repository = Repository(home.root)
         self._salvager = Salvager(self._repository)
-        # Two gits that make or remove worktrees at once meet in the same lock files.
+        # Two git processes that make or remove worktrees at once would block on the same lock files.
         self._one_change = threading.Lock()
 
     def check(self) -> None:
@@ -56,7 +56,7 @@ class Workspaces:
             raise GitFailed("There is no commit yet.", "Commit something before you work in worktrees.")
 
     def has(self, path: str) -> bool:
-        """Whether what is checked out has this file, so that a worktree can be expected to."""
+        """Whether the commit that is checked out has this file: a worktree will probably have it too."""
         return self._repository.run("cat-file", "-e", f"HEAD:{os.path.normpath(path)}").code == 0
 
     def reach(self) -> None:
@@ -64,15 +64,15 @@ class Workspaces:
         with contextlib.suppress(NoRemote):
             self._repository.ls_remote(remote_of(self._repository), "HEAD")
 
-    def open(self, files: RunFiles, handle: str, told: Callable[[str], None]) -> Workspace:
-        """A fresh worktree for a run; `told` hears what it should know.
+    def open(self, files: RunFiles, handle: str, warn: Callable[[str], None]) -> Workspace:
+        """Make a worktree for a run; `warn` gets a sentence if it is not fenced.
 
         `LeaseLost` if a later run has armed the lane; `RemoteUnavailable` if the remote cannot be read.
         """
         trace = files.trace
         kept = tuple(self._salvager.waiting_for(trace))
         lane_run = LaneRun(lane=trace.lane, handle=handle, agent=trace.agent) if trace.lane else None
-        base = self._base(lane_run, told)
+        base = self._base(lane_run, warn)
         path = self.path_of(files)
         with self._one_change:
             branch = self._new_branch(f"interlock/run-{trace.run}")
@@ -86,20 +86,21 @@ class Workspaces:
             )
         return Workspace(path=path, salvage=kept)
 
-    def close(self, files: RunFiles, *, succeeded: bool, told: Sequence[Salvage] = ()) -> Kept | None:
-        """Put what is in the worktree in safety and remove it; what was kept, if anything was.
+    def close(self, files: RunFiles, *, succeeded: bool, given: Sequence[Salvage] = ()) -> Kept | None:
+        """Salvage the work in the worktree and remove it; returns what was kept, if anything.
 
-        If some of it could not be kept, the worktree stays, for good. Raises where there was no telling, also
-        because a process of the run is left; then the worktree stays until somebody tries again.
+        `given` is the salvage that the run began with. If some of the work could not be kept, the worktree
+        stays for good. If this raises, for example because a process of the run is left, it stays until
+        somebody tries again.
         """
-        if succeeded and told:
-            self._salvager.take(told)
+        if succeeded and given:
+            self._salvager.take(given)
         trace = files.trace
         path = self.path_of(files)
         if trace.base is None:
             return None
         with files.without_agent() as sure:
-            if not path.is_dir():  # whoever took the lane over has done it, or the agent itself
+            if not path.is_dir():  # removed by the run that took the lane over, or by the command itself
                 with self._one_change:
                     self._remove(path, files, None)
                 return None
@@ -119,15 +120,15 @@ class Workspaces:
             return kept
 
     def path_of(self, files: RunFiles) -> Path:
-        """Where the worktree of a run lies."""
+        """The path of a run's worktree."""
         return self._home.worktrees / files.path.name
 
     def forget(self) -> None:
-        """Remove old salvage that was taken up."""
+        """Remove old salvage that was taken."""
         with contextlib.suppress(GitFailed):
             self._salvager.forget()
 
-    def _base(self, run: LaneRun | None, told: Callable[[str], None]) -> str:
+    def _base(self, run: LaneRun | None, warn: Callable[[str], None]) -> str:
         try:
             remote, guarded = remote_of(self._repository), push_remote_of(self._repository)
         except NoRemote:
@@ -135,8 +136,8 @@ class Workspaces:
         if run is not None:
             try:
                 arm(self._repository, guarded, run)
-            except PushFailed as error:  # who may not push needs no fence, but should know that there is none
-                told(f"is not fenced on {without_secrets(guarded)}: {error.sentence}")
+            except PushFailed as error:  # without the right to push there is no fence, and no need for one
+                warn(f"is not fenced on {without_secrets(guarded)}: {error.sentence}")
         refs = self._repository.ls_remote(remote, "HEAD", "refs/heads/*")
         wanted = (self._followed(), f"refs/heads/{current_branch(self._repository)}", "HEAD")
         ref = next((name for name in wanted if name in refs), None)
@@ -150,14 +151,14 @@ class Workspaces:
         return self._repository.run("config", "--get", f"branch.{branch}.merge").out.strip()
 
     def _new_branch(self, name: str) -> str:
-        """The name, or the first free one after it: another store may have had a run of this number."""
+        """The name, or the first free one after it: another store may have had a run with this number."""
         taken = self._repository.text(
             "for-each-ref", "--format=%(refname:short)", f"refs/heads/{name}*"
         ).split()
         return next(n for n in (name, *(f"{name}-{k}" for k in range(2, 10_000))) if n not in taken)
 
     def _stays(self, path: Path) -> bool:
-        """Whether whoever took the lane over has salvaged what could be, and left the rest."""
+        """Whether another run has salvaged the worktree, and left it because of the rest."""
         place = Repository(path)
         asked = place.run("rev-parse", "--git-path", "locked")
         try:
@@ -166,7 +167,7 @@ class Workspaces:
             return False
 
     def _would_be_lost(self, path: Path, files: RunFiles) -> bool:
-        """Whether work of a run that succeeded would go with its worktree. Commits on a branch do not."""
+        """Whether a successful run would lose work with its worktree. Commits on a branch are safe."""
         place = Repository(path)
         if place.text("status", "--porcelain", "--ignore-submodules=all"):
             return True
@@ -174,11 +175,11 @@ class Workspaces:
         return current_branch(place) is None and self._salvager.unpushed(head, files.trace)
 
     def _remove(self, path: Path, files: RunFiles, kept: str | None) -> None:
-        """Remove the worktree, and its branch if all that has is in `kept`, in its base or on a remote."""
+        """Remove the worktree, and its branch if its commits are in `kept`, in its base or on a remote."""
         self._repository.run(
             "worktree", "remove", "--force", "--force", str(path), timeout_s=CHECKOUT_TIMEOUT_S
         )
-        if path.exists():  # a file that git could not remove, or a worktree that it does not know any more
+        if path.exists():  # git could not remove a file, or does not know the worktree any more
             shutil.rmtree(path, ignore_errors=True)
             self._repository.run("worktree", "prune")
         branch = f"refs/heads/{files.trace.branch}"

@@ -136,7 +136,7 @@ def test_skip_leaves_its_message_with_the_holder_whose_command_runs_again(each_i
     assert [(i["status"], i["attempt"]) for i in items(il)] == [("completed", 1)]
 
 
-def test_a_wait_that_is_over_gives_its_place_up(il: Command, holder: Process):
+def test_a_wait_that_times_out_gives_its_place_up(il: Command, holder: Process):
     answer = il("hold", LANE, "--wait", "0.2", "--", "false")
     assert answer.code == 4
     assert "did not become free in time" in answer.err
@@ -165,7 +165,7 @@ def test_a_command_under_a_lane_does_not_wait_for_itself(il: Command):
     "args",
     [("--if-held", "never"), ("--wait", "-1"), ("--lease", "0.1"), ("--timeout", "0"), ("--agent", "a b")],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, args: tuple[str, ...]):
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, args: tuple[str, ...]):
     il = CommandHere(tmp_path)
     answer = il("--json", "hold", LANE, *args, "--", "true")
     assert (answer.code, answer.error["code"]) == (2, "invalid_input")
@@ -178,7 +178,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, args: tuple[str, ...]):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_signals_are_handed_on(il: Command, start: Start, number: signal.Signals):
+def test_signals_are_forwarded_to_the_command(il: Command, start: Start, number: signal.Signals):
     name = number.name.removeprefix("SIG")
     process = start(
         il, "--", "sh", "-c", f"trap 'echo {name} >> heard; exit 9' {name}; echo $$ > pid; sleep 60 & wait"

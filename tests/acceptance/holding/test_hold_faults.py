@@ -61,7 +61,7 @@ def test_a_waiter_that_is_killed_does_not_keep_the_lane_shut(each_il: Command, s
 def test_a_holder_that_stood_still_past_its_lease_finds_its_command_dead(
     each_il: Command, start: Start, whom: str
 ):
-    """Taken out: `trust_until_s` in `_run_for` and `trust` in `Tenancy`; then the command outlives it."""
+    """Taken out: `trust_until_s` in `_run_for` and `trust` in `LiveRun`; then the command outlives it."""
     il = each_il
     process = start(
         il, "--lease", 2, "--", "sh", "-c", "trap '' INT TERM; echo $$ > pid; while :; do sleep 0.1; done"

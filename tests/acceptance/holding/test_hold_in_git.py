@@ -58,7 +58,7 @@ def test_a_holder_that_is_killed_gives_the_lane_away_with_its_lease(il: Command,
 
 
 def test_a_hold_that_waited_for_most_of_its_lease_has_a_whole_lease(il: Command, start: Start):
-    """Taken out: `waited_s` in `_claim`; then the command is killed as it starts; exit code 5."""
+    """Taken out: `waited_s` in `LiveRun`; then the command is killed as it starts; exit code 5."""
     holder = start(il, "--agent", "ann", "--", "sh", "-c", f"echo $$ > held; {UNTIL_LET_GO}")
     pid_in(il.directory / "held")
     waiter = start(il, "--agent", "bob", "--lease", 4, "--", "sh", "-c", "echo $$ > ran; sleep 1; echo end")

@@ -50,7 +50,7 @@ def a_holder_dies(il: Command, start: Start, *, agent: str, told: str) -> None:
     until(lambda: dead(pid), "the end of the command")
 
 
-def test_skip_takes_over_what_a_dead_holder_left_and_both_inputs_are_worked_on_in_one_run(
+def test_skip_takes_over_the_follow_up_of_a_dead_holder_and_one_run_works_on_both_messages(
     il: Command, start: Start
 ):
     """Taken out: `_take_over` in `_arrive`; then the second is skipped too, and nobody is alive."""
@@ -63,7 +63,7 @@ def test_skip_takes_over_what_a_dead_holder_left_and_both_inputs_are_worked_on_i
     assert il.ok("lanes")["lanes"] == []
 
 
-def test_a_waiter_takes_over_what_stands_before_it_and_its_own_input_joins(il: Command, start: Start):
+def test_a_waiter_takes_over_the_follow_up_before_it_and_adds_its_own_message(il: Command, start: Start):
     """Taken out: `_take_over` in `_come_to_turn`; then the waiter outlasts what was left, which is lost."""
     a_holder_dies(il, start, agent="ann", told="one")
     # With a short lease it looks often at what stands before it, on git too.
@@ -73,7 +73,7 @@ def test_a_waiter_takes_over_what_stands_before_it_and_its_own_input_joins(il: C
     assert il.ok("lanes")["lanes"] == []
 
 
-def test_a_waiter_that_is_alive_is_not_taken_for_left_over(il: Command, start: Start):
+def test_a_living_waiter_is_not_taken_over(il: Command, start: Start):
     """Two live holds: the second finds the first one's item pending, and leaves it to it."""
     holder = start(il, "--agent", "ann", "--", "sh", "-c", f"echo $$ > held; {UNTIL_LET_GO}")
     pid_in(il.directory / "held")

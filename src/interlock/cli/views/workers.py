@@ -21,8 +21,8 @@ from rich.live import Live
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.process.command import now_s
-from interlock.worker.job import Notice
+from interlock.process.clock import now_s
+from interlock.worker.notices import Notice
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +56,7 @@ _LOUD = {
 _LAST_WORDS = ("ended", "refused", "lost")
 
 
-class Screen:
+class WorkerScreen:
     """Shows what a worker says. Nothing here waits for who reads it."""
 
     def __init__(self, out: Output) -> None:
@@ -154,24 +154,24 @@ def _line(run: int, line: bytes) -> str:
 
 def slots(worker: Worker, width: int) -> Table:
     """One row for each slot. Numbers and states are whole; where it is narrow the lane goes first."""
-    attempts = {attempt.slot: attempt for attempt in worker.attempts()}
+    runs = {run.slot: run for run in worker.runs()}
     rows: list[dict[str, str]] = []
     for n in range(1, worker.wish.slots + 1):
         row = dict.fromkeys(_COLUMNS, "") | {
             "SLOT": str(n),
             "STATE": "draining" if worker.draining else "idle",
         }
-        if (attempt := attempts.get(n)) is not None:
+        if (run := runs.get(n)) is not None:
             row |= {
-                "RUN": str(attempt.fence),
-                "ITEM": str(attempt.item.id),
-                "TITLE": words.harmless(attempt.item.title),
-                "LANE": attempt.item.lane or "",
-                "SINCE": words.span(now_s() - attempt.begun_s),
-                "LAST OUTPUT": words.uncoloured(attempt.last_line),
+                "RUN": str(run.fence),
+                "ITEM": str(run.item.id),
+                "TITLE": words.harmless(run.item.title),
+                "LANE": run.item.lane or "",
+                "SINCE": words.span(now_s() - run.begun_s),
+                "LAST OUTPUT": words.uncoloured(run.last_line),
             }
-            if attempt.state != "running" or not worker.draining:
-                row["STATE"] = attempt.state
+            if run.state != "running" or not worker.draining:
+                row["STATE"] = run.state
         rows.append(row)
     widths = column_widths(rows, width)
     table = words.table(*widths)

@@ -1,0 +1,61 @@
+"""What a command gets to know about its run: files for what may be long, variables for what is short.
+
+The command leaves its result in a file beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from interlock.core import jsontext
+from interlock.process.smallfile import read_bytes
+from interlock.service.contract import LeaseView, to_json
+
+#: The longest result that a command may leave.
+RESULT_MAX_BYTES = 1 << 20
+
+
+class Briefing:
+    """The files of one run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._payload, self._messages = folder / "payload.json", folder / "messages.json"
+        self.result = folder / "result.json"
+
+    def write(self, payload: Mapping[str, Any] | None, messages: Sequence[Any]) -> None:
+        self._payload.write_text(json.dumps(payload or {}))
+        self._messages.write_text(json.dumps(to_json(messages)))
+
+    def variables(self, lease: LeaseView, *, agent: str, url: str) -> dict[str, str]:
+        """The environment variables of the run; `url` is the store, as any directory can reach it."""
+        item = lease.item
+        return {
+            "INTERLOCK_RUN": lease.run,
+            "INTERLOCK_FENCE": str(lease.fence),
+            "INTERLOCK_ITEM": str(item.id),
+            "INTERLOCK_AGENT": agent,
+            "INTERLOCK_URL": url,
+            "INTERLOCK_PAYLOAD": str(self._payload),
+            "INTERLOCK_MESSAGES": str(self._messages),
+            "INTERLOCK_RESULT": str(self.result),
+            **({"INTERLOCK_LANE": item.lane} if item.lane else {}),
+            **({"INTERLOCK_PLAN": str(item.plan)} if item.plan is not None else {}),
+        }
+
+
+def read_result(path: Path) -> str | None:
+    """The result that a command left, as JSON text; None if it left none. Never waits.
+
+    Raises ValueError if it is not JSON or cannot be read.
+    """
+    try:
+        data = read_bytes(path, RESULT_MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ValueError(error.strerror) from None
+    jsontext.parse(data)
+    return data.decode()

@@ -1,0 +1,73 @@
+"""The report queue: ends of runs go to the store in batches.
+
+Whoever reports an end sends it, together with all ends of the same outcome that came meanwhile: one commit
+for all of them, in the thread of one of the reporters.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from interlock.core.commands import Outcome
+from interlock.core.errors import StoreBusy, StoreUnavailable
+from interlock.core.names import BATCH_MAX
+from interlock.service.contract import LaneService, Report, RunView
+
+#: What a store raises that is away: the same report may be sent again.
+STORE_AWAY = (StoreUnavailable, StoreBusy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Owed:
+    outcome: Outcome
+    report: Report
+    answer: Future[RunView] = field(default_factory=Future)
+
+
+class ReportQueue:
+    """Ends of runs on their way to the store, one call at a time. All threads may use it."""
+
+    def __init__(self, service: LaneService, *, gather_s: float = 0.0) -> None:
+        """`gather_s`: how long to wait for other ends before a batch is sent."""
+        self._service = service
+        self._gather_s = gather_s
+        self._sending, self._adding = threading.Lock(), threading.Lock()
+        #: What is not on its way yet.
+        self.owed: list[_Owed] = []
+
+    def send(self, outcome: Outcome, report: Report) -> RunView:
+        """Report an end and wait; returns the store's answer, or raises what the store raised."""
+        mine = _Owed(outcome=outcome, report=report)
+        with self._adding:
+            self.owed.append(mine)
+        with self._sending:
+            if self._gather_s and not mine.answer.done():
+                time.sleep(self._gather_s)
+            while not mine.answer.done():  # else another reporter has sent it along
+                self._deliver(outcome, self._take(outcome))
+        return mine.answer.result()
+
+    def _take(self, outcome: Outcome) -> list[_Owed]:
+        with self._adding:
+            batch = [owed for owed in self.owed if owed.outcome is outcome][:BATCH_MAX]
+            taken = set(map(id, batch))
+            self.owed = [owed for owed in self.owed if id(owed) not in taken]
+        return batch
+
+    def _deliver(self, outcome: Outcome, batch: Sequence[_Owed]) -> None:
+        try:
+            views: list[RunView] = getattr(self._service, outcome)([owed.report for owed in batch])
+        except BaseException as error:
+            if len(batch) > 1 and not isinstance(error, STORE_AWAY):  # one of them spoils the batch
+                for owed in batch:
+                    self._deliver(outcome, [owed])
+                return
+            for owed in batch:
+                owed.answer.set_exception(error)
+        else:
+            for owed, view in zip(batch, views, strict=True):
+                owed.answer.set_result(view)

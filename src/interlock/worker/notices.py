@@ -1,0 +1,79 @@
+"""What a worker says, for people and logs: one notice for each thing that happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from interlock.core.commands import Outcome
+from interlock.core.errors import InterlockError
+from interlock.core.why import span
+from interlock.service.contract import EndedRunView, RunView
+from interlock.service.itemview import ItemView
+from interlock.worker.spool import RunEnd
+
+_ERROR_SHOWN_CHARS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One thing that happened in a worker."""
+
+    kind: str
+    text: str
+    run: int | None = None
+    item: int | None = None
+    lane: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def drain_notice(asked: int, at_work: int) -> Notice:
+    """The worker was asked to end for the nth time, while `at_work` runs go on."""
+    one = at_work == 1
+    if asked == 1:
+        rest = f"{at_work} still at work; a second Ctrl-C stops {'it' if one else 'them'}"
+        return Notice(
+            kind="draining", text=f"Draining: no more is claimed, {rest if at_work else 'nothing runs'}."
+        )
+    rest = f"{at_work} at work; {'its item is' if one else 'their items are'} given back"
+    return Notice(kind="stopping", text=f"Stopping {rest}." if at_work else "Stopping; nothing runs.")
+
+
+def end_notice(
+    end: RunEnd, answer: RunView | InterlockError, earlier: EndedRunView | None, lane: str | None
+) -> Notice:
+    """A run's end was reported. `earlier` is the end that its own command had reported before."""
+    status = "refused"
+    if isinstance(answer, RunView) and answer.refusal is None:
+        kind, text, status = "ended", _ended(end, answer), answer.status
+    elif earlier is not None:
+        kind, text, status = "ended", already_reported(earlier), earlier.status
+    elif isinstance(answer, RunView):
+        assert answer.refusal is not None
+        kind, text = "refused", answer.refusal.message
+    else:
+        kind, text = "refused", answer.sentence
+    data = {"outcome": end.outcome, "status": status}
+    return Notice(kind=kind, text=text, run=end.fence, item=end.item, lane=lane, data=data)
+
+
+def already_reported(earlier: EndedRunView) -> str:
+    """The command had reported its own end, so the worker has nothing to report."""
+    return f"Run {earlier.run} had already reported itself: {earlier.status}"
+
+
+def _ended(end: RunEnd, answer: RunView) -> str:
+    failed = end.outcome is Outcome.FAIL
+    how = (end.error or "").partition("\n")[0].rstrip(".")[:_ERROR_SHOWN_CHARS] if failed else ""
+    text = f"Run {end.fence} {answer.status}" + (f" ({how[:1].lower()}{how[1:]})" if how else "")
+    return f"{text}; item {end.item} {_item_now(answer.item, failed)}" if answer.item else text
+
+
+def _item_now(item: ItemView, failed: bool) -> str:
+    if item.run_at is None or item.ended_at is not None:
+        return f"is {item.status}"
+    in_s = max(0.0, (item.run_at - datetime.now(UTC)).total_seconds())
+    return f"{'is tried again' if failed else 'comes back'} in {span(in_s)}"
