@@ -15,9 +15,7 @@ from interlock.service.local import LocalService
 from interlock.store import plan_parts
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import OpenService
-from tests.conformance.test_plans import EDITOR, Planner, add, edge, planner, task
-
-__all__ = ["planner"]
+from tests.conformance.planner import EDITOR, Planner, add, edge, task
 
 
 @pytest.mark.parametrize("shape", ["chain", "fan"])
