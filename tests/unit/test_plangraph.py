@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.core.plans.measures import measured
-from interlock.plans.drawing.graph import Graph, Link, Node, circles, in_order
+from interlock.plans.drawing.graph import Graph, Link, Node
 from interlock.plans.drawing.layout import lay_out
 from interlock.plans.drawing.mermaid import mermaid
 from interlock.plans.drawing.svg import svg
@@ -252,20 +252,6 @@ class TestMeasures:
 
         assert found.critical_path_s == max(map(longest, keys))
         assert sum(spans[key] for key in found.critical_path) == found.critical_path_s
-
-
-class TestCircles:
-    def test_the_way_round_is_named(self) -> None:
-        links = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("x", "y"), ("y", "x")]
-        found = list(circles(["a", "b", "c", "d", "x", "y"], links))
-        assert found == [["a", "b", "c", "a"], ["x", "y", "x"]]
-        assert all((a, b) in links for path in found for a, b in pairwise(path))
-
-    def test_without_one_there_is_an_order(self) -> None:
-        assert list(circles(["b", "a"], [("a", "b")])) == []
-        assert in_order(["b", "a"], [("a", "b")]) == ["a", "b"]
-        with pytest.raises(ValueError, match="cycle"):
-            in_order(["a"], [("a", "a")])
 
 
 def _graph(spec: str) -> Graph:

@@ -26,13 +26,11 @@ from interlock.core.ending import expire
 from interlock.core.lanes import ask_to_stop, promote, supersede, wake
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
-    UNPOSITIONED,
     EventKind,
     Item,
     ItemId,
     Mode,
     NewItem,
-    NewMessage,
     Policy,
     Reason,
     Spec,
@@ -153,7 +151,7 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
         ended_us=ledger.now_us,
         reason=Reason.SAME_NAME,
     )
-    arrived = ledger.bear(_spec(ledger, command, lane), state, new.payload)
+    arrived = ledger.add(_spec(ledger, command, lane), state, new.payload)
     _append(ledger, absorber, command, new.message if new.message is not None else new.title)
     ledger.event(
         EventKind.ITEM_COALESCED,
@@ -188,7 +186,7 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
     else:
         state = State(status=ItemStatus.DEFERRED, front=stops, reason=Reason.LANE_QUEUED)
     spec = _spec(ledger, command, lane)
-    newcomer = ledger.bear(spec, state, command.item.payload)
+    newcomer = ledger.add(spec, state, command.item.payload)
     for old in waiting:
         supersede(ledger, old, ledger.items[newcomer.id], speaks=command.item.message is not None)
     if stops and running is not None:
@@ -234,7 +232,7 @@ def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
     state = State(
         status=ItemStatus.PENDING if due_us is None else ItemStatus.WAITING, due_us=due_us, reason=would
     )
-    item = ledger.bear(_spec(ledger, command, None, observed=lane), state, new.payload)
+    item = ledger.add(_spec(ledger, command, None, observed=lane), state, new.payload)
     return _announce(ledger, command, item, Verdict.OBSERVED, owner, EventKind.ITEM_OBSERVED)
 
 
@@ -246,7 +244,7 @@ def _added(
     verdict: Verdict,
     owner: Item | None = None,
 ) -> Arrival:
-    item = ledger.bear(_spec(ledger, command, lane), state, command.item.payload)
+    item = ledger.add(_spec(ledger, command, lane), state, command.item.payload)
     return _announce(ledger, command, item, verdict, owner)
 
 
@@ -284,42 +282,8 @@ def _announce(
 
 
 def _append(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
-    target = ledger.items[target.id]
-    n = target.state.message_count + 1
-    ledger.out.messages.append(
-        NewMessage(
-            item=target.id,
-            n=n,
-            ticket=command.ticket,
-            text=text,
-            author=command.item.author,
-            origin=command.id,
-            at_us=ledger.now_us,
-        )
-    )
-    ledger.change(target, message_count=n)
+    ledger.add_message(target.id, text, ticket=command.ticket, origin=command.id, author=command.item.author)
 
 
 def _spec(ledger: Ledger, command: Arrive, lane: str | None, observed: str | None = None) -> Spec:
-    new: NewItem = command.item
-    return Spec(
-        id=command.id,
-        project=new.project,
-        type=new.type,
-        title=new.title,
-        agent_key=agent_key(new.agent),
-        policy=new.policy,
-        priority=new.priority,
-        position=UNPOSITIONED if new.position is None else new.position,
-        ticket=command.ticket,
-        sort_key=ledger.sort_key(new.priority, command.ticket),
-        lane=lane,
-        observed_lane=observed,
-        labels=new.labels,
-        lease_s=new.lease_s,
-        timeout_s=new.timeout_s,
-        max_attempts=new.max_attempts,
-        retry_lane=new.retry_lane,
-        created_us=ledger.now_us,
-        claim_within_s=new.claim_within_s,
-    )
+    return ledger.spec(command.item, command.id, command.ticket, lane=lane, observed_lane=observed)

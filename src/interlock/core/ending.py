@@ -314,7 +314,7 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
         spec = spec._replace(type="task", lane=None)
     title = spec.title if item.follow_up else f"{FOLLOW_UP}{spec.title}"
     # It joins the line of its lane before anyone is promoted; `promote` then finds the lane free.
-    child = ledger.bear(
+    child = ledger.add(
         spec._replace(
             id=ledger.spare_id(),
             title=title[:TITLE_MAX_CHARS],

@@ -11,7 +11,6 @@ from interlock.core.model import (
     EventKind,
     Item,
     ItemId,
-    NewMessage,
     Reason,
     RunId,
     State,
@@ -82,25 +81,13 @@ def carry_messages(ledger: Ledger, source: Item, target: Item, *, speaks: bool =
         ledger.change(ledger.items[source.id], message_count=0, delivered=0, seen=0)
         ledger.change(ledger.items[target.id], message_count=held + source.state.message_count)
     else:
-        _tell_title(ledger, source, target.id)
+        _pass_title(ledger, source, target.id)
     if not (held or speaks) and target.status is not ItemStatus.IN_PROGRESS:
-        _tell_title(ledger, target, target.id)
+        _pass_title(ledger, target, target.id)
 
 
-def _tell_title(ledger: Ledger, source: Item, target: ItemId) -> None:
-    n = ledger.items[target].state.message_count + 1
-    ledger.out.messages.append(
-        NewMessage(
-            item=target,
-            n=n,
-            ticket=source.spec.ticket,
-            text=source.spec.title,
-            author="",
-            origin=source.id,
-            at_us=ledger.now_us,
-        )
-    )
-    ledger.change(ledger.items[target], message_count=n)
+def _pass_title(ledger: Ledger, source: Item, target: ItemId) -> None:
+    ledger.add_message(target, source.spec.title, ticket=source.spec.ticket, origin=source.id)
 
 
 def supersede(ledger: Ledger, old: Item, newer: Item, *, speaks: bool = False) -> None:

@@ -21,6 +21,7 @@ from interlock.core.model import (
     ItemId,
     ModeRule,
     MoveMessages,
+    NewItem,
     NewMessage,
     PlanId,
     Policy,
@@ -29,6 +30,7 @@ from interlock.core.model import (
     Spec,
     State,
 )
+from interlock.core.names import agent_key
 from interlock.core.plans.book import Book, PlanChanges, PlanPart
 from interlock.core.plans.model import Plan, Revision
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
@@ -245,7 +247,41 @@ class Ledger:
         """An id set aside by the store for an item that a rule has to make."""
         return self._ids.pop()
 
-    def bear(self, spec: Spec, state: State, payload: str | None = None) -> Item:
+    def spec(
+        self,
+        new: NewItem,
+        item: ItemId,
+        ticket: int,
+        *,
+        lane: str | None,
+        observed_lane: str | None = None,
+        plan: PlanId | None = None,
+    ) -> Spec:
+        """The spec of an item that this transaction adds."""
+        return Spec(
+            id=item,
+            project=new.project,
+            type=new.type,
+            title=new.title,
+            agent_key=agent_key(new.agent),
+            policy=new.policy,
+            priority=new.priority,
+            position=UNPOSITIONED if new.position is None else new.position,
+            ticket=ticket,
+            sort_key=self.sort_key(new.priority, ticket),
+            lane=lane,
+            observed_lane=observed_lane,
+            labels=new.labels,
+            lease_s=new.lease_s,
+            timeout_s=new.timeout_s,
+            max_attempts=new.max_attempts,
+            retry_lane=new.retry_lane,
+            created_us=self.now_us,
+            claim_within_s=new.claim_within_s,
+            plan=plan,
+        )
+
+    def add(self, spec: Spec, state: State, payload: str | None = None) -> Item:
         """Add a new item."""
         assert state.status in BIRTHS, f"an item cannot begin {state.status}"
         self._born[spec.id] = None
@@ -269,6 +305,17 @@ class Ledger:
         """Change the little of a spec that may change: the attempts a retry grants, and what an edit
         changes of a task that has not started."""
         return self._put(Item(item.spec._replace(**changes), item.state))
+
+    def add_message(self, item: ItemId, text: str, *, ticket: int, origin: ItemId, author: str = "") -> Item:
+        """Append a message to an item under its next number."""
+        target = self.items[item]
+        n = target.state.message_count + 1
+        self.out.messages.append(
+            NewMessage(
+                item=item, n=n, ticket=ticket, text=text, author=author, origin=origin, at_us=self.now_us
+            )
+        )
+        return self.change(target, message_count=n)
 
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
         """Hand messages above number `after` to another item. Those not yet written are readdressed,

@@ -6,8 +6,8 @@ from interlock.core.commands import Cancel, Moved, Overtake, Repair, Retry, Take
 from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
 from interlock.core.ledger import Ledger
-from interlock.core.model import UNPOSITIONED, EventKind, Item, NewMessage, Reason, RetryLane
-from interlock.core.plans.dependents import waits_again, why_not_retried
+from interlock.core.model import UNPOSITIONED, EventKind, Item, Reason, RetryLane
+from interlock.core.plans.dependents import wait_again, why_not_retried
 from interlock.core.states import ItemStatus, RunStatus
 
 
@@ -68,7 +68,7 @@ def retry(ledger: Ledger, command: Retry) -> Moved:
         return _refused(item, obstacle)
     item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
     _log_retry(ledger, item, command)
-    promoted = () if waits_again(ledger, item) else reenter(ledger, item, Reason.OPERATOR)
+    promoted = () if wait_again(ledger, item) else reenter(ledger, item, Reason.OPERATOR)
     item = ledger.items[item.id]
     if not item.terminal:
         ledger.change(item, ended_us=None, releases=0, delivered=0, seen=0, cancel_why=None)
@@ -93,19 +93,10 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
         return Moved(item=item.id, changed=False, forward_to=item.state.absorbed_by)
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status} and reads no messages.")
-    n = item.state.message_count + 1
-    item = ledger.change(item, message_count=n)
-    ledger.out.messages.append(
-        NewMessage(
-            item=item.id,
-            n=n,
-            ticket=command.ticket,
-            text=command.text,
-            author=command.author,
-            origin=item.id,
-            at_us=ledger.now_us,
-        )
+    item = ledger.add_message(
+        item.id, command.text, ticket=command.ticket, origin=item.id, author=command.author
     )
+    n = item.state.message_count
     ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author)
     promoted = wake(ledger, item) if not command.from_bot else ()
     return Moved(item=item.id, changed=True, n=n, promoted=promoted)

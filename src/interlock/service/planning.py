@@ -24,6 +24,7 @@ from interlock.core.errors import (
 )
 from interlock.core.ledger import Decision
 from interlock.core.model import Item, ItemId, PlanId, RunId
+from interlock.core.plans.checking import Mistakes, check_size, typed_graph, typed_operations
 from interlock.core.plans.commands import (
     CancelPlan,
     CreatePlan,
@@ -34,24 +35,18 @@ from interlock.core.plans.commands import (
     SetEditDeadline,
 )
 from interlock.core.plans.edit import NoRoom, task_spec
-from interlock.core.plans.history import diff, graph_at
+from interlock.core.plans.history import diff, graph_at, touched
 from interlock.core.plans.model import (
     EDGES_MAX,
     EDIT_DEADLINE_S,
     EDIT_TYPE,
     TASKS_MAX,
-    AddEdge,
     AddTask,
     Graph,
     Operation,
     Plan,
-    RemoveEdge,
-    RemoveTask,
-    UpdateEdge,
-    UpdateTask,
     plan_lane,
 )
-from interlock.core.plans.values import graph_of, operations_of
 from interlock.core.states import ItemStatus
 from interlock.service import sweeper
 from interlock.service.plan_answers import (
@@ -93,8 +88,10 @@ class Planning(Looking):
         names.check_name("project", project)
         _check_deadline(edit_deadline_s)
         key = names.agent_key(editor)
-        graph = graph_of(graph)
-        _check_size(len(graph.tasks), len(graph.edges))
+        graph = typed_graph(graph)
+        size = Mistakes()
+        check_size(len(graph.tasks), len(graph.edges), size.note)
+        size.refuse("plan")
         tickets = tuple(self.store.tickets(len(graph.tasks))) if graph.tasks else ()
 
         def build(ids: Sequence[ItemId]) -> list[CreatePlan]:
@@ -202,7 +199,9 @@ class Planning(Looking):
         if (operations is None) is (graph is None):
             raise InvalidInput("An edit is either operations or a whole graph.", "Give one of the two.")
         owner = self._edit_item(found, run) if run is not None else None
-        edits = self._operations(found, base, graph) if graph is not None else operations_of(operations or ())
+        edits = (
+            self._operations(found, base, graph) if graph is not None else typed_operations(operations or ())
+        )
         if len(edits) > TASKS_MAX + EDGES_MAX:
             raise InvalidPlan(f"The edit has {len(edits):,} operations.", "Use smaller edits.")
         command = EditPlan(
@@ -260,7 +259,7 @@ class Planning(Looking):
     def _operations(self, plan: Plan, base: int, graph: Graph) -> tuple[Operation, ...]:
         """A whole graph as the operations that make it of its base. One that is too large is refused as an
         edit is that makes a plan too large."""
-        graph = graph_of(graph)
+        graph = typed_graph(graph)
         tasks = Counter(t.key for t in graph.tasks)
         edges = Counter(e.pair for e in graph.edges)
         twice = [f"There are {n} tasks {key}." for key, n in tasks.items() if n > 1]
@@ -340,36 +339,16 @@ class Planning(Looking):
 
 def _edit_load(command: EditPlan, added: int) -> Load:
     """What an edit must lock and read, from its operations alone."""
-    keys: dict[str, None] = {}
-    removed: list[str] = []
-    updated: set[str] = set()
-    pairs: dict[tuple[str, str], None] = {}
-    new: list[tuple[str, str]] = []
-    for operation in command.operations:
-        match operation:
-            case AddTask():
-                keys[operation.task.key] = None
-            case RemoveTask():
-                keys[operation.key] = None
-                removed.append(operation.key)
-            case UpdateTask():
-                keys[operation.key] = None
-                updated.add(operation.key)
-            case AddEdge():
-                pairs[operation.edge.pair] = None
-                new.append(operation.edge.pair)
-            case RemoveEdge() | UpdateEdge():
-                pairs[operation.source, operation.target] = None
-    keys.update(dict.fromkeys(key for pair in pairs for key in pair))
+    named = touched(command.operations)
     edit = EditLoad(
         plan=command.plan,
         base=command.base,
-        keys=tuple(keys),
-        removed=tuple(removed),
-        updated=frozenset(updated),
-        pairs=tuple(pairs),
-        sources=tuple(s for s, _ in new),
-        targets=tuple(t for _, t in new),
+        keys=tuple(dict.fromkeys((*named.tasks, *named.ends))),
+        removed=named.removed,
+        updated=frozenset(named.updated),
+        pairs=named.edges,
+        sources=tuple(s for s, _ in named.new_edges),
+        targets=tuple(t for _, t in named.new_edges),
     )
     return Load(
         items=(command.item,) if command.item is not None else (),
@@ -379,16 +358,6 @@ def _edit_load(command: EditPlan, added: int) -> Load:
         edit=edit,
         agents=True,
     )
-
-
-def _check_size(tasks: int, edges: int) -> None:
-    reasons = []
-    if tasks > TASKS_MAX:
-        reasons.append(f"The plan would have {tasks:,} tasks; at most {TASKS_MAX:,} are allowed.")
-    if edges > EDGES_MAX:
-        reasons.append(f"The plan would have {edges:,} edges; at most {EDGES_MAX:,} are allowed.")
-    if reasons:
-        raise InvalidPlan(reasons[0], "Make several plans of it.", reasons=tuple(reasons))
 
 
 def _check_deadline(edit_deadline_s: float) -> None:

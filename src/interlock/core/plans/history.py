@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from interlock.core.ledger import Ledger
@@ -18,6 +18,7 @@ from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     Edge,
+    EdgeOperation,
     EdgeSpec,
     Graph,
     OnCancel,
@@ -25,6 +26,7 @@ from interlock.core.plans.model import (
     RemoveEdge,
     RemoveTask,
     Revision,
+    TaskOperation,
     TaskSpec,
     UpdateEdge,
     UpdateTask,
@@ -88,7 +90,8 @@ def recorded(revision: Revision) -> list[Recorded]:
 
 def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> list[str]:
     """What has changed since an edit's base, in the places that it touches, and by whom."""
-    tasks, edges, ends, removed = _touched(operations)
+    mine = touched(operations)
+    tasks, edges, ends, removed = map(set, (mine.tasks, mine.edges, mine.ends, mine.removed))
     found: dict[str, None] = {}
     for revision in since:
         who = f"revision {revision.revision}" + (f" by {revision.by}" if revision.by else "")
@@ -104,27 +107,33 @@ def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> lis
     return list(found)
 
 
-def _touched(
-    operations: Sequence[Operation],
-) -> tuple[set[str], set[tuple[str, str]], set[str], set[str]]:
-    """Tasks and edges that operations change, the ends of those edges, and the tasks that they remove."""
-    tasks: set[str] = set()
-    edges: set[tuple[str, str]] = set()
-    removed: set[str] = set()
-    for operation in operations:
-        match operation:
-            case AddTask():
-                tasks.add(operation.task.key)
-            case RemoveTask():
-                tasks.add(operation.key)
-                removed.add(operation.key)
-            case UpdateTask():
-                tasks.add(operation.key)
-            case AddEdge():
-                edges.add(operation.edge.pair)
-            case RemoveEdge() | UpdateEdge():
-                edges.add((operation.source, operation.target))
-    return tasks, edges, {key for pair in edges for key in pair}, removed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The tasks and edges that operations name, in their order, by key."""
+
+    tasks: tuple[str, ...]
+    removed: tuple[str, ...]
+    updated: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    new_edges: tuple[tuple[str, str], ...]
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The tasks at both ends of the edges."""
+        return tuple(dict.fromkeys(key for pair in self.edges for key in pair))
+
+
+def touched(operations: Sequence[Operation]) -> Touched:
+    """What operations touch."""
+    tasks = [o for o in operations if isinstance(o, TaskOperation)]
+    edges = [o for o in operations if isinstance(o, EdgeOperation)]
+    return Touched(
+        tasks=tuple(dict.fromkeys(o.key for o in tasks)),
+        removed=tuple(o.key for o in tasks if isinstance(o, RemoveTask)),
+        updated=tuple(o.key for o in tasks if isinstance(o, UpdateTask)),
+        edges=tuple(dict.fromkeys(o.pair for o in edges)),
+        new_edges=tuple(o.pair for o in edges if isinstance(o, AddEdge)),
+    )
 
 
 def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:

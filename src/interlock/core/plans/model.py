@@ -108,6 +108,10 @@ UPDATABLE = frozenset(TaskSpec.__dataclass_fields__) - {"key", "lane", "no_lane"
 class AddTask:
     task: TaskSpec
 
+    @property
+    def key(self) -> str:
+        return self.task.key
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTask:
@@ -128,11 +132,19 @@ class UpdateTask:
 class AddEdge:
     edge: EdgeSpec
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.edge.pair
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveEdge:
     source: str
     target: str
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.source, self.target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +156,14 @@ class UpdateEdge:
     when: When | None = None
     on_cancel: OnCancel | None = None
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.source, self.target
 
-Operation = AddTask | RemoveTask | UpdateTask | AddEdge | RemoveEdge | UpdateEdge
+
+TaskOperation = AddTask | RemoveTask | UpdateTask
+EdgeOperation = AddEdge | RemoveEdge | UpdateEdge
+Operation = TaskOperation | EdgeOperation
 
 
 class Plan(NamedTuple):

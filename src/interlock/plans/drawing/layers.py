@@ -12,7 +12,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 
-from interlock.plans.drawing.graph import Graph, Link, in_order
+from interlock.core.plans.graph import topological
+from interlock.plans.drawing.graph import Graph, Link
 
 #: Once edges have this many bends, longer ones are drawn straight: such a drawing is an overview.
 BENDS_MAX = 100_000
@@ -54,7 +55,7 @@ def _in_columns(graph: Graph) -> Layers:
     targets: dict[str, list[str]] = defaultdict(list)
     for link in graph.links:
         targets[link.source].append(link.target)
-    for key in in_order(list(number), [(link.source, link.target) for link in graph.links]):
+    for key in topological(number, [(link.source, link.target) for link in graph.links]):
         for target in targets[key]:
             column[number[target]] = max(column[number[target]], column[number[key]] + 1)
     columns: list[list[int]] = [[] for _ in range(max(column, default=-1) + 1)]
