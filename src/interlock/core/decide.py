@@ -8,7 +8,7 @@ the batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from interlock.core.arrival import arrive
 from interlock.core.commands import (
@@ -28,7 +28,6 @@ from interlock.core.ending import expire, finish
 from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import ItemId
 from interlock.core.operating import cancel, overtake, repair, retry, take_back, tell
-from interlock.core.plans.commands import CancelPlan, CreatePlan, EditPlan, PausePlan, SetEditDeadline
 from interlock.core.plans.cycle import book_of, close_late_cycle, expire_in_plan, update_plans
 from interlock.core.plans.operating import operate
 from interlock.core.timing import Timing
@@ -77,10 +76,8 @@ def _answer(ledger: Ledger, command: Command) -> Any:
             return repair(ledger, command)
         case Overtake():
             return overtake(ledger, command)
-        case CreatePlan() | EditPlan() | PausePlan() | SetEditDeadline() | CancelPlan():
-            return operate(ledger, command)
-        case other:
-            assert_never(other)
+        case plan_command:
+            return operate(ledger, plan_command)
 
 
 def _close_late_cycle(ledger: Ledger, command: Finish) -> None:

@@ -7,21 +7,14 @@ from typing import Any
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     REPLACEABLE,
-    STATE_FIELDS,
     EventKind,
     Item,
     ItemId,
     Reason,
     RunId,
-    State,
 )
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
-
-# Python 3.11 takes 0.15 µs to find a member in its enum.
-_PENDING, _PROMOTED = ItemStatus.PENDING, Reason.PROMOTED
-#: What a promotion sets stands here, `promoted_from` behind `front`.
-_FRONT_AT, _REASON_AT = STATE_FIELDS.index("front"), STATE_FIELDS.index("reason")
 
 
 def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, ...]:
@@ -31,7 +24,9 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
     first = min(ledger.line(lane), key=lambda i: i.line, default=None)
     if first is None:
         return ()
-    item = ledger.settle(first, _promoted(first.state, from_run))
+    item = ledger.change(
+        first, status=ItemStatus.PENDING, front=False, promoted_from=from_run, reason=Reason.PROMOTED
+    )
     ledger.event(
         EventKind.LANE_PROMOTED,
         item,
@@ -42,12 +37,6 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
         agent_key=item.spec.agent_key,
     )
     return (item.id,)
-
-
-def _promoted(state: State, from_run: RunId | None) -> State:
-    # By place, not by name, which takes twice as long: with every run on a lane one of these is made.
-    kept, times, rest = state[1:_FRONT_AT], state[_FRONT_AT + 2 : _REASON_AT], state[_REASON_AT + 1 :]
-    return State._make((_PENDING, *kept, False, from_run, *times, _PROMOTED, *rest))
 
 
 def cancel_unstarted(

@@ -1,4 +1,4 @@
-"""Plans: made, edited, watched and ended. The use cases of whoever plans, and of the editor of a plan."""
+"""The use cases of plans: create, read, edit, pause, cancel. For operators and for the editor of a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
-from interlock.core.commands import Expire
+from interlock.core.commands import Expire, Moved
 from interlock.core.ending import explain_loss
 from interlock.core.errors import (
     CycleExpired,
@@ -31,7 +31,6 @@ from interlock.core.plans.commands import (
     Edited,
     EditPlan,
     PausePlan,
-    PlanMoved,
     SetEditDeadline,
 )
 from interlock.core.plans.edit import NoRoom, task_spec
@@ -61,7 +60,7 @@ from interlock.service.reading import ID_LIMIT, Looking
 from interlock.store.port import EditLoad, Load
 
 EDIT_DEADLINE_MAX_S = 30 * 24 * 3600.0
-#: What a store keeps of revisions, and of the numbers of completions.
+#: The largest revision, and the largest number of a completion, that every store can keep.
 REVISION_MAX = 2**31 - 1
 _ERRORS: dict[str, type[InterlockError]] = {
     e.code: e for e in (EditRefused, StaleRevision, CycleExpired, PlanEnded, LeaseLost, Held)
@@ -71,7 +70,7 @@ _ERRORS: dict[str, type[InterlockError]] = {
 class Planning(Looking):
     """The use cases of plans."""
 
-    # -- making -----------------------------------------------------------------------------------
+    # -- creating ---------------------------------------------------------------------------------
 
     def create_plan(
         self,
@@ -83,7 +82,7 @@ class Planning(Looking):
         project: str = "default",
         by: str = "",
     ) -> PlanView:
-        """Make a plan of a graph; whatever depends on nothing may be claimed at once."""
+        """Create a plan; tasks that depend on nothing may be claimed at once."""
         names.check_plan_name(name)
         names.check_name("project", project)
         _check_deadline(edit_deadline_s)
@@ -113,10 +112,10 @@ class Planning(Looking):
         sweeper.bring_now(self.store, decision)
         return self.plan(decision.plans[0].plan.id)
 
-    # -- looking ----------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     def plan(self, plan: int) -> PlanView:
-        """A plan with its whole graph as it stands."""
+        """A plan with its whole graph and the status of each task."""
         with self.store.at_once():
             found = self._plan(plan)
             asking = self.store.item(found.edit_item) if found.edit_item is not None else None
@@ -125,19 +124,19 @@ class Planning(Looking):
         return plan_view(found, tasks, edges, asking, pending)
 
     def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]:
-        """Plans, the newest first; those that have ended only when they are asked for."""
+        """Plans, the newest first; ended ones only with `ended`."""
         names.check_number("limit", limit, 1, 10_000)
         return [plan_summary(p) for p in self.store.plans(ended=ended, limit=limit)]
 
     def plan_history(self, plan: int, *, after: int = 0, limit: int = 1_000) -> list[RevisionView]:
-        """The revisions of a plan after one, oldest first."""
+        """The revisions of a plan after the given one, oldest first."""
         names.check_number("revision", after, 0, REVISION_MAX)
         names.check_number("limit", limit, 1, 10_000)
         found = self._plan(plan)
         return [revision_view(r) for r in self.store.revisions(found.id, after, limit)]
 
     def plan_at(self, plan: int, revision: int) -> Graph:
-        """The graph as a revision had it."""
+        """The graph of one revision."""
         with self.store.at_once():
             found = self._plan(plan)
             if not 1 <= revision <= found.revision:
@@ -157,7 +156,7 @@ class Planning(Looking):
         return graph_at(specs, edges, later)
 
     def plan_stats(self, plan: int) -> PlanStatsView:
-        """Figures of a plan's edits, of how soon it goes on when a task has ended, and of its work."""
+        """Figures of a plan: its edits, the time from a task's end to the next start, and its work."""
         with self.store.at_once():
             found = self._plan(plan)
             tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
@@ -184,20 +183,22 @@ class Planning(Looking):
         by: str = "",
         why: str = "",
     ) -> EditView:
-        """Change a plan's graph as a whole, or not at all.
+        """Apply an edit to a plan's graph: all of it, or nothing.
 
-        With a run, it must be the one that the open edit cycle waits for, and the edit is its answer to the
-        completions up to `through`, which are those that there were when the run started unless it is given.
-        Without operations it changes nothing and answers all the same.
+        `run` is the handle of the run that the open edit cycle waits for. Its edit answers the completions up
+        to `through`, by default those that there were when the run started. An edit without operations
+        changes nothing and answers them too.
         """
         found = self._plan(plan)
         names.check_whole("base", base, 1, REVISION_MAX)
         if through is not None:
             names.check_whole("completion number", through, 1, REVISION_MAX)
             if run is None:
-                raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
+                raise InvalidInput(
+                    "Only the run that owes an edit can answer completions.", "Pass its handle."
+                )
         if (operations is None) is (graph is None):
-            raise InvalidInput("An edit is either operations or a whole graph.", "Give one of the two.")
+            raise InvalidInput("An edit is either operations or a whole graph.", "Pass one of the two.")
         owner = self._edit_item(found, run) if run is not None else None
         edits = (
             self._operations(found, base, graph) if graph is not None else typed_operations(operations or ())
@@ -228,7 +229,7 @@ class Planning(Looking):
 
         try:
             return self.store.transact(load, build)
-        except NoRoom:  # the gaps between the ranks there are used up
+        except NoRoom:  # no gap is left between the ranks there
             command = replace(command, renumber=True)
             assert load.edit is not None
             return self.store.transact(replace(load, edit=replace(load.edit, whole=True)), build)
@@ -257,15 +258,15 @@ class Planning(Looking):
         )
 
     def _operations(self, plan: Plan, base: int, graph: Graph) -> tuple[Operation, ...]:
-        """A whole graph as the operations that make it of its base. One that is too large is refused as an
-        edit is that makes a plan too large."""
+        """The operations that turn the graph of the base revision into this one. The transaction checks its
+        size, like that of any edit."""
         graph = typed_graph(graph)
         tasks = Counter(t.key for t in graph.tasks)
         edges = Counter(e.pair for e in graph.edges)
         twice = [f"There are {n} tasks {key}." for key, n in tasks.items() if n > 1]
         twice += [f"There are {n} edges {s} → {t}." for (s, t), n in edges.items() if n > 1]
         if twice:
-            raise InvalidPlan(twice[0], "Every key and every edge is named once.", reasons=tuple(twice))
+            raise InvalidPlan(twice[0], "Name every key and every edge once.", reasons=tuple(twice))
         return diff(self.plan_at(plan.id, base), graph)
 
     def _edit_item(self, plan: Plan, handle: str) -> tuple[RunId, Item]:
@@ -274,29 +275,29 @@ class Planning(Looking):
         if item is None or item.spec.type != EDIT_TYPE or item.spec.lane != plan_lane(plan.id):
             raise InvalidInput(
                 f"Run {run} has not been asked to edit plan {plan.id}.",
-                "Pass the handle of its plan.edit item.",
+                "Pass the handle of the run of its plan.edit item.",
             )
         return run, item
 
     def plan_batch(self, run: str) -> BatchView:
-        """Everything that an editor has to answer, for the run that was asked."""
+        """The completions that an editor's run must answer."""
         number, item_id = self._handles.read(run)
         with self.store.at_once():
             item = self.store.item(item_id)
             lane = item.spec.lane if item is not None and item.spec.type == EDIT_TYPE else None
             if item is None or lane is None:
-                raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit item.")
+                raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit run.")
             plan = self._plan(int(lane.rpartition(":")[2]))
             completions = self.store.completions(plan.id, plan.answered_n)
         if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
-            item = self._after_deadline(item)
+            item = self._expired(item)
         if item.state.run != number:
             ended = {r.run: r for r in self.store.runs(item.id)}
             raise explain_loss(number, ended.get(number), item).error()
         return batch_view(plan, completions)
 
-    def _after_deadline(self, item: Item) -> Item:
-        """The item that asks for an edit, once time has told, as a sweep would have let it."""
+    def _expired(self, item: Item) -> Item:
+        """Close a cycle that is past its deadline, as a sweep would; gives the item that asked for the edit."""
         decision = self.store.transact(Load(items=(item.id,)), lambda _: [Expire(item=item.id)])
         sweeper.bring_now(self.store, decision)
         return decision.after[item.id]
@@ -304,14 +305,14 @@ class Planning(Looking):
     # -- operating --------------------------------------------------------------------------------
 
     def cancel_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
-        """End a plan: what has not started is cancelled, what runs is asked to stop."""
+        """End a plan: tasks that have not started are cancelled, running ones are asked to stop."""
         found = self._plan(plan)
         self._operate_plan(CancelPlan(plan=found.id, why=given_reason(why), by=signed(by)))
         sweeper.stop_cancelled(self.store)
         return self.plan(plan)
 
     def pause_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
-        """Give out no task of a plan until it is resumed. Runs go on, and so do its edits."""
+        """Give out no task of a plan until it is resumed. Running tasks and edits go on."""
         reason = given_reason(why)
         command = PausePlan(plan=self._plan(plan).id, paused_why=reason, why=reason, by=signed(by))
         return self._operate_plan(command)
@@ -322,7 +323,7 @@ class Planning(Looking):
         return self._operate_plan(command)
 
     def set_edit_deadline(self, plan: int, edit_deadline_s: float, *, by: str = "") -> PlanView:
-        """How long a plan's editor may take to answer; it holds for an open cycle too."""
+        """Set how long a plan's editor may take to answer, in an open cycle too."""
         _check_deadline(edit_deadline_s)
         found = self._plan(plan)
         command = SetEditDeadline(plan=found.id, edit_deadline_s=edit_deadline_s, by=signed(by))
@@ -330,9 +331,9 @@ class Planning(Looking):
 
     def _operate_plan(self, command: CancelPlan | PausePlan | SetEditDeadline) -> PlanView:
         decision = self.store.transact(Load(plans=(command.plan,)), lambda _: [command])
-        moved: PlanMoved = decision.answers[0]
+        moved: Moved = decision.answers[0]
         if not moved.changed:
-            raise PlanEnded(moved.refusal, f"`interlock plan show {command.plan}` tells more.")
+            raise PlanEnded(moved.refusal, f"See `interlock plan show {command.plan}`.")
         sweeper.bring_now(self.store, decision)
         return self.plan(command.plan)
 

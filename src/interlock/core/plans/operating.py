@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+from interlock.core.commands import Moved
 from interlock.core.ending import end_run, ended_run, explain_loss
 from interlock.core.errors import (
     CycleExpired,
@@ -27,7 +28,6 @@ from interlock.core.plans.commands import (
     EditPlan,
     PausePlan,
     PlanCommand,
-    PlanMoved,
     SetEditDeadline,
 )
 from interlock.core.plans.cycle import close_late_cycle, edit_item, end_edit, unanswerable
@@ -52,7 +52,7 @@ from interlock.core.why import span
 KEYS_IN_EVENT = 100
 
 
-def operate(ledger: Ledger, command: PlanCommand) -> Edited | PlanMoved:
+def operate(ledger: Ledger, command: PlanCommand) -> Edited | Moved:
     """Apply one command to a plan."""
     match command:
         case CreatePlan():
@@ -314,7 +314,7 @@ def _update(ledger: Ledger, item_id: ItemId, changes: dict[str, Any]) -> None:
         ledger.out.respecified.append(item_id)
 
 
-def pause(ledger: Ledger, command: PausePlan) -> PlanMoved:
+def pause(ledger: Ledger, command: PausePlan) -> Moved:
     """Pause a plan, or resume it: a paused plan gives out no tasks."""
     book = ledger.books[command.plan]
     if book.plan.ended_us is not None:
@@ -322,10 +322,10 @@ def pause(ledger: Ledger, command: PausePlan) -> PlanMoved:
     book.plan = book.plan._replace(paused_why=command.paused_why)
     kind = EventKind.PLAN_RESUMED if command.paused_why is None else EventKind.PLAN_PAUSED
     ledger.plan_event(kind, book.plan, Reason.OPERATOR, why=command.why or None, by=command.by)
-    return PlanMoved(changed=True)
+    return Moved(item=None, changed=True)
 
 
-def set_edit_deadline(ledger: Ledger, command: SetEditDeadline) -> PlanMoved:
+def set_edit_deadline(ledger: Ledger, command: SetEditDeadline) -> Moved:
     """Change how long a plan's editor may take; the deadline of an open cycle moves along."""
     book = ledger.books[command.plan]
     plan = book.plan
@@ -337,10 +337,10 @@ def set_edit_deadline(ledger: Ledger, command: SetEditDeadline) -> PlanMoved:
     ledger.plan_event(
         EventKind.PLAN_DEADLINE_SET, plan, Reason.OPERATOR, edit_deadline_s=seconds, by=command.by
     )
-    return PlanMoved(changed=True)
+    return Moved(item=None, changed=True)
 
 
-def cancel_plan(ledger: Ledger, command: CancelPlan) -> PlanMoved:
+def cancel_plan(ledger: Ledger, command: CancelPlan) -> Moved:
     """End a plan: none of its tasks is claimed from here on. Its open tasks are cancelled in transactions of
     their own; if their caller dies, the sweeper goes on with them."""
     book = ledger.books[command.plan]
@@ -352,8 +352,8 @@ def cancel_plan(ledger: Ledger, command: CancelPlan) -> PlanMoved:
     item = edit_item(ledger, plan)
     if item is not None:
         end_edit(ledger, item, Reason.OPERATOR, why=command.why)
-    return PlanMoved(changed=True)
+    return Moved(item=None, changed=True)
 
 
-def _ended(plan: Plan) -> PlanMoved:
-    return PlanMoved(changed=False, refusal=f"Plan {plan.id} has already ended as {plan.status}.")
+def _ended(plan: Plan) -> Moved:
+    return Moved(item=None, changed=False, refusal=f"Plan {plan.id} has already ended as {plan.status}.")

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from interlock.plans.drawing.graph import Graph
 from interlock.plans.drawing.layers import Layers, layered
+from interlock.plans.drawing.picture import Picture
 
 _SWEEPS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class GridPoint:
     """The column of a vertex and the line of its middle."""
 
     column: int
@@ -27,23 +27,23 @@ class Place:
 class Layout:
     """A graph on the grid."""
 
-    graph: Graph
+    graph: Picture
     #: Where each node stands, in the order of the graph's nodes.
-    nodes: tuple[Place, ...]
+    nodes: tuple[GridPoint, ...]
     #: How each link runs, in the order of the graph's links: source, bends, target. One that passes over a
     #: column without a bend is a straight line.
-    routes: tuple[tuple[Place, ...], ...]
+    routes: tuple[tuple[GridPoint, ...], ...]
     columns: int
     lines: int
     #: How many lines a node takes.
     node_lines: int
 
 
-def lay_out(graph: Graph, *, node_lines: int = 3) -> Layout:
+def lay_out(graph: Picture, *, node_lines: int = 3) -> Layout:
     """The layout of a graph whose nodes are `node_lines` (an odd number) high."""
     layers = layered(graph)
     line = _lines(layers, node_lines)
-    places = [Place(column=c, line=n) for c, n in zip(layers.column, line, strict=True)]
+    places = [GridPoint(column=c, line=n) for c, n in zip(layers.column, line, strict=True)]
     half = node_lines // 2
     return Layout(
         graph=graph,

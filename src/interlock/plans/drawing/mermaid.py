@@ -6,7 +6,7 @@ Mermaid or HTML could read as its own is written as a character code.
 
 from __future__ import annotations
 
-from interlock.plans.drawing.graph import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, Graph
+from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, Picture
 from interlock.plans.drawing.symbols import STATUS_SIGNS, harmless, sign, words
 
 _ARROWS = {
@@ -26,7 +26,7 @@ _COLOURS = {
 }
 
 
-def mermaid(graph: Graph) -> str:
+def mermaid(graph: Picture) -> str:
     """The text of a Mermaid flowchart."""
     number = {node.key: n for n, node in enumerate(graph.nodes)}
     lines = ["flowchart LR"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unicodedata import category, combining, east_asian_width
 
-from interlock.plans.drawing.graph import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS
+from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS
 
 #: In the order in which a task goes through them.
 STATUS_SIGNS = {

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from interlock.plans.drawing import channel
 from interlock.plans.drawing.canvas import Canvas
-from interlock.plans.drawing.graph import WHEN_SUCCESS, Graph, Link
 from interlock.plans.drawing.layers import layered
-from interlock.plans.drawing.layout import Layout, Place, lay_out
+from interlock.plans.drawing.layout import GridPoint, Layout, lay_out
+from interlock.plans.drawing.picture import WHEN_SUCCESS, Link, Picture
 from interlock.plans.drawing.symbols import (
     ARROWS,
     EDGE_WORDS,
@@ -47,7 +47,7 @@ class Drawing:
         return "\n".join(self.lines)
 
 
-def drawn(graph: Graph, *, width: int = 10_000) -> Drawing:
+def drawn(graph: Picture, *, width: int = 10_000) -> Drawing:
     """The graph in at most `width` columns, where that can be done."""
     if not graph.nodes:
         return Drawing(lines=("The graph has no tasks.",))
@@ -57,13 +57,13 @@ def drawn(graph: Graph, *, width: int = 10_000) -> Drawing:
         layout = lay_out(graph, node_lines=node_lines)
         if any(b.column - a.column > 1 for route in layout.routes for a, b in pairwise(route)):
             break  # too many edges to lead them all around
-        made = _Sheet(layout, label_width).drawing()
+        made = _Painter(layout, label_width).drawing()
         if max(map(text_width, made.lines)) <= width:
             return Drawing(lines=(*made.lines, *_legend(graph, width)), marks=made.marks)
     return _listed(graph, width)
 
 
-class _Sheet:
+class _Painter:
     """One layout on one canvas."""
 
     def __init__(self, layout: Layout, label_width: int) -> None:
@@ -83,7 +83,7 @@ class _Sheet:
                 self._ends[a.column][a.line].add(b.line)
             for bend in route[1:-1]:
                 self._bends[bend.column].add(bend.line)
-        self._arrows: dict[Place, str] = {}
+        self._arrows: dict[GridPoint, str] = {}
         for link, route in zip(layout.graph.links, layout.routes, strict=True):
             arrow = ARROWS.get(link.when, _MIXED)
             self._arrows[route[-1]] = arrow if self._arrows.get(route[-1], arrow) == arrow else _MIXED
@@ -111,7 +111,7 @@ class _Sheet:
             self._wires += 1
             self._trunk(trunk, self._wires, starts.get(trunk.line, right), right, following)
         for line in {end for targets in ends.values() for end in targets}:
-            arrow = self._arrows.get(Place(column=column + 1, line=line))
+            arrow = self._arrows.get(GridPoint(column=column + 1, line=line))
             if arrow is not None:
                 self._canvas.write(following - 1, line, arrow)
         return following
@@ -145,7 +145,7 @@ class _Sheet:
             draw.along(wire, end, x, x + 1 if goes_on else following)
 
 
-def _listed(graph: Graph, width: int) -> Drawing:
+def _listed(graph: Picture, width: int) -> Drawing:
     """One line per task, column by column, with what it waits for."""
     sources: dict[str, list[Link]] = defaultdict(list)
     for link in graph.links:
@@ -176,7 +176,7 @@ def _waits(links: list[Link]) -> str:
     return "after " + ", ".join(named + more) if named else ""
 
 
-def _legend(graph: Graph, width: int, *, arrows: bool = True) -> Iterator[str]:
+def _legend(graph: Picture, width: int, *, arrows: bool = True) -> Iterator[str]:
     """What the signs mean, as far as they occur, and edges whose arrow cannot say their kind."""
     counts = {s: sum(n.status == s for n in graph.nodes) for s in STATUS_SIGNS}
     known = [f"{STATUS_SIGNS[s]} {n} {words(s)}" for s, n in counts.items() if n]
