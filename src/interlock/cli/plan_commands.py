@@ -26,7 +26,7 @@ plan = group("Run graphs of tasks, and edit them while they run.")
 
 _FORMATS = ("text", "mermaid", "svg", "json")
 _Id = Annotated[str, typer.Argument(metavar="ID", help="A plan's number, as `interlock plan ls` shows it.")]
-_File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - is standard input.")]
+_File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - for standard input.")]
 _Reason = Annotated[str, typer.Option("--reason", "--why", metavar="TEXT", help="Why, for the history.")]
 
 

@@ -1,6 +1,6 @@
-"""Arrival: what becomes of an item when it is added. One gate for every way in.
+"""Arrival: what happens to an item when it is added. One gate for every way in.
 
-The table it keeps (lane taken; *kin* means same agent key and same policy):
+The rules when the lane is taken (*kin* means same agent key and same policy):
 
 ==========  ==================  ===========================================================
 policy      owner is            the arrival
@@ -99,7 +99,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
                 return _coalesce(ledger, command, lane, _absorber(kin))
             return _queue(ledger, command, lane, owner, Reason.DEFERRED)
         case Policy.SUPERSEDE | Policy.LATEST:
-            if new.from_bot:  # the own bot's events never cancel or supersede
+            if new.from_bot:  # events of our own bot never cancel or supersede
                 return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
             return _replace(ledger, command, lane, owner, kin)
         case Policy.REJECT:
@@ -111,7 +111,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
 
 
 def _due_us(ledger: Ledger, new: NewItem) -> int | None:
-    """When an arrival is due, if that is yet to come. A delay counts from now on the store's clock."""
+    """When an arrival is due, if that is in the future. A delay counts from now on the store's clock."""
     due_us = new.run_at_us
     if due_us is None and new.run_after_s is not None:
         due_us = ledger.now_us + to_us(new.run_after_s)
@@ -119,9 +119,9 @@ def _due_us(ledger: Ledger, new: NewItem) -> int | None:
 
 
 def _repair(ledger: Ledger, lane: str) -> None:
-    """Mend what the arrival touches: an owner past its deadline, a line without an owner.
+    """Repair the lane before the arrival: expire an owner past its deadline, promote where nobody owns it.
 
-    A task's end is its plan's matter, whose lane is not locked here; the sweeper and claims bring it.
+    A task is left to the sweeper and to claims: it ends under the lock of its plan's lane.
     """
     owner = ledger.owner(lane)
     if owner is not None and owner.spec.plan is None:
@@ -174,7 +174,7 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
 
 
 def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
-    """supersede and latest: kin that has not started gives way; only supersede stops a running one."""
+    """`supersede` and `latest`: replace kin that has not started; only `supersede` stops a running one."""
     running = owner if owner in kin and owner.status is ItemStatus.IN_PROGRESS else None
     waiting = [k for k in kin if k.status is not ItemStatus.IN_PROGRESS]
     takes_lane = owner is None or owner in waiting
@@ -213,7 +213,7 @@ def _reject(ledger: Ledger, command: Arrive, lane: str, owner: Item) -> Arrival:
 
 
 def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
-    """Hold nothing back, but record what enforcing would have done."""
+    """Hold nothing back, and record what `enforce` would have done."""
     new = command.item
     owner = ledger.owner(lane)
     kin = (agent_key(new.agent), new.policy)

@@ -40,7 +40,7 @@ def decide(
     timing: Timing,
     spare_ids: tuple[ItemId, ...] = (),
 ) -> Decision:
-    """Fold `commands` over a snapshot. `answers` has one value a command, in order."""
+    """Apply `commands` to a snapshot. `answers` has one value per command, in order."""
     ledger = Ledger(snapshot, now_us, timing, spare_ids)
     answers = [_answer(ledger, command) for command in commands]
     if ledger.books:

@@ -1,4 +1,4 @@
-"""Moves on a lane that arrivals and endings share: absorb, promote, cancel, re-enter, ask to stop."""
+"""Moves on a lane that several rules share: promote, cancel, supersede, re-enter, ask to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interlock.core.timing import to_us
 
 
 def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, ...]:
-    """Let the first of the line own a free lane. Called in the transaction that freed it."""
+    """Make the first in line the owner of a free lane. Called in the transaction that freed it."""
     if ledger.owner(lane) is not None:
         return ()
     first = min(ledger.line(lane), key=lambda i: i.line, default=None)
@@ -40,10 +40,10 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
 
 
 def cancel_unstarted(
-    ledger: Ledger, item: Item, reason: Reason, *, cancel_why: str | None = None, **said: Any
+    ledger: Ledger, item: Item, reason: Reason, *, cancel_why: str | None = None, **data: Any
 ) -> tuple[ItemId, ...]:
-    """End an item that has no run; a lane that it led goes on."""
-    led, lane = item.active, item.spec.lock_lane
+    """Cancel an item that has no run; if it owned its lane, promote the next."""
+    owned, lane = item.active, item.spec.lock_lane
     item = ledger.change(
         item,
         status=ItemStatus.CANCELLED,
@@ -53,16 +53,15 @@ def cancel_unstarted(
         reason=reason,
         cancel_why=cancel_why,
     )
-    ledger.event(EventKind.ITEM_CANCELLED, item, reason, **said)
-    return promote(ledger, lane, None) if led and lane else ()
+    ledger.event(EventKind.ITEM_CANCELLED, item, reason, **data)
+    return promote(ledger, lane, None) if owned and lane else ()
 
 
 def carry_messages(ledger: Ledger, source: Item, target: Item, *, speaks: bool = False) -> None:
-    """Give everything `source` was told to `target`, so that the input travels in any case.
+    """Move all messages of `source` to `target`, so that its input is not lost; without any, its title.
 
-    An item that was told nothing gives its title. So does, to itself, a target that has not started and has
-    nothing of its own: else its title would be lost when it is replaced in turn. `speaks` says that its own
-    message follows.
+    A target that has not started and has no message keeps its own title as a message, or that would be lost
+    when it is replaced in turn. `speaks` means that a message of its own follows.
     """
     held = target.state.message_count
     if source.state.message_count:
@@ -80,7 +79,7 @@ def _pass_title(ledger: Ledger, source: Item, target: ItemId) -> None:
 
 
 def supersede(ledger: Ledger, old: Item, newer: Item, *, speaks: bool = False) -> None:
-    """End an item that has no run any more in favour of a newer one; its messages go along."""
+    """End an item without a run in favour of a newer one, which gets its messages."""
     old = ledger.change(
         old,
         status=ItemStatus.SUPERSEDED,
@@ -95,18 +94,20 @@ def supersede(ledger: Ledger, old: Item, newer: Item, *, speaks: bool = False) -
 
 
 def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
-    """The newest unfinished item that replaces this one, if its policy lets itself be replaced."""
+    """The newest unfinished item that replaces this one, if its policy lets it be replaced."""
     spec = item.spec
     if spec.lane is None or spec.policy not in REPLACEABLE:
         return None
     newer = [k for k in ledger.kin(spec.lane, *item.kin) if k.spec.ticket > spec.ticket]
-    return max(newer, key=lambda k: k.spec.ticket, default=None)  # a position may put it first in line
+    return max(
+        newer, key=lambda k: k.spec.ticket, default=None
+    )  # not the last in line: a position may put it first
 
 
 def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
-    """Bring an item that waited (back-off, schedule, retry) back: always queued, with its old ticket.
+    """Bring back an item that waited (back-off, schedule, retry): always queued, with its old ticket.
 
-    Gives who was promoted, if the item had kept its lane and a newer one takes its place.
+    Gives the promoted item, if this one had kept its lane and a newer one replaces it.
     """
     lane = item.spec.lane
     newer = newest_replacement(ledger, item)
@@ -122,16 +123,16 @@ def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
 
 
 def wake(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End a back-off early because a person wrote."""
+    """End a back-off early, because a person sent a message."""
     return reenter(ledger, item, Reason.WOKEN) if item.parked else ()
 
 
 def ask_to_stop(
     ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None = None, by: str | None = None
 ) -> None:
-    """Request cancellation of a running item; it has the grace to end, then its lease is revoked.
+    """Ask a running item to stop; when its grace is over, its lease is revoked.
 
-    A second request does not shorten or extend the grace of the first.
+    A second request does not change the grace of the first.
     """
     if item.state.cancel_into is None:
         revoke_us = ledger.now_us + to_us(ledger.timing.cancel_grace_s)

@@ -1,4 +1,4 @@
-"""What operators, messages and claims may do to an item: cancel, take back, retry, tell, overtake."""
+"""Commands of operators and others on an item: cancel, take back, retry, message, repair, overtake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.core.states import ItemStatus, RunStatus
 
 
 def cancel(ledger: Ledger, command: Cancel) -> Moved:
-    """End an item: at once if it has not started or `force` is given, else after its grace."""
+    """End an item: at once if it is not running or `force` is given, else after its grace."""
     item = ledger.items[command.item]
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status}.")
@@ -30,7 +30,7 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
 
 
 def _ask(ledger: Ledger, item: Item, command: Cancel) -> None:
-    """Ask a run to stop; if it was asked before, only the history learns of this reason too."""
+    """Ask a run to stop; if it was asked before, only add this reason to the history."""
     state = item.state
     if state.cancel_into is None:
         ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, by=command.by)
@@ -46,7 +46,7 @@ def _ask(ledger: Ledger, item: Item, command: Cancel) -> None:
 
 
 def take_back(ledger: Ledger, command: TakeBack) -> Moved:
-    """Take the lease from a run that will not let go, and offer the item again."""
+    """Revoke the lease of a run that does not end, and offer the item again."""
     item = ledger.items[command.item]
     if item.status is not ItemStatus.IN_PROGRESS:
         return _refused(item, f"Item {item.id} is {item.status}: no run holds it.")
@@ -103,13 +103,13 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
 
 
 def repair(ledger: Ledger, command: Repair) -> Moved:
-    """Promote the first of a line that nobody leads."""
+    """Promote the first in line of a lane without an owner."""
     promoted = promote(ledger, command.lane, None)
     return Moved(item=None, changed=bool(promoted), promoted=promoted)
 
 
 def overtake(ledger: Ledger, command: Overtake) -> Moved:
-    """Let a deferred item start in place of an owner that cannot; the owner keeps its ticket."""
+    """Swap a deferred item with an owner that cannot start; the owner keeps its ticket."""
     item, owner = ledger.items[command.item], ledger.items[command.owner]
     if not may_overtake(item, owner):
         return Moved(item=item.id, changed=False)
@@ -122,7 +122,8 @@ def overtake(ledger: Ledger, command: Overtake) -> Moved:
 
 
 def may_overtake(item: Item, owner: Item) -> bool:
-    """Only past an owner that has not started, and never where position or a kept retry orders."""
+    """Only an owner that has not started is overtaken, and never where a position orders the lane or a retry
+    keeps it."""
     kept = owner.spec.retry_lane is RetryLane.KEEP and owner.state.attempt > 0
     return (
         item.status is ItemStatus.DEFERRED

@@ -194,9 +194,7 @@ class Planning(Looking):
         if through is not None:
             names.check_whole("completion number", through, 1, REVISION_MAX)
             if run is None:
-                raise InvalidInput(
-                    "Only the run that owes an edit can answer completions.", "Pass its handle."
-                )
+                raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
         if (operations is None) is (graph is None):
             raise InvalidInput("An edit is either operations or a whole graph.", "Pass one of the two.")
         owner = self._edit_item(found, run) if run is not None else None
@@ -297,7 +295,7 @@ class Planning(Looking):
         return batch_view(plan, completions)
 
     def _expired(self, item: Item) -> Item:
-        """Close a cycle that is past its deadline, as a sweep would; gives the item that asked for the edit."""
+        """The item that asks for an edit, after its cycle was closed as a sweep would close it."""
         decision = self.store.transact(Load(items=(item.id,)), lambda _: [Expire(item=item.id)])
         sweeper.bring_now(self.store, decision)
         return decision.after[item.id]

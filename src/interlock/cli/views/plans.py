@@ -1,4 +1,4 @@
-"""Plans: as a list, in full, as a drawing, and after a change."""
+"""Plans for people: lists, details, drawings, differences and figures."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ _MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool) -> None:
     """A table of plans."""
     if not found:
-        console.print("No plan runs." if unfinished else "There are no plans.")
+        console.print("No plan is running." if unfinished else "There are no plans.")
         return
-    table = words.table("ID", "STATUS", "NAME", "DONE", "FAILED", "TASKS", "REV", "NOW", "WHEN")
-    for name in ("ID", "DONE", "FAILED", "TASKS", "REV"):
-        next(c for c in table.columns if c.header == name).justify = "right"
+    numbers = ("ID", "DONE", "FAILED", "TASKS", "REV")
+    table = words.table(
+        "ID", "STATUS", "NAME", "DONE", "FAILED", "TASKS", "REV", "NOW", "WHEN", right=numbers
+    )
     for one in found:
+        now = [word for word, on in (("paused", one.paused), ("editing", one.editing)) if on]
         table.add_row(
             str(one.id),
             status(one.status),
@@ -53,10 +55,7 @@ def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool)
             Text(str(one.failed), style="red" if one.failed else words.QUIET),
             str(one.tasks),
             str(one.revision),
-            Text(
-                ", ".join(w for w, on in (("paused", one.paused), ("editing", one.editing)) if on),
-                style="yellow",
-            ),
+            Text(", ".join(now), style="yellow"),
             Text(words.relative(one.ended_at or one.created_at), style=words.QUIET),
         )
     console.print(table)
@@ -78,9 +77,19 @@ def created(console: Console, made: PlanView) -> None:
 
 
 def detail(console: Console, found: PlanView) -> None:
-    """Everything about one plan: how it stands, then its tasks."""
+    """Everything about one plan, then its tasks."""
+    deadline = words.span(found.edit_deadline_s)
     console.print(headline(found))
-    console.print(words.facts(*_facts(found)))
+    console.print(
+        words.facts(
+            ("now", now_doing(found)),
+            ("tasks", counts(found)),
+            ("editor", f"{found.editor}, who has {deadline} for an edit" if found.editor else None),
+            ("project", found.project),
+            ("created", words.at(found.created_at)),
+            ("ended", words.at(found.ended_at) if found.ended_at else None),
+        )
+    )
     console.print()
     console.print(task_table(found, found.tasks[:_TASKS_SHOWN], console.width))
     if len(found.tasks) > _TASKS_SHOWN:
@@ -113,7 +122,7 @@ def _editing(found: PlanView, cycle: CycleView) -> str:
     )
     until = f"at most until {words.clock(cycle.deadline_at)}"
     if cycle.deadline_at <= datetime.now(UTC):
-        until = f"which is over since {words.clock(cycle.deadline_at)}: the next claim goes on without it"
+        until = f"overdue since {words.clock(cycle.deadline_at)}: the next claim goes on without it"
     return (
         f"waits for an edit by {who}, after {_named(cycle.pending, 'nothing')}; "
         f"asked {words.relative(cycle.opened_at)}, {until}"
@@ -121,23 +130,8 @@ def _editing(found: PlanView, cycle: CycleView) -> str:
 
 
 def counts(found: PlanView) -> Text:
-    """How many tasks there are of each status."""
+    """The number of tasks in each status."""
     return Text("   ").join(words.counts(Counter(t.status for t in found.tasks)))
-
-
-def _facts(found: PlanView) -> list[tuple[str, Text | str | None]]:
-    cycle = now_doing(found)
-    editor = (
-        f"{found.editor}, who has {words.span(found.edit_deadline_s)} for an edit" if found.editor else None
-    )
-    return [
-        ("now", cycle),
-        ("tasks", counts(found)),
-        ("editor", editor),
-        ("project", found.project),
-        ("created", words.at(found.created_at)),
-        ("ended", words.at(found.ended_at) if found.ended_at else None),
-    ]
 
 
 def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
@@ -212,11 +206,9 @@ def drawing(drawn: Picture, width: int) -> RenderableType:
 
 
 def edited(console: Console, answer: EditView) -> None:
-    if not (answer.added or answer.removed or answer.updated) and not answer.rebased:
-        said = f"Plan {answer.plan} is at revision {answer.revision}"
-    else:
-        said = f"Plan {answer.plan} is now at revision {answer.revision}"
-    console.print(f"{said}{', on top of later changes' if answer.rebased else ''}.")
+    changed = answer.added or answer.removed or answer.updated or answer.rebased
+    on_top = ", on top of later changes" if answer.rebased else ""
+    console.print(f"Plan {answer.plan} is {'now ' if changed else ''}at revision {answer.revision}{on_top}.")
     for verb, keys in (
         ("added", answer.added),
         ("removed", answer.removed),
@@ -226,16 +218,16 @@ def edited(console: Console, answer: EditView) -> None:
         if keys:
             console.print(f"  {verb}: {_named(keys, '')}")
     if answer.editing:
-        console.print("Further tasks have ended meanwhile: another edit is asked for.")
+        console.print("More tasks have ended meanwhile; the plan waits for another edit.")
 
 
 def batch(console: Console, found: BatchView, handle: str | None) -> None:
-    """What an editor has to answer, and what to type; with the handle, where the surroundings have none."""
+    """What an editor must answer, and what to type; with `--run` only if the caller gave the handle."""
     console.print(
         f"Plan {found.plan} {words.harmless(found.name)}, revision {found.revision}: "
         f"{_count(len(found.completions), 'end')} to answer until {words.at(found.deadline_at)}."
     )
-    table = words.table("N", "TASK", "STATUS", "WHEN", "WHAT IT SAID", right=("N",))
+    table = words.table("N", "TASK", "STATUS", "WHEN", "RESULT", right=("N",))
     for one in found.completions:
         said = one.error or ("" if one.result is None else json.dumps(one.result, ensure_ascii=False))
         table.add_row(
@@ -252,7 +244,7 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
 
 
 def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
-    """Figures for people; what is not known yet is left out."""
+    """Figures of a plan, without those that are not known yet."""
     console.print(headline(found))
     path = " → ".join(figures.critical_path)
     spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)
@@ -314,7 +306,7 @@ def differences(console: Console, found: Sequence[Difference]) -> None:
 
 
 def _operation(operation: Mapping[str, Any]) -> str:
-    """An operation in one line: what it is, on what, and what it said or changed."""
+    """An operation in one line: its name, its task or edge, and its values or changes."""
     one = dict(operation)
     op, key = one.pop("op", "?"), one.pop("key", None)
     name = key if key is not None else f"{one.pop('from', '?')} → {one.pop('to', '?')}"

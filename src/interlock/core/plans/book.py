@@ -47,24 +47,6 @@ class PlanChanges:
 class Book:
     """The working view of one plan in one transaction."""
 
-    __slots__ = (
-        "_edges_before",
-        "_new",
-        "_plan_before",
-        "_tasks_before",
-        "behind",
-        "completions",
-        "edges",
-        "incoming",
-        "live",
-        "outgoing",
-        "plan",
-        "revisions",
-        "tasks",
-        "through",
-        "unanswered",
-    )
-
     def __init__(self, part: PlanPart, *, new: bool = False) -> None:
         self.plan = part.plan
         self.tasks: dict[ItemId, Task] = {}

@@ -263,21 +263,8 @@ def checked_task(task: TaskSpec, project: str, complain: Callable[[str], None]) 
 
 def as_item(task: TaskSpec, project: str) -> NewItem:
     """The arrival that a task becomes. It always queues on its lane."""
-    return NewItem(
-        title=task.title or task.key,
-        project=project,
-        type=task.type,
-        agent=task.agent,
-        lane=task.lane,
-        no_lane=task.no_lane,
-        priority=task.priority,
-        payload=task.payload,
-        labels=task.labels,
-        lease_s=task.lease_s,
-        timeout_s=task.timeout_s,
-        max_attempts=task.max_attempts,
-        retry_lane=task.retry_lane,
-    )
+    values = {name: getattr(task, name) for name in _TASK_DEFAULTS if name != "key"}
+    return NewItem(**{**values, "title": task.title or task.key, "project": project})
 
 
 def lane_named(payload: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The history of a graph: what an edit did, what changed since a revision, and the graph as it was."""
+"""The history of a graph: records of edits, conflicts between them, differences, and earlier graphs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Recorded = Mapping[str, Any]
 
 
 def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, str]) -> list[Recorded]:
-    """The operations of an edit that is about to be applied, with what was before and after."""
+    """The operations of an accepted edit, with the values before and after, for its revision."""
     keys = {i: t.key for i, t in book.tasks.items()} | {i: t.key for i, t in draft.added.items()}
     found: list[Recorded] = [
         {"op": "remove_task", "key": task.key, "item": item} for item, task in draft.removed.items()
@@ -62,7 +62,7 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
 
 
 def _shown(task: TaskSpec) -> dict[str, Any]:
-    """A task without what it leaves out and without its payload, which stands with its item."""
+    """The fields of a task that differ from their defaults, without its payload, which its item has."""
     bare = TaskSpec(key=task.key)
     names = [f.name for f in fields(TaskSpec) if f.name != "payload"]
     changed = {n: getattr(task, n) for n in names if getattr(task, n) != getattr(bare, n)}
@@ -83,13 +83,13 @@ def _terms(edge: Edge) -> dict[str, str]:
 
 
 def recorded(revision: Revision) -> list[Recorded]:
-    """The operations of a revision; none for the one that made the plan."""
+    """The operations of a revision; empty for the first."""
     operations: list[Recorded] = json.loads(revision.operations) if revision.operations else []
     return operations
 
 
 def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> list[str]:
-    """What has changed since an edit's base, in the places that it touches, and by whom."""
+    """What has changed since an edit's base in the places that it touches, and who changed it."""
     mine = touched(operations)
     tasks, edges, ends, removed = map(set, (mine.tasks, mine.edges, mine.ends, mine.removed))
     found: dict[str, None] = {}
@@ -137,7 +137,7 @@ def touched(operations: Sequence[Operation]) -> Touched:
 
 
 def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:
-    """The operations that make one graph of another. Tasks are told apart by their keys."""
+    """The operations that turn one graph into another. Tasks are the same if their keys are."""
     old, new = {t.key: t for t in before.tasks}, {t.key: t for t in after.tasks}
     found: list[Operation] = [RemoveTask(key=key) for key in old if key not in new]
     for task in after.tasks:
@@ -162,20 +162,19 @@ def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:
 
 
 def _changes(was: TaskSpec, task: TaskSpec) -> dict[str, Any]:
-    """Fields that differ once both are in normal form. A title that is left out is the key, and payloads are
-    compared as what they say, not as how they are written."""
+    """The fields that differ in normal form: a missing title is the key, payloads are compared by value."""
     lane = folded_lane(task.lane) if task.lane is not None else None
     if lane is None and was.lane is not None and not task.no_lane and was.lane == lane_named(task.payload):
-        lane = was.lane  # the one that its payload gave it, and gives it still
+        lane = was.lane  # its payload gave it this lane, and still does
     task = replace(task, title=task.title or task.key, agent=task.agent.strip().lower(), lane=lane)
-    if _said(was.payload) == _said(task.payload):
+    if _normal(was.payload) == _normal(task.payload):
         task = replace(task, payload=was.payload)
     names = sorted(UPDATABLE | {"lane"})
     return {n: getattr(task, n) for n in names if getattr(task, n) != getattr(was, n)}
 
 
-def _said(payload: str | None) -> str | None:
-    """A payload in one form of writing: as text, for in Python `true` equals 1, and 1 equals 1.0."""
+def _normal(payload: str | None) -> str | None:
+    """A payload in normal form: as text, because in Python `true` equals 1, and 1 equals 1.0."""
     try:
         return json.dumps(json.loads(payload), sort_keys=True) if payload is not None else None
     except (ValueError, RecursionError):
@@ -187,8 +186,8 @@ def graph_at(
     edges: Iterable[Edge],
     later: Sequence[Revision],
 ) -> Graph:
-    """The graph before the revisions `later`, oldest first. `tasks` are those of that time, as they are now;
-    `edges` are those of now."""
+    """The graph before the revisions `later`, oldest first: `tasks` are the tasks of that time with their
+    present values, `edges` are the present edges."""
     then = dict(tasks)
     keys = {i: t.key for i, t in tasks.items()}
     terms = {e.pair: (e.when, e.on_cancel) for e in edges}

@@ -1,4 +1,4 @@
-"""What is drawn: tasks and the edges between them, without anything that a store knows besides."""
+"""What a drawing shows: tasks and the edges between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WHEN_SUCCESS, WHEN_COMPLETION, WHEN_FAILURE = "success", "completion", "failure"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A task. Without a status, it is drawn as one whose state is not known."""
+    """A task. Without a status it has no sign of one."""
 
     key: str
     title: str = ""
@@ -18,7 +18,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """An edge: `target` waits until `source` ended as `when` says."""
+    """An edge: `target` waits until `source` has ended as `when` requires."""
 
     source: str
     target: str

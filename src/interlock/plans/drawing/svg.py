@@ -1,7 +1,7 @@
-"""A graph as an SVG picture: one file, no fonts or scripts from elsewhere, for light and dark pages.
+"""A picture as SVG: one file without outside fonts or scripts, for light and dark pages.
 
-A status is told by colour, by the shape of its sign and by its word; the kind of an edge by its dashes and
-its arrowhead. All names are prefixed, so that the picture may stand inside an HTML page too.
+Colour, sign and word show a status; dashes and arrowhead show the kind of an edge. All names have a prefix,
+so that the SVG may be part of an HTML page.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _edge(link: Link, route: tuple[GridPoint, ...]) -> str:
 
 
 def _legend(graph: Picture, width: int) -> Iterator[tuple[int, int, str]]:
-    """What the signs and lines in the picture mean: column, row, entry."""
+    """What signs and lines mean, as column, row and entry."""
     counts = {s: sum(n.status == s for n in graph.nodes) for s in STATUS_SIGNS}
     entries = [
         f'<g class="il-{s}"><g class="il-sign" transform="translate(8,8)">{_sign(s)}</g></g>'

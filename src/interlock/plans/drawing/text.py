@@ -1,7 +1,6 @@
-"""A graph as plain text: boxes and lines where these fit, else a list by columns.
+"""A picture as plain text: boxes and lines if they fit, else a list by columns.
 
-The drawing is exact up to some hundred tasks. Beyond, or where a terminal is too narrow for it, the list says
-the same in one line per task.
+Up to 250 tasks are drawn. For more, or in a terminal that is too narrow, a list has one line per task.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from interlock.plans.drawing.symbols import (
 DRAWN_MAX = 250
 _BOXED_MAX = 60
 _MIXED = "►"
-#: Forms from the most to the least telling: lines of a node, columns of its label.
+#: Forms in order of preference: lines of a node, columns of its label.
 _FORMS = ((3, 40), (3, 24), (3, 14), (1, 40), (1, 24), (1, 14))
 _NAMED_MAX = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Lines of text, and where in them a task's sign and label stand: line, start, end, status."""
+    """Lines of text, and where the sign and label of each task are: line, start, end, status."""
 
     lines: tuple[str, ...]
     marks: tuple[tuple[int, int, int, str], ...] = ()
@@ -48,7 +47,7 @@ class Drawing:
 
 
 def drawn(graph: Picture, *, width: int = 10_000) -> Drawing:
-    """The graph in at most `width` columns, where that can be done."""
+    """The picture in at most `width` columns, if possible."""
     if not graph.nodes:
         return Drawing(lines=("The graph has no tasks.",))
     for node_lines, label_width in _FORMS if len(graph.nodes) <= DRAWN_MAX else ():
@@ -56,7 +55,7 @@ def drawn(graph: Picture, *, width: int = 10_000) -> Drawing:
             continue
         layout = lay_out(graph, node_lines=node_lines)
         if any(b.column - a.column > 1 for route in layout.routes for a, b in pairwise(route)):
-            break  # too many edges to lead them all around
+            break  # too many edges to route them all
         made = _Painter(layout, label_width).drawing()
         if max(map(text_width, made.lines)) <= width:
             return Drawing(lines=(*made.lines, *_legend(graph, width)), marks=made.marks)
@@ -95,7 +94,7 @@ class _Painter:
         return Drawing(lines=tuple(self._canvas.lines()), marks=tuple(self._marks))
 
     def _column(self, column: int, left: int) -> int:
-        """Draw a column and the channel after it; answers where the next column begins."""
+        """Draw a column and the channel after it; gives the left side of the next column."""
         nodes = [n for n, place in enumerate(self._layout.nodes) if place.column == column]
         margin = 4 if self._boxed else 3
         right = left + max(text_width(self._labels[n]) for n in nodes) + margin - 1
@@ -117,7 +116,7 @@ class _Painter:
         return following
 
     def _node(self, n: int, left: int, right: int, *, leads_on: bool) -> int:
-        """Draw a task; answers where its edges begin."""
+        """Draw a task; gives the column where its edges begin."""
         line, text = self._layout.nodes[n].line, self._labels[n]
         if not self._boxed:
             end = self._canvas.write(left, line, f" {text} ")
@@ -177,7 +176,7 @@ def _waits(links: list[Link]) -> str:
 
 
 def _legend(graph: Picture, width: int, *, arrows: bool = True) -> Iterator[str]:
-    """What the signs mean, as far as they occur, and edges whose arrow cannot say their kind."""
+    """The signs that occur and their meaning, and the edges of targets with several kinds."""
     counts = {s: sum(n.status == s for n in graph.nodes) for s in STATUS_SIGNS}
     known = [f"{STATUS_SIGNS[s]} {n} {words(s)}" for s, n in counts.items() if n]
     if known:
