@@ -132,9 +132,10 @@ def ask_to_stop(
 ) -> None:
     """Ask a running item to stop; when its grace is over, its lease is revoked.
 
-    A second request does not change the grace of the first.
+    A second request does not change the grace of the first; an operator's is only added to the history.
     """
-    if item.state.cancel_into is None:
+    first = item.state.cancel_into is None
+    if first:
         revoke_us = ledger.now_us + to_us(ledger.timing.cancel_grace_s)
         assert item.state.due_us is not None
         item = ledger.change(
@@ -144,6 +145,7 @@ def ask_to_stop(
             revoke_us=revoke_us,
             due_us=min(item.state.due_us, revoke_us),
         )
+    if first or newer is None:
         ledger.event(
             EventKind.CANCEL_REQUESTED,
             item,
@@ -151,7 +153,7 @@ def ask_to_stop(
             run=item.state.run,
             by=by,
             by_item=newer.id if newer else None,
-            revoke_us=revoke_us,
+            revoke_us=item.state.revoke_us,
         )
     if newer is not None and item.state.cancel_into is ItemStatus.SUPERSEDED:
         ledger.change(item, absorbed_by=newer.id)

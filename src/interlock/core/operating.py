@@ -17,7 +17,7 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status}.")
     if item.status is ItemStatus.IN_PROGRESS:
-        _ask(ledger, item, command)
+        ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, by=command.by)
         if not command.force:
             return Moved(item=item.id, changed=True)
         item = ledger.items[item.id]
@@ -27,22 +27,6 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
         ledger, item, Reason.OPERATOR, cancel_why=command.why, why=command.why, by=command.by
     )
     return Moved(item=item.id, changed=True, promoted=promoted)
-
-
-def _ask(ledger: Ledger, item: Item, command: Cancel) -> None:
-    """Ask a run to stop; if it was asked before, only add this reason to the history."""
-    state = item.state
-    if state.cancel_into is None:
-        ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, by=command.by)
-    else:
-        ledger.event(
-            EventKind.CANCEL_REQUESTED,
-            item,
-            command.why,
-            run=state.run,
-            by=command.by,
-            revoke_us=state.revoke_us,
-        )
 
 
 def take_back(ledger: Ledger, command: TakeBack) -> Moved:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec
+from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec, chosen
 
 _Spec = TypeVar("_Spec", TaskSpec, EdgeSpec)
 
@@ -35,22 +35,15 @@ def differences(before: Graph, after: Graph) -> Iterator[Difference]:
 def _compared(what: str, old: Mapping[Any, _Spec], new: Mapping[Any, _Spec]) -> Iterator[Difference]:
     for name, spec in {**new, **{n: s for n, s in old.items() if n not in new}}.items():
         if name not in old:
-            yield Difference(what=what, name=name, change="added", before={}, after=_chosen(spec))
+            yield Difference(what=what, name=name, change="added", before={}, after=_plain(chosen(spec)))
         elif name not in new:
-            yield Difference(what=what, name=name, change="removed", before=_chosen(spec), after={})
+            yield Difference(what=what, name=name, change="removed", before=_plain(chosen(spec)), after={})
         elif old[name] != spec:
             differing = [f.name for f in fields(spec) if getattr(old[name], f.name) != getattr(spec, f.name)]
-            before, after = ({key: _value(key, one) for key in differing} for one in (old[name], spec))
+            before, after = (_plain({n: getattr(one, n) for n in differing}) for one in (old[name], spec))
             yield Difference(what=what, name=name, change="changed", before=before, after=after)
 
 
-def _chosen(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
-    """The fields that differ from their defaults, without those that name the task or edge."""
-    chosen = [f.name for f in fields(spec) if f.default is not MISSING and getattr(spec, f.name) != f.default]
-    return {name: _value(name, spec) for name in chosen}
-
-
-def _value(name: str, spec: TaskSpec | EdgeSpec) -> Any:
-    """The value of a field; a payload's text becomes the object that it encodes."""
-    value = getattr(spec, name)
-    return json.loads(value) if name == "payload" and value is not None else value
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for answers: a payload's text becomes the object that it encodes."""
+    return {k: json.loads(v) if k == "payload" and v is not None else v for k, v in values.items()}

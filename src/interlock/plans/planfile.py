@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ from interlock.core.plans.model import (
     TaskSpec,
     UpdateEdge,
     UpdateTask,
+    chosen,
 )
 from interlock.plans import markup
 from interlock.service.intake import field_value, span_s, type_defaults
@@ -124,21 +125,17 @@ def graph_document(graph: Graph) -> dict[str, Any]:
     """A graph as a file writes it, without defaults. `edit_of` reads it back."""
     return {
         "tasks": [_task_document(task) for task in graph.tasks],
-        "edges": [_edge_document(edge) for edge in graph.edges],
+        "edges": [{"from": edge.source, "to": edge.target, **chosen(edge)} for edge in graph.edges],
     }
 
 
 def _task_document(task: TaskSpec) -> dict[str, Any]:
-    values = asdict(task)
+    values = {"key": task.key, **chosen(task)}
     if task.title == task.key:
         del values["title"]
     if task.payload is not None:
         values["payload"] = json.loads(task.payload)
-    return {k: v for k, v in values.items() if k == "key" or v != _TASK_DEFAULTS[k]}
-
-
-def _edge_document(edge: EdgeSpec) -> dict[str, Any]:
-    return {_KEY_OF.get(f.name, f.name): v for f in fields(edge) if (v := getattr(edge, f.name)) != f.default}
+    return values
 
 
 @dataclass(slots=True)
@@ -169,7 +166,7 @@ class _Document:
         """The objects of a list, with their places."""
         entries = values.get(key)
         if entries is not None and not isinstance(entries, list | tuple):
-            self.mistakes.note("This is not a list.", place, key, _line(values, key))
+            self.mistakes.note("This is not a list.", place + key, line=_line(values, key))
             return
         for n, entry in enumerate(entries or ()):
             if isinstance(entry, Mapping):

@@ -311,21 +311,21 @@ class Planning(Looking):
 
     def pause_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
         """Give out no task of a plan until it is resumed. Running tasks and edits go on."""
-        reason = given_reason(why)
-        command = PausePlan(plan=self._plan(plan).id, paused_why=reason, why=reason, by=signed(by))
-        return self._operate_plan(command)
+        why = given_reason(why)
+        return self._operate_plan(PausePlan(plan=self._plan(plan).id, paused=True, why=why, by=signed(by)))
 
     def resume_plan(self, plan: int, *, why: str = "", by: str = "") -> PlanView:
         """Give out a paused plan's tasks again."""
-        command = PausePlan(plan=self._plan(plan).id, paused_why=None, why=checked_reason(why), by=signed(by))
-        return self._operate_plan(command)
+        why = checked_reason(why)
+        return self._operate_plan(PausePlan(plan=self._plan(plan).id, paused=False, why=why, by=signed(by)))
 
     def set_edit_deadline(self, plan: int, edit_deadline_s: float, *, by: str = "") -> PlanView:
         """Set how long a plan's editor may take to answer, in an open cycle too."""
         _check_deadline(edit_deadline_s)
-        found = self._plan(plan)
-        command = SetEditDeadline(plan=found.id, edit_deadline_s=edit_deadline_s, by=signed(by))
-        return self._operate_plan(command)
+        number = self._plan(plan).id
+        return self._operate_plan(
+            SetEditDeadline(plan=number, edit_deadline_s=edit_deadline_s, by=signed(by))
+        )
 
     def _operate_plan(self, command: CancelPlan | PausePlan | SetEditDeadline) -> PlanView:
         decision = self.store.transact(Load(plans=(command.plan,)), lambda _: [command])

@@ -49,7 +49,7 @@ def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool)
         now = [word for word, on in (("paused", one.paused), ("editing", one.editing)) if on]
         table.add_row(
             str(one.id),
-            status(one.status),
+            words.status(one.status),
             words.harmless(one.name),
             str(one.completed),
             Text(str(one.failed), style="red" if one.failed else words.QUIET),
@@ -59,12 +59,6 @@ def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool)
             Text(words.relative(one.ended_at or one.created_at), style=words.QUIET),
         )
     console.print(table)
-
-
-def status(word: str) -> Text:
-    """A plan's status, or a task's."""
-    style = {"partially_failed": "red"}.get(word, words.STATUS_STYLES.get(word, ""))
-    return Text(word, style=style)
 
 
 def created(console: Console, made: PlanView) -> None:
@@ -100,7 +94,7 @@ def detail(console: Console, found: PlanView) -> None:
 def headline(found: PlanView) -> Text:
     return Text.assemble(
         (f"Plan {found.id}  ", "bold"),
-        status(found.status),
+        words.status(found.status),
         ("  " + words.harmless(found.name), "bold"),
         (f"  revision {found.revision}", words.QUIET),
     )
@@ -148,7 +142,7 @@ def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
             Text(sign(task.status), style=words.STATUS_STYLES.get(task.status, "")),
             words.shorten(task.key, room),
             str(task.item),
-            status(task.status),
+            words.status(task.status),
             Text(agent) if agent else Text("anyone", style=words.QUIET),
             words.shorten(words.harmless(task.title), room) if task.title != task.key else "",
             Text(words.shorten(_why(task, sources[task.key]), room + 20), style=words.QUIET),
@@ -233,7 +227,7 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
         table.add_row(
             str(one.n),
             one.key,
-            status(one.status),
+            words.status(one.status),
             words.relative(one.at),
             words.harmless(" ".join(said.split())),
         )
@@ -248,10 +242,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
     console.print(headline(found))
     path = " → ".join(figures.critical_path)
     spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)
-    dispatch = None
-    if all(span is not None for span in spans):
-        avg, p50, p95 = (_precise(span) for span in spans if span is not None)
-        dispatch = f"{avg} on average, {p50} median, {p95} p95"
+    avg, p50, p95 = ("" if span is None else _precise(span) for span in spans)
     edits = (
         f"{figures.edits_completed} completed, {figures.edits_timed_out} timed out, "
         f"{figures.edits_refused} refused, {figures.edits_failed} failed; {figures.edits_rebased} rebased"
@@ -266,7 +257,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
             ("edits", f"{figures.edits_total} in {_count(figures.cycles, 'cycle')}"),
             ("of these", edits),
             ("editing took", words.span(figures.lock_s)),
-            ("next start", f"{dispatch} after a task's end" if dispatch else None),
+            ("next start", f"{avg} on average, {p50} median, {p95} p95 after a task's end" if avg else None),
         )
     )
 

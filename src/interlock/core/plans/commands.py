@@ -46,11 +46,11 @@ class EditPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausePlan:
-    """Give out no more tasks; with `paused_why` null, give them out again. Running tasks go on."""
+    """Give out no more tasks, or give them out again. Running tasks go on."""
 
     plan: PlanId
-    paused_why: str | None
-    why: str = ""
+    paused: bool
+    why: str
     by: str | None = None
 
 

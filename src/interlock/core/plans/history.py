@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from interlock.core.ledger import Ledger
@@ -31,6 +31,7 @@ from interlock.core.plans.model import (
     UpdateEdge,
     UpdateTask,
     When,
+    chosen,
 )
 
 Recorded = Mapping[str, Any]
@@ -43,7 +44,8 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
         {"op": "remove_task", "key": task.key, "item": item} for item, task in draft.removed.items()
     ]
     for item, task in draft.added.items():
-        found.append({"op": "add_task", "item": item, **_shown(task)})
+        values = {name: value for name, value in chosen(task).items() if name != "payload"}  # its item has it
+        found.append({"op": "add_task", "item": item, "key": task.key, **values})
     for item, changes in draft.updated.items():
         before = asdict(task_spec(book.tasks[item], ledger.items[item], payloads.get(item)))
         was = {name: before[name] for name in changes}
@@ -59,14 +61,6 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
         was = _terms(book.edges[pair])
         found.append({"op": "update_edge", **_ends(edge, keys), "before": was, "after": _terms(edge)})
     return found
-
-
-def _shown(task: TaskSpec) -> dict[str, Any]:
-    """The fields of a task that differ from their defaults, without its payload, which its item has."""
-    bare = TaskSpec(key=task.key)
-    names = [f.name for f in fields(TaskSpec) if f.name != "payload"]
-    changed = {n: getattr(task, n) for n in names if getattr(task, n) != getattr(bare, n)}
-    return {"key": task.key, **changed}
 
 
 def _ends(edge: Edge, keys: Mapping[ItemId, str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ because a key may be used again after its task was removed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -98,6 +98,12 @@ class Graph:
 
     tasks: tuple[TaskSpec, ...]
     edges: tuple[EdgeSpec, ...] = ()
+
+
+def chosen(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
+    """The fields that differ from their defaults, without those that every task or edge has."""
+    values = ((f, getattr(spec, f.name)) for f in fields(spec) if f.default is not MISSING)
+    return {f.name: value for f, value in values if value != f.default}
 
 
 #: What `UpdateTask` may change. A task keeps its key, and its lane, which the order of locks needs.

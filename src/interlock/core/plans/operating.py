@@ -319,8 +319,8 @@ def pause(ledger: Ledger, command: PausePlan) -> Moved:
     book = ledger.books[command.plan]
     if book.plan.ended_us is not None:
         return _ended(book.plan)
-    book.plan = book.plan._replace(paused_why=command.paused_why)
-    kind = EventKind.PLAN_RESUMED if command.paused_why is None else EventKind.PLAN_PAUSED
+    book.plan = book.plan._replace(paused_why=command.why if command.paused else None)
+    kind = EventKind.PLAN_PAUSED if command.paused else EventKind.PLAN_RESUMED
     ledger.plan_event(kind, book.plan, Reason.OPERATOR, why=command.why or None, by=command.by)
     return Moved(item=None, changed=True)
 
