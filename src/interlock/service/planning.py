@@ -44,7 +44,7 @@ from interlock.core.plans.model import (
     Graph,
     Operation,
     Plan,
-    plan_lane,
+    plan_of_lane,
 )
 from interlock.core.states import ItemStatus
 from interlock.service import sweeper
@@ -62,6 +62,7 @@ from interlock.store.port import EditLoad, Load
 EDIT_DEADLINE_MAX_S = 30 * 24 * 3600.0
 #: The largest revision, and the largest number of a completion, that every store can keep.
 REVISION_MAX = 2**31 - 1
+_EDIT_HANDLE = "Pass the handle of the run of its plan.edit item."
 _ERRORS: dict[str, type[InterlockError]] = {
     e.code: e for e in (EditRefused, StaleRevision, CycleExpired, PlanEnded, LeaseLost, Held)
 }
@@ -197,7 +198,9 @@ class Planning(Looking):
                 raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
         if (operations is None) is (graph is None):
             raise InvalidInput("An edit is either operations or a whole graph.", "Pass one of the two.")
-        owner = self._edit_item(found, run) if run is not None else None
+        owner = self._edit_item(run) if run is not None else None
+        if owner is not None and owner[1].spec.lane != found.lane:
+            raise InvalidInput(f"Run {owner[0]} has not been asked to edit plan {found.id}.", _EDIT_HANDLE)
         edits = (
             self._operations(found, base, graph) if graph is not None else typed_operations(operations or ())
         )
@@ -267,25 +270,18 @@ class Planning(Looking):
             raise InvalidPlan(twice[0], "Name every key and every edge once.", reasons=tuple(twice))
         return diff(self.plan_at(plan.id, base), graph)
 
-    def _edit_item(self, plan: Plan, handle: str) -> tuple[RunId, Item]:
+    def _edit_item(self, handle: str) -> tuple[RunId, Item]:
         run, item_id = self._handles.read(names.check_text("handle", handle))
         item = self.store.item(item_id)
-        if item is None or item.spec.type != EDIT_TYPE or item.spec.lane != plan_lane(plan.id):
-            raise InvalidInput(
-                f"Run {run} has not been asked to edit plan {plan.id}.",
-                "Pass the handle of the run of its plan.edit item.",
-            )
+        if item is None or item.spec.type != EDIT_TYPE:
+            raise InvalidInput(f"Run {run} has not been asked to edit a plan.", _EDIT_HANDLE)
         return run, item
 
     def plan_batch(self, run: str) -> BatchView:
         """The completions that an editor's run must answer."""
-        number, item_id = self._handles.read(run)
         with self.store.at_once():
-            item = self.store.item(item_id)
-            lane = item.spec.lane if item is not None and item.spec.type == EDIT_TYPE else None
-            if item is None or lane is None:
-                raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit run.")
-            plan = self._plan(int(lane.rpartition(":")[2]))
+            number, item = self._edit_item(run)
+            plan = self._plan(plan_of_lane(item.spec.lane or "") or 0)
             completions = self.store.completions(plan.id, plan.answered_n)
         if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
             item = self._expired(item)

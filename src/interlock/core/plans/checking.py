@@ -8,7 +8,7 @@ for is decided in `edit`.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -35,7 +35,8 @@ from interlock.core.plans.model import (
     When,
 )
 
-_Value = TypeVar("_Value", TaskSpec, EdgeSpec, RemoveTask, RemoveEdge, UpdateEdge)
+_T = TypeVar("_T")
+_Value = TypeVar("_Value", bound=TaskSpec | EdgeSpec | RemoveTask | RemoveEdge | UpdateEdge)
 #: Takes a sentence about a value; the first argument names the field, or is empty.
 Complain = Callable[[str, str], None]
 #: The known agents, with the labels of each.
@@ -74,35 +75,31 @@ class Mistakes:
 def typed_graph(given: object) -> Graph:
     """The graph with every value of its type, or `InvalidPlan`."""
     mistakes = Mistakes()
-    graph = Graph(tasks=())
-    if isinstance(given, Graph):
-        tasks = [
-            typed(one, TaskSpec, mistakes.at(place)) for place, one in _listed("tasks", given.tasks, mistakes)
-        ]
-        edges = [
-            typed(one, EdgeSpec, mistakes.at(place)) for place, one in _listed("edges", given.edges, mistakes)
-        ]
-        graph = Graph(tasks=tuple(filter(None, tasks)), edges=tuple(filter(None, edges)))
-    else:
+    if not isinstance(given, Graph):
         mistakes.note(f"{_shown(given)} is not a Graph.")
+        given = Graph(tasks=())
+    tasks = _typed_all("tasks", given.tasks, lambda one, complain: typed(one, TaskSpec, complain), mistakes)
+    edges = _typed_all("edges", given.edges, lambda one, complain: typed(one, EdgeSpec, complain), mistakes)
     mistakes.refuse("plan")
-    return graph
+    return Graph(tasks=tasks, edges=edges)
 
 
-def typed_operations(given: Iterable[Operation]) -> tuple[Operation, ...]:
+def typed_operations(given: object) -> tuple[Operation, ...]:
     """The operations with every value of its type, or `InvalidPlan`."""
     mistakes = Mistakes()
-    read = [typed_operation(one, mistakes.at(place)) for place, one in _listed("operations", given, mistakes)]
+    operations: tuple[Operation, ...] = _typed_all("operations", given, typed_operation, mistakes)
     mistakes.refuse("edit")
-    return tuple(filter(None, read))
+    return operations
 
 
-def _listed(what: str, value: object, mistakes: Mistakes) -> Iterator[tuple[str, object]]:
-    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
-        mistakes.note(f"The {what} are {_shown(value)}, not a list.")
-        return
-    for n, one in enumerate(value):
-        yield f"{what}[{n}]", one
+def _typed_all(
+    what: str, values: object, read: Callable[[object, Complain], _T | None], mistakes: Mistakes
+) -> tuple[_T, ...]:
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
+        mistakes.note(f"The {what} are {_shown(values)}, not a list.")
+        return ()
+    found = [read(one, mistakes.at(f"{what}[{n}]")) for n, one in enumerate(values)]
+    return tuple(one for one in found if one is not None)
 
 
 def typed(given: object, kind: type[_Value], complain: Complain) -> _Value | None:
@@ -137,12 +134,8 @@ def typed_operation(given: object, complain: Complain) -> Operation | None:
                 return None
             read = _typed_values(changes, _TASK_DEFAULTS, complain)
             return UpdateTask(key=named.key, changes=read) if named is not None else None
-        case RemoveTask():
-            return typed(given, RemoveTask, complain)
-        case RemoveEdge():
-            return typed(given, RemoveEdge, complain)
-        case UpdateEdge():
-            return typed(given, UpdateEdge, complain)
+        case RemoveTask() | RemoveEdge() | UpdateEdge():
+            return typed(given, type(given), complain)
         case _:
             complain("", f"{_shown(given)} is not an operation.")
             return None

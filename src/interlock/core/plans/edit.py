@@ -129,14 +129,8 @@ class Draft:
         self.added[item] = task
 
     def _remove_task(self, key: str) -> None:
-        item = self._live.get(key)
+        item = self._changeable_task(key, "removed")
         if item is None:
-            self.reasons.append(f"There is no task {key} to remove.")
-            return
-        if item in self.added:
-            self.reasons.append(f"Task {key} is added and removed at once.")
-            return
-        if not self._unstarted(key, item, "removed"):
             return
         del self._live[key]
         self.removed[item] = self._book.tasks[item]
@@ -146,16 +140,9 @@ class Draft:
             self._gone.add((self._book.tasks[edge.source].key, self._book.tasks[edge.target].key))
 
     def _update_task(self, operation: UpdateTask) -> None:
-        key, item = operation.key, self._live.get(operation.key)
-        if item is None:
-            self.reasons.append(f"There is no task {key} to update.")
-            return
-        if not check_changes(key, operation.changes, self.reasons.append):
-            return
-        if item in self.added:
-            self.reasons.append(f"Task {key} is added and updated at once.")
-            return
-        if not self._unstarted(key, item, "changed"):
+        lawful = check_changes(operation.key, operation.changes, self.reasons.append)
+        item = self._changeable_task(operation.key, "changed")
+        if item is None or not lawful:
             return
         changes = {**self.updated.get(item, {}), **operation.changes}
         before = task_spec(self._book.tasks[item], self._items[item])
@@ -169,16 +156,22 @@ class Draft:
             check_known(task, self._agents, self.reasons.append)
         return task
 
-    def _unstarted(self, key: str, item: ItemId, what: str) -> bool:
-        found = self._items[item]
-        if found.terminal or found.started:
-            self.reasons.append(f"Task {key} {_progress(found)} and cannot be {what}.")
-            return False
-        return True
+    def _changeable_task(self, key: str, change: str) -> ItemId | None:
+        """A task of the plan; complains if it is missing, new in this edit, or has started."""
+        item = self._live.get(key)
+        if item is None:
+            self.reasons.append(f"There is no task {key} that could be {change}.")
+        elif item in self.added:
+            self.reasons.append(f"Task {key} is added and {change} at once.")
+        elif (found := self._items[item]).terminal or found.started:
+            self.reasons.append(f"Task {key} {_progress(found)} and cannot be {change}.")
+        else:
+            return item
+        return None
 
     # -- edges ------------------------------------------------------------------------------------
 
-    def _changeable(self, source: str, target: str) -> tuple[ItemId, ItemId] | None:
+    def _changeable_edge(self, source: str, target: str) -> tuple[ItemId, ItemId] | None:
         """Both tasks of an edge; complains if one is missing or the target has started."""
         missing = [key for key in dict.fromkeys((source, target)) if key not in self._live]
         for key in missing:
@@ -196,7 +189,7 @@ class Draft:
     def _add_edge(self, spec: EdgeSpec) -> None:
         if not check_edge(spec, self.reasons.append):
             return
-        pair = self._changeable(spec.source, spec.target)
+        pair = self._changeable_edge(spec.source, spec.target)
         if pair is None:
             return
         known = self._book.edges.get(pair)
@@ -214,7 +207,7 @@ class Draft:
     def _remove_edge(self, source: str, target: str) -> None:
         if (source, target) in self._gone:
             return  # it went with one of its tasks
-        pair = self._changeable(source, target)
+        pair = self._changeable_edge(source, target)
         if pair is None:
             return
         edge = self._book.edges.get(pair)
@@ -226,7 +219,7 @@ class Draft:
 
     def _update_edge(self, operation: UpdateEdge) -> None:
         source, target = operation.source, operation.target
-        pair = self._changeable(source, target)
+        pair = self._changeable_edge(source, target)
         if pair is None:
             return
         edge = self.changed_edges.get(pair) or self._book.edges.get(pair)
