@@ -45,7 +45,7 @@ def test_a_plan_without_an_editor_never_stops(planner: Planner) -> None:
     assert planner.events("plan.cycle_opened") == []
 
 
-def test_no_change_answers_too_as_does_saying_done(planner: Planner) -> None:
+def test_an_edit_without_changes_and_a_plain_done_both_answer(planner: Planner) -> None:
     planner.make("A, B, C", editor=EDITOR)
     planner.do("A")
     edited = planner.edit(lease=planner.ask())
@@ -104,7 +104,7 @@ def test_done_without_an_edit_answers_only_what_there_was_when_the_run_began(pla
     assert cycle.pending == ("B",)
 
 
-def test_an_edit_answers_what_there_is_to_answer_and_nothing_else(planner: Planner) -> None:
+def test_an_edit_answers_only_unanswered_completions(planner: Planner) -> None:
     planner.make("A, B, C, D", editor=EDITOR)
     planner.do("A")
     planner.edit(lease=planner.ask())

@@ -14,7 +14,7 @@ from interlock.service.contract import LeaseView
 from tests.conformance.planner import EDITOR, Planner, add
 
 
-def test_an_editor_that_is_late_is_not_waited_for_and_its_edit_is_refused(planner: Planner) -> None:
+def test_claims_resume_after_the_deadline_and_the_late_edit_is_refused(planner: Planner) -> None:
     planner.make("A>B, C", editor=EDITOR, edit_deadline_s=100)
     running = planner.claim(item=planner.task("C").item, lease_s=3_600)
     planner.do("A")
@@ -74,7 +74,7 @@ def test_a_batch_after_the_deadline_is_refused_before_anybody_sweeps(planner: Pl
 
 
 @pytest.mark.parametrize("word", ["done", "fail", "release"])
-def test_what_an_edit_run_reports_after_the_deadline_is_refused_before_anybody_sweeps(
+def test_a_report_of_an_edit_run_after_the_deadline_is_refused_before_anybody_sweeps(
     planner: Planner, word: str
 ) -> None:
     asked = late(planner)
@@ -95,14 +95,14 @@ def test_an_answer_in_the_last_moment_counts(planner: Planner) -> None:
     assert planner.service.plan_stats(planner.plan).edits_timed_out == 0
 
 
-def test_others_need_not_wait_for_an_editor_whose_time_is_over(planner: Planner) -> None:
+def test_an_operator_can_edit_after_the_deadline_before_anybody_sweeps(planner: Planner) -> None:
     late(planner)
     planner.edit(RemoveTask(key="B"), by="sam")
     assert planner.states() == "A:comp C:pend"
     assert planner.service.plan_stats(planner.plan).edits_timed_out == 1
 
 
-def test_what_an_editor_was_told_too_late_is_kept_when_its_time_is_over(planner: Planner) -> None:
+def test_a_message_to_an_editor_survives_its_deadline(planner: Planner) -> None:
     asked = late(planner)
     planner.service.msg(asked.item.id, "one more thing")
     planner.edit(add("D"))

@@ -41,7 +41,7 @@ def test_an_edge_is_satisfied_by_the_end_it_waits_for(
     assert planner.task("B").reason == ("unreachable" if becomes == "cancelled" else "predecessors_met")
 
 
-def test_what_can_never_start_is_cancelled_with_all_that_depends_on_it(planner: Planner) -> None:
+def test_an_unreachable_task_is_cancelled_with_everything_that_depends_on_it(planner: Planner) -> None:
     planner.make("A>B>C>D, E>D")
     planner.fail(planner.start("A"), retry=False)
     assert planner.states() == "A:fail B:canc C:canc D:canc E:pend"
@@ -50,7 +50,7 @@ def test_what_can_never_start_is_cancelled_with_all_that_depends_on_it(planner: 
     assert planner.view().status == "partially_failed"
 
 
-def test_a_handler_that_was_not_needed_is_no_failure(planner: Planner) -> None:
+def test_a_failure_handler_that_was_not_needed_does_not_fail_the_plan(planner: Planner) -> None:
     spec = EdgeSpec(source="A", target="cleanup", when=When.FAILURE)
     made = planner.service.create_plan("work", Graph(tasks=(task("A"), task("cleanup")), edges=(spec,)))
     planner.plan = made.id
@@ -59,7 +59,7 @@ def test_a_handler_that_was_not_needed_is_no_failure(planner: Planner) -> None:
     assert planner.view().status == "completed"
 
 
-def test_a_failed_attempt_that_is_tried_again_breaks_nothing(planner: Planner) -> None:
+def test_a_failed_attempt_with_a_retry_left_breaks_no_edge(planner: Planner) -> None:
     planner.make("A>B")
     planner.fail(planner.start("A"))
     assert planner.states() == "A:wait B:wait"

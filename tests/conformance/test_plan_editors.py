@@ -17,7 +17,7 @@ from interlock.core.plans.model import (
 from tests.conformance.planner import EDITOR, Planner, add
 
 
-def test_only_a_run_answers(planner: Planner) -> None:
+def test_an_edit_without_a_run_cannot_answer_completions(planner: Planner) -> None:
     planner.make("A, B", editor=EDITOR)
     with pytest.raises(InvalidInput, match="Only the run that owes an edit"):
         planner.edit(add("C"), through=1)
@@ -135,7 +135,7 @@ def test_an_edit_whose_cycle_has_closed_is_not_asked_for_again(planner: Planner)
         planner.service.retry(asked.item.id)
 
 
-def test_what_is_said_too_late_to_an_editor_becomes_work_of_its_own(planner: Planner) -> None:
+def test_an_unread_message_to_an_editor_becomes_a_follow_up_item(planner: Planner) -> None:
     planner.make("A>B", editor=EDITOR)
     planner.do("A")
     asked = planner.ask()

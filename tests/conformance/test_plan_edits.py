@@ -43,7 +43,7 @@ def test_an_edit_replaces_a_task_before_it_starts(planner: Planner) -> None:
     ]  # fmt: skip
 
 
-def test_a_removed_key_may_come_again(planner: Planner) -> None:
+def test_the_key_of_a_removed_task_can_be_used_again(planner: Planner) -> None:
     planner.make("A>B")
     planner.edit(RemoveTask(key="B"))
     planner.edit(add("B", title="another"), edge("A", "B"))
@@ -78,7 +78,7 @@ def test_a_task_gets_another_lane_by_being_removed_and_added_in_one_edit(
     assert planner.view().status == "completed"
 
 
-def test_an_edge_that_an_edit_leaves_as_it_was_is_not_judged_anew(planner: Planner) -> None:
+def test_an_edit_that_leaves_an_edge_unchanged_keeps_its_state(planner: Planner) -> None:
     """B was let go when A ended, and is not called back because A is tried again: not by an edit either that
     changes something else and says of their edge what it says already."""
     spec = EdgeSpec(source="A", target="B", when=When.COMPLETION)
@@ -96,7 +96,7 @@ def test_an_edge_that_an_edit_leaves_as_it_was_is_not_judged_anew(planner: Plann
     assert planner.states().startswith("A:pend B:wait")
 
 
-def test_what_has_started_or_ended_is_left_alone_and_every_reason_is_said(planner: Planner) -> None:
+def test_an_edit_of_started_or_ended_tasks_is_refused_with_every_reason(planner: Planner) -> None:
     planner.make("done, runs, A>B")
     planner.do("done")
     planner.start("runs")
@@ -141,7 +141,7 @@ def test_a_long_cycle_is_found_and_named(planner: Planner) -> None:
     assert "cycle" in planner.refused(edge("D", "F"))[0]
 
 
-def test_edges_can_be_put_in_front_again_and_again(planner: Planner) -> None:
+def test_tasks_can_be_inserted_at_the_same_place_again_and_again(planner: Planner) -> None:
     """Room between two ranks is used up now and then; the plan is ranked anew and nobody notices."""
     planner.make("A>Z")
     last = "Z"
@@ -205,7 +205,7 @@ def test_the_graph_that_a_plan_was_made_from_is_no_change_however_it_is_written(
     assert planner.start("B").item.payload == {"n": True}
 
 
-def test_every_revision_can_be_had_again(planner: Planner) -> None:
+def test_every_revision_can_be_read_again(planner: Planner) -> None:
     planner.make("A>B>C", tasks={"B": {"payload": '{"n": 1}', "priority": 3}})
     graphs = [planner.service.plan_at(planner.plan, 1)]
     edits: tuple[list[Operation], ...] = (

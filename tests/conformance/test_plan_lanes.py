@@ -65,7 +65,7 @@ def test_tasks_on_a_lane_take_their_turns_with_everybody_else(planner: Planner) 
     assert planner.status(after) == "pending"
 
 
-def test_a_removed_task_hands_its_lane_on_and_one_that_must_wait_again_too(planner: Planner) -> None:
+def test_a_task_that_is_removed_or_must_wait_again_frees_its_lane(planner: Planner) -> None:
     lane = "issue:acme/app#7"
     planner.make("A, B", tasks={"A": {"lane": lane}, "B": {"lane": lane}})
     other = planner.put("other", lane=lane)

@@ -68,14 +68,14 @@ def test_lanes_and_types_of_plans_are_for_plans_alone(planner: Planner) -> None:
             planner.service.add([wrong])
 
 
-def test_why_a_task_waits_is_said(planner: Planner) -> None:
+def test_why_explains_what_a_task_waits_for(planner: Planner) -> None:
     planner.make("A>B", editor=EDITOR)
     assert f"waits in plan {planner.plan} for A" in planner.service.why(planner.task("B").item).why
     planner.do("A")
     assert "waits for an edit of planner" in planner.service.why(planner.task("B").item).why
 
 
-def test_the_number_of_a_plan_is_no_item_and_that_is_said(planner: Planner) -> None:
+def test_showing_a_plan_as_an_item_explains_that_it_is_a_plan(planner: Planner) -> None:
     planner.make("A")
     with pytest.raises(NotFound, match=f"{planner.plan} is a plan"):
         planner.service.show(planner.plan)
@@ -83,7 +83,7 @@ def test_the_number_of_a_plan_is_no_item_and_that_is_said(planner: Planner) -> N
         planner.service.show(planner.plan + 100)
 
 
-def test_what_brings_a_cancelled_task_back_is_said_and_does(planner: Planner) -> None:
+def test_why_names_what_brings_a_cancelled_task_back(planner: Planner) -> None:
     planner.make("A>B, C")
     planner.fail(planner.start("A"), retry=False)
     planner.edit(RemoveTask(key="C"))

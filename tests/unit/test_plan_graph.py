@@ -81,5 +81,5 @@ def test_a_chain_of_new_nodes_finds_room_between_two_old_ones() -> None:
     assert [GAP, *(changed[n] for n in chain), 2 * GAP] == sorted({GAP, *changed.values(), 2 * GAP})
 
 
-def test_where_there_is_no_room_left_nothing_is_said() -> None:
+def test_without_room_between_ranks_there_is_no_answer() -> None:
     assert raised([2], [(0, 2), (2, 1)], {0: 7, 1: 8}) is None

@@ -182,7 +182,7 @@ class TestFormats:
             ("a = " + "[" * 9_000, "-"),
         ],
     )
-    def test_a_nesting_without_end_ends(self, text: str, name: str) -> None:
+    def test_endless_nesting_is_refused(self, text: str, name: str) -> None:
         with pytest.raises(InvalidInput, match="nested"):
             read_plan(text, name=name)
 
@@ -285,7 +285,7 @@ class TestMistakes:
         assert [line.split(":")[0] for line in lines[1:-1]] == ["- tasks[0]", "- edges[0]"]
         assert lines[-1] == "Nothing was changed."
 
-    def test_what_is_no_object_is_one_mistake(self) -> None:
+    def test_an_entry_that_is_not_an_object_is_one_mistake(self) -> None:
         assert mistakes("{name: x, tasks: [a, {key: b}], edges: [[a, b]]}") == (
             "tasks[0]: The task is not an object with keys and values.",
             "edges[0]: The edge is not an object with keys and values.",
@@ -365,7 +365,7 @@ class TestEdits:
         ]
 
     @pytest.mark.parametrize("edit", [{}, {"operations": [], "graph": {}}, {"tasks": []}, {"operations": {}}])
-    def test_it_is_either_the_one_or_the_other(self, edit: object) -> None:
+    def test_an_edit_is_either_operations_or_a_graph(self, edit: object) -> None:
         with pytest.raises(InvalidPlan):
             edit_of(edit)
 

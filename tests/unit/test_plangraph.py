@@ -59,7 +59,7 @@ class TestLayout:
             for bend in route[1:-1]:
                 assert taken.setdefault((bend.column, bend.line), link.source) == link.source
 
-    def test_a_task_stands_right_after_the_last_that_it_waits_for(self) -> None:
+    def test_a_task_is_in_the_column_after_the_last_task_it_waits_for(self) -> None:
         layout = lay_out(_graph("a>b b>c a>c d>c"))
         assert [place.column for place in layout.nodes] == [0, 1, 2, 0]
 
@@ -81,7 +81,7 @@ class TestLayout:
 class TestText:
     @given(graphs())
     @settings(max_examples=200)
-    def test_who_follows_the_lines_finds_exactly_the_edges(self, graph: Picture) -> None:
+    def test_following_the_lines_of_a_drawing_finds_exactly_its_edges(self, graph: Picture) -> None:
         drawing = drawn(graph)
         assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
 
