@@ -111,7 +111,7 @@ def typed(given: object, kind: type[_Value], complain: Complain) -> _Value | Non
     if not isinstance(given, kind):
         complain("", f"{_shown(given)} is not a {kind.__name__}.")
         return None
-    defaults = {f.name: f.default for f in fields(kind)}
+    defaults = _DEFAULTS[kind]
     read = _typed_values({name: getattr(given, name) for name in defaults}, defaults, complain)
     missing = any(value is MISSING and name not in read for name, value in defaults.items())
     return None if missing else kind(**read)
@@ -132,7 +132,7 @@ def typed_operation(given: object, complain: Complain) -> Operation | None:
             if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
                 complain("changes", f"{_shown(changes)} are not values by name.")
                 return None
-            read = _typed_values(changes, _TASK_DEFAULTS, complain)
+            read = _typed_values(changes, _DEFAULTS[TaskSpec], complain)
             return UpdateTask(key=named.key, changes=read) if named is not None else None
         case RemoveTask() | RemoveEdge() | UpdateEdge():
             return typed(given, type(given), complain)
@@ -147,16 +147,14 @@ def _typed_values(
     """The values that are of their type. A name that no field has is left to `check_changes`."""
     read = {}
     for name, value in given.items():
+        reader = _TYPES.get(name)
+        if value is None and defaults.get(name, value) is None:
+            reader = None
         try:
-            absent = value is None and defaults.get(name, value) is None
-            read[name] = value if absent or name not in _TYPES else _TYPES[name](_words(name), value)
+            read[name] = value if reader is None else reader(_WORDS[name], value)
         except InvalidInput as error:
             complain(name, str(error))
     return read
-
-
-def _words(name: str) -> str:
-    return name.removesuffix("_s").replace("_", " ")
 
 
 def _shown(value: object) -> str:
@@ -196,6 +194,8 @@ def _number(what: str, value: object) -> float:
 
 def _choice(kind: type[StrEnum]) -> Callable[[str, object], StrEnum]:
     def read(what: str, value: object) -> StrEnum:
+        if isinstance(value, kind):
+            return value
         word = value.strip().lower() if isinstance(value, str) else ""
         if word not in tuple(kind):
             raise InvalidInput(f"The {what} {_shown(value)} does not exist.", f"Use {', '.join(kind)}.")
@@ -224,7 +224,11 @@ _TYPES: dict[str, Callable[[str, object], Any]] = {
     "when": _choice(When),
     "on_cancel": _choice(OnCancel),
 }
-_TASK_DEFAULTS = {f.name: f.default for f in fields(TaskSpec)}
+_DEFAULTS: dict[type, dict[str, Any]] = {
+    kind: {f.name: f.default for f in fields(kind)}
+    for kind in (TaskSpec, EdgeSpec, RemoveTask, RemoveEdge, UpdateEdge)
+}
+_WORDS = {name: name.removesuffix("_s").replace("_", " ") for name in _TYPES}
 
 
 # -- content --------------------------------------------------------------------------------------
@@ -256,7 +260,7 @@ def checked_task(task: TaskSpec, project: str, complain: Callable[[str], None]) 
 
 def as_item(task: TaskSpec, project: str) -> NewItem:
     """The arrival that a task becomes. It always queues on its lane."""
-    values = {name: getattr(task, name) for name in _TASK_DEFAULTS if name != "key"}
+    values = {name: getattr(task, name) for name in _DEFAULTS[TaskSpec] if name != "key"}
     return NewItem(**{**values, "title": task.title or task.key, "project": project})
 
 
