@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from interlock.core.plans.model import Graph
-from interlock.plans.drawing.picture import Link, Node, Picture
+from interlock.plans.drawing.picture import Link, Node, PlanPicture
 from interlock.service.planview import PlanView
 
 
-def picture(plan: PlanView) -> Picture:
+def picture(plan: PlanView) -> PlanPicture:
     """The current graph, with the status of each task."""
-    return Picture(
+    return PlanPicture(
         title=plan.name,
         nodes=tuple(Node(key=t.key, title=t.title, status=t.status) for t in plan.tasks),
         links=tuple(Link(source=e.source, target=e.target, when=e.when) for e in plan.edges),
     )
 
 
-def bare_picture(title: str, graph: Graph) -> Picture:
+def bare_picture(title: str, graph: Graph) -> PlanPicture:
     """The graph of another revision, without statuses."""
-    return Picture(
+    return PlanPicture(
         title=title,
         nodes=tuple(Node(key=t.key, title=t.title or t.key) for t in graph.tasks),
         links=tuple(Link(source=e.source, target=e.target, when=e.when.value) for e in graph.edges),

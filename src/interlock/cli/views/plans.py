@@ -16,7 +16,7 @@ from interlock.cli.views import words
 from interlock.core.model import Reason
 from interlock.plans.diff import Difference
 from interlock.plans.drawing import text as text_drawing
-from interlock.plans.drawing.picture import Picture
+from interlock.plans.drawing.picture import PlanPicture
 from interlock.plans.drawing.symbols import EDGE_WORDS, sign
 from interlock.service.contract import to_json
 from interlock.service.planview import (
@@ -172,7 +172,7 @@ def _condition(edge: EdgeView) -> str:
     return f" ({', '.join(kinds)})" if kinds else ""
 
 
-def graph_text(drawn: Picture, chosen: str, width: int = 10_000) -> str:
+def graph_text(drawn: PlanPicture, chosen: str, width: int = 10_000) -> str:
     """The graph as text of the chosen kind."""
     if chosen == "svg":
         from interlock.plans.drawing.svg import svg
@@ -190,7 +190,7 @@ def written(document: Mapping[str, Any]) -> str:
     return json.dumps({"graph": document}, indent=2, ensure_ascii=False) + "\n"
 
 
-def drawing(drawn: Picture, width: int) -> RenderableType:
+def drawing(drawn: PlanPicture, width: int) -> RenderableType:
     """The text drawing with its statuses in colour."""
     made = text_drawing.drawn(drawn, width=width)
     lines = [Text(line, no_wrap=True, overflow="crop") for line in made.lines]

@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from interlock.core.plans.graph import topological
-from interlock.plans.drawing.picture import Link, Picture
+from interlock.plans.drawing.picture import Link, PlanPicture
 
 #: With this many bends, longer edges are drawn straight: such a drawing is an overview.
 BENDS_MAX = 100_000
@@ -42,14 +42,14 @@ class Layers:
         return vertex >= self.tasks
 
 
-def layered(graph: Picture) -> Layers:
+def layered(graph: PlanPicture) -> Layers:
     """Columns for a graph, with few crossings."""
     layers = _in_columns(graph)
     _uncross(layers)
     return layers
 
 
-def _in_columns(graph: Picture) -> Layers:
+def _in_columns(graph: PlanPicture) -> Layers:
     number = {node.key: n for n, node in enumerate(graph.nodes)}
     column = [0] * len(number)
     targets: dict[str, list[str]] = defaultdict(list)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from interlock.plans.drawing.layers import Layers, layered
-from interlock.plans.drawing.picture import Picture
+from interlock.plans.drawing.picture import PlanPicture
 
 _SWEEPS = 10
 
@@ -27,7 +27,7 @@ class GridPoint:
 class Layout:
     """A graph on the grid."""
 
-    graph: Picture
+    graph: PlanPicture
     #: The place of each node, in the order of the picture's nodes.
     nodes: tuple[GridPoint, ...]
     #: The route of each link, in the order of the picture's links: source, bends, target. A link that passes
@@ -39,7 +39,7 @@ class Layout:
     node_lines: int
 
 
-def lay_out(graph: Picture, *, node_lines: int = 3) -> Layout:
+def lay_out(graph: PlanPicture, *, node_lines: int = 3) -> Layout:
     """The layout of a graph whose nodes are `node_lines` (an odd number) high."""
     layers = layered(graph)
     line = _lines(layers, node_lines)

@@ -6,7 +6,7 @@ or HTML could interpret is written as its code.
 
 from __future__ import annotations
 
-from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, Picture
+from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, PlanPicture
 from interlock.plans.drawing.symbols import STATUS_SIGNS, harmless, sign, words
 
 _ARROWS = {
@@ -26,7 +26,7 @@ _COLOURS = {
 }
 
 
-def mermaid(graph: Picture) -> str:
+def mermaid(graph: PlanPicture) -> str:
     """The text of a Mermaid flowchart."""
     number = {node.key: n for n, node in enumerate(graph.nodes)}
     lines = ["flowchart LR"]

@@ -26,7 +26,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class PlanPicture:
     """Nodes with distinct keys, and links between them. It has no cycle."""
 
     nodes: tuple[Node, ...]

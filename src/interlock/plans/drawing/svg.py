@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from interlock.plans.drawing.layout import GridPoint, lay_out
-from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, Link, Node, Picture
+from interlock.plans.drawing.picture import (
+    WHEN_COMPLETION,
+    WHEN_FAILURE,
+    WHEN_SUCCESS,
+    Link,
+    Node,
+    PlanPicture,
+)
 from interlock.plans.drawing.symbols import EDGE_WORDS, STATUS_SIGNS, harmless, shortened, words
 
 _UNIT, _BOX_W, _BOX_H, _CHANNEL, _MARGIN = 16, 224, 48, 84, 24
@@ -43,7 +50,7 @@ _EDGES = {
 }
 
 
-def svg(graph: Picture) -> str:
+def svg(graph: PlanPicture) -> str:
     """The picture as the text of an SVG file."""
     layout = lay_out(graph)
     columns_w = layout.columns * _BOX_W + max(layout.columns - 1, 0) * _CHANNEL
@@ -129,7 +136,7 @@ def _edge(link: Link, route: tuple[GridPoint, ...]) -> str:
     )
 
 
-def _legend(graph: Picture, width: int) -> Iterator[tuple[int, int, str]]:
+def _legend(graph: PlanPicture, width: int) -> Iterator[tuple[int, int, str]]:
     """What signs and lines mean, as column, row and entry."""
     counts = {s: sum(n.status == s for n in graph.nodes) for s in STATUS_SIGNS}
     entries = [

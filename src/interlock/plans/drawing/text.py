@@ -14,7 +14,7 @@ from interlock.plans.drawing import channel
 from interlock.plans.drawing.canvas import Canvas
 from interlock.plans.drawing.layers import layered
 from interlock.plans.drawing.layout import GridPoint, Layout, lay_out
-from interlock.plans.drawing.picture import WHEN_SUCCESS, Link, Picture
+from interlock.plans.drawing.picture import WHEN_SUCCESS, Link, PlanPicture
 from interlock.plans.drawing.symbols import (
     ARROWS,
     EDGE_WORDS,
@@ -46,7 +46,7 @@ class Drawing:
         return "\n".join(self.lines)
 
 
-def drawn(graph: Picture, *, width: int = 10_000) -> Drawing:
+def drawn(graph: PlanPicture, *, width: int = 10_000) -> Drawing:
     """The picture in at most `width` columns, if possible."""
     if not graph.nodes:
         return Drawing(lines=("The graph has no tasks.",))
@@ -144,7 +144,7 @@ class _Painter:
             draw.along(wire, end, x, x + 1 if goes_on else following)
 
 
-def _listed(graph: Picture, width: int) -> Drawing:
+def _listed(graph: PlanPicture, width: int) -> Drawing:
     """One line per task, column by column, with what it waits for."""
     sources: dict[str, list[Link]] = defaultdict(list)
     for link in graph.links:
@@ -175,7 +175,7 @@ def _waits(links: list[Link]) -> str:
     return "after " + ", ".join(named + more) if named else ""
 
 
-def _legend(graph: Picture, width: int, *, arrows: bool = True) -> Iterator[str]:
+def _legend(graph: PlanPicture, width: int, *, arrows: bool = True) -> Iterator[str]:
     """The signs that occur and their meaning, and the edges of targets with several kinds."""
     counts = {s: sum(n.status == s for n in graph.nodes) for s in STATUS_SIGNS}
     known = [f"{STATUS_SIGNS[s]} {n} {words(s)}" for s, n in counts.items() if n]
