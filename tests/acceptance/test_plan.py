@@ -121,7 +121,7 @@ class TestCreate:
 
 
 class TestLook:
-    def test_people_see_how_each_task_stands_and_what_it_waits_for(self, here: Command):
+    def test_people_see_the_status_of_each_task_and_what_it_waits_for(self, here: Command):
         create(here)
         said = here("plan", "show", 1).out
         assert "Plan 1  running  release  revision 1" in said

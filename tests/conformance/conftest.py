@@ -24,6 +24,7 @@ from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from interlock.testing.postgres import PostgresServer
+from tests.conformance.planner import Planner
 from tests.conformance.scene import Scene
 
 #: Every backend, named once. A new store joins the suite here and in `_database`.
@@ -168,6 +169,12 @@ def service(open_service: OpenService) -> Service:
 def scene(service: Service, clock: Clock) -> Scene:
     """The service in short words."""
     return Scene(service, clock)
+
+
+@pytest.fixture
+def planner(service: Service, clock: Clock) -> Planner:
+    """The scene in the words of plans."""
+    return Planner(service, clock)
 
 
 def examine(service: Service) -> None:

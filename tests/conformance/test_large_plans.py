@@ -15,13 +15,11 @@ from interlock.service.local import LocalService
 from interlock.store import plan_parts
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import OpenService
-from tests.conformance.test_plans import EDITOR, Planner, add, edge, planner, task
-
-__all__ = ["planner"]
+from tests.conformance.planner import EDITOR, Planner, add, edge, task
 
 
 @pytest.mark.parametrize("shape", ["chain", "fan"])
-def test_however_much_can_never_start_it_ends_at_once(
+def test_any_number_of_unreachable_tasks_end_at_once(
     planner: Planner, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what one transaction judges, and with a task on a lane on the way, which has one of its own."""
@@ -42,7 +40,7 @@ def test_however_much_can_never_start_it_ends_at_once(
     assert {t.status for t in planner.view().tasks[1:]} == {"waiting"}
 
 
-def test_what_an_edge_allows_to_go_on_does_not_end_with_a_chain(planner: Planner) -> None:
+def test_a_chain_of_cancellations_stops_at_an_edge_that_one_satisfies(planner: Planner) -> None:
     planner.make("A>B>C>D, C>E, Z>E")
     planner.edit(UpdateEdge(source="B", target="C", on_cancel=OnCancel.SATISFY))
     planner.edit(add("F"), edge("A", "F"), edge("F", "D"))

@@ -6,9 +6,7 @@ import pytest
 
 from interlock.core.errors import CycleExpired, EditRefused
 from interlock.core.plans.model import Graph
-from tests.conformance.test_plans import EDITOR, Planner, add, planner, task
-
-__all__ = ["planner"]
+from tests.conformance.planner import EDITOR, Planner, add, task
 
 
 def edits(planner: Planner) -> dict[str, int]:

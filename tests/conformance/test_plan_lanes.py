@@ -7,11 +7,10 @@ import json
 import pytest
 
 from interlock.core.errors import EditRefused, InvalidPlan
-from interlock.core.plans.model import UpdateTask
+from interlock.core.model import RetryLane
+from interlock.core.plans.model import RemoveTask, UpdateTask
+from tests.conformance.planner import Planner, add, edge, graph
 from tests.conformance.scene import LANE
-from tests.conformance.test_plans import Planner, add, graph, planner
-
-__all__ = ["planner"]
 
 NAMES_IT = json.dumps({"repository": "Acme/App", "number": 42})
 NAMES_ANOTHER = json.dumps({"repository": "acme/app", "number": 43})
@@ -49,5 +48,39 @@ def test_a_payload_that_names_no_lawful_lane_is_refused_as_it_is_for_items(plann
     with pytest.raises(InvalidPlan, match=r"Task 'A': .*outside the alphabet"):
         planner.make("A", tasks={"A": {"payload": wrong}})
     planner.make("A", tasks={"A": {"payload": wrong, "no_lane": True}})
-    with pytest.raises(InvalidPlan, match="given and refused"):
+    with pytest.raises(InvalidPlan, match="exclude each other"):
         planner.make("A", tasks={"A": {"lane": LANE, "no_lane": True}})
+
+
+def test_tasks_on_a_lane_take_their_turns_with_everybody_else(planner: Planner) -> None:
+    lane = "issue:acme/app#7"
+    held = planner.put_running("before", lane=lane)
+    planner.make("A>B, A>C", tasks={"B": {"lane": lane}, "C": {"lane": lane}})
+    planner.do("A")
+    assert planner.states() == "A:comp B:defe C:defe"
+    after = planner.put("after", lane=lane)
+    planner.done(held)
+    assert planner.states() == "A:comp B:pend C:defe"
+    planner.do("B", "C")
+    assert planner.status(after) == "pending"
+
+
+def test_a_task_that_is_removed_or_must_wait_again_frees_its_lane(planner: Planner) -> None:
+    lane = "issue:acme/app#7"
+    planner.make("A, B", tasks={"A": {"lane": lane}, "B": {"lane": lane}})
+    other = planner.put("other", lane=lane)
+    assert planner.states() == "A:pend B:defe"
+    planner.edit(add("first"), edge("first", "A"))
+    assert planner.states() == "A:wait B:pend first:pend"
+    planner.edit(RemoveTask(key="B"))
+    assert planner.status(other) == "pending"
+    planner.do("first")
+    assert planner.states() == "A:defe first:comp"
+
+
+def test_a_task_that_keeps_its_lane_in_back_off_goes_on(planner: Planner) -> None:
+    planner.make("A>B", tasks={"A": {"lane": "branch:x", "retry_lane": RetryLane.KEEP}})
+    planner.fail(planner.start("A"))
+    planner.pass_s(20)
+    planner.do("A", "B")
+    assert planner.view().status == "completed"

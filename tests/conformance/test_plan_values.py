@@ -79,7 +79,7 @@ def refused(service: Service, plan: int, graph: Any, *operations: Any) -> tuple[
 
 
 @pytest.mark.parametrize("field", TASK_FIELDS)
-def test_a_task_is_taken_or_refused_alike_by_a_new_plan_and_by_an_edit(service: Service, field: str) -> None:
+def test_a_new_plan_and_an_edit_accept_the_same_tasks(service: Service, field: str) -> None:
     for value in ANYTHING:
         plan, task = made(service), TaskSpec(**{"key": "new", field: value})
         create, edit = refused(service, plan, Graph(tasks=(task,)), AddTask(task=task))
@@ -87,7 +87,7 @@ def test_a_task_is_taken_or_refused_alike_by_a_new_plan_and_by_an_edit(service: 
 
 
 @pytest.mark.parametrize("field", sorted(UPDATABLE))
-def test_a_change_of_a_task_is_taken_where_a_task_with_that_value_is(service: Service, field: str) -> None:
+def test_an_update_accepts_the_same_values_as_a_new_task(service: Service, field: str) -> None:
     for value in ANYTHING:
         graph = Graph(tasks=(TaskSpec(**{"key": "a", field: value}),))
         create, edit = refused(service, made(service), graph, UpdateTask(key="a", changes={field: value}))
@@ -95,14 +95,14 @@ def test_a_change_of_a_task_is_taken_where_a_task_with_that_value_is(service: Se
 
 
 @pytest.mark.parametrize("field", EDGE_FIELDS)
-def test_an_edge_is_taken_or_refused_alike_by_a_new_plan_and_by_an_edit(service: Service, field: str) -> None:
+def test_a_new_plan_and_an_edit_refuse_the_same_edges(service: Service, field: str) -> None:
     for value in ANYTHING:
         edge = EdgeSpec(**{"source": "a", "target": "b", field: value})
         graph = Graph(tasks=(TaskSpec(key="a"), TaskSpec(key="b")), edges=(edge,))
         assert refused(service, made(service), graph, AddEdge(edge=edge)) == (True, True), (field, value)
 
 
-def test_whatever_is_no_operation_and_no_graph_is_refused(service: Service) -> None:
+def test_values_that_are_not_operations_or_graphs_are_refused(service: Service) -> None:
     plan = made(service)
     for value in ANYTHING:
         lists: tuple[Any, ...] = (
@@ -156,7 +156,7 @@ def test_other_values_of_a_plan_are_checked_as_well(service: Service, value: Any
         service.edit_plan(str(value), base=1, operations=[])  # type: ignore[arg-type]
 
 
-def test_the_text_of_a_choice_stands_for_it_and_a_list_for_a_tuple(service: Service) -> None:
+def test_texts_of_choices_and_lists_for_tuples_are_accepted(service: Service) -> None:
     loose: Any = {"labels": ["x"], "retry_lane": "keep"}
     tasks: Any = [TaskSpec(key=Keys.A, **loose), TaskSpec(key="b")]
     when: Any = "failure"

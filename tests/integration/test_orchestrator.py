@@ -443,7 +443,7 @@ class TestEditors:
         with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
         assert heard[0] == ()
-        assert heard[1] == ("operations[1]: The edge leads from 'b' to itself.",)
+        assert heard[1] == ("operations[1]: Task b cannot depend on itself.",)
         assert "Task a has ended as completed and cannot be removed." in heard[2]
         assert isinstance(orchestrator.incidents[1].error, EditRefused)
         assert orchestrator.view().revision == 1
@@ -472,7 +472,7 @@ class TestEditors:
 
         with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
             assert run(orchestrator).status == "completed"
-        said = "operations[0] (new): The payload {'a': 1} is not JSON text. `json.dumps` makes it."
+        said = "operations[0].payload: The payload {'a': 1} is not JSON text. `json.dumps` makes it."
         assert heard == [(), (said,), ()]
 
     def test_an_answer_that_cannot_be_read_is_a_failure_of_the_editor(self, il: Interlock):

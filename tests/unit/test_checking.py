@@ -31,7 +31,7 @@ def test_the_caller_can_opt_out_of_the_lane_of_its_payload() -> None:
 
 
 def test_a_lane_given_and_refused_at_once_is_a_mistake() -> None:
-    with pytest.raises(InvalidInput, match="given and refused"):
+    with pytest.raises(InvalidInput, match="exclude each other"):
         checked(NewItem(title="work", lane="branch:main", no_lane=True))
 
 

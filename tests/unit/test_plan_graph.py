@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError
+from itertools import pairwise
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.plans.graph import GAP, find_cycle, raised, topological
+from interlock.core.plans.graph import GAP, cycles, raised, topological
 
 Pair = tuple[int, int]
 #: Edges among ten nodes, in any direction.
@@ -23,13 +27,28 @@ def test_every_edge_of_a_new_graph_rises(pairs: list[Pair]) -> None:
 
 @given(graphs)
 def test_a_graph_has_an_order_or_a_cycle(pairs: list[Pair]) -> None:
-    ordered = topological(NODES, pairs)
-    if ordered is not None:
+    found = list(cycles(NODES, pairs))
+    if not found:
+        ordered = topological(NODES, pairs)
         assert sorted(ordered) == NODES
         assert all(ordered.index(s) < ordered.index(t) for s, t in pairs)
         return
-    cycle = find_cycle(NODES, pairs)
-    assert all(pair in pairs for pair in zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+    assert all(pair in pairs for cycle in found for pair in pairwise(cycle))
+    assert all(cycle[0] == cycle[-1] for cycle in found)
+    with pytest.raises(CycleError):
+        topological(NODES, pairs)
+
+
+def test_cycles_are_named_from_their_first_task_and_share_none() -> None:
+    links = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("x", "y"), ("y", "x")]
+    assert list(cycles(["a", "b", "c", "d", "x", "y"], links)) == [["a", "b", "c", "a"], ["x", "y", "x"]]
+
+
+def test_without_a_cycle_sources_come_first() -> None:
+    assert list(cycles(["b", "a"], [("a", "b")])) == []
+    assert topological(["b", "a"], [("a", "b")]) == ["a", "b"]
+    with pytest.raises(CycleError):
+        topological(["a"], [("a", "a")])
 
 
 @given(rising, rising)
@@ -62,5 +81,5 @@ def test_a_chain_of_new_nodes_finds_room_between_two_old_ones() -> None:
     assert [GAP, *(changed[n] for n in chain), 2 * GAP] == sorted({GAP, *changed.values(), 2 * GAP})
 
 
-def test_where_there_is_no_room_left_nothing_is_said() -> None:
+def test_without_room_between_ranks_there_is_no_answer() -> None:
     assert raised([2], [(0, 2), (2, 1)], {0: 7, 1: 8}) is None

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from interlock.core.ledger import Ledger, Snapshot
 from interlock.core.model import ItemId, PlanId
 from interlock.core.plans.book import Book, PlanPart
 from interlock.core.plans.edit import Draft
@@ -22,7 +21,6 @@ from interlock.core.plans.model import (
     PlanStatus,
     TaskSpec,
 )
-from interlock.core.timing import Timing
 
 NEW = [ItemId(n) for n in range(1, 4)]
 
@@ -30,9 +28,8 @@ NEW = [ItemId(n) for n in range(1, 4)]
 def reasons(tasks: int, edges: int, operations: Sequence[Operation]) -> list[str]:
     """Why a plan that has so many already cannot take these operations."""
     plan = Plan(PlanId(9), "default", "large", None, 600.0, PlanStatus.RUNNING, 0, tasks=tasks, edges=edges)
-    ledger = Ledger(Snapshot(), 0, Timing())
-    draft = Draft(ledger, Book(PlanPart(plan=plan)), {}, NEW)
-    draft.take(operations)
+    draft = Draft({}, Book(PlanPart(plan=plan)), {}, NEW)
+    draft.apply_all(operations)
     return draft.reasons
 
 

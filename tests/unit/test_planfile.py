@@ -182,7 +182,7 @@ class TestFormats:
             ("a = " + "[" * 9_000, "-"),
         ],
     )
-    def test_a_nesting_without_end_ends(self, text: str, name: str) -> None:
+    def test_endless_nesting_is_refused(self, text: str, name: str) -> None:
         with pytest.raises(InvalidInput, match="nested"):
             read_plan(text, name=name)
 
@@ -233,13 +233,13 @@ class TestMistakes:
             "The plan has no name.",
         ]
         assert "The key 'nmae' does not exist. Known are name, editor," in found[0]
-        assert found[2].endswith("There is another task with the key 'a'.")
+        assert found[2].endswith("There is already a task a.")
         assert found[3].endswith("There is no 'key'.")
         assert found[4].endswith("The key 'key' comes twice.")
         assert found[5].endswith("The priority 'high' is not a whole number. Use digits, as in 3.")
         assert found[6].endswith("5 is not a text. Put it in quotes.")
-        assert found[7].endswith("The edge leads from 'a' to itself.")
-        assert found[9].endswith("There is no task 'z'.")
+        assert found[7].endswith("Task a cannot depend on itself.")
+        assert found[9].endswith("The edge a → z names task z, which is not in the graph.")
 
     def test_json_has_places_without_lines(self) -> None:
         found = mistakes('{"name": "x", "tasks": [{"key": "a", "key": "b"}, 7], "edges": {}}')
@@ -255,21 +255,21 @@ class TestMistakes:
             "tasks": [{"key": k} for k in "abcd"],
             "edges": [{"from": a, "to": b} for a, b in ("ab", "bc", "ca", "cd")],
         }
-        assert mistakes(plan) == ("edges: Tasks wait for each other: a → b → c → a.",)
+        assert mistakes(plan) == ("edges: The edges would close a cycle: a → b → c → a.",)
 
     def test_one_task_or_one_edge_too_many(self) -> None:
         tasks = [{"key": f"t{n}"} for n in range(10_001)]
         assert mistakes({"name": "x", "tasks": tasks}) == (
-            "tasks: There are 10,001 tasks; at most 10,000 are allowed.",
+            "The plan would have 10,001 tasks; at most 10,000 are allowed.",
         )
         assert len(plan_of({"name": "x", "tasks": tasks[1:]}).graph.tasks) == 10_000
         edges = [{"from": "t1", "to": "t2"}] * 100_001
         found = mistakes({"name": "x", "tasks": tasks[:5], "edges": edges})
-        assert found == ("edges: There are 100,001 edges; at most 100,000 are allowed.",)
+        assert found == ("The plan would have 100,001 edges; at most 100,000 are allowed.",)
 
     def test_the_same_edge_twice(self) -> None:
         plan = {"name": "x", "tasks": [{"key": "a"}, {"key": "b"}], "edges": [{"from": "a", "to": "b"}] * 2}
-        assert mistakes(plan) == ("edges[1]: There is another edge from 'a' to 'b'.",)
+        assert mistakes(plan) == ("edges[1]: There is already an edge a → b.",)
 
     @pytest.mark.parametrize("plan", [[], "text", 5, None])
     def test_something_else_than_a_plan(self, plan: object) -> None:
@@ -285,7 +285,7 @@ class TestMistakes:
         assert [line.split(":")[0] for line in lines[1:-1]] == ["- tasks[0]", "- edges[0]"]
         assert lines[-1] == "Nothing was changed."
 
-    def test_what_is_no_object_is_one_mistake(self) -> None:
+    def test_an_entry_that_is_not_an_object_is_one_mistake(self) -> None:
         assert mistakes("{name: x, tasks: [a, {key: b}], edges: [[a, b]]}") == (
             "tasks[0]: The task is not an object with keys and values.",
             "edges[0]: The edge is not an object with keys and values.",
@@ -359,13 +359,13 @@ class TestEdits:
             "operations[0]: The operation 'rename_task' does not exist",
             "operations[1]: The operation is not an object with keys and values.",
             "operations[2]: The key 'why' does not exist",
-            "operations[3]: A task keeps its lane",
-            "operations[4]: The edge leads from 'a' to itself.",
+            "operations[3]: The lane of task a cannot change; remove the task and add another.",
+            "operations[4]: Task a cannot depend on itself.",
             "operations[5]: There is no 'to'.",
         ]
 
     @pytest.mark.parametrize("edit", [{}, {"operations": [], "graph": {}}, {"tasks": []}, {"operations": {}}])
-    def test_it_is_either_the_one_or_the_other(self, edit: object) -> None:
+    def test_an_edit_is_either_operations_or_a_graph(self, edit: object) -> None:
         with pytest.raises(InvalidPlan):
             edit_of(edit)
 

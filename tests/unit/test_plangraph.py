@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.core.plans.measures import measured
-from interlock.plans.drawing.graph import Graph, Link, Node, circles, in_order
 from interlock.plans.drawing.layout import lay_out
 from interlock.plans.drawing.mermaid import mermaid
+from interlock.plans.drawing.picture import Link, Node, PlanPicture
 from interlock.plans.drawing.svg import svg
 from interlock.plans.drawing.text import drawn
 
@@ -23,12 +23,12 @@ HOSTILE = "\"]; <script>alert('x')</script> & `end` #1; | --> \x1b[31m\u202e %% 
 
 
 @st.composite
-def graphs(draw: st.DrawFn, tasks: int = 14) -> Graph:
+def graphs(draw: st.DrawFn, tasks: int = 14) -> PlanPicture:
     size = draw(st.integers(1, tasks))
     pairs = [(a, b) for b in range(size) for a in range(b)]
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=2 * size)) if pairs else []
     order = draw(st.permutations(range(size)))
-    return Graph(
+    return PlanPicture(
         nodes=tuple(Node(key=f"t{n}", status=draw(st.sampled_from(STATUSES))) for n in order),
         links=tuple(
             Link(source=f"t{a}", target=f"t{b}", when=draw(st.sampled_from(WHENS))) for a, b in chosen
@@ -36,13 +36,15 @@ def graphs(draw: st.DrawFn, tasks: int = 14) -> Graph:
     )
 
 
-def pairs_of(graph: Graph) -> set[tuple[str, str]]:
+def pairs_of(graph: PlanPicture) -> set[tuple[str, str]]:
     return {(link.source, link.target) for link in graph.links}
 
 
 class TestLayout:
     @given(graphs(), st.sampled_from([1, 3]))
-    def test_nothing_overlaps_and_every_edge_leads_from_left_to_right(self, graph: Graph, high: int) -> None:
+    def test_nothing_overlaps_and_every_edge_leads_from_left_to_right(
+        self, graph: PlanPicture, high: int
+    ) -> None:
         layout = lay_out(graph, node_lines=high)
         half = high // 2
         taken: dict[tuple[int, int], object] = {}
@@ -57,7 +59,7 @@ class TestLayout:
             for bend in route[1:-1]:
                 assert taken.setdefault((bend.column, bend.line), link.source) == link.source
 
-    def test_a_task_stands_right_after_the_last_that_it_waits_for(self) -> None:
+    def test_a_task_is_in_the_column_after_the_last_task_it_waits_for(self) -> None:
         layout = lay_out(_graph("a>b b>c a>c d>c"))
         assert [place.column for place in layout.nodes] == [0, 1, 2, 0]
 
@@ -67,7 +69,7 @@ class TestLayout:
     def test_ten_thousand_tasks_with_far_edges_are_laid_out_too(self) -> None:
         keys = [f"t{n}" for n in range(10_000)]
         links = [*pairwise(keys), *((keys[0], key) for key in keys[2:])]
-        graph = Graph(
+        graph = PlanPicture(
             nodes=tuple(Node(key=key) for key in keys),
             links=tuple(Link(source=a, target=b) for a, b in links),
         )
@@ -79,7 +81,7 @@ class TestLayout:
 class TestText:
     @given(graphs())
     @settings(max_examples=200)
-    def test_who_follows_the_lines_finds_exactly_the_edges(self, graph: Graph) -> None:
+    def test_following_the_lines_of_a_drawing_finds_exactly_its_edges(self, graph: PlanPicture) -> None:
         drawing = drawn(graph)
         assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
 
@@ -89,7 +91,7 @@ class TestText:
         assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
 
     def test_a_small_plan_looks_like_this(self) -> None:
-        graph = Graph(
+        graph = PlanPicture(
             nodes=(
                 Node(key="build", title="Build it", status="completed"),
                 Node(key="test", status="in_progress"),
@@ -123,7 +125,7 @@ class TestText:
 
     def test_a_large_plan_is_a_list(self) -> None:
         keys = [f"t{n}" for n in range(1_000)]
-        graph = Graph(nodes=tuple(Node(key=key, title=f"Do {key}", status="waiting") for key in keys))
+        graph = PlanPicture(nodes=tuple(Node(key=key, title=f"Do {key}", status="waiting") for key in keys))
         lines = drawn(graph).lines
         assert lines[0] == "1. 1000 tasks"
         assert "   ○ t999  Do t999" in lines
@@ -131,7 +133,7 @@ class TestText:
 
     def test_two_hundred_tasks_are_drawn(self) -> None:
         links = [(n // 3, n) for n in range(1, 200)]
-        graph = Graph(
+        graph = PlanPicture(
             nodes=tuple(Node(key=f"t{n}") for n in range(200)),
             links=tuple(Link(source=f"t{a}", target=f"t{b}") for a, b in links),
         )
@@ -146,22 +148,22 @@ class TestText:
         assert "► c after a, b (on failure)" in text
 
     def test_wide_characters_keep_the_boxes_straight(self) -> None:
-        lines = drawn(Graph(nodes=(Node(key="a", title="日本語"), Node(key="b", title="été")))).lines
+        lines = drawn(PlanPicture(nodes=(Node(key="a", title="日本語"), Node(key="b", title="été")))).lines
         assert "│ · a  日本語 │" in lines
         assert "│ · b  été    │" in lines
 
     def test_no_title_steers_the_terminal(self) -> None:
-        text = str(drawn(Graph(nodes=(Node(key="a", title=HOSTILE),))))
+        text = str(drawn(PlanPicture(nodes=(Node(key="a", title=HOSTILE),))))
         assert "\x1b" not in text
         assert "\u202e" not in text
 
     def test_a_graph_without_tasks_says_so(self) -> None:
-        assert str(drawn(Graph(nodes=()))) == "The graph has no tasks."
+        assert str(drawn(PlanPicture(nodes=()))) == "The graph has no tasks."
 
 
 class TestSvg:
     @given(graphs())
-    def test_every_task_and_edge_is_there_and_no_two_boxes_touch(self, graph: Graph) -> None:
+    def test_every_task_and_edge_is_there_and_no_two_boxes_touch(self, graph: PlanPicture) -> None:
         root = ElementTree.fromstring(svg(graph))
         boxes = []
         for group in root.iter("{http://www.w3.org/2000/svg}g"):
@@ -184,7 +186,7 @@ class TestSvg:
         }
 
     def test_a_status_has_a_word_and_a_shape_besides_its_colour(self) -> None:
-        root = ElementTree.fromstring(svg(Graph(nodes=(Node(key="a", status="failed"),))))
+        root = ElementTree.fromstring(svg(PlanPicture(nodes=(Node(key="a", status="failed"),))))
         texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
         assert texts == ["a", "failed", "1 failed"]
         assert root.find(".//{*}g[@class='il-sign']/{*}path") is not None
@@ -195,14 +197,14 @@ class TestSvg:
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
     def test_nothing_in_a_title_becomes_markup(self) -> None:
-        root = ElementTree.fromstring(svg(Graph(nodes=(Node(key="a", title=HOSTILE),), title=HOSTILE)))
+        root = ElementTree.fromstring(svg(PlanPicture(nodes=(Node(key="a", title=HOSTILE),), title=HOSTILE)))
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
         assert "alert" in (root.findtext("{http://www.w3.org/2000/svg}title") or "")
 
 
 class TestMermaid:
     @given(graphs())
-    def test_every_task_and_edge_has_its_line(self, graph: Graph) -> None:
+    def test_every_task_and_edge_has_its_line(self, graph: PlanPicture) -> None:
         lines = mermaid(graph).splitlines()
         number = {node.key: f"t{n}" for n, node in enumerate(graph.nodes)}
         assert lines[0] == "flowchart LR"
@@ -211,7 +213,7 @@ class TestMermaid:
         assert found == {(number[a], number[b]) for a, b in pairs_of(graph)}
 
     def test_nothing_in_a_title_is_taken_for_syntax(self) -> None:
-        line = mermaid(Graph(nodes=(Node(key="end", title=HOSTILE, status="pending"),))).splitlines()[1]
+        line = mermaid(PlanPicture(nodes=(Node(key="end", title=HOSTILE, status="pending"),))).splitlines()[1]
         label = line.removeprefix('  t0["').removesuffix('"]:::pending')
         assert label != line
         assert not set(label.replace("<br/>", "").replace("<i>", "").replace("</i>", "")) & set(
@@ -219,7 +221,7 @@ class TestMermaid:
         )
 
     def test_a_status_is_a_class(self) -> None:
-        text = mermaid(Graph(nodes=(Node(key="a", status="failed"), Node(key="b"))))
+        text = mermaid(PlanPicture(nodes=(Node(key="a", status="failed"), Node(key="b"))))
         assert ":::failed" in text
         assert "classDef failed fill:" in text
         assert '  t1["b"]' in text.splitlines()
@@ -241,7 +243,7 @@ class TestMeasures:
         assert (found.critical_path, found.parallelism, found.depth) == ((), None, 2)
 
     @given(graphs(8), st.data())
-    def test_no_chain_is_longer(self, graph: Graph, data: st.DataObject) -> None:
+    def test_no_chain_is_longer(self, graph: PlanPicture, data: st.DataObject) -> None:
         keys = [node.key for node in graph.nodes]
         spans = {key: data.draw(st.integers(0, 9)) * 1.0 for key in keys}
         found = measured(keys, list(pairs_of(graph)), spans)
@@ -254,21 +256,7 @@ class TestMeasures:
         assert sum(spans[key] for key in found.critical_path) == found.critical_path_s
 
 
-class TestCircles:
-    def test_the_way_round_is_named(self) -> None:
-        links = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("x", "y"), ("y", "x")]
-        found = list(circles(["a", "b", "c", "d", "x", "y"], links))
-        assert found == [["a", "b", "c", "a"], ["x", "y", "x"]]
-        assert all((a, b) in links for path in found for a, b in pairwise(path))
-
-    def test_without_one_there_is_an_order(self) -> None:
-        assert list(circles(["b", "a"], [("a", "b")])) == []
-        assert in_order(["b", "a"], [("a", "b")]) == ["a", "b"]
-        with pytest.raises(ValueError, match="cycle"):
-            in_order(["a"], [("a", "a")])
-
-
-def _graph(spec: str) -> Graph:
+def _graph(spec: str) -> PlanPicture:
     """`a>b` on success, `a~b` on failure, `a=b` on any end."""
     keys: dict[str, None] = {}
     links = []
@@ -276,7 +264,7 @@ def _graph(spec: str) -> Graph:
         a, mark, b = re.split("([>~=])", part)
         keys |= {a: None, b: None}
         links.append(Link(source=a, target=b, when={">": "success", "~": "failure", "=": "completion"}[mark]))
-    return Graph(nodes=tuple(Node(key=key) for key in keys), links=tuple(links))
+    return PlanPicture(nodes=tuple(Node(key=key) for key in keys), links=tuple(links))
 
 
 UP, RIGHT, DOWN, LEFT = (0, -1), (1, 0), (0, 1), (-1, 0)

@@ -110,4 +110,4 @@ def test_no_item_is_born_started_or_ended_but_coalesced_ones(status: ItemStatus)
     spec = world.items[world.put()].spec
     ledger = Ledger(Snapshot(), START_US, Timing())
     with pytest.raises(AssertionError, match=f"cannot begin {status}"):
-        ledger.bear(spec, State(status=status))
+        ledger.add(spec, State(status=status))

@@ -180,7 +180,7 @@ class TestWaiting:
         for _ in range(3):
             world.start(item)
             world.release(item)
-        assert "in back-off after it was given back 3 times in a row and" in sentence(world, item)
+        assert "in back-off after 3 releases in a row and" in sentence(world, item)
 
 
 class TestEnded:
@@ -201,9 +201,9 @@ class TestEnded:
 
     def test_an_absorbed_item_names_who_carries_it_on(self) -> None:
         world = World()
-        assert "gave way to the newer item 2" in sentence(world, put(world, "superseded"))
+        assert "replaced by the newer item 2" in sentence(world, put(world, "superseded"))
         world = World()
-        assert "taken in by item 1" in sentence(world, put(world, "coalesced"))
+        assert "became a message of item 1" in sentence(world, put(world, "coalesced"))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""`plan`: graphs of tasks that may be edited while they run."""
+"""`interlock plan`: create, show, draw, edit, watch and cancel graphs of tasks."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,13 +18,15 @@ from interlock.service.contract import Service
 from interlock.service.intake import choice, whole
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from interlock.service.planview import PlanView
 
 plan = group("Run graphs of tasks, and edit them while they run.")
 
 _FORMATS = ("text", "mermaid", "svg", "json")
 _Id = Annotated[str, typer.Argument(metavar="ID", help="A plan's number, as `interlock plan ls` shows it.")]
-_File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - is standard input.")]
+_File = Annotated[str, typer.Argument(metavar="FILE|-", help="YAML, JSON or TOML; - for standard input.")]
 _Reason = Annotated[str, typer.Option("--reason", "--why", metavar="TEXT", help="Why, for the history.")]
 
 
@@ -36,10 +39,10 @@ def plan_alone(ctx: typer.Context) -> int:
 @plan.command("ls", cls=Command)
 def list_plans(
     ctx: typer.Context,
-    all_: Annotated[bool, typer.Option("--all", help="Ended plans as well.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include ended plans.")] = False,
     limit: Limit = "100",
 ) -> int:
-    """List plans: how far each one is."""
+    """List plans with their progress."""
     return _list(ctx, ended=all_, limit=limit)
 
 
@@ -64,28 +67,16 @@ def create(ctx: typer.Context, file: _File) -> int:
             project=new.project,
             by=settings.actor,
         )
-    if session.out.json:
-        session.out.print_json(made)
-    else:
-        from interlock.cli.views import plans
-
-        plans.created(session.out.console, made)
-    return Exit.OK
+    return _print(session, made, lambda views, to: views.created(to, made))
 
 
 @plan.command("show", cls=Command)
 def show(ctx: typer.Context, id_: _Id) -> int:
-    """Show one plan: how each task stands and what it waits for."""
+    """Show one plan: the status of each task and what it waits for."""
     session = session_of(ctx)
     with session.service() as service:
         found = service.plan(whole("plan", id_))
-    if session.out.json:
-        session.out.print_json(found)
-    else:
-        from interlock.cli.views import plans
-
-        plans.detail(session.out.console, found)
-    return Exit.OK
+    return _print(session, found, lambda views, to: views.detail(to, found))
 
 
 @plan.command("graph", cls=Command)
@@ -98,14 +89,14 @@ def graph(
             "--format",
             metavar="text|mermaid|svg|json",
             autocompletion=lambda: list(_FORMATS),
-            help="How it is drawn; text by default. json is what `plan edit` takes.",
+            help="How to draw it. json is what `plan edit` reads.",
         ),
     ] = "text",
     revision: Annotated[
-        str | None, typer.Option(metavar="N", help="As it was in this revision, without statuses.")
+        str | None, typer.Option(metavar="N", help="The graph of this revision, without statuses.")
     ] = None,
 ) -> int:
-    """Draw a plan's graph, or write it down for an edit."""
+    """Draw a plan's graph, or print it as JSON for an edit."""
     from interlock.cli.views import plans
     from interlock.plans.picture import bare_picture, picture
     from interlock.plans.planfile import graph_document
@@ -137,27 +128,23 @@ def edit(
     id_: _Id,
     file: _File,
     *,
-    base: Annotated[str, typer.Option(metavar="REV", help="The revision that the edit is about.")],
+    base: Annotated[str, typer.Option(metavar="REV", help="The revision that the edit was made for.")],
     run: Annotated[
         str | None,
-        typer.Option(
-            metavar="HANDLE",
-            help="The run that owes the edit; default: that of INTERLOCK_RUN, if it is one.",
-        ),
+        typer.Option(metavar="HANDLE", help="The plan.edit run; INTERLOCK_RUN by default, if it is one."),
     ] = None,
     through: Annotated[
         str | None,
         typer.Option(
-            metavar="N",
-            help="The last completion that is answered; default: the last there was when the run began.",
+            metavar="N", help="The last completion that it answers; by default the last when the run began."
         ),
     ] = None,
     reason: _Reason = "",
 ) -> int:
-    """Change a plan, all or nothing: operations, or a whole new graph that is compared with its base.
+    """Change a plan, all or nothing: by operations, or by a whole new graph that is compared with its base.
 
-    A base that is no longer the newest revision does not matter where nothing that the edit touches has
-    changed; else it is refused with exit 6.
+    An edit of an older revision is applied if nothing that it touches has changed since; else it is refused
+    with exit 6.
     """
     from interlock.plans.planfile import read_edit
 
@@ -174,16 +161,10 @@ def edit(
             graph=new.graph,
             run=owed,
             through=answered,
-            by="" if owed else settings.actor,  # an edit that is owed is made by the agent that owes it
+            by="" if owed else settings.actor,  # the run's agent makes the edit that it owes
             why=reason,
         )
-    if session.out.json:
-        session.out.print_json(answer)
-    else:
-        from interlock.cli.views import plans
-
-        plans.edited(session.out.console, answer)
-    return Exit.OK
+    return _print(session, answer, lambda views, to: views.edited(to, answer))
 
 
 @plan.command("batch", cls=Command)
@@ -191,23 +172,17 @@ def batch(
     ctx: typer.Context,
     run: Annotated[
         str | None,
-        typer.Argument(metavar="HANDLE", help="Without one the run of INTERLOCK_RUN is taken."),
+        typer.Argument(metavar="HANDLE", help="The plan.edit run; INTERLOCK_RUN by default."),
     ] = None,
 ) -> int:
-    """Show an editor which ends of tasks its edit has to answer."""
+    """Show an editor the ended tasks that its edit must answer."""
     session = session_of(ctx)
     handle = run or os.environ.get("INTERLOCK_RUN", "")
     if not handle:
-        raise InvalidInput("There is no run.", "Give the handle of the plan.edit run.")
+        raise InvalidInput("No run was given.", "Pass the handle of the plan.edit run.")
     with session.service() as service:
         found = service.plan_batch(handle)
-    if session.out.json:
-        session.out.print_json(found)
-    else:
-        from interlock.cli.views import plans
-
-        plans.batch(session.out.console, found, run)
-    return Exit.OK
+    return _print(session, found, lambda views, to: views.batch(to, found, run))
 
 
 @plan.command("watch", cls=Command)
@@ -216,10 +191,10 @@ def watch(
     id_: _Id,
     every: Every = "1s",
 ) -> int:
-    """Watch a plan live until it ends; q or Ctrl-C ends it earlier.
+    """Watch a plan live until it ends; q or Ctrl-C stops earlier.
 
-    Where nobody watches, each change is a line, and with --json each state that differs from the last. Exit
-    1 if the plan has ended and not everything in it was completed.
+    Without a terminal it prints a line for each change, and with --json each new state. Exit 1 if the plan
+    ended without completing everything.
     """
     from interlock.cli.views import planwatch
 
@@ -235,25 +210,25 @@ def watch(
 
 @plan.command("cancel", cls=Command)
 def cancel(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
-    """Cancel a plan and all its open tasks; those that run are asked to stop."""
+    """Cancel a plan and all its open tasks; running ones are asked to stop."""
     session = session_of(ctx)
     with session.service() as service:
         changed = service.cancel_plan(whole("plan", id_), why=reason, by=session.settings.actor)
-    return _changed(session, changed, "is cancelled; what still runs is asked to stop")
+    return _changed(session, changed, "is cancelled; running tasks are asked to stop")
 
 
 @plan.command("pause", cls=Command)
 def pause(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
-    """Let no task of a plan start; what runs goes on."""
+    """Start no more tasks of a plan; running tasks go on."""
     session = session_of(ctx)
     with session.service() as service:
         changed = service.pause_plan(whole("plan", id_), why=reason, by=session.settings.actor)
-    return _changed(session, changed, "is paused: it starts nothing new, what runs goes on")
+    return _changed(session, changed, "is paused: it starts no more tasks, running ones go on")
 
 
 @plan.command("resume", cls=Command)
 def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
-    """Let a paused plan start tasks again."""
+    """Start tasks of a paused plan again."""
     session = session_of(ctx)
     with session.service() as service:
         changed = service.resume_plan(whole("plan", id_), why=reason, by=session.settings.actor)
@@ -264,26 +239,19 @@ def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
 
 @plan.command("stats", cls=Command)
 def stats(ctx: typer.Context, id_: _Id) -> int:
-    """Figures of a plan: its edits, its critical path, its work and how parallel it is."""
+    """Show figures of a plan: edits, critical path, total work and parallelism."""
     session = session_of(ctx)
     number = whole("plan", id_)
     with session.service() as service:
-        figures = service.plan_stats(number)
-        found = None if session.out.json else service.plan(number)
-    if found is None:
-        session.out.print_json(figures)
-    else:
-        from interlock.cli.views import plans
-
-        plans.stats(session.out.console, found, figures)
-    return Exit.OK
+        figures, found = service.plan_stats(number), service.plan(number)
+    return _print(session, figures, lambda views, to: views.stats(to, found, figures))
 
 
 @plan.command("history", cls=Command)
 def history(
     ctx: typer.Context,
     id_: _Id,
-    after: Annotated[str, typer.Option(metavar="REV", help="Only what came after this revision.")] = "0",
+    after: Annotated[str, typer.Option(metavar="REV", help="Only revisions after this one.")] = "0",
     limit: Limit = "100",
 ) -> int:
     """Print a plan's revisions: who changed what, when and why."""
@@ -291,13 +259,7 @@ def history(
     number, start, count = whole("plan", id_), whole("after", after), limit_of(limit)
     with session.service() as service:
         found = service.plan_history(number, after=start, limit=count)
-    if session.out.json:
-        session.out.print_json({"revisions": found})
-    else:
-        from interlock.cli.views import plans
-
-        plans.history(session.out.console, found)
-    return Exit.OK
+    return _print(session, {"revisions": found}, lambda views, to: views.history(to, found))
 
 
 @plan.command("diff", cls=Command)
@@ -307,20 +269,18 @@ def diff(
     before: Annotated[str, typer.Argument(metavar="REV")],
     after: Annotated[str, typer.Argument(metavar="REV")],
 ) -> int:
-    """Say what differs between two revisions of a plan."""
+    """Show what differs between two revisions of a plan."""
     from interlock.plans.diff import differences
 
     session = session_of(ctx)
     number, first, second = whole("plan", id_), whole("revision", before), whole("revision", after)
     with session.service() as service:
         found = list(differences(service.plan_at(number, first), service.plan_at(number, second)))
-    if session.out.json:
-        session.out.print_json({"plan": number, "before": first, "after": second, "differences": found})
-    else:
-        from interlock.cli.views import plans
-
-        plans.differences(session.out.console, found)
-    return Exit.OK
+    return _print(
+        session,
+        {"plan": number, "before": first, "after": second, "differences": found},
+        lambda views, to: views.differences(to, found),
+    )
 
 
 def _list(ctx: typer.Context, *, ended: bool, limit: str) -> int:
@@ -328,25 +288,26 @@ def _list(ctx: typer.Context, *, ended: bool, limit: str) -> int:
     count = limit_of(limit)
     with session.service() as service:
         found = service.plans(ended=ended, limit=count)
-    if session.out.json:
-        session.out.print_json({"plans": found})
-    else:
-        from interlock.cli.views import plans
-
-        plans.listing(session.out.console, found, unfinished=not ended)
-    return Exit.OK
+    return _print(session, {"plans": found}, lambda views, to: views.listing(to, found, unfinished=not ended))
 
 
 def _changed(session: Session, changed: PlanView, sentence: str) -> int:
+    return _print(session, changed, lambda _, to: to.print(f"Plan {changed.id} {sentence}."))
+
+
+def _print(session: Session, answer: object, show: Callable[[Any, Console], None]) -> int:
+    """Print an answer: as JSON, or with the views of plans for people."""
     if session.out.json:
-        session.out.print_json(changed)
+        session.out.print_json(answer)
     else:
-        session.out.console.print(f"Plan {changed.id} {sentence}.")
+        from interlock.cli.views import plans
+
+        show(plans, session.out.console)
     return Exit.OK
 
 
 def _edit_run(service: Service) -> str | None:
-    """The run this command works for, if that run owes an edit; a task that edits does so as an operator."""
+    """The run of INTERLOCK_RUN if it owes an edit; a task that edits its plan does so as an operator."""
     handle = os.environ.get("INTERLOCK_RUN", "")
     if not handle:
         return None

@@ -1,6 +1,6 @@
-"""Arrival: what becomes of an item when it is added. One gate for every way in.
+"""Arrival: what happens to an item when it is added. One gate for every way in.
 
-The table it keeps (lane taken; *kin* means same agent key and same policy):
+The rules when the lane is taken (*kin* means same agent key and same policy):
 
 ==========  ==================  ===========================================================
 policy      owner is            the arrival
@@ -26,13 +26,11 @@ from interlock.core.ending import expire
 from interlock.core.lanes import ask_to_stop, promote, supersede, wake
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
-    UNPOSITIONED,
     EventKind,
     Item,
     ItemId,
     Mode,
     NewItem,
-    NewMessage,
     Policy,
     Reason,
     Spec,
@@ -101,7 +99,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
                 return _coalesce(ledger, command, lane, _absorber(kin))
             return _queue(ledger, command, lane, owner, Reason.DEFERRED)
         case Policy.SUPERSEDE | Policy.LATEST:
-            if new.from_bot:  # the own bot's events never cancel or supersede
+            if new.from_bot:  # events of our own bot never cancel or supersede
                 return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
             return _replace(ledger, command, lane, owner, kin)
         case Policy.REJECT:
@@ -113,7 +111,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
 
 
 def _due_us(ledger: Ledger, new: NewItem) -> int | None:
-    """When an arrival is due, if that is yet to come. A delay counts from now on the store's clock."""
+    """When an arrival is due, if that is in the future. A delay counts from now on the store's clock."""
     due_us = new.run_at_us
     if due_us is None and new.run_after_s is not None:
         due_us = ledger.now_us + to_us(new.run_after_s)
@@ -121,9 +119,9 @@ def _due_us(ledger: Ledger, new: NewItem) -> int | None:
 
 
 def _repair(ledger: Ledger, lane: str) -> None:
-    """Mend what the arrival touches: an owner past its deadline, a line without an owner.
+    """Repair the lane before the arrival: expire an owner past its deadline, promote where nobody owns it.
 
-    A task's end is its plan's matter, whose lane is not locked here; the sweeper and claims bring it.
+    A task is left to the sweeper and to claims: it ends under the lock of its plan's lane.
     """
     owner = ledger.owner(lane)
     if owner is not None and owner.spec.plan is None:
@@ -153,7 +151,7 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
         ended_us=ledger.now_us,
         reason=Reason.SAME_NAME,
     )
-    arrived = ledger.bear(_spec(ledger, command, lane), state, new.payload)
+    arrived = ledger.add(_spec(ledger, command, lane), state, new.payload)
     _append(ledger, absorber, command, new.message if new.message is not None else new.title)
     ledger.event(
         EventKind.ITEM_COALESCED,
@@ -176,7 +174,7 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
 
 
 def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
-    """supersede and latest: kin that has not started gives way; only supersede stops a running one."""
+    """`supersede` and `latest`: replace kin that has not started; only `supersede` stops a running one."""
     running = owner if owner in kin and owner.status is ItemStatus.IN_PROGRESS else None
     waiting = [k for k in kin if k.status is not ItemStatus.IN_PROGRESS]
     takes_lane = owner is None or owner in waiting
@@ -188,7 +186,7 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
     else:
         state = State(status=ItemStatus.DEFERRED, front=stops, reason=Reason.LANE_QUEUED)
     spec = _spec(ledger, command, lane)
-    newcomer = ledger.bear(spec, state, command.item.payload)
+    newcomer = ledger.add(spec, state, command.item.payload)
     for old in waiting:
         supersede(ledger, old, ledger.items[newcomer.id], speaks=command.item.message is not None)
     if stops and running is not None:
@@ -215,7 +213,7 @@ def _reject(ledger: Ledger, command: Arrive, lane: str, owner: Item) -> Arrival:
 
 
 def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
-    """Hold nothing back, but record what enforcing would have done."""
+    """Hold nothing back, and record what `enforce` would have done."""
     new = command.item
     owner = ledger.owner(lane)
     kin = (agent_key(new.agent), new.policy)
@@ -234,7 +232,7 @@ def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
     state = State(
         status=ItemStatus.PENDING if due_us is None else ItemStatus.WAITING, due_us=due_us, reason=would
     )
-    item = ledger.bear(_spec(ledger, command, None, observed=lane), state, new.payload)
+    item = ledger.add(_spec(ledger, command, None, observed=lane), state, new.payload)
     return _announce(ledger, command, item, Verdict.OBSERVED, owner, EventKind.ITEM_OBSERVED)
 
 
@@ -246,7 +244,7 @@ def _added(
     verdict: Verdict,
     owner: Item | None = None,
 ) -> Arrival:
-    item = ledger.bear(_spec(ledger, command, lane), state, command.item.payload)
+    item = ledger.add(_spec(ledger, command, lane), state, command.item.payload)
     return _announce(ledger, command, item, verdict, owner)
 
 
@@ -284,42 +282,8 @@ def _announce(
 
 
 def _append(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
-    target = ledger.items[target.id]
-    n = target.state.message_count + 1
-    ledger.out.messages.append(
-        NewMessage(
-            item=target.id,
-            n=n,
-            ticket=command.ticket,
-            text=text,
-            author=command.item.author,
-            origin=command.id,
-            at_us=ledger.now_us,
-        )
-    )
-    ledger.change(target, message_count=n)
+    ledger.add_message(target.id, text, ticket=command.ticket, origin=command.id, author=command.item.author)
 
 
 def _spec(ledger: Ledger, command: Arrive, lane: str | None, observed: str | None = None) -> Spec:
-    new: NewItem = command.item
-    return Spec(
-        id=command.id,
-        project=new.project,
-        type=new.type,
-        title=new.title,
-        agent_key=agent_key(new.agent),
-        policy=new.policy,
-        priority=new.priority,
-        position=UNPOSITIONED if new.position is None else new.position,
-        ticket=command.ticket,
-        sort_key=ledger.sort_key(new.priority, command.ticket),
-        lane=lane,
-        observed_lane=observed,
-        labels=new.labels,
-        lease_s=new.lease_s,
-        timeout_s=new.timeout_s,
-        max_attempts=new.max_attempts,
-        retry_lane=new.retry_lane,
-        created_us=ledger.now_us,
-        claim_within_s=new.claim_within_s,
-    )
+    return ledger.spec(command.item, command.id, command.ticket, lane=lane, observed_lane=observed)

@@ -1,4 +1,4 @@
-"""Whole inputs checked at the gate: every shell's input passes here before a transaction begins."""
+"""Checks of whole inputs: every shell's input passes here before a transaction begins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def checked(new: NewItem) -> NewItem:
     names.check_name("project", new.project)
     names.check_name("type", new.type)
     if new.type == EDIT_TYPE:
-        raise InvalidInput(f"The type {EDIT_TYPE} is for the edits of plans alone.", "Use another type.")
+        raise InvalidInput(f"The type {EDIT_TYPE} is reserved for plans alone.", "Use another type.")
     names.check_whole("priority", new.priority, names.PRIORITY_MIN, names.PRIORITY_MAX)
     names.check_whole("number of attempts", new.max_attempts, 1, names.ATTEMPTS_MAX)
     if new.position is not None:
@@ -32,11 +32,11 @@ def checked(new: NewItem) -> NewItem:
     if new.claim_within_s is not None:
         names.check_number("time to claim", new.claim_within_s, names.LEASE_MIN_S, names.TIMEOUT_MAX_S)
     if new.run_at_us is not None and not 0 <= new.run_at_us <= names.RUN_AT_MAX_US:
-        raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a time that can come.")
+        raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a time in the future.")
     if new.run_after_s is not None:
         names.check_number("delay", new.run_after_s, 0, names.RUN_AFTER_MAX_S)
         if new.run_at_us is not None:
-            raise InvalidInput("A time to run at and a delay were given at once.", "Use one or the other.")
+            raise InvalidInput("A time to run at and a delay exclude each other.", "Use one or the other.")
     if new.message is not None:
         names.check_text("message", new.message)
     if new.dedupe_key is not None:
@@ -51,11 +51,11 @@ def _lane(new: NewItem) -> str | None:
     payload = names.check_payload(new.payload) if new.payload is not None else {}
     if new.no_lane:
         if new.lane is not None:
-            raise InvalidInput("A lane was given and refused at once.", "Use either --lane or --no-lane.")
+            raise InvalidInput("--lane and --no-lane exclude each other.", "Use one or the other.")
         return None
     if new.lane is not None:
         if new.lane.startswith(PLAN_LANES):
-            raise InvalidInput(f"The lanes {PLAN_LANES}… are for plans alone.", "Use another lane.")
+            raise InvalidInput(f"The lanes {PLAN_LANES}… are reserved for plans alone.", "Use another lane.")
         return names.lane_key(new.lane)
     return names.lane_of_payload(payload)
 
@@ -68,7 +68,7 @@ def checked_wish(
     lease_s: float | None,
     worker: str | None,
 ) -> Claim:
-    """A wish to start work with its names in normal form, or a clear refusal."""
+    """A claim with its names in normal form, or a clear refusal."""
     key = names.agent_key(agent)
     if not key:
         raise InvalidInput("An agent's name is needed to claim work.", "Pass --agent NAME.")
@@ -88,7 +88,7 @@ def checked_wish(
 
 
 def check_report(seen: int, result: str | None, error: str | None) -> None:
-    """Raise unless what a run says of itself can be kept."""
+    """Raise unless every store can keep what a run reports."""
     if seen:
         names.check_number("read mark", seen, 0, 2**31 - 1)
     if error is not None:
@@ -109,17 +109,17 @@ def check_batch(what: str, count: int) -> None:
 
 
 def given_reason(why: str) -> str:
-    """An operator's reason, which stands in the history."""
+    """An operator's reason, which the history keeps."""
     if not checked_reason(why).strip():
-        raise InvalidInput("A reason is needed.", 'Pass --reason "…"; it stands in the history.')
+        raise InvalidInput("A reason is needed.", 'Pass --reason "…" for the history.')
     return why
 
 
 def checked_reason(why: str) -> str:
-    """A reason that may be left out."""
+    """An optional reason."""
     return names.check_text("reason", why, REASON_MAX_BYTES)
 
 
 def signed(by: str) -> str | None:
-    """Who does it, if anybody says."""
+    """The name of the operator, if it is given."""
     return names.check_text("name of who does it", by, names.NAME_MAX_CHARS).strip() or None

@@ -1,7 +1,7 @@
-"""Who may start what: the little that a claim has to decide. Lanes play no part in it.
+"""Claims: which items a wish may start, and how many. Lanes play no part in it.
 
-A database picks, starts and renews in one statement of its own, by the same rules; a store without one uses
-`wanted`, `started` and `renewed`.
+A database picks, starts and renews in one statement of its own, by the same rules; a store without a database
+uses `wanted`, `started` and `renewed`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus
 from interlock.core.timing import deadline_us, to_us
 
-#: How many messages a run is given when it starts, and at most at any other time.
+#: How many messages a run gets at once, when it starts and later.
 MESSAGES_AT_ONCE = 1_000
 
 
@@ -28,14 +28,14 @@ class Agent:
     labels: tuple[str, ...] = ()
     paused_why: str | None = None
     seen_us: int | None = None
-    #: Counted for showing; a claim counts again under the agent's lock.
+    #: For display only: a claim counts again under the agent's lock.
     running: int = 0
     pending: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A wish to start work. No types means any type; an item is offered if its labels are all held."""
+    """A wish to start work. No types means any type; an item is offered if the wish has all its labels."""
 
     agent: str
     types: tuple[str, ...] = ()
@@ -43,16 +43,16 @@ class Claim:
     limit: int = 1
     lease_s: float | None = None
     worker: str | None = None
-    #: Only this one, if it may be claimed.
+    #: Only this item, if it may be claimed.
     item: ItemId | None = None
-    #: Whether edits of plans are wanted too.
+    #: Whether `plan.edit` items are wanted too.
     edits: bool = True
 
 
 def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
-    """The wish within what the agent can do, or nothing if it is paused or the two do not meet.
+    """The wish limited to what the agent can do; nothing if the agent is paused or does none of the types.
 
-    A wish narrows the agent's own types; its labels stand in for the agent's own where it names any.
+    The types of a wish narrow the agent's own; its labels replace the agent's own.
     """
     if agent is None:
         return wish
@@ -67,13 +67,13 @@ def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
 
 
 def with_room(wish: Claim, agent: Agent | None, running: int, editing: int) -> Claim | None:
-    """The wish cut to the runs the agent has room for, or nothing; `running` are those that are no edits.
+    """The wish limited to the runs that the agent has room for; nothing if it has none.
 
-    One edit of a plan has a slot of its own: it does not count, and an agent that is full may still do one.
-    Else an editor that waits for its own plan's tasks would wait for ever. Further edits need room like all
-    other work, and leave that slot out: an agent with nothing but edits has no more of them than its limit.
-    So a wish for many that meets an edit in its slot may get one less than there is room for; the next gets
-    that.
+    `room = max_concurrency - running - max(0, editing - 1)`, where `editing` counts `plan.edit` runs and
+    `running` all others. So one edit has a slot of its own: a full agent may still do one, or an editor that
+    works on its own plan's tasks would wait for itself for ever. Further edits need room like other work, and
+    an agent with nothing but edits has no more of them than its limit. A wish for many beside one running
+    edit may get one item less than there is room for; the next claim gets it.
     """
     if agent is None or agent.max_concurrency is None:
         return wish
@@ -90,7 +90,7 @@ def with_room(wish: Claim, agent: Agent | None, running: int, editing: int) -> C
 
 
 def has_room(agent: Agent | None, running: int, editing: int) -> bool:
-    """Whether the agent may start one more run that is no edit of a plan."""
+    """Whether the agent may start one more run that is not a `plan.edit`."""
     most = None if agent is None else agent.max_concurrency
     return most is None or most > _counted(running, editing)
 
@@ -100,7 +100,7 @@ def _counted(running: int, editing: int) -> int:
 
 
 def wanted(wish: Claim, item: Item) -> bool:
-    """Whether a ready item is what this wish may start."""
+    """Whether this wish may start the item."""
     spec = item.spec
     return (
         item.state.ready
@@ -113,7 +113,7 @@ def wanted(wish: Claim, item: Item) -> bool:
 
 
 def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) -> Item:
-    """The item as a run of this wish's agent. What it was told so far is given to the run."""
+    """The item as a run of this wish's agent. The run gets the item's messages so far."""
     state = item.state
     until_us = now_us + to_us(lease_s)
     return item._replace(
@@ -136,7 +136,7 @@ def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) ->
 
 
 def renewed(item: Item, seen: int, now_us: int) -> Item:
-    """The running item with its lease for another span; under a cancel request it does not pass the grace."""
+    """The running item with a renewed lease; after a cancel request it ends with the grace at the latest."""
     state = item.state
     assert state.run_lease_s is not None and state.run_started_us is not None
     until_us = now_us + to_us(state.run_lease_s)

@@ -1,4 +1,4 @@
-"""What can be asked of the rules, and what they answer."""
+"""The commands on items that `decide` takes, and their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.core.states import RunStatus
 
 
 class Outcome(StrEnum):
-    """How a run says it ended."""
+    """How a run reports its end."""
 
     DONE = "done"
     FAIL = "fail"
@@ -44,18 +44,18 @@ class Finish(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expire:
-    """A deadline may have passed: of a run, of a back-off, of a schedule."""
+    """A deadline may have passed: that of a run, a back-off or a schedule."""
 
     item: ItemId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """An operator wants an item ended. `force` revokes a running lease at once."""
+    """An operator ends an item. `force` revokes a running lease at once."""
 
     item: ItemId
     why: str
-    #: Who the operator is, for the history.
+    #: The operator's name, for the history.
     by: str | None = None
     force: bool = False
 
@@ -91,14 +91,14 @@ class Tell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """A lane may have lost its owner: if it is free and has a line, promote the first."""
+    """A lane may have lost its owner: promote the first in line if nobody owns it."""
 
     lane: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overtake:
-    """Another agent's claim wants the lane of an owner that cannot start."""
+    """Another agent's claim takes the lane from an owner that cannot start."""
 
     item: ItemId
     owner: ItemId
@@ -113,9 +113,9 @@ class Arrival:
 
     verdict: Verdict
     reason: str
-    #: The item that carries the input on: the new one, its absorber, or the first of a dedupe key.
+    #: The item that carries the input: the new one, its absorber, or the first with its dedupe key.
     item: ItemId | None
-    #: The row of this arrival itself, where it has one.
+    #: The arrival's own row, if it has one.
     arrived: ItemId | None
     holder: Item | None = None
     position: int | None = None
@@ -129,7 +129,7 @@ class Ended(NamedTuple):
     status: RunStatus | None
     refusal: Refusal | None = None
     promoted: tuple[ItemId, ...] = ()
-    #: The item that its unread messages became.
+    #: The item made of its unread messages.
     follow_up: ItemId | None = None
 
 
@@ -141,6 +141,6 @@ class Moved:
     changed: bool
     refusal: str = ""
     promoted: tuple[ItemId, ...] = ()
-    #: Where a message went instead, when its item had been absorbed.
+    #: The item that absorbed the one a message was for.
     forward_to: ItemId | None = None
     n: int = 0

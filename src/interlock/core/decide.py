@@ -1,14 +1,14 @@
 """The one entry to the rules: `decide(snapshot, commands, now) -> Decision`.
 
-Arrival, finish, expiry, cancel, retry, message, repair, overtaking and whatever is done to plans come through
-here, one by one over the same ledger, so that a batch means the same as its commands in sequence. What
-follows for plans whose tasks ended is decided last, once for the batch.
+Every command on items and plans is applied here, one after the other over the same ledger, so that a batch
+means the same as its commands in sequence. What follows for plans whose tasks ended is decided last, once for
+the batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from interlock.core.arrival import arrive
 from interlock.core.commands import (
@@ -24,12 +24,11 @@ from interlock.core.commands import (
     TakeBack,
     Tell,
 )
-from interlock.core.ending import finish
+from interlock.core.ending import expire, finish
 from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import ItemId
 from interlock.core.operating import cancel, overtake, repair, retry, take_back, tell
-from interlock.core.plans.commands import CancelPlan, CreatePlan, EditPlan, PausePlan, SetEditDeadline
-from interlock.core.plans.cycle import expire_in_plan, finish_in_plan, follow
+from interlock.core.plans.cycle import book_of, close_late_cycle, expire_in_plan, update_plans
 from interlock.core.plans.operating import operate
 from interlock.core.timing import Timing
 
@@ -41,11 +40,11 @@ def decide(
     timing: Timing,
     spare_ids: tuple[ItemId, ...] = (),
 ) -> Decision:
-    """Fold `commands` over a snapshot. `answers` has one value a command, in order."""
+    """Apply `commands` to a snapshot. `answers` has one value per command, in order."""
     ledger = Ledger(snapshot, now_us, timing, spare_ids)
     answers = [_answer(ledger, command) for command in commands]
     if ledger.books:
-        follow(ledger)
+        update_plans(ledger)
     decision = ledger.decision()
     decision.answers = answers
     return decision
@@ -54,12 +53,15 @@ def decide(
 def _answer(ledger: Ledger, command: Command) -> Any:
     match command:
         case Finish():
-            return finish_in_plan(ledger, command) if ledger.books else finish(ledger, command)
+            if ledger.books:
+                _close_late_cycle(ledger, command)
+            return finish(ledger, command)
         case Arrive():
             return arrive(ledger, command)
         case Expire():
             before = ledger.items[command.item]
-            promoted = expire_in_plan(ledger, before)
+            book = book_of(ledger, before)
+            promoted = expire(ledger, before) if book is None else expire_in_plan(ledger, book, before)
             changed = ledger.items[command.item] is not before
             return Moved(item=command.item, changed=changed, promoted=promoted)
         case Cancel():
@@ -74,7 +76,13 @@ def _answer(ledger: Ledger, command: Command) -> Any:
             return repair(ledger, command)
         case Overtake():
             return overtake(ledger, command)
-        case CreatePlan() | EditPlan() | PausePlan() | SetEditDeadline() | CancelPlan():
-            return operate(ledger, command)
-        case other:
-            assert_never(other)
+        case plan_command:
+            return operate(ledger, plan_command)
+
+
+def _close_late_cycle(ledger: Ledger, command: Finish) -> None:
+    """A report of an editor after its deadline finds the cycle closed, though no sweep has run yet."""
+    item = ledger.items.get(command.item)
+    book = book_of(ledger, item) if item is not None else None
+    if book is not None and book.plan.edit_item == command.item:
+        close_late_cycle(ledger, book)

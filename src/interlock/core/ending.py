@@ -1,7 +1,6 @@
-"""Endings: what becomes of an item when its run ends, whatever way it ended. One finish for all.
+"""Endings: what happens to an item when its run ends, whichever way. One finish for all.
 
-A run's report is accepted iff the item's current run *is* that run. Everything else a late writer
-may say is refused and counted.
+A run's report is accepted iff the item's current run *is* that run; any other report is refused and counted.
 
 =============  ==========================  ===================================================
 the run        under a cancel request      otherwise
@@ -44,10 +43,6 @@ _STATUS_OF = {
     Outcome.FAIL: RunStatus.FAILED,
     Outcome.RELEASE: RunStatus.RELEASED,
 }
-# Python 3.11 takes 0.15 µs to find a member in its enum, and a batch asks for these thousands of times.
-_SUCCEEDED, _COMPLETED, _SUPERSEDED = RunStatus.SUCCEEDED, ItemStatus.COMPLETED, ItemStatus.SUPERSEDED
-#: From `due_us` to `cancel_why`.
-_NOTHING_OF_A_RUN = (None, None, None, None, None, None, None, None, None, None)
 _EVENT_OF: dict[RunStatus, EventKind] = {
     s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING
 }
@@ -68,7 +63,7 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
 
 
 def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Refusal:
-    """Count a late write and say what happened since."""
+    """Count a late report, and explain what happened since."""
     ledger.event(EventKind.RUN_REFUSED, item, Reason.LEASE_LOST, run=command.run, wanted=command.outcome)
     return explain_loss(command.run, ended_run(ledger, command.run), item)
 
@@ -80,11 +75,11 @@ def ended_run(ledger: Ledger, run: RunId) -> RunRecord | None:
 
 
 def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusal:
-    """Why a run may not write any more, and what to do."""
+    """Why a run may no longer write, and what to do."""
     if item is not None and item.state.reason == Reason.EDIT_CYCLE_EXPIRED:
         plan = plan_of_lane(item.spec.lane or "")
         sentence = f"Run {run} did not answer in time: the edit cycle of plan {plan} has expired."
-        hint = "Its completions come again with the next batch; discard this edit."
+        hint = "The next batch has its completions again; discard this edit."
         return Refusal(code=CycleExpired.code, sentence=sentence, hint=hint)
     if ended is None:
         how = "no longer owns its item"
@@ -102,8 +97,7 @@ def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusa
 
 
 def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End a run whose deadline has passed, bring back an item whose time has come, or end one that nobody
-    claimed in time."""
+    """End a run past its deadline, bring back an item that is due, or end one that nobody claimed in time."""
     state = item.state
     if not item.overdue(ledger.now_us):
         return ()
@@ -121,7 +115,7 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
 
 
 def _end_unclaimed(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """Whoever was to work on it is not there; its lane goes on."""
+    """End an item that nobody claimed in time, and promote the next on its lane."""
     item = ledger.change(item, status=ItemStatus.CANCELLED, ended_us=ledger.now_us, reason=Reason.UNCLAIMED)
     ledger.event(EventKind.ITEM_CANCELLED, item, Reason.UNCLAIMED)
     lane = item.spec.lock_lane
@@ -138,34 +132,32 @@ def end_run(
     why: str | None = None,
     by: str | None = None,
 ) -> tuple[ItemId, ...]:
-    """End the item's run, settle the item, and hand its lane on in the same transaction.
+    """End the item's run, decide the item's next state, and promote the next on its lane.
 
-    Where an operator ends it, the history learns `why` and by whom.
+    `why` and `by` are the operator's, for the history.
     """
     state = item.state
     assert state.run is not None and state.run_agent is not None and state.run_started_us is not None
     check_run_move(state.run, RunStatus.RUNNING, status)
     ledger.out.runs.append(
-        RunRecord._make(
-            (
-                state.run,
-                item.spec.id,
-                state.attempt,
-                state.run_agent,
-                state.run_worker,
-                state.run_started_us,
-                ledger.now_us,
-                status,
-                reason,
-                report.result if report else None,
-                report.error if report else None,
-            )
+        RunRecord(
+            run=state.run,
+            item=item.spec.id,
+            attempt=state.attempt,
+            agent=state.run_agent,
+            worker=state.run_worker,
+            started_us=state.run_started_us,
+            ended_us=ledger.now_us,
+            status=status,
+            reason=reason,
+            result=report.result if report else None,
+            error=report.error if report else None,
         )
     )
     after = _next_state(ledger, item, status, reason, report)
     item = ledger.settle(item, after)
     kind, span_us = _EVENT_OF[status], ledger.now_us - state.run_started_us
-    if status is _SUCCEEDED:
+    if status is RunStatus.SUCCEEDED:
         ledger.event(kind, item, reason, run=state.run, agent=state.run_agent, span_us=span_us)
     else:
         ledger.event(
@@ -193,8 +185,8 @@ def _next_state(
     ledger: Ledger, item: Item, status: RunStatus, reason: Reason | str, report: Finish | None
 ) -> State:
     before = item.state
-    if status is _SUCCEEDED:
-        return _over(ledger, before, _COMPLETED, reason)
+    if status is RunStatus.SUCCEEDED:
+        return _over(ledger, before, ItemStatus.COMPLETED, reason)
     exhausted = before.attempt >= item.spec.max_attempts
     no_retry = report is not None and not report.retry
     if before.cancel_into is not None:
@@ -226,29 +218,22 @@ def _next_state(
 
 
 def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | str) -> State:
-    # By place, not by name, which takes twice as long: a batch of reports makes hundreds of these.
-    return State._make(
-        (
-            status,
-            before.attempt,
-            0,
-            *_NOTHING_OF_A_RUN,
-            before.absorbed_by if status is _SUPERSEDED else None,
-            before.message_count,
-            before.delivered,
-            before.seen,
-            False,
-            None,
-            before.first_claimed_us,
-            ledger.now_us,
-            reason,
-            None,
-        )
+    """The item has ended: nothing is left of its run, and what it has read is kept."""
+    return State(
+        status=status,
+        attempt=before.attempt,
+        absorbed_by=before.absorbed_by if status is ItemStatus.SUPERSEDED else None,
+        message_count=before.message_count,
+        delivered=before.delivered,
+        seen=before.seen,
+        first_claimed_us=before.first_claimed_us,
+        ended_us=ledger.now_us,
+        reason=reason,
     )
 
 
 def _again(before: State, reason: Reason | str, releases: int = 0) -> State:
-    """Offered again at once, still the owner of its lane. The next attempt reads from the start."""
+    """Pending again at once, still the owner of its lane. The next attempt reads all messages again."""
     return State(
         status=ItemStatus.PENDING,
         attempt=before.attempt,
@@ -274,7 +259,7 @@ def _park(
 def _log_settling(ledger: Ledger, item: Item) -> None:
     match item.status:
         case ItemStatus.FAILED:
-            pass  # the run's own line says it
+            pass  # the event of the run is enough
         case ItemStatus.WAITING | ItemStatus.PENDING:
             if item.state.due_us is not None:
                 ledger.event(EventKind.ITEM_PARKED, item, item.state.reason, until_us=item.state.due_us)
@@ -289,12 +274,12 @@ def _log_settling(ledger: Ledger, item: Item) -> None:
 
 
 def _settle_messages(ledger: Ledger, item: Item, before: State, report: Finish | None) -> None:
-    """Nothing said to an item is lost with it.
+    """Keep the messages of an ended item that no run has read.
 
-    A superseded item hands everything to its successor. Otherwise what the last run was given at its
-    claim counts as read, and what came later and was never read becomes a follow-up item.
+    A superseded item passes all of them to its successor. Otherwise the messages that the last run got at its
+    claim count as read, and later unread ones become a follow-up item.
     """
-    if item.state.status is _SUPERSEDED:
+    if item.state.status is ItemStatus.SUPERSEDED:
         newer = ledger.items.get(item.state.absorbed_by) if item.state.absorbed_by else None
         if newer is not None and not newer.terminal:
             carry_messages(ledger, item, newer)
@@ -310,11 +295,11 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
     ticket = min(ticket for _, ticket in unread)
     count = item.state.message_count - mark
     spec = item.spec
-    if spec.type == EDIT_TYPE:  # what was said to an editor too late is work of its own, not another edit
+    if spec.type == EDIT_TYPE:  # a message that came too late for an edit is work of its own, not an edit
         spec = spec._replace(type="task", lane=None)
     title = spec.title if item.follow_up else f"{FOLLOW_UP}{spec.title}"
-    # It joins the line of its lane before anyone is promoted; `promote` then finds the lane free.
-    child = ledger.bear(
+    # It joins its lane's line before the promotion, which may then choose it.
+    child = ledger.add(
         spec._replace(
             id=ledger.spare_id(),
             title=title[:TITLE_MAX_CHARS],

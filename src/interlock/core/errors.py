@@ -1,7 +1,7 @@
-"""Errors a person or a program can cause: a stable code, one sentence, one hint.
+"""Errors that a person or a program can cause: a stable code, one sentence, one hint.
 
-A refusal that is part of normal work (a lane is held, a lease was lost) is a *value*, see
-`Refusal`; it only becomes an exception at the edge where a caller asked for one.
+A refusal that is part of normal work (a lane is held, a lease was lost) is a *value*, see `Refusal`; it
+becomes an exception only where a caller asks for one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-#: How many reasons the text of an error has at most; its `reasons` has them all.
+#: How many reasons the text of an error shows at most; `reasons` has them all.
 _REASONS_TOLD = 20
 
 
@@ -26,7 +26,7 @@ class Exit(IntEnum):
 
 
 class InterlockError(Exception):
-    """Something Interlock could not do, said in one sentence with a hint."""
+    """Something that Interlock could not do: one sentence and a hint."""
 
     code = "error"
     exit_code = Exit.ERROR
@@ -54,7 +54,7 @@ class TooLarge(InvalidInput):
 
 
 class _WithReasons(Exception):
-    """Part of errors with several reasons. Their text has them, as the sentence may only say how many."""
+    """Errors with several reasons; their text lists them, as the sentence may only say how many there are."""
 
     sentence: str
     hint: str
@@ -73,7 +73,7 @@ class _WithReasons(Exception):
 
 
 class InvalidPlan(_WithReasons, InvalidInput):
-    """A plan or an edit is written with mistakes; nothing was changed. `reasons` has a sentence for each."""
+    """A plan or an edit has mistakes; nothing was changed. `reasons` has a sentence for each."""
 
     code = "invalid_plan"
 
@@ -105,7 +105,7 @@ class Held(InterlockError):
 
 
 class ItemEnded(InterlockError):
-    """The item has ended and cannot take this any more."""
+    """The item has ended, so this is no longer possible."""
 
     code = "item_ended"
 
@@ -116,7 +116,7 @@ class ItemEnded(InterlockError):
 
 
 class EditRefused(_WithReasons, InterlockError):
-    """The edit breaks a rule of plans; the plan is as it was. `reasons` has one sentence for each breach."""
+    """The edit breaks rules of plans; nothing was changed. `reasons` has a sentence for each."""
 
     code = "edit_refused"
 
@@ -129,20 +129,20 @@ class StaleRevision(EditRefused):
 
 
 class CycleExpired(EditRefused):
-    """The edit came after the deadline of its cycle; claiming has gone on and the plan is as it was."""
+    """The edit came after the deadline of its cycle; claims have resumed, and nothing was changed."""
 
     code = "edit_cycle_expired"
     exit_code = Exit.LEASE_LOST
 
 
 class PlanEnded(EditRefused):
-    """The plan has ended and is edited no more."""
+    """The plan has ended and can no longer be edited."""
 
     code = "plan_ended"
 
 
 class IllegalTransition(InterlockError):
-    """A state move that the transition tables do not allow: a defect, never a user's mistake."""
+    """A state change that the transition tables do not allow: a defect, never a user's mistake."""
 
     code = "illegal_transition"
 
@@ -172,7 +172,7 @@ class CommandUnusable(InterlockError):
 
 
 class GitFailed(InterlockError):
-    """git could not do what was asked of it."""
+    """A git command failed."""
 
     code = "git_failed"
 
@@ -209,26 +209,26 @@ class UnreadableState(GitFailed):
 
 
 class PushFailed(GitFailed):
-    """The push did not arrive, for a reason that is not the lease's; the branch is as it was."""
+    """The push failed for a reason other than the lease; the branch is unchanged."""
 
     code = "push_failed"
 
 
 class RebaseConflict(PushFailed):
-    """The own commits and those of others change the same lines; the working tree is as it was."""
+    """Our commits and those of others change the same lines; the working tree is unchanged."""
 
     code = "rebase_conflict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A write of a run that was not accepted, and why."""
+    """A write of a run that was refused, and why."""
 
     code: str
     sentence: str
     hint: str
 
     def error(self) -> InterlockError:
-        """The same refusal for callers that prefer exceptions."""
+        """The refusal as an exception."""
         kinds = {e.code: e for e in (UnknownRun, CycleExpired)}
         return kinds.get(self.code, LeaseLost)(self.sentence, self.hint)

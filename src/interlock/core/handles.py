@@ -1,7 +1,7 @@
 """Handles: the right to write as a run. A number alone would let anyone finish another's run by guessing.
 
-A handle is `<run>.<item>.<64 bits>`; the bits come from the store's secret key, so a handle that was
-never issued is told from one whose lease was lost without looking anything up.
+A handle is `<run>.<item>.<64 bits>`. The bits come from the store's secret key, so a handle that was never
+issued differs from one whose lease was lost, without a lookup.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _FORM = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,18})\.([0-9a-f]{16})", re
 
 
 def run_number(handle: str) -> RunId:
-    """The run's number as the handle says. Whether a store issued the handle is not looked at."""
+    """The run's number in a handle, without a check that a store issued it."""
     return handle_numbers(handle)[0]
 
 
 def handle_numbers(handle: str) -> tuple[RunId, ItemId]:
-    """The run and the item as the handle says. Whether a store issued the handle is not looked at."""
+    """The numbers of run and item in a handle, without a check that a store issued it."""
     match = _match(handle)
     return RunId(int(match[1])), ItemId(int(match[2]))
 
@@ -32,20 +32,19 @@ def handle_numbers(handle: str) -> tuple[RunId, ItemId]:
 def _match(handle: str) -> re.Match[str]:
     match = _FORM.fullmatch(handle)
     if match is None:
-        raise InvalidInput(
-            f"{handle[:80]!r} is not a handle.", "Use the handle that `next` answered (`run` in JSON)."
-        )
+        raise InvalidInput(f"{handle[:80]!r} is not a handle.", "Use the handle from `next` (`run` in JSON).")
     return match
 
 
 class Handles:
-    """The handles of one store. Those given out here are remembered, so that reading them back needs no
-    second proof; that is bounded, and a forgotten one is proved like a stranger's."""
+    """The handles of one store. The latest ones made here are remembered, so that reading them needs no proof
+    of their bits."""
 
     def __init__(self, key: bytes) -> None:
-        #: A digest that has taken in the key: copying it is cheaper than keying each one anew.
+        #: A digest with the key in it: copying it is cheaper than keying a new one each time.
         self._keyed = blake2b(digest_size=8, key=key)
-        self._given: OrderedDict[str, tuple[RunId, ItemId]] = OrderedDict()  # the first leaves a dict slowly
+        # A plain dict is slow at removing its first key.
+        self._given: OrderedDict[str, tuple[RunId, ItemId]] = OrderedDict()
 
     def make(self, run: RunId, item: ItemId) -> str:
         """The handle of a run that was just claimed."""
@@ -61,7 +60,7 @@ class Handles:
         return self._given.get(handle) or self._proved(handle)
 
     def take(self, handle: str) -> tuple[RunId, ItemId]:
-        """The same for the last report of a run, after which the handle is not remembered any more."""
+        """`read` for the last report of a run: the handle is forgotten afterwards."""
         return self._given.pop(handle, None) or self._proved(handle)
 
     def _proved(self, handle: str) -> tuple[RunId, ItemId]:
@@ -69,7 +68,7 @@ class Handles:
         if not hmac.compare_digest(handle.rpartition(".")[2], self._bits(f"{run}.{item}")):
             raise UnknownRun(
                 f"The handle {handle} was never issued by this store.",
-                "Use the handle that `next` answered (`run` in JSON), and check INTERLOCK_URL.",
+                "Use the handle from `next` (`run` in JSON), and check INTERLOCK_URL.",
             )
         return run, item
 

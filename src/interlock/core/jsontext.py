@@ -1,8 +1,8 @@
-"""JSON that others wrote, read strictly: what is taken here can be kept, and printed as JSON again.
+"""A strict JSON reader: what it accepts can be stored, and printed as JSON again.
 
-The library takes more than JSON (`NaN`, `Infinity`), makes an infinity of `1e999`, and ends in a
-`RecursionError` on what is nested deeply. A text just within what it can read here is beyond it where the
-stack is deeper: whoever claimed an item with such a payload could not say what it had claimed.
+Python's reader accepts more than JSON (`NaN`, `Infinity`), reads `1e999` as infinity, and raises
+`RecursionError` on deep nesting. How deep depends on the stack at that moment: a payload could be accepted
+here and not be printable where it is claimed. So the depth is limited.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ DEPTH_MAX = 64
 def parse(
     text: str | bytes, *, pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None
 ) -> Any:
-    """The value of a JSON text; bytes are UTF-8. Raises `ValueError` for all that is none, and nothing else.
+    """The value of a JSON text; bytes are UTF-8. Raises `ValueError`, and nothing else, if it is not valid.
 
-    `pairs` makes the objects, where plain ones will not do.
+    `pairs` makes the objects, if they are not to be plain dicts.
     """
     if isinstance(text, bytes):
         text = text.decode()
@@ -35,7 +35,7 @@ def parse(
 
 
 def finite(text: str) -> float:
-    """A number, if it is one that can be written as JSON."""
+    """A number that JSON can represent."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text} is not a number that can be kept")
@@ -43,7 +43,7 @@ def finite(text: str) -> float:
 
 
 def _deeper(value: Any, depth: int) -> bool:
-    """Whether more than so many objects and lists stand in each other. Recursion would have its own limit."""
+    """Whether objects and lists are nested deeper than `depth`, found without recursion."""
     level = _containers([value])
     for _ in range(depth):
         level = _containers(

@@ -1,4 +1,4 @@
-"""Moves on a lane that arrivals and endings share: absorb, promote, cancel, re-enter, ask to stop."""
+"""Moves on a lane that several rules share: promote, cancel, supersede, re-enter, ask to stop."""
 
 from __future__ import annotations
 
@@ -7,32 +7,26 @@ from typing import Any
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     REPLACEABLE,
-    STATE_FIELDS,
     EventKind,
     Item,
     ItemId,
-    NewMessage,
     Reason,
     RunId,
-    State,
 )
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
 
-# Python 3.11 takes 0.15 µs to find a member in its enum.
-_PENDING, _PROMOTED = ItemStatus.PENDING, Reason.PROMOTED
-#: What a promotion sets stands here, `promoted_from` behind `front`.
-_FRONT_AT, _REASON_AT = STATE_FIELDS.index("front"), STATE_FIELDS.index("reason")
-
 
 def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, ...]:
-    """Let the first of the line own a free lane. Called in the transaction that freed it."""
+    """Make the first in line the owner of a free lane. Called in the transaction that freed it."""
     if ledger.owner(lane) is not None:
         return ()
     first = min(ledger.line(lane), key=lambda i: i.line, default=None)
     if first is None:
         return ()
-    item = ledger.settle(first, _promoted(first.state, from_run))
+    item = ledger.change(
+        first, status=ItemStatus.PENDING, front=False, promoted_from=from_run, reason=Reason.PROMOTED
+    )
     ledger.event(
         EventKind.LANE_PROMOTED,
         item,
@@ -45,17 +39,11 @@ def promote(ledger: Ledger, lane: str, from_run: RunId | None) -> tuple[ItemId, 
     return (item.id,)
 
 
-def _promoted(state: State, from_run: RunId | None) -> State:
-    # By place, not by name, which takes twice as long: with every run on a lane one of these is made.
-    kept, times, rest = state[1:_FRONT_AT], state[_FRONT_AT + 2 : _REASON_AT], state[_REASON_AT + 1 :]
-    return State._make((_PENDING, *kept, False, from_run, *times, _PROMOTED, *rest))
-
-
 def cancel_unstarted(
-    ledger: Ledger, item: Item, reason: Reason, *, cancel_why: str | None = None, **said: Any
+    ledger: Ledger, item: Item, reason: Reason, *, cancel_why: str | None = None, **data: Any
 ) -> tuple[ItemId, ...]:
-    """End an item that has no run; a lane that it led goes on."""
-    led, lane = item.active, item.spec.lock_lane
+    """Cancel an item that has no run; if it owned its lane, promote the next."""
+    owned, lane = item.active, item.spec.lock_lane
     item = ledger.change(
         item,
         status=ItemStatus.CANCELLED,
@@ -65,16 +53,15 @@ def cancel_unstarted(
         reason=reason,
         cancel_why=cancel_why,
     )
-    ledger.event(EventKind.ITEM_CANCELLED, item, reason, **said)
-    return promote(ledger, lane, None) if led and lane else ()
+    ledger.event(EventKind.ITEM_CANCELLED, item, reason, **data)
+    return promote(ledger, lane, None) if owned and lane else ()
 
 
 def carry_messages(ledger: Ledger, source: Item, target: Item, *, speaks: bool = False) -> None:
-    """Give everything `source` was told to `target`, so that the input travels in any case.
+    """Move all messages of `source` to `target`, so that its input is not lost; without any, its title.
 
-    An item that was told nothing gives its title. So does, to itself, a target that has not started and has
-    nothing of its own: else its title would be lost when it is replaced in turn. `speaks` says that its own
-    message follows.
+    A target that has not started and has no message keeps its own title as a message, or that would be lost
+    when it is replaced in turn. `speaks` means that a message of its own follows.
     """
     held = target.state.message_count
     if source.state.message_count:
@@ -82,29 +69,17 @@ def carry_messages(ledger: Ledger, source: Item, target: Item, *, speaks: bool =
         ledger.change(ledger.items[source.id], message_count=0, delivered=0, seen=0)
         ledger.change(ledger.items[target.id], message_count=held + source.state.message_count)
     else:
-        _tell_title(ledger, source, target.id)
+        _pass_title(ledger, source, target.id)
     if not (held or speaks) and target.status is not ItemStatus.IN_PROGRESS:
-        _tell_title(ledger, target, target.id)
+        _pass_title(ledger, target, target.id)
 
 
-def _tell_title(ledger: Ledger, source: Item, target: ItemId) -> None:
-    n = ledger.items[target].state.message_count + 1
-    ledger.out.messages.append(
-        NewMessage(
-            item=target,
-            n=n,
-            ticket=source.spec.ticket,
-            text=source.spec.title,
-            author="",
-            origin=source.id,
-            at_us=ledger.now_us,
-        )
-    )
-    ledger.change(ledger.items[target], message_count=n)
+def _pass_title(ledger: Ledger, source: Item, target: ItemId) -> None:
+    ledger.add_message(target, source.spec.title, ticket=source.spec.ticket, origin=source.id)
 
 
 def supersede(ledger: Ledger, old: Item, newer: Item, *, speaks: bool = False) -> None:
-    """End an item that has no run any more in favour of a newer one; its messages go along."""
+    """End an item without a run in favour of a newer one, which gets its messages."""
     old = ledger.change(
         old,
         status=ItemStatus.SUPERSEDED,
@@ -119,18 +94,20 @@ def supersede(ledger: Ledger, old: Item, newer: Item, *, speaks: bool = False) -
 
 
 def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
-    """The newest unfinished item that replaces this one, if its policy lets itself be replaced."""
+    """The newest unfinished item that replaces this one, if its policy lets it be replaced."""
     spec = item.spec
     if spec.lane is None or spec.policy not in REPLACEABLE:
         return None
     newer = [k for k in ledger.kin(spec.lane, *item.kin) if k.spec.ticket > spec.ticket]
-    return max(newer, key=lambda k: k.spec.ticket, default=None)  # a position may put it first in line
+    return max(
+        newer, key=lambda k: k.spec.ticket, default=None
+    )  # not the last in line: a position may put it first
 
 
 def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
-    """Bring an item that waited (back-off, schedule, retry) back: always queued, with its old ticket.
+    """Bring back an item that waited (back-off, schedule, retry): always queued, with its old ticket.
 
-    Gives who was promoted, if the item had kept its lane and a newer one takes its place.
+    Gives the promoted item, if this one had kept its lane and a newer one replaces it.
     """
     lane = item.spec.lane
     newer = newest_replacement(ledger, item)
@@ -146,18 +123,19 @@ def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
 
 
 def wake(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End a back-off early because a person wrote."""
+    """End a back-off early, because a person sent a message."""
     return reenter(ledger, item, Reason.WOKEN) if item.parked else ()
 
 
 def ask_to_stop(
     ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None = None, by: str | None = None
 ) -> None:
-    """Request cancellation of a running item; it has the grace to end, then its lease is revoked.
+    """Ask a running item to stop; when its grace is over, its lease is revoked.
 
-    A second request does not shorten or extend the grace of the first.
+    A second request does not change the grace of the first; an operator's is only added to the history.
     """
-    if item.state.cancel_into is None:
+    first = item.state.cancel_into is None
+    if first:
         revoke_us = ledger.now_us + to_us(ledger.timing.cancel_grace_s)
         assert item.state.due_us is not None
         item = ledger.change(
@@ -167,6 +145,7 @@ def ask_to_stop(
             revoke_us=revoke_us,
             due_us=min(item.state.due_us, revoke_us),
         )
+    if first or newer is None:
         ledger.event(
             EventKind.CANCEL_REQUESTED,
             item,
@@ -174,7 +153,7 @@ def ask_to_stop(
             run=item.state.run,
             by=by,
             by_item=newer.id if newer else None,
-            revoke_us=revoke_us,
+            revoke_us=item.state.revoke_us,
         )
     if newer is not None and item.state.cancel_into is ItemStatus.SUPERSEDED:
         ledger.change(item, absorbed_by=newer.id)

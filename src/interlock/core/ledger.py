@@ -1,8 +1,7 @@
-"""What a transaction has loaded, and what the decisions made of it so far.
+"""One transaction: the rows it has loaded, the rules' changes to them so far, and what to write.
 
-A store fills a `Snapshot` under locks; the rules read and change a `Ledger` made from it; the store
-writes the `Decision`. Folding many commands over one ledger is what makes batches right: the second
-arrival on a lane sees the first.
+A store fills a `Snapshot` under locks; the rules read and change a `Ledger` made from it; the store writes
+the `Decision`. All commands of a batch change one ledger, so the second arrival on a lane sees the first.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from interlock.core.model import (
     ItemId,
     ModeRule,
     MoveMessages,
+    NewItem,
     NewMessage,
     PlanId,
     Policy,
@@ -29,6 +29,7 @@ from interlock.core.model import (
     Spec,
     State,
 )
+from interlock.core.names import agent_key
 from interlock.core.plans.book import Book, PlanChanges, PlanPart
 from interlock.core.plans.model import Plan, Revision
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
@@ -36,7 +37,7 @@ from interlock.core.timing import Timing, sort_key, to_us
 
 K = TypeVar("K", str, tuple[str, str, Policy])
 _NO_DATA: Mapping[str, Any] = MappingProxyType({})
-# Python 3.11 takes 0.15 µs to find a member in its enum; these are asked for with every item.
+# Python 3.11 takes 0.15 µs to look up a member of an enum; every item of a batch needs these several times.
 _PENDING, _DEFERRED = ItemStatus.PENDING, ItemStatus.DEFERRED
 
 
@@ -44,40 +45,39 @@ _PENDING, _DEFERRED = ItemStatus.PENDING, ItemStatus.DEFERRED
 class Snapshot:
     """Rows that were locked and read for one transaction.
 
-    For every lane named, `items` holds its active items (observed ones too), the first of its line — as
-    many as there are commands on that lane, since each can use up one at most — and its unfinished items
-    of absorbing policies.
+    For every lane named, `items` has its active items (observed ones too), the first of its line (one per
+    command on that lane, since each promotes one at most), and its unfinished items of absorbing policies.
     """
 
     items: Mapping[ItemId, Item] = field(default_factory=dict)
-    #: For each lane, how many items are deferred and the explicit positions among them; filled only
-    #: for arrivals, to tell a newcomer its place.
+    #: For each lane, how many items are deferred, and their explicit positions. Only for arrivals, whose
+    #: answer has the place in line.
     lines: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    #: Number and ticket of messages that a run about to end may not have read, and of those of an item
-    #: that comes back: a newer one that is running may be handed them.
+    #: Number and ticket of messages that an ending run may not have read, and of the messages of an item that
+    #: comes back: a newer running item may get them.
     unread: Mapping[ItemId, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    #: Dedupe keys seen before, with the first item.
+    #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = field(default_factory=dict)
-    #: Ended runs, for saying why a late write is refused.
+    #: Ended runs, to explain why a late write is refused.
     ended_runs: Mapping[RunId, RunRecord] = field(default_factory=dict)
     modes: tuple[ModeRule, ...] = ()
-    #: Of every plan whose lane is locked, what the commands may touch.
+    #: The part of every plan with a locked lane that the commands may touch.
     plans: Mapping[PlanId, PlanPart] = field(default_factory=dict)
-    #: Agents with their labels; filled only for what names agents: plans and their edits.
+    #: Agents with their labels; only for new plans and edits, which name agents.
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: For an edit: the plan's revisions since its base, and the payloads of tasks that it updates.
+    #: For an edit: the revisions since its base, and the payloads of the tasks that it updates.
     revisions: tuple[Revision, ...] = ()
     payloads: Mapping[ItemId, str] = field(default_factory=dict)
 
     def spare_ids(self, named: Container[ItemId], now_us: int) -> int:
-        """How many items the rules may make of their own: follow-ups, and one to ask each plan's editor."""
+        """How many items the rules may add by themselves: follow-ups, and one to ask each plan's editor."""
         asked = sum(1 for p in self.plans.values() if p.plan.editor is not None) if self.plans else 0
         return asked + self.follow_ups(named, now_us)
 
     def follow_ups(self, named: Container[ItemId], now_us: int) -> int:
-        """How many follow-ups there can be at most, so that the store sets enough ids aside: one for each run
-        that may end, because it is named or past its deadline, and leaves messages unread, its own or those
-        of an item that comes back and finds it running."""
+        """An upper bound of the follow-ups, so that the store reserves enough ids: one for each run that may
+        end (named, or past its deadline) and may leave messages unread, its own or those of an item that
+        comes back and finds it running."""
         back = {(i.spec.lane, i.kin) for i in self.items.values() if i.comes_back and i.id in named}
         if not (self.unread or back):
             return 0
@@ -90,59 +90,40 @@ class Snapshot:
 class Decision:
     """What one transaction writes, in the order in which it must be written."""
 
-    #: Items that leave the active states or keep theirs: written first, so that the unique index on
-    #: active lanes never sees two owners.
+    #: Items that do not become active: written first, so that the unique index on active lanes never sees
+    #: two owners.
     settled: list[Item] = field(default_factory=list)
     born: list[Item] = field(default_factory=list)
     #: Items that become active.
     raised: list[Item] = field(default_factory=list)
     payloads: list[tuple[ItemId, str]] = field(default_factory=list)
-    #: Payloads that an edit changes; null takes one away.
+    #: Payloads that an edit changes; null removes one.
     changed_payloads: list[tuple[ItemId, str | None]] = field(default_factory=list)
     #: Items whose spec an edit changes.
     respecified: list[ItemId] = field(default_factory=list)
-    #: A follow-up works on what its parent worked on.
+    #: From a parent to its follow-up, which works on the same payload.
     payload_copies: list[tuple[ItemId, ItemId]] = field(default_factory=list)
     moves: list[MoveMessages] = field(default_factory=list)
     messages: list[NewMessage] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     forgotten_keys: list[tuple[str, str]] = field(default_factory=list)
-    #: Keys that a refused arrival took and a later one of the same batch brought again, with that item.
+    #: Keys of a refused arrival that a later arrival of the batch has too, with the later item.
     passed_keys: list[tuple[str, str, ItemId]] = field(default_factory=list)
     plans: list[PlanChanges] = field(default_factory=list)
-    #: Lanes that items born here stand on, or that guard a plan, and that may be new.
+    #: Lanes of items and plans added here; they may be new.
     lanes: list[str] = field(default_factory=list)
-    #: Tasks to be looked at right after this transaction, in one of their own: see `plan_following`.
+    #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
     due_now: list[ItemId] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
-    #: Every item that was loaded or made, as it stands after the transaction.
+    #: Every item that was loaded or added, in its state after the transaction.
     after: Mapping[ItemId, Item] = field(default_factory=dict)
-    #: Something may have become claimable: waiters should look.
+    #: Something may have become claimable: wake the waiting claims.
     wakes: bool = False
 
 
 class Ledger:
-    """The working view of one transaction. Pure: it only ever holds values."""
-
-    __slots__ = (
-        "_active",
-        "_arrivals",
-        "_born",
-        "_deferred",
-        "_ids",
-        "_keys",
-        "_kin",
-        "_original",
-        "_shifts",
-        "books",
-        "items",
-        "now_us",
-        "out",
-        "snapshot",
-        "timing",
-        "unread",
-    )
+    """The state of one transaction while the rules change it. Pure: it holds only values."""
 
     def __init__(
         self, snapshot: Snapshot, now_us: int, timing: Timing, spare_ids: tuple[ItemId, ...] = ()
@@ -159,7 +140,7 @@ class Ledger:
         self._arrivals = 0
         self._ids = list(reversed(spare_ids))
         self._keys: dict[tuple[str, str], ItemId] = {}
-        #: How many of each position joined a lane's line in this transaction, less those that left it.
+        #: For each lane and position: how many items joined the line here, minus those that left it.
         self._shifts: dict[str, dict[int, int]] = {}
         self._deferred: dict[str, dict[ItemId, None]] = {}
         self._active: dict[str, dict[ItemId, None]] = {}
@@ -170,12 +151,12 @@ class Ledger:
     # -- reading ---------------------------------------------------------------------------------
 
     def before(self, item: ItemId) -> Item | None:
-        """An item as it was loaded; nothing for one that is born here."""
+        """An item as it was loaded; null if it was added here."""
         return self._original.get(item)
 
     def owner(self, lane: str) -> Item | None:
-        """The one active item that holds the lane, or, after a switch to enforce, an observed one
-        that is still active and keeps the lane from opening."""
+        """The active item of the lane; after a switch to `enforce`, an observed item that is still active
+        keeps the lane closed."""
         observed = None
         for item_id in self._active.get(lane, ()):
             item = self.items[item_id]
@@ -185,25 +166,25 @@ class Ledger:
         return observed
 
     def active(self, lane: str) -> list[Item]:
-        """Everything on a lane that is pending or in progress, observed items too."""
+        """All pending and running items of a lane, observed ones too."""
         return [self.items[i] for i in self._active.get(lane, ())]
 
     def line(self, lane: str) -> list[Item]:
-        """The deferred items of a lane that were loaded, in no order."""
+        """The loaded deferred items of a lane, in no order."""
         return [self.items[i] for i in self._deferred.get(lane, ())]
 
     def kin(self, lane: str, agent_key: str, policy: Policy) -> list[Item]:
         """Unfinished items of a lane with this agent key and policy, oldest first.
 
-        An item that was scheduled for later and has not had its first attempt is left alone: what
-        arrives now must neither wait for it nor take its place.
+        Without items that are scheduled for later and have not been tried: an arrival must neither wait for
+        one nor replace it.
         """
         ids = self._kin.get((lane, agent_key, policy), ())
         found = [i for i in map(self.items.__getitem__, ids) if not i.scheduled]
         return sorted(found, key=lambda i: i.line[1:])
 
     def place_in_line(self, item: Item) -> int:
-        """The place of a newly deferred item, counted from 1. Exact but for arrivals still under way."""
+        """The place of a newly deferred item, from 1. Arrivals not committed yet are not counted."""
         lane, position = item.spec.lane, item.spec.position
         assert lane is not None
         count, positions = self.snapshot.lines.get(lane, (0, ()))
@@ -212,13 +193,13 @@ class Ledger:
             return 1
         if position == UNPOSITIONED:
             return count + sum(shifts.values())
-        # Whoever waits for a run that was asked to stop goes first, whatever its position.
+        # An item that waits for a run that was asked to stop goes first, whatever its position.
         first = sum(i.state.front and i.spec.position > position for i in self.line(lane))
         ahead = sum(p <= position for p in positions) + sum(n for p, n in shifts.items() if p <= position)
         return first + ahead
 
     def remember_key(self, project: str, key: str, item: ItemId) -> ItemId | None:
-        """Note a dedupe key of this batch; gives the item that used it earlier in the batch, if any."""
+        """Note a dedupe key; gives the earlier item of this batch that has it, if there is one."""
         first = self._keys.setdefault((project, key), item)
         if first != item:
             return first
@@ -228,7 +209,7 @@ class Ledger:
         return None
 
     def forget_key(self, project: str, key: str) -> None:
-        """A refused arrival leaves no row, so its key may come again."""
+        """Free the key of a refused arrival: it leaves no row, so the key may be used again."""
         self._keys.pop((project, key), None)
         self.out.passed_keys = [k for k in self.out.passed_keys if k[:2] != (project, key)]
         self.out.forgotten_keys.append((project, key))
@@ -236,16 +217,50 @@ class Ledger:
     # -- writing ---------------------------------------------------------------------------------
 
     def sort_key(self, priority: int, ticket: int) -> int:
-        """The place in the queue of the next item that this transaction makes."""
+        """The place in the queue of the next item that this transaction adds."""
         self._arrivals += 1
         step_s = self.timing.ageing_step_s
         return sort_key(priority, ticket, self.now_us, step_s, nth=self._arrivals - 1)
 
     def spare_id(self) -> ItemId:
-        """An id set aside by the store for an item that a rule has to make."""
+        """An id that the store reserved for an item that a rule adds."""
         return self._ids.pop()
 
-    def bear(self, spec: Spec, state: State, payload: str | None = None) -> Item:
+    def spec(
+        self,
+        new: NewItem,
+        item: ItemId,
+        ticket: int,
+        *,
+        lane: str | None,
+        observed_lane: str | None = None,
+        plan: PlanId | None = None,
+    ) -> Spec:
+        """The spec of an item that this transaction adds."""
+        return Spec(
+            id=item,
+            project=new.project,
+            type=new.type,
+            title=new.title,
+            agent_key=agent_key(new.agent),
+            policy=new.policy,
+            priority=new.priority,
+            position=UNPOSITIONED if new.position is None else new.position,
+            ticket=ticket,
+            sort_key=self.sort_key(new.priority, ticket),
+            lane=lane,
+            observed_lane=observed_lane,
+            labels=new.labels,
+            lease_s=new.lease_s,
+            timeout_s=new.timeout_s,
+            max_attempts=new.max_attempts,
+            retry_lane=new.retry_lane,
+            created_us=self.now_us,
+            claim_within_s=new.claim_within_s,
+            plan=plan,
+        )
+
+    def add(self, spec: Spec, state: State, payload: str | None = None) -> Item:
         """Add a new item."""
         assert state.status in BIRTHS, f"an item cannot begin {state.status}"
         self._born[spec.id] = None
@@ -266,13 +281,23 @@ class Ledger:
         return self._put(Item(item.spec, state))
 
     def respec(self, item: Item, **changes: Any) -> Item:
-        """Change the little of a spec that may change: the attempts a retry grants, and what an edit
-        changes of a task that has not started."""
+        """Change a spec: the attempts that a retry grants, or the fields of a task that an edit changes."""
         return self._put(Item(item.spec._replace(**changes), item.state))
 
+    def add_message(self, item: ItemId, text: str, *, ticket: int, origin: ItemId, author: str = "") -> Item:
+        """Append a message to an item under its next number."""
+        target = self.items[item]
+        n = target.state.message_count + 1
+        self.out.messages.append(
+            NewMessage(
+                item=item, n=n, ticket=ticket, text=text, author=author, origin=origin, at_us=self.now_us
+            )
+        )
+        return self.change(target, message_count=n)
+
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
-        """Hand messages above number `after` to another item. Those not yet written are readdressed,
-        so that new messages can be inserted after all moves."""
+        """Move messages above number `after` to another item. Messages of this transaction get their new item
+        directly, so that the store can insert them after all moves."""
         for i, message in enumerate(self.out.messages):
             if message.item == source and message.n > after:
                 self.out.messages[i] = message._replace(item=target, n=message.n + shift)
@@ -282,7 +307,7 @@ class Ledger:
         if source not in self._born:
             self.out.moves.append(MoveMessages(source=source, target=target, after=after, shift=shift))
             return
-        for i, move in enumerate(self.out.moves):  # stored ones on their way to a newborn go on with it
+        for i, move in enumerate(self.out.moves):  # stored messages moved to an item added here move on
             if move.target == source:
                 self.out.moves[i] = move._replace(target=target, shift=move.shift + shift)
 
@@ -299,7 +324,7 @@ class Ledger:
         span_us: int | None = None,
         **data: Any,
     ) -> None:
-        """Write a line of history about an item as it stands now; absent details are left out."""
+        """Add an event about an item in its present state, or about none."""
         item_id = None
         if item is not None:
             spec = item.spec
@@ -312,7 +337,7 @@ class Ledger:
     def plan_event(
         self, kind: EventKind, plan: Plan, reason: str = "", *, span_us: int | None = None, **data: Any
     ) -> None:
-        """Write a line of history about a plan, under its lane."""
+        """Add an event about a plan, on the plan's lane."""
         data = {"plan": plan.id, **data}
         self.out.events.append(
             Event(
@@ -328,7 +353,7 @@ class Ledger:
         )
 
     def decision(self) -> Decision:
-        """Everything that changed, sorted into the order of writing."""
+        """Everything that changed, in the order of writing."""
         out = self.out
         out.after = self.items
         for item_id, item in self.items.items():
@@ -342,10 +367,8 @@ class Ledger:
             if item.state.status is _PENDING:
                 out.wakes = True
         if out.due_now:
-            looked_at = map(self.items.__getitem__, dict.fromkeys(out.due_now))
-            out.due_now = [
-                i.id for i in looked_at if i.status is ItemStatus.WAITING and i.overdue(self.now_us)
-            ]
+            due = (self.items[item_id] for item_id in dict.fromkeys(out.due_now))
+            out.due_now = [i.id for i in due if i.status is ItemStatus.WAITING and i.overdue(self.now_us)]
         for book in self.books.values():
             changes = book.changes()
             if changes is not None:
@@ -359,17 +382,17 @@ class Ledger:
         if item.spec.claim_within_s is not None:
             item = self._timed(item, before)
         if lane is not None:
-            stood = before is not None and before.state.status is _DEFERRED
-            stands = item.state.status is _DEFERRED
-            if stood is not stands:
+            was_in_line = before is not None and before.state.status is _DEFERRED
+            is_in_line = item.state.status is _DEFERRED
+            if was_in_line is not is_in_line:
                 shifts = self._shifts.setdefault(lane, {})
-                shifts[item.spec.position] = shifts.get(item.spec.position, 0) + (1 if stands else -1)
+                shifts[item.spec.position] = shifts.get(item.spec.position, 0) + (1 if is_in_line else -1)
         self.items[item_id] = item
         self._index(item)
         return item
 
     def _timed(self, item: Item, before: Item | None) -> Item:
-        """The time to claim it runs from the moment it became ready, and stops when it no longer is."""
+        """The item with its deadline to be claimed, which runs while the item is ready."""
         state, within_s = item.state, item.spec.claim_within_s
         assert within_s is not None
         by_us: int | None = None
@@ -391,7 +414,7 @@ class Ledger:
 
 
 def _note(index: dict[K, dict[ItemId, None]], key: K, item: ItemId, belongs: bool) -> None:
-    """Put an item under a key, or take it away; in order of their coming, unlike in a set."""
+    """Put an item under a key or remove it. A dict keeps the order of arrival, unlike a set."""
     if belongs:
         index.setdefault(key, {})[item] = None
     elif key in index:

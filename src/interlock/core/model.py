@@ -1,7 +1,7 @@
-"""The values Interlock works with. Frozen, without behaviour beyond what follows from their fields.
+"""The values of items, runs, messages and events. Frozen, with no behaviour beyond what their fields give.
 
-What becomes a row is a named tuple in column order: a batch makes thousands of them, and they are made
-and changed several times faster than dataclasses. Everything else is a frozen dataclass.
+Rows are named tuples in column order: a batch makes thousands of them, and they are made and changed several
+times faster than dataclasses. Everything else is a frozen dataclass.
 
 Times are whole microseconds since 1970 on the *store's* clock (`_us`), spans are seconds (`_s`).
 """
@@ -20,11 +20,11 @@ ItemId = NewType("ItemId", int)
 RunId = NewType("RunId", int)
 PlanId = NewType("PlanId", int)
 
-#: Sorts behind every real position: an item of a lane that arrival alone orders.
+#: Sorts after every real position: the items of a lane that only arrival orders.
 UNPOSITIONED = 2**31 - 1
 NO_AGENT = ""
 US_PER_S = 1_000_000
-#: How the title begins of an item that carries on what another had not read.
+#: The start of the title of an item that was made of unread messages.
 FOLLOW_UP = "Follow-up: "
 
 
@@ -38,7 +38,7 @@ class Policy(StrEnum):
     REJECT = "reject"
 
 
-#: Policies under which one arrival can take in or replace another.
+#: Policies under which one item can absorb or replace another.
 ABSORBING = frozenset({Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST})
 
 
@@ -122,7 +122,7 @@ class Reason(StrEnum):
 
 
 class EventKind(StrEnum):
-    """Every kind of line in the history."""
+    """Every kind of event."""
 
     ITEM_ADDED = "item.added"
     ITEM_DUPLICATE = "item.duplicate"
@@ -166,8 +166,8 @@ class EventKind(StrEnum):
 
 
 class Spec(NamedTuple):
-    """What an item was asked to be. Never changes after arrival, but for `max_attempts` on a retry and for
-    what an edit of its plan changes before it has started."""
+    """What the caller asked for. After arrival only a retry changes it (`max_attempts`), or an edit of its
+    plan before it has started."""
 
     id: ItemId
     project: str
@@ -199,12 +199,12 @@ class Spec(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where an item stands. A new value for every change."""
+    """The state of an item. A new value for every change."""
 
     status: ItemStatus
     attempt: int = 0
     releases: int = 0
-    #: When the sweeper must look: the next deadline of a run, or the time a parked item is due.
+    #: When time alone moves it: the next deadline of its run, or the time when it comes back.
     due_us: int | None = None
     run: RunId | None = None
     run_agent: str | None = None
@@ -224,7 +224,7 @@ class State(NamedTuple):
     first_claimed_us: int | None = None
     ended_us: int | None = None
     reason: str = ""
-    #: When a ready item ends if nobody has claimed it. Set by the ledger, with the state that makes it ready.
+    #: When a ready item ends unless it is claimed. The ledger sets it when the item becomes ready.
     claim_by_us: int | None = None
 
     @property
@@ -249,7 +249,7 @@ class Item(NamedTuple):
 
     @property
     def active(self) -> bool:
-        """Pending or in progress: on a lane, this makes it the owner."""
+        """Pending or in progress: on a lane, the owner."""
         return self.state.status in ACTIVE
 
     @property
@@ -265,17 +265,17 @@ class Item(NamedTuple):
 
     @property
     def follow_up(self) -> bool:
-        """Whether it was made of what an item before it had not read."""
+        """Whether it was made of messages that another item had not read."""
         return self.spec.title.startswith(FOLLOW_UP)
 
     @property
     def has_unread(self) -> bool:
-        """Whether its run may leave messages behind that it was not given when it started."""
+        """Whether messages have come that its run did not get when it started."""
         return self.state.run is not None and self.state.message_count > self.state.delivered
 
     @property
     def comes_back(self) -> bool:
-        """Whether it will enter its lane again and may find something newer there that takes its place."""
+        """Whether it will enter its lane again, where a newer item may replace it."""
         spec, state = self.spec, self.state
         timed = state.due_us is not None and state.run is None
         return timed and spec.lane is not None and spec.policy in REPLACEABLE
@@ -297,12 +297,12 @@ class Item(NamedTuple):
 
     @property
     def scheduled(self) -> bool:
-        """Waiting for the time its caller asked for; it has not been tried yet."""
+        """Waiting for the time that its caller asked for; it has not been tried yet."""
         return self.state.status is ItemStatus.WAITING and not self.parked
 
     @property
     def kin(self) -> tuple[str, Policy]:
-        """A policy absorbs or cancels only items of the same kin: agent key and policy."""
+        """Agent key and policy: a policy absorbs or cancels only items with the same two."""
         return self.spec.agent_key, self.spec.policy
 
     @property
@@ -313,7 +313,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """An arrival: what a caller asks for, checked but not yet decided on."""
+    """An arrival: what a caller asks for, before the rules have decided."""
 
     title: str
     project: str = "default"
@@ -331,11 +331,11 @@ class NewItem:
     dedupe_key: str | None = None
     labels: tuple[str, ...] = ()
     run_at_us: int | None = None
-    #: A delay instead of a time: the store's clock counts it, whatever the caller's clock says.
+    #: A delay instead of a time: it counts on the store's clock, not on the caller's.
     run_after_s: float | None = None
     lease_s: float | None = None
     timeout_s: float | None = None
-    #: How long it may wait to be claimed once it is ready; then it ends and its lane goes on.
+    #: How long it may wait to be claimed once it is ready; then it ends and the next on its lane is promoted.
     claim_within_s: float | None = None
     max_attempts: int = 3
     retry_lane: RetryLane = RetryLane.YIELD
@@ -343,7 +343,7 @@ class NewItem:
 
 
 class NewMessage(NamedTuple):
-    """A message to be appended to an item under the number `n`."""
+    """A new message of an item, with the number `n`."""
 
     item: ItemId
     n: int
@@ -355,7 +355,7 @@ class NewMessage(NamedTuple):
 
 
 class MoveMessages(NamedTuple):
-    """Messages of `source` numbered above `after` go to `target`, each number raised by `shift`."""
+    """Messages of `source` with numbers above `after` move to `target`; each number grows by `shift`."""
 
     source: ItemId
     target: ItemId
@@ -380,7 +380,7 @@ class RunRecord(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One line of the history, not yet numbered."""
+    """One line of the history, before it has its number."""
 
     at_us: int
     kind: EventKind
@@ -405,13 +405,13 @@ class ModeRule:
 
 
 def mode_for(rules: tuple[ModeRule, ...], project: str, lane: str) -> Mode:
-    """The mode that holds for a lane: the longest lane prefix, else the project, else enforce."""
+    """The mode of a lane: that of its longest prefix, else of its project, else `enforce`."""
     prefixes = [r for r in rules if r.scope == "lane" and lane.startswith(r.value)]
     if prefixes:
         return max(prefixes, key=lambda r: len(r.value)).mode
     return next((r.mode for r in rules if r.scope == "project" and r.value == project), Mode.ENFORCE)
 
 
-# The columns of both stores have these names; a store reads and writes whole values.
+# The columns of both stores have these names.
 SPEC_FIELDS = Spec._fields
 STATE_FIELDS = State._fields

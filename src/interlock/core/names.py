@@ -1,4 +1,4 @@
-"""Limits and alphabets: what input is refused before it can become a row, a path or a ref."""
+"""Limits and alphabets: checks of input before it becomes a row, a path or a ref."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALPHABET_WORDS = "letters, digits and _ @ # + = : . / [ ] -"
 
 
 def check_name(what: str, value: str) -> str:
-    """Return `value` if it is a lawful lane, agent, type, project, label or key name."""
+    """Return `value` if it is a valid name of a lane, agent, type, project, label or key."""
     if not _is_text(what, value):
         raise InvalidInput(f"The {what} is empty.", f"Use {_ALPHABET_WORDS}.")
     if len(value) > NAME_MAX_CHARS:
@@ -53,7 +53,7 @@ def check_name(what: str, value: str) -> str:
 
 
 def safe_name(text: str) -> str:
-    """A lawful name as near to any text as may be, for names that nobody chose: of hosts, users, programs."""
+    """A valid name made from any text, such as the name of a host, user or program."""
     name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9_@+=:.-]+", "-", text, flags=re.ASCII))
     name = re.sub(r"\.lock$", "", name[: NAME_MAX_CHARS // 2]).strip(".-")
     return name or "unnamed"
@@ -71,7 +71,7 @@ def lane_key(name: str) -> str:
 
 
 def folded_lane(name: str) -> str:
-    """GitHub compares repositories without case, so issue lanes do as well."""
+    """The lane with an `issue:` name in lower case, as GitHub compares repositories without case."""
     return name.lower() if name.lower().startswith("issue:") else name
 
 
@@ -91,18 +91,18 @@ def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str
 
 
 def check_title(value: str) -> str:
-    """Return a title of one line, or say what is wrong with it."""
+    """Return `value` if it is a valid title: one line within the limit."""
     return _one_line("title", value, "; put the rest into --message or --payload")
 
 
 def check_plan_name(value: str) -> str:
-    """Return what a plan is called, one line like a title, or say what is wrong with it."""
+    """Return `value` if it is a valid name of a plan: one line like a title."""
     return _one_line("name of the plan", value, "; put the rest into its tasks")
 
 
 def _one_line(what: str, value: str, instead: str) -> str:
     if not (_is_text(what, value) and value.strip()):
-        raise InvalidInput(f"The {what} is empty.", "Say in a few words what is to be done.")
+        raise InvalidInput(f"The {what} is empty.", "Say in a few words what to do.")
     if len(value) > TITLE_MAX_CHARS:
         raise TooLarge(
             f"The {what} has {len(value)} characters.", f"At most {TITLE_MAX_CHARS} are allowed{instead}."
@@ -150,14 +150,14 @@ def whole(what: str, value: object) -> int:
 
 
 def _is_text(what: str, value: str) -> bool:
-    """Whether there is any text; raise if it is something else, since programs may pass anything."""
+    """Whether there is any text; raises if it is something else, since programs may pass anything."""
     if not isinstance(value, str):
         raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a text.")
     return bool(value)
 
 
 def number(value: float) -> str:
-    """A number for people: 0.5, 31,622,400; only what is beyond every limit is rounded."""
+    """A number for people: 0.5, 31,622,400. Only numbers beyond every limit are rounded."""
     return f"{max(-1e300, min(value, 1e300)) if isinstance(value, int) else value:,.15g}"
 
 

@@ -1,4 +1,4 @@
-"""What operators, messages and claims may do to an item: cancel, take back, retry, tell, overtake."""
+"""Commands of operators and others on an item: cancel, take back, retry, message, repair, overtake."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from interlock.core.commands import Cancel, Moved, Overtake, Repair, Retry, Take
 from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
 from interlock.core.ledger import Ledger
-from interlock.core.model import UNPOSITIONED, EventKind, Item, NewMessage, Reason, RetryLane
-from interlock.core.plans.dependents import waits_again, why_not_retried
+from interlock.core.model import UNPOSITIONED, EventKind, Item, Reason, RetryLane
+from interlock.core.plans.dependents import wait_again, why_not_retried
 from interlock.core.states import ItemStatus, RunStatus
 
 
 def cancel(ledger: Ledger, command: Cancel) -> Moved:
-    """End an item: at once if it has not started or `force` is given, else after its grace."""
+    """End an item: at once if it is not running or `force` is given, else after its grace."""
     item = ledger.items[command.item]
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status}.")
     if item.status is ItemStatus.IN_PROGRESS:
-        _ask(ledger, item, command)
+        ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, by=command.by)
         if not command.force:
             return Moved(item=item.id, changed=True)
         item = ledger.items[item.id]
@@ -29,24 +29,8 @@ def cancel(ledger: Ledger, command: Cancel) -> Moved:
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 
-def _ask(ledger: Ledger, item: Item, command: Cancel) -> None:
-    """Ask a run to stop; if it was asked before, only the history learns of this reason too."""
-    state = item.state
-    if state.cancel_into is None:
-        ask_to_stop(ledger, item, ItemStatus.CANCELLED, command.why, by=command.by)
-    else:
-        ledger.event(
-            EventKind.CANCEL_REQUESTED,
-            item,
-            command.why,
-            run=state.run,
-            by=command.by,
-            revoke_us=state.revoke_us,
-        )
-
-
 def take_back(ledger: Ledger, command: TakeBack) -> Moved:
-    """Take the lease from a run that will not let go, and offer the item again."""
+    """Revoke the lease of a run that does not end, and offer the item again."""
     item = ledger.items[command.item]
     if item.status is not ItemStatus.IN_PROGRESS:
         return _refused(item, f"Item {item.id} is {item.status}: no run holds it.")
@@ -68,7 +52,7 @@ def retry(ledger: Ledger, command: Retry) -> Moved:
         return _refused(item, obstacle)
     item = ledger.respec(item, max_attempts=max(item.spec.max_attempts, item.state.attempt + 1))
     _log_retry(ledger, item, command)
-    promoted = () if waits_again(ledger, item) else reenter(ledger, item, Reason.OPERATOR)
+    promoted = () if wait_again(ledger, item) else reenter(ledger, item, Reason.OPERATOR)
     item = ledger.items[item.id]
     if not item.terminal:
         ledger.change(item, ended_us=None, releases=0, delivered=0, seen=0, cancel_why=None)
@@ -93,32 +77,23 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
         return Moved(item=item.id, changed=False, forward_to=item.state.absorbed_by)
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status} and reads no messages.")
-    n = item.state.message_count + 1
-    item = ledger.change(item, message_count=n)
-    ledger.out.messages.append(
-        NewMessage(
-            item=item.id,
-            n=n,
-            ticket=command.ticket,
-            text=command.text,
-            author=command.author,
-            origin=item.id,
-            at_us=ledger.now_us,
-        )
+    item = ledger.add_message(
+        item.id, command.text, ticket=command.ticket, origin=item.id, author=command.author
     )
+    n = item.state.message_count
     ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author)
     promoted = wake(ledger, item) if not command.from_bot else ()
     return Moved(item=item.id, changed=True, n=n, promoted=promoted)
 
 
 def repair(ledger: Ledger, command: Repair) -> Moved:
-    """Promote the first of a line that nobody leads."""
+    """Promote the first in line of a lane without an owner."""
     promoted = promote(ledger, command.lane, None)
     return Moved(item=None, changed=bool(promoted), promoted=promoted)
 
 
 def overtake(ledger: Ledger, command: Overtake) -> Moved:
-    """Let a deferred item start in place of an owner that cannot; the owner keeps its ticket."""
+    """Swap a deferred item with an owner that cannot start; the owner keeps its ticket."""
     item, owner = ledger.items[command.item], ledger.items[command.owner]
     if not may_overtake(item, owner):
         return Moved(item=item.id, changed=False)
@@ -131,7 +106,8 @@ def overtake(ledger: Ledger, command: Overtake) -> Moved:
 
 
 def may_overtake(item: Item, owner: Item) -> bool:
-    """Only past an owner that has not started, and never where position or a kept retry orders."""
+    """Only an owner that has not started is overtaken, and never where a position orders the lane or a retry
+    keeps it."""
     kept = owner.spec.retry_lane is RetryLane.KEEP and owner.state.attempt > 0
     return (
         item.status is ItemStatus.DEFERRED

@@ -1,12 +1,10 @@
-"""Both transition tables, and nothing else that moves a state.
-
-Rules kept here:
+"""The transition tables of items and runs, and the checks that enforce them.
 
 * An item moves only along `ITEM_MOVES`, a run only along `RUN_MOVES`; any other move raises and
   changes nothing.
-* `completed`, `superseded` and `coalesced` are final. `failed` and `cancelled` are left only by an
-  explicit retry, of the item or of a task that it depends on.
-* Only a task of a plan goes back to `waiting`: an edit gave it something to wait for.
+* `completed`, `superseded` and `coalesced` are final. Only an explicit retry leaves `failed` and
+  `cancelled`: of the item, or of a task that it depends on.
+* Only a task of a plan goes back to `waiting`, when an edit gives it a dependency.
 * A lane has at most one *active* item (`pending` or `in_progress`): its owner.
 
 The diagram in the documentation is generated from these tables.

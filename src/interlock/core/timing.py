@@ -1,4 +1,4 @@
-"""Arithmetic on time and order: sort key, back-off, deadlines. The clock is always passed in."""
+"""Arithmetic of time and order: sort key, back-off, deadlines. The caller passes the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEASE_DEFAULT_S = 60.0
 CANCEL_GRACE_S = 15.0
 BACK_OFF_FIRST_S = 10.0
 BACK_OFF_MAX_S = 3_600.0
-#: Back-off is spread by this share to both sides, so that failures of one cause do not return at once.
+#: A back-off varies by this share up or down, so that failures of one cause do not all return together.
 BACK_OFF_SPREAD = 0.25
 RELEASES_BEFORE_BACK_OFF = 3
 DEDUPE_KEPT_S = 30 * 24 * 3600.0
@@ -22,13 +22,13 @@ _NTH_BITS = 10  # more than a batch has; leaves room for times until 2255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The spans a deployment may choose."""
+    """The spans that a deployment may set."""
 
     lease_s: float = LEASE_DEFAULT_S
     cancel_grace_s: float = CANCEL_GRACE_S
     back_off_first_s: float = BACK_OFF_FIRST_S
     back_off_max_s: float = BACK_OFF_MAX_S
-    #: 0 keeps strict priority; otherwise one priority step is worth this head start.
+    #: 0 means strict priority; else one priority step is worth this head start.
     ageing_step_s: float = 0.0
 
 
@@ -40,9 +40,9 @@ def to_us(seconds: float) -> int:
 def sort_key(priority: int, ticket: int, created_us: int, ageing_step_s: float, *, nth: int = 0) -> int:
     """One number that sorts the queue: smaller is claimed earlier.
 
-    Strict: priority descending, then arrival. With ageing: a priority step is a head start in time, so
-    an old item of low priority is at last earlier than a new one of high priority; `nth` keeps those of one
-    batch, which arrive at the same moment, in their order.
+    Strict: priority descending, then arrival. With ageing: a priority step is a head start in time, so an old
+    item of low priority comes before a new one of high priority in the end; `nth` keeps the order of a batch,
+    whose items arrive at the same moment.
     """
     if ageing_step_s > 0:
         moment_us = created_us - priority * to_us(ageing_step_s)
@@ -51,14 +51,14 @@ def sort_key(priority: int, ticket: int, created_us: int, ageing_step_s: float, 
 
 
 def back_off_s(timing: Timing, attempt: int, jitter: float) -> float:
-    """How long to wait after failed attempt number `attempt` (from 1). `jitter` is from 0 to 1."""
+    """How long to wait after failed attempt number `attempt`, from 1. `jitter` is between 0 and 1."""
     doublings = min(max(attempt, 1) - 1, 32)
     plain = min(timing.back_off_first_s * 2.0**doublings, timing.back_off_max_s)
     return plain * (1 + BACK_OFF_SPREAD * (2 * jitter - 1))
 
 
 def deadline_us(spec: Spec, lease_until_us: int, run_started_us: int, revoke_us: int | None) -> int:
-    """When the sweeper must look at a run: the earliest of lease, run timeout and cancel grace."""
+    """When a run ends without a report: the earliest of lease, run timeout and cancel grace."""
     ends = [lease_until_us]
     if spec.timeout_s is not None:
         ends.append(run_started_us + to_us(spec.timeout_s))

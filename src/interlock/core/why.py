@@ -1,4 +1,4 @@
-"""Why an item is where it is: one sentence, always with what will move it next."""
+"""Why an item is in its state: one sentence, always with what will move it next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOLD = "hold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What was looked up around an item."""
+    """What was read about an item and its surroundings."""
 
     now_us: int
     owner: Item | None = None
@@ -51,10 +51,10 @@ def why(item: Item, facts: Facts) -> str:
             cause = _back_off(item) if item.parked else "scheduled"
             back = _in(state.due_us, now_us)
             return (
-                f"Item {item.id} is {cause} and comes back {back}; the sweeper or the next claim brings it."
+                f"Item {item.id} is {cause} and comes back {back}, with the next sweep or claim after that."
             )
         case ItemStatus.COMPLETED:
-            return f"Item {item.id} was completed {_ago(state.ended_us, now_us)}; nothing moves it any more."
+            return f"Item {item.id} was completed {_ago(state.ended_us, now_us)}; that is final."
         case ItemStatus.FAILED:
             return (
                 f"Item {item.id} failed for good {_ago(state.ended_us, now_us)} after {_attempts(item)} "
@@ -67,10 +67,10 @@ def why(item: Item, facts: Facts) -> str:
             )
         case ItemStatus.SUPERSEDED:
             return (
-                f"Item {item.id} gave way to the newer item {state.absorbed_by}, which carries its messages."
+                f"Item {item.id} was replaced by the newer item {state.absorbed_by}, which has its messages."
             )
         case ItemStatus.COALESCED:
-            return f"Item {item.id} was taken in by item {state.absorbed_by} of the same agent as a message."
+            return f"Item {item.id} became a message of item {state.absorbed_by} of the same agent."
         case other:
             assert_never(other)
 
@@ -91,7 +91,7 @@ def _pending(item: Item, facts: Facts) -> str:
         ends = f"it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed"
         if not item.follow_up:
             return f"is the turn of an `interlock hold` of {name}, which takes it; {ends}."
-        left = "is what a hold was told and did not read"
+        left = "has messages that a hold did not read"
         return f"{left}; the next `interlock hold` on its lane takes it; {ends}."
     if agent is None:
         return (
@@ -101,7 +101,7 @@ def _pending(item: Item, facts: Facts) -> str:
 
 
 def hindered(item: Item, facts: Facts) -> str | None:
-    """Why no claim may take a pending item now, and what ends that; nothing if the next one takes it."""
+    """Why no claim may take a pending item now, and what ends that; null if a claim may take it."""
     if item.status is not ItemStatus.PENDING or item.parked:
         return None
     project, agent, name = item.spec.project, facts.agent, item.spec.agent_key
@@ -123,9 +123,9 @@ def hindered(item: Item, facts: Facts) -> str | None:
 
 
 def _back(item: Item, facts: Facts) -> str:
-    """What brings an ended item back. No retry does an edit, a removed task or one whose edges are broken."""
+    """What brings an ended item back. A retry cannot: an edit, a removed task, a task with broken edges."""
     if item.spec.type == EDIT_TYPE:
-        return "the next end of a task asks for an edit again."
+        return "the next task that ends asks for an edit again."
     if item.state.reason == Reason.REMOVED_BY_EDIT:
         return "an edit may add it to its plan again, as another item."
     if item.state.reason == Reason.UNREACHABLE and facts.unmet:
@@ -137,9 +137,9 @@ def _back(item: Item, facts: Facts) -> str:
 def _planned(facts: Facts) -> str:
     plan = facts.plan.id if facts.plan else ""
     if not facts.unmet:
-        return f"waits in plan {plan} for its editor; it comes when that has answered."
-    ended = "it has" if len(facts.unmet) == 1 else "they have"
-    return f"waits in plan {plan} for {_named(facts.unmet)}; it comes when {ended} ended as asked."
+        return f"waits in plan {plan} for the editor's answer."
+    end = "that task ends" if len(facts.unmet) == 1 else "those tasks end"
+    return f"waits in plan {plan} for {_named(facts.unmet)}; it is ready when {end} as required."
 
 
 def _named(keys: tuple[str, ...]) -> str:
@@ -148,9 +148,9 @@ def _named(keys: tuple[str, ...]) -> str:
 
 
 def _gate(plan: Plan, now_us: int) -> str:
-    """Why a plan gives out no task now, and what ends that; nothing if it does."""
+    """Why a plan gives out no task now, and what ends that; empty if it gives out tasks."""
     if plan.status is not PlanStatus.RUNNING:
-        return f"plan {plan.id} is {plan.status}; nothing of it is given out any more."
+        return f"plan {plan.id} is {plan.status} and gives out no more tasks."
     if plan.paused_why is not None:
         return f"plan {plan.id} is paused ({plan.paused_why}); `interlock plan resume {plan.id}` lets it go."
     if plan.cycle_us is not None:
@@ -174,11 +174,9 @@ def _deferred(item: Item, facts: Facts) -> str:
             f" it is promoted when that run ends."
         )
     who = owner.spec.agent_key or "any agent"
-    stuck = (
-        " (its agent cannot start; another agent's claim may overtake it)"
-        if (item.state.reason == Reason.OVERTAKEN)
-        else ""
-    )
+    stuck = ""
+    if item.state.reason == Reason.OVERTAKEN:
+        stuck = " (its agent cannot start; another agent's claim may overtake it)"
     return (
         f"is {place} on lane {item.spec.lane} behind item {owner.id}, which waits for {who} to start{stuck}; "
         f"it is promoted when that one ends."
@@ -186,14 +184,14 @@ def _deferred(item: Item, facts: Facts) -> str:
 
 
 def _back_off(item: Item) -> str:
-    """Why it is parked: a failed attempt, or runs that gave it back without one."""
+    """Why it is in back-off: after a failed attempt, or after several releases."""
     if item.state.releases:
-        return f"in back-off after it was given back {item.state.releases} times in a row"
+        return f"in back-off after {item.state.releases} releases in a row"
     return "in back-off after a failed attempt"
 
 
 def _end_of_run(item: Item, now_us: int) -> str:
-    """What takes the item from its run, and when: only a lease can be renewed."""
+    """What ends the item's run, and when: only a lease can be renewed."""
     state, when = item.state, _in(item.expires_us, now_us)
     if state.revoke_us is not None and state.revoke_us == state.due_us:
         return f"grace ends {when}"

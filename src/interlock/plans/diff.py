@@ -1,4 +1,4 @@
-"""What differs between two revisions of a plan."""
+"""Differences between two revisions of a plan, for people and programs to read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec
+from interlock.core.plans.model import EdgeSpec, Graph, TaskSpec, chosen
 
 _Spec = TypeVar("_Spec", TaskSpec, EdgeSpec)
 
@@ -19,13 +19,13 @@ class Difference:
     what: str
     name: str | tuple[str, str]
     change: str
-    #: The fields that differ, of something changed; all that are not the default, of the others.
+    #: Of a changed one the fields that differ; else the fields that differ from their defaults.
     before: Mapping[str, Any]
     after: Mapping[str, Any]
 
 
 def differences(before: Graph, after: Graph) -> Iterator[Difference]:
-    """Tasks first, then edges; each in the order of the newer graph, what was removed at the end."""
+    """Tasks first, then edges; each in the order of the newer graph, with removed ones at the end."""
     tasks = ({t.key: t for t in before.tasks}, {t.key: t for t in after.tasks})
     edges = ({e.pair: e for e in before.edges}, {e.pair: e for e in after.edges})
     yield from _compared("task", *tasks)
@@ -33,39 +33,17 @@ def differences(before: Graph, after: Graph) -> Iterator[Difference]:
 
 
 def _compared(what: str, old: Mapping[Any, _Spec], new: Mapping[Any, _Spec]) -> Iterator[Difference]:
-    for name, spec in new.items():
+    for name, spec in {**new, **{n: s for n, s in old.items() if n not in new}}.items():
         if name not in old:
-            yield Difference(what=what, name=name, change="added", before={}, after=_told(spec))
+            yield Difference(what=what, name=name, change="added", before={}, after=_plain(chosen(spec)))
+        elif name not in new:
+            yield Difference(what=what, name=name, change="removed", before=_plain(chosen(spec)), after={})
         elif old[name] != spec:
-            was, now = _all(old[name]), _all(spec)
-            differing = [key for key in now if getattr(old[name], key) != getattr(spec, key)]
-            yield Difference(
-                what=what,
-                name=name,
-                change="changed",
-                before={key: was[key] for key in differing},
-                after={key: now[key] for key in differing},
-            )
-    for name, spec in old.items():
-        if name not in new:
-            yield Difference(what=what, name=name, change="removed", before=_told(spec), after={})
+            differing = [f.name for f in fields(spec) if getattr(old[name], f.name) != getattr(spec, f.name)]
+            before, after = (_plain({n: getattr(one, n) for n in differing}) for one in (old[name], spec))
+            yield Difference(what=what, name=name, change="changed", before=before, after=after)
 
 
-def _all(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
-    return {field.name: _value(field.name, spec) for field in fields(spec)}
-
-
-def _told(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
-    """The fields that were chosen; the names are said anyway."""
-    named = ("key", "source", "target")
-    return {
-        field.name: _value(field.name, spec)
-        for field in fields(spec)
-        if field.name not in named and getattr(spec, field.name) != field.default
-    }
-
-
-def _value(name: str, spec: TaskSpec | EdgeSpec) -> Any:
-    """A payload is the object that its text stands for, as everywhere in answers."""
-    value = getattr(spec, name)
-    return json.loads(value) if name == "payload" and value is not None else value
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for answers: a payload's text becomes the object that it encodes."""
+    return {k: json.loads(v) if k == "payload" and v is not None else v for k, v in values.items()}

@@ -1,7 +1,7 @@
-"""Documents that people write, in YAML, JSON or TOML, as plain values that remember their mistakes.
+"""Documents in YAML, JSON or TOML as plain values, with line numbers and duplicate keys.
 
-Size, depth and the number of values are bounded before anything is built: a few bytes of YAML can otherwise
-stand for gigabytes, or for a nesting that ends the process.
+Size, depth and the number of values are limited while reading: a few bytes of YAML could otherwise expand to
+gigabytes, or to a nesting that ends the process.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*)", re.ASCII)
 
 
 class Object(dict[str, Any]):
-    """A mapping that knows where it stands and which of its keys came twice."""
+    """A mapping that knows its line, the lines of its keys, and which keys came twice."""
 
     __slots__ = ("duplicates", "line", "lines")
 
     def __init__(self, line: int | None = None) -> None:
         super().__init__()
         self.line = line
-        #: The line of each key, where the format tells.
+        #: The line of each key, if the format tells it.
         self.lines: dict[str, int] = {}
         self.duplicates: list[tuple[str, int | None]] = []
 
@@ -48,7 +48,7 @@ class Object(dict[str, Any]):
 
 
 def read(what: str, text: str, *, name: str = "-") -> Any:
-    """The value of a document; `name` is its file's, whose suffix says the format, or `-`."""
+    """The value of a document. The suffix of its file's `name` tells the format, or else its first line."""
     size = len(text.encode("utf-8", errors="surrogatepass"))
     if size > DOCUMENT_MAX_BYTES:
         raise TooLarge(f"The {what} has {size:,} bytes.", f"At most {DOCUMENT_MAX_BYTES:,} are allowed.")
@@ -65,7 +65,7 @@ def read(what: str, text: str, *, name: str = "-") -> Any:
 
 
 def _sniffed(text: str) -> str:
-    """The format, from how the text begins."""
+    """The format, from the start of the text."""
     start = next((line for line in map(str.strip, text.splitlines()) if line and line[0] != "#"), "")
     if start.startswith("{"):
         try:
@@ -95,7 +95,7 @@ def _toml(text: str) -> Any:
 
 
 class _Yaml:
-    """Builds values from the events of a YAML parser. Its own loaders recurse, in C, without a limit."""
+    """Builds values from the events of a YAML parser, whose own loaders recurse in C without a limit."""
 
     def __init__(self, text: str) -> None:
         self._loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
@@ -155,8 +155,8 @@ class _Yaml:
         return made
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
-        """A text, number, truth value or null. Texts that YAML 1.1 would take for times or octal numbers or
-        minutes (`12:30`) stay texts: whoever wrote them did not mean a number."""
+        """A text, number, truth value or null. What YAML 1.1 reads as a time, an octal number or minutes
+        (`12:30`) stays a text: nobody who writes it means a number."""
         tag = event.tag or self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
         kind = tag.removeprefix("tag:yaml.org,2002:")
         if kind == "null":

@@ -1,54 +1,63 @@
-"""From what somebody wrote to a plan or an edit: every mistake in it is listed, each with its place.
+"""Plan and edit files: from a document to a plan or an edit, with every mistake and its place.
 
     {"name", "editor", "edit_deadline_s", "project", "tasks": [{"key", …}], "edges": [{"from", "to", …}]}
     {"operations": [{"op": "add_task", "key", …}, …]} or {"graph": {"tasks": […], "edges": […]}}
 
-Only the text is judged here. Whether agents are known and names are lawful, and whether an edit fits the plan
-as it stands, is the core's to say.
+This module reads keys, spans and nulls, and finds lines. What a valid task, edge or operation is, the core
+decides; whether agents are known and an edit fits its plan, the store's transaction.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from interlock.core.errors import InvalidInput
+from interlock.core.plans.checking import (
+    Complain,
+    Mistakes,
+    check_operation,
+    check_size,
+    text_of,
+    typed_operation,
+)
+from interlock.core.plans.edit import new_plan_draft
 from interlock.core.plans.model import (
-    EDGES_MAX,
     EDIT_DEADLINE_S,
-    TASKS_MAX,
-    UPDATABLE,
     AddEdge,
     AddTask,
     EdgeSpec,
     Graph,
-    OnCancel,
     Operation,
     RemoveEdge,
     RemoveTask,
     TaskSpec,
     UpdateEdge,
     UpdateTask,
-    When,
+    chosen,
 )
-from interlock.core.plans.values import refuse
 from interlock.plans import markup
-from interlock.plans.drawing.graph import circles
-from interlock.service.intake import choice, field_name, field_value, span_s, type_defaults
+from interlock.service.intake import field_value, span_s, type_defaults
 from interlock.settings import TypeDefaults
 
-_T = TypeVar("_T")
-_TASK_FIELDS = tuple(TaskSpec.__dataclass_fields__)
-_TASK_DEFAULTS = {f.name: f.default for f in TaskSpec.__dataclass_fields__.values()}
-_EDGE_FIELDS = ("from", "to", "when", "on_cancel")
-_GRAPH_FIELDS = ("tasks", "edges")
-_PLAN_FIELDS = ("name", "editor", "edit_deadline_s", "project", *_GRAPH_FIELDS)
-_OPERATIONS_MAX = TASKS_MAX + EDGES_MAX
-#: What one entry of a list is called.
-_ENTRIES = {"tasks": "task", "edges": "edge", "operations": "operation"}
+_TASK_DEFAULTS = {f.name: f.default for f in fields(TaskSpec)}
+_TASK_KEYS = tuple(_TASK_DEFAULTS)
+_EDGE_KEYS = ("from", "to", "when", "on_cancel")
+_GRAPH_KEYS = ("tasks", "edges")
+_PLAN_VALUES: dict[str, Callable[[str, object], Any]] = {
+    "name": text_of,
+    "editor": text_of,
+    "edit_deadline_s": span_s,
+    "project": text_of,
+}
+_PLAN_KEYS = (*_PLAN_VALUES, *_GRAPH_KEYS)
+_REQUIRED = ("key", "from", "to")
+#: Fields that a document calls by another name.
+_FIELD_OF = {"from": "source", "to": "target"}
+_KEY_OF = {name: key for key, name in _FIELD_OF.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,23 +85,16 @@ def read_plan(text: str, *, name: str = "-", types: Mapping[str, TypeDefaults] |
 
 
 def plan_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -> NewPlan:
-    """The same from plain values."""
-    sheet = _Sheet(types or {})
-    fields = sheet.mapping(value, "", _PLAN_FIELDS, "The plan")
-    graph = sheet.graph(fields, "")
-    given: dict[str, Any] = {}
-    for key in ("name", "editor", "project"):
-        if fields.get(key) is not None:
-            given[key] = sheet.text(fields, key, "")
-    if fields.get("edit_deadline_s") is not None:
-        given["edit_deadline_s"] = sheet.read(
-            fields, "edit_deadline_s", "", lambda v: span_s("edit deadline", v), EDIT_DEADLINE_S
-        )
+    """The plan that plain values describe."""
+    document = _Document(types or {})
+    values = document.mapping(value, "", _PLAN_KEYS, "The plan")
+    graph = document.graph(values, "")
+    given = document.plan_values(values)
     if isinstance(value, Mapping) and "name" not in given:
-        sheet.note("", "The plan has no name.")
-    if isinstance(value, Mapping) and not graph.tasks and "tasks" not in fields:
-        sheet.note("", "The plan has no tasks.")
-    refuse("plan", sheet.mistakes)
+        document.mistakes.note("The plan has no name.")
+    if isinstance(value, Mapping) and not graph.tasks and "tasks" not in values:
+        document.mistakes.note("The plan has no tasks.")
+    document.mistakes.refuse("plan")
     return NewPlan(graph=graph, **given)
 
 
@@ -102,268 +104,189 @@ def read_edit(text: str, *, name: str = "-", types: Mapping[str, TypeDefaults] |
 
 
 def edit_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -> Edit:
-    """The same from plain values."""
-    sheet = _Sheet(types or {})
-    fields = sheet.mapping(value, "", ("operations", "graph"), "The edit")
-    if len(fields.keys() & {"operations", "graph"}) == 2:
-        sheet.note("", "The edit has operations and a graph; it is either the one or the other.")
-    elif not fields.keys() & {"operations", "graph"} and not sheet.mistakes:
-        sheet.note("", "The edit has neither operations nor a graph.")
+    """The edit that plain values describe."""
+    document = _Document(types or {})
+    values = document.mapping(value, "", ("operations", "graph"), "The edit")
+    if len(values.keys() & {"operations", "graph"}) == 2:
+        document.mistakes.note("The edit has operations and a graph; use one or the other.")
+    elif not values.keys() & {"operations", "graph"} and not document.mistakes.found:
+        document.mistakes.note("The edit has neither operations nor a graph.")
     graph = operations = None
-    if "graph" in fields:
-        inner = sheet.mapping(fields["graph"], "graph", _GRAPH_FIELDS, "The graph")
-        graph = sheet.graph(inner, "graph.")
-    if "operations" in fields:
-        operations = tuple(sheet.operations(fields["operations"]))
-    refuse("edit", sheet.mistakes)
+    if "graph" in values:
+        inner = document.mapping(values["graph"], "graph", _GRAPH_KEYS, "The graph")
+        graph = document.graph(inner, "graph.")
+    if "operations" in values:
+        operations = tuple(document.operations(values))
+    document.mistakes.refuse("edit")
     return Edit(operations=operations, graph=graph)
 
 
 def graph_document(graph: Graph) -> dict[str, Any]:
-    """A graph as a file says it; what is as by default is left out. `edit_of` reads it back."""
+    """A graph as a file writes it, without defaults. `edit_of` reads it back."""
     return {
         "tasks": [_task_document(task) for task in graph.tasks],
-        "edges": [_edge_document(edge) for edge in graph.edges],
+        "edges": [{"from": edge.source, "to": edge.target, **chosen(edge)} for edge in graph.edges],
     }
 
 
 def _task_document(task: TaskSpec) -> dict[str, Any]:
-    fields = asdict(task)
+    values = {"key": task.key, **chosen(task)}
     if task.title == task.key:
-        del fields["title"]
+        del values["title"]
     if task.payload is not None:
-        fields["payload"] = json.loads(task.payload)
-    return {k: v for k, v in fields.items() if k == "key" or v != _TASK_DEFAULTS[k]}
-
-
-def _edge_document(edge: EdgeSpec) -> dict[str, Any]:
-    ends = {"from": edge.source, "to": edge.target}
-    kind = {"when": edge.when, "on_cancel": edge.on_cancel}
-    usual = EdgeSpec(source="", target="")
-    return ends | {k: v.value for k, v in kind.items() if v != getattr(usual, k)}
+        values["payload"] = json.loads(task.payload)
+    return values
 
 
 @dataclass(slots=True)
-class _Sheet:
-    """What is being read, and the mistakes found so far."""
+class _Document:
+    """A document as it is read, and the mistakes found so far."""
 
     types: Mapping[str, TypeDefaults]
-    mistakes: list[str] = field(default_factory=list)
-
-    def note(self, place: str, sentence: str, line: int | None = None) -> None:
-        where = place
-        if line is not None:
-            where = f"{place} (line {line})" if place else f"line {line}"
-        self.mistakes.append(f"{where}: {sentence}" if where else sentence)
-
-    # -- plain values -----------------------------------------------------------------------------
+    mistakes: Mistakes = field(default_factory=Mistakes)
 
     def mapping(self, value: object, place: str, known: tuple[str, ...], what: str) -> Mapping[str, Any]:
-        """An object with none but the known keys; what is wrong with it is noted."""
+        """An object; notes keys that come twice and keys that are not known."""
         if not isinstance(value, Mapping):
-            self.note(place, f"{what} is not an object with keys and values.")
+            self.mistakes.note(f"{what} is not an object with keys and values.", place)
             return {}
         if isinstance(value, markup.Object):
             for key, line in value.duplicates:
-                self.note(place, f"The key {key!r} comes twice.", line)
+                self.mistakes.note(f"The key {key!r} comes twice.", place, line=line)
         for key in value:
             if key not in known:
                 hint = f"Known are {', '.join(known)}."
-                self.note(place, f"The key {key!r} does not exist. {hint}", _line(value, key))
+                sentence = f"The key {key!r} does not exist. {hint}"
+                self.mistakes.note(sentence, place, line=_line(value, key))
         return value
 
     def entries(
-        self, fields: Mapping[str, Any], key: str, place: str, most: int
+        self, values: Mapping[str, Any], key: str, place: str
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The objects of a list, with their places."""
-        value = fields.get(key)
-        if value is None:
+        entries = values.get(key)
+        if entries is not None and not isinstance(entries, list | tuple):
+            self.mistakes.note("This is not a list.", place + key, line=_line(values, key))
             return
-        if not isinstance(value, list | tuple):
-            self.note(place + key, "This is not a list.", _line(fields, key))
-            return
-        if len(value) > most:
-            self.note(place + key, f"There are {len(value):,} {key}; at most {most:,} are allowed.")
-            return
-        for n, entry in enumerate(value):
-            at = f"{place}{key}[{n}]"
+        for n, entry in enumerate(entries or ()):
             if isinstance(entry, Mapping):
-                yield at, entry
+                yield f"{place}{key}[{n}]", entry
             else:
-                self.note(at, f"The {_ENTRIES[key]} is not an object with keys and values.")
+                what = key.removesuffix("s")
+                self.mistakes.note(f"The {what} is not an object with keys and values.", f"{place}{key}[{n}]")
 
-    def read(
-        self, fields: Mapping[str, Any], key: str, place: str, reader: Callable[[Any], _T], instead: _T
-    ) -> _T:
-        try:
-            return reader(fields[key])
-        except InvalidInput as error:
-            self.note(f"{place}.{key}" if place else key, str(error), _line(fields, key))
-            return instead
-
-    def text(self, fields: Mapping[str, Any], key: str, place: str) -> str:
-        value = fields.get(key)
-        if isinstance(value, str):
-            return value
-        if value is None:
-            self.note(place, f"There is no {key!r}.", _line(fields, None))
-        else:
-            self.note(
-                f"{place}.{key}" if place else key,
-                f"{value!r} is not a text. Put it in quotes.",
-                _line(fields, key),
-            )
-        return ""
-
-    # -- graphs -----------------------------------------------------------------------------------
-
-    def graph(self, fields: Mapping[str, Any], place: str) -> Graph:
-        tasks: dict[str, TaskSpec] = {}
-        for at, entry in self.entries(fields, "tasks", place, TASKS_MAX):
-            task = self.task(self.mapping(entry, at, _TASK_FIELDS, "The task"), at)
-            if task is not None and task.key in tasks:
-                self.note(at, f"There is another task with the key {task.key!r}.", _line(entry, "key"))
-            elif task is not None:
-                tasks[task.key] = task
-        edges: dict[tuple[str, str], EdgeSpec] = {}
-        for at, entry in self.entries(fields, "edges", place, EDGES_MAX):
-            edge = self.edge(self.mapping(entry, at, _EDGE_FIELDS, "The edge"), at)
-            if edge is None:
-                continue
-            if edge.pair in edges:
-                self.note(
-                    at,
-                    f"There is another edge from {edge.source!r} to {edge.target!r}.",
-                    _line(entry, "from"),
-                )
-            for end in sorted({edge.source, edge.target} - tasks.keys()):
-                self.note(at, f"There is no task {end!r}.", _line(entry, None))
-            edges[edge.pair] = edge
-        whole = [pair for pair in edges if pair[0] in tasks and pair[1] in tasks and pair[0] != pair[1]]
-        for circle in circles(list(tasks), whole):
-            self.note(f"{place}edges", f"Tasks wait for each other: {' → '.join(circle)}.")
-        return Graph(tasks=tuple(tasks.values()), edges=tuple(edges.values()))
-
-    def task(self, fields: Mapping[str, Any], place: str) -> TaskSpec | None:
-        given = self.task_fields(fields, place)
-        if not self._has_key(fields, place):
-            return None
-        kind = given.get("type", _TASK_DEFAULTS["type"])
-        defaults = {k: v for k, v in type_defaults(self.types, kind).items() if k in _TASK_FIELDS}
-        return TaskSpec(
-            **{**defaults, **{k: v for k, v in given.items() if v is not None}, "key": fields["key"]}
-        )
-
-    def task_fields(self, fields: Mapping[str, Any], place: str) -> dict[str, Any]:
-        """Fields of a task besides its key; null means not given."""
+    def plan_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a plan has besides its graph."""
         given: dict[str, Any] = {}
-        for key in fields:
-            if key in _TASK_FIELDS and key != "key":
-                name = field_name(key)
-                given[name] = self.read(fields, key, place, partial(_value, name), None)
+        for key, read in _PLAN_VALUES.items():
+            if values.get(key) is not None:
+                given[key] = None
+                try:
+                    given[key] = read(key.removesuffix("_s").replace("_", " "), values[key])
+                except InvalidInput as error:
+                    self.mistakes.note(str(error), "", key, _line(values, key))
         return given
 
-    def edge(self, fields: Mapping[str, Any], place: str) -> EdgeSpec | None:
-        ends = self._ends(fields, place)
-        if ends is None:
-            return None
-        kind = self._kind(fields, place)
-        return EdgeSpec(
-            source=ends[0],
-            target=ends[1],
-            when=kind[0] or When.SUCCESS,
-            on_cancel=kind[1] or OnCancel.BLOCK,
+    def graph(self, values: Mapping[str, Any], place: str) -> Graph:
+        """A graph, checked as an edit that adds all of it to an empty plan."""
+        tasks, edges = (v if isinstance(v := values.get(k), list | tuple) else () for k in _GRAPH_KEYS)
+        before = len(self.mistakes.found)
+        check_size(len(tasks), len(edges), lambda sentence: self.mistakes.note(sentence, place[:-1]))
+        if len(self.mistakes.found) > before:
+            return Graph(tasks=())
+        added: list[Operation] = []
+        draft = new_plan_draft()
+        for key, op in (("tasks", "add_task"), ("edges", "add_edge")):
+            for at, entry in self.entries(values, key, place):
+                operation = self.operation(op, entry, at, _OPERATIONS[op][0], f"The {key[:-1]}")
+                if operation is not None:
+                    added.append(operation)
+                    draft.apply(operation)
+                for sentence in draft.reasons:
+                    self.mistakes.note(sentence, at, line=_line(entry, "key"))
+                draft.reasons.clear()
+        draft.finish()
+        for sentence in draft.reasons:
+            self.mistakes.note(sentence, f"{place}edges")
+        return Graph(
+            tasks=tuple(o.task for o in added if isinstance(o, AddTask)),
+            edges=tuple(o.edge for o in added if isinstance(o, AddEdge)),
         )
 
-    def _has_key(self, fields: Mapping[str, Any], place: str) -> bool:
-        before = len(self.mistakes)
-        if not self.text(fields, "key", place) and len(self.mistakes) == before:
-            self.note(place, "The key is empty.", _line(fields, "key"))
-        return len(self.mistakes) == before
-
-    def _ends(self, fields: Mapping[str, Any], place: str) -> tuple[str, str] | None:
-        before = len(self.mistakes)
-        source, target = (self.text(fields, key, place) for key in ("from", "to"))
-        if len(self.mistakes) == before and source == target:
-            self.note(place, f"The edge leads from {source!r} to itself.", _line(fields, "from"))
-        return None if len(self.mistakes) > before else (source, target)
-
-    def _kind(self, fields: Mapping[str, Any], place: str) -> tuple[When | None, OnCancel | None]:
-        when = on_cancel = None
-        if fields.get("when") is not None:
-            when = self.read(fields, "when", place, lambda v: When(choice("when", v, tuple(When))), None)
-        if fields.get("on_cancel") is not None:
-            on_cancel = self.read(
-                fields, "on_cancel", place, lambda v: OnCancel(choice("on_cancel", v, tuple(OnCancel))), None
-            )
-        return when, on_cancel
-
-    # -- operations -------------------------------------------------------------------------------
-
-    def operations(self, value: object) -> Iterator[Operation]:
-        for place, entry in self.entries({"operations": value}, "operations", "", _OPERATIONS_MAX):
+    def operations(self, values: Mapping[str, Any]) -> Iterator[Operation]:
+        for place, entry in self.entries(values, "operations", ""):
             op = entry.get("op")
-            if op not in _OPERATIONS:
-                known = f"Known are {', '.join(_OPERATIONS)}."
-                self.note(place, f"The operation {op!r} does not exist. {known}", _line(entry, "op"))
+            if not isinstance(op, str) or op not in _OPERATIONS:
+                sentence = f"The operation {op!r} does not exist. Known are {', '.join(_OPERATIONS)}."
+                self.mistakes.note(sentence, place, line=_line(entry, "op"))
                 continue
-            known_fields, reader = _OPERATIONS[op]
-            made = reader(self, self.mapping(entry, place, ("op", *known_fields), "The operation"), place)
-            if made is not None:
-                yield made
+            operation = self.operation(op, entry, place, ("op", *_OPERATIONS[op][0]), "The operation")
+            if operation is not None:
+                check_operation(operation, partial(self._complain(place, entry), ""))
+                yield operation
 
-    def add_task(self, fields: Mapping[str, Any], place: str) -> AddTask | None:
-        task = self.task(fields, place)
-        return None if task is None else AddTask(task=task)
+    def operation(
+        self, op: str, entry: Mapping[str, Any], place: str, known: tuple[str, ...], what: str
+    ) -> Operation | None:
+        """One operation with every value of its type; notes what is missing or wrong."""
+        given: dict[str, Any] = {}
+        complain = self._complain(place, entry)
+        for key, value in self.mapping(entry, place, known, what).items():
+            if key in known and key != "op":
+                try:
+                    given[_FIELD_OF.get(key, key)] = _plain(key, value)
+                except InvalidInput as error:
+                    complain(key, str(error))
+        keys, make = _OPERATIONS[op]
+        missing = [key for key in _REQUIRED if key in keys and given.get(_FIELD_OF.get(key, key)) is None]
+        for key in missing:
+            complain("", f"There is no {key!r}.")
+        return None if missing else typed_operation(make(given, self.types), complain)
 
-    def remove_task(self, fields: Mapping[str, Any], place: str) -> RemoveTask | None:
-        return RemoveTask(key=fields["key"]) if self._has_key(fields, place) else None
+    def _complain(self, place: str, entry: Mapping[str, Any]) -> Complain:
+        def complain(name: str, sentence: str) -> None:
+            key = _KEY_OF.get(name, name)
+            self.mistakes.note(sentence, place, key, _line(entry, key))
 
-    def update_task(self, fields: Mapping[str, Any], place: str) -> UpdateTask | None:
-        """Fields that are given get their new values; null sets one back to what it is by default."""
-        for key in ("lane", "no_lane"):
-            if key in fields:
-                self.note(place, "A task keeps its lane. Remove it and add another.", _line(fields, key))
-        changes = self.task_fields(fields, place)
-        if not self._has_key(fields, place):
-            return None
-        kept = {k: _TASK_DEFAULTS[k] if v is None else v for k, v in changes.items() if k in UPDATABLE}
-        return UpdateTask(key=fields["key"], changes=kept)
-
-    def add_edge(self, fields: Mapping[str, Any], place: str) -> AddEdge | None:
-        edge = self.edge(fields, place)
-        return None if edge is None else AddEdge(edge=edge)
-
-    def remove_edge(self, fields: Mapping[str, Any], place: str) -> RemoveEdge | None:
-        ends = self._ends(fields, place)
-        return None if ends is None else RemoveEdge(source=ends[0], target=ends[1])
-
-    def update_edge(self, fields: Mapping[str, Any], place: str) -> UpdateEdge | None:
-        ends, kind = self._ends(fields, place), self._kind(fields, place)
-        return (
-            None
-            if ends is None
-            else UpdateEdge(source=ends[0], target=ends[1], when=kind[0], on_cancel=kind[1])
-        )
+        return complain
 
 
-_Reader = Callable[[_Sheet, Mapping[str, Any], str], Operation | None]
-_OPERATIONS: dict[str, tuple[tuple[str, ...], _Reader]] = {
-    "add_task": (_TASK_FIELDS, _Sheet.add_task),
-    "remove_task": (("key",), _Sheet.remove_task),
-    "update_task": (_TASK_FIELDS, _Sheet.update_task),
-    "add_edge": (_EDGE_FIELDS, _Sheet.add_edge),
-    "remove_edge": (("from", "to"), _Sheet.remove_edge),
-    "update_edge": (_EDGE_FIELDS, _Sheet.update_edge),
+_Made = Callable[[dict[str, Any], Mapping[str, TypeDefaults]], Operation]
+
+
+def _add_task(given: dict[str, Any], types: Mapping[str, TypeDefaults]) -> AddTask:
+    """Null means not given; what is not given comes from the task's type."""
+    kind = given.get("type") or "task"
+    defaults = {k: v for k, v in type_defaults(types, kind).items() if k in _TASK_DEFAULTS}
+    return AddTask(task=TaskSpec(**defaults | _not_null(given)))
+
+
+def _update_task(given: dict[str, Any], _: Mapping[str, TypeDefaults]) -> UpdateTask:
+    """Null sets a field back to its default."""
+    changes = {k: _TASK_DEFAULTS[k] if v is None else v for k, v in given.items() if k != "key"}
+    return UpdateTask(key=given["key"], changes=changes)
+
+
+def _not_null(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in given.items() if v is not None}
+
+
+#: The keys of each operation, and how its values become one.
+_OPERATIONS: dict[str, tuple[tuple[str, ...], _Made]] = {
+    "add_task": (_TASK_KEYS, _add_task),
+    "remove_task": (("key",), lambda given, _: RemoveTask(**given)),
+    "update_task": (_TASK_KEYS, _update_task),
+    "add_edge": (_EDGE_KEYS, lambda given, _: AddEdge(edge=EdgeSpec(**_not_null(given)))),
+    "remove_edge": (("from", "to"), lambda given, _: RemoveEdge(**given)),
+    "update_edge": (_EDGE_KEYS, lambda given, _: UpdateEdge(**given)),
 }
 
 
-def _value(name: str, value: object) -> Any:
-    return None if value is None else field_value(name, value)
+def _plain(key: str, value: object) -> Any:
+    """The value of a task's field as the core has it: spans in seconds, payloads as JSON text."""
+    return value if value is None or key in (*_REQUIRED, *_EDGE_KEYS) else field_value(key, value)
 
 
-def _line(value: object, key: str | None) -> int | None:
-    """The line of a key, or of its object, where the format tells."""
-    if not isinstance(value, markup.Object):
-        return None
-    return value.lines.get(key, value.line) if key is not None else value.line
+def _line(value: object, key: str) -> int | None:
+    """The line of a key, or else of its object, where the format tells it."""
+    return value.lines.get(key, value.line) if isinstance(value, markup.Object) else None

@@ -1,10 +1,11 @@
-"""From stored plans to the contract's answers."""
+"""Answers about plans, made from stored rows."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from interlock.core.model import US_PER_S, Item, ItemId
@@ -36,21 +37,28 @@ def plan_view(
 ) -> PlanView:
     keys = {task.item: task.key for task, _ in tasks}
     return PlanView(
-        id=plan.id,
-        name=plan.name,
-        project=plan.project,
-        status=plan.status.value,
-        revision=plan.revision,
-        editor=plan.editor,
-        edit_deadline_s=plan.edit_deadline_s,
-        paused=plan.paused_why is not None,
-        paused_reason=plan.paused_why,
+        **_head(plan),
         tasks=tuple(task_view(task, item) for task, item in tasks),
         edges=tuple(_edge_view(e, keys) for e in edges if e.source in keys and e.target in keys),
         cycle=_cycle_view(plan, asking, pending),
-        created_at=moment(plan.created_us),
-        ended_at=maybe_moment(plan.ended_us),
     )
+
+
+def _head(plan: Plan) -> dict[str, Any]:
+    """What a plan shows in full and in a list."""
+    return {
+        "id": plan.id,
+        "name": plan.name,
+        "project": plan.project,
+        "status": plan.status.value,
+        "revision": plan.revision,
+        "editor": plan.editor,
+        "edit_deadline_s": plan.edit_deadline_s,
+        "paused": plan.paused_why is not None,
+        "paused_reason": plan.paused_why,
+        "created_at": moment(plan.created_us),
+        "ended_at": maybe_moment(plan.ended_us),
+    }
 
 
 def task_view(task: Task, item: Item) -> TaskView:
@@ -104,23 +112,13 @@ def _cycle_view(plan: Plan, asking: Item | None, pending: Sequence[StoredComplet
 
 def plan_summary(plan: Plan) -> PlanSummary:
     return PlanSummary(
-        id=plan.id,
-        name=plan.name,
-        project=plan.project,
-        status=plan.status.value,
-        revision=plan.revision,
-        editor=plan.editor,
-        edit_deadline_s=plan.edit_deadline_s,
-        paused=plan.paused_why is not None,
-        paused_reason=plan.paused_why,
+        **_head(plan),
         editing=plan.cycle_us is not None,
         tasks=plan.tasks,
         edges=plan.edges,
         open_tasks=plan.open_tasks,
         completed=plan.completed,
         failed=plan.failed,
-        created_at=moment(plan.created_us),
-        ended_at=maybe_moment(plan.ended_us),
     )
 
 
@@ -163,7 +161,7 @@ def revision_view(revision: Revision) -> RevisionView:
 
 
 def _read(value: Any) -> Any:
-    """What an operation found or left; a payload is the object that its text stands for."""
+    """A value of an operation; a payload's text becomes the object that it encodes."""
     if isinstance(value, dict) and isinstance(value.get("payload"), str):
         return {**value, "payload": json.loads(value["payload"])}
     return value
@@ -196,16 +194,12 @@ def plan_stats_view(
         to_dispatch_avg_s=average_s(spans_us),
         to_dispatch_p50_s=quantile_s(spans_us, 0.5),
         to_dispatch_p95_s=quantile_s(spans_us, 0.95),
-        critical_path=shape.critical_path,
-        critical_path_s=shape.critical_path_s,
-        total_work_s=shape.total_work_s,
-        parallelism=shape.parallelism,
-        depth=shape.depth,
+        **asdict(shape),
     )
 
 
 def _to_dispatch_us(items: Sequence[Item]) -> list[int]:
-    """From each end of a task to the next first start of one, sorted; an end that nothing followed is out."""
+    """The spans from each end of a task to the next first start of a task, sorted."""
     starts = sorted(i.state.first_claimed_us for i in items if i.state.first_claimed_us is not None)
     ends = [i.state.ended_us for i in items if i.state.ended_us is not None and i.started]
     found = [(end, bisect_left(starts, end)) for end in ends]

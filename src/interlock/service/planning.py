@@ -1,4 +1,4 @@
-"""Plans: made, edited, watched and ended. The use cases of whoever plans, and of the editor of a plan."""
+"""The use cases of plans: create, read, edit, pause, cancel. For operators and for the editor of a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
-from interlock.core.commands import Expire
+from interlock.core.commands import Expire, Moved
 from interlock.core.ending import explain_loss
 from interlock.core.errors import (
     CycleExpired,
@@ -24,34 +24,28 @@ from interlock.core.errors import (
 )
 from interlock.core.ledger import Decision
 from interlock.core.model import Item, ItemId, PlanId, RunId
+from interlock.core.plans.checking import Mistakes, check_size, typed_graph, typed_operations
 from interlock.core.plans.commands import (
     CancelPlan,
     CreatePlan,
     Edited,
     EditPlan,
     PausePlan,
-    PlanMoved,
     SetEditDeadline,
 )
 from interlock.core.plans.edit import NoRoom, task_spec
-from interlock.core.plans.history import diff, graph_at
+from interlock.core.plans.history import diff, graph_at, touched
 from interlock.core.plans.model import (
     EDGES_MAX,
     EDIT_DEADLINE_S,
     EDIT_TYPE,
     TASKS_MAX,
-    AddEdge,
     AddTask,
     Graph,
     Operation,
     Plan,
-    RemoveEdge,
-    RemoveTask,
-    UpdateEdge,
-    UpdateTask,
-    plan_lane,
+    plan_of_lane,
 )
-from interlock.core.plans.values import graph_of, operations_of
 from interlock.core.states import ItemStatus
 from interlock.service import sweeper
 from interlock.service.plan_answers import (
@@ -66,8 +60,9 @@ from interlock.service.reading import ID_LIMIT, Looking
 from interlock.store.port import EditLoad, Load
 
 EDIT_DEADLINE_MAX_S = 30 * 24 * 3600.0
-#: What a store keeps of revisions, and of the numbers of completions.
+#: The largest revision, and the largest number of a completion, that every store can keep.
 REVISION_MAX = 2**31 - 1
+_EDIT_HANDLE = "Pass the handle of the run of its plan.edit item."
 _ERRORS: dict[str, type[InterlockError]] = {
     e.code: e for e in (EditRefused, StaleRevision, CycleExpired, PlanEnded, LeaseLost, Held)
 }
@@ -76,7 +71,7 @@ _ERRORS: dict[str, type[InterlockError]] = {
 class Planning(Looking):
     """The use cases of plans."""
 
-    # -- making -----------------------------------------------------------------------------------
+    # -- creating ---------------------------------------------------------------------------------
 
     def create_plan(
         self,
@@ -88,13 +83,15 @@ class Planning(Looking):
         project: str = "default",
         by: str = "",
     ) -> PlanView:
-        """Make a plan of a graph; whatever depends on nothing may be claimed at once."""
+        """Create a plan; tasks that depend on nothing may be claimed at once."""
         names.check_plan_name(name)
         names.check_name("project", project)
         _check_deadline(edit_deadline_s)
         key = names.agent_key(editor)
-        graph = graph_of(graph)
-        _check_size(len(graph.tasks), len(graph.edges))
+        graph = typed_graph(graph)
+        size = Mistakes()
+        check_size(len(graph.tasks), len(graph.edges), size.note)
+        size.refuse("plan")
         tickets = tuple(self.store.tickets(len(graph.tasks))) if graph.tasks else ()
 
         def build(ids: Sequence[ItemId]) -> list[CreatePlan]:
@@ -116,10 +113,10 @@ class Planning(Looking):
         sweeper.bring_now(self.store, decision)
         return self.plan(decision.plans[0].plan.id)
 
-    # -- looking ----------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     def plan(self, plan: int) -> PlanView:
-        """A plan with its whole graph as it stands."""
+        """A plan with its whole graph and the status of each task."""
         with self.store.at_once():
             found = self._plan(plan)
             asking = self.store.item(found.edit_item) if found.edit_item is not None else None
@@ -128,19 +125,19 @@ class Planning(Looking):
         return plan_view(found, tasks, edges, asking, pending)
 
     def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]:
-        """Plans, the newest first; those that have ended only when they are asked for."""
+        """Plans, the newest first; ended ones only with `ended`."""
         names.check_number("limit", limit, 1, 10_000)
         return [plan_summary(p) for p in self.store.plans(ended=ended, limit=limit)]
 
     def plan_history(self, plan: int, *, after: int = 0, limit: int = 1_000) -> list[RevisionView]:
-        """The revisions of a plan after one, oldest first."""
+        """The revisions of a plan after the given one, oldest first."""
         names.check_number("revision", after, 0, REVISION_MAX)
         names.check_number("limit", limit, 1, 10_000)
         found = self._plan(plan)
         return [revision_view(r) for r in self.store.revisions(found.id, after, limit)]
 
     def plan_at(self, plan: int, revision: int) -> Graph:
-        """The graph as a revision had it."""
+        """The graph of one revision."""
         with self.store.at_once():
             found = self._plan(plan)
             if not 1 <= revision <= found.revision:
@@ -160,7 +157,7 @@ class Planning(Looking):
         return graph_at(specs, edges, later)
 
     def plan_stats(self, plan: int) -> PlanStatsView:
-        """Figures of a plan's edits, of how soon it goes on when a task has ended, and of its work."""
+        """Figures of a plan: its edits, the time from a task's end to the next start, and its work."""
         with self.store.at_once():
             found = self._plan(plan)
             tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
@@ -187,11 +184,11 @@ class Planning(Looking):
         by: str = "",
         why: str = "",
     ) -> EditView:
-        """Change a plan's graph as a whole, or not at all.
+        """Apply an edit to a plan's graph: all of it, or nothing.
 
-        With a run, it must be the one that the open edit cycle waits for, and the edit is its answer to the
-        completions up to `through`, which are those that there were when the run started unless it is given.
-        Without operations it changes nothing and answers all the same.
+        `run` is the handle of the run that the open edit cycle waits for. Its edit answers the completions up
+        to `through`, by default those that there were when the run started. An edit without operations
+        changes nothing and answers them too.
         """
         found = self._plan(plan)
         names.check_whole("base", base, 1, REVISION_MAX)
@@ -200,9 +197,13 @@ class Planning(Looking):
             if run is None:
                 raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
         if (operations is None) is (graph is None):
-            raise InvalidInput("An edit is either operations or a whole graph.", "Give one of the two.")
-        owner = self._edit_item(found, run) if run is not None else None
-        edits = self._operations(found, base, graph) if graph is not None else operations_of(operations or ())
+            raise InvalidInput("An edit is either operations or a whole graph.", "Pass one of the two.")
+        owner = self._edit_item(run) if run is not None else None
+        if owner is not None and owner[1].spec.lane != found.lane:
+            raise InvalidInput(f"Run {owner[0]} has not been asked to edit plan {found.id}.", _EDIT_HANDLE)
+        edits = (
+            self._operations(found, base, graph) if graph is not None else typed_operations(operations or ())
+        )
         if len(edits) > TASKS_MAX + EDGES_MAX:
             raise InvalidPlan(f"The edit has {len(edits):,} operations.", "Use smaller edits.")
         command = EditPlan(
@@ -229,7 +230,7 @@ class Planning(Looking):
 
         try:
             return self.store.transact(load, build)
-        except NoRoom:  # the gaps between the ranks there are used up
+        except NoRoom:  # no gap is left between the ranks there
             command = replace(command, renumber=True)
             assert load.edit is not None
             return self.store.transact(replace(load, edit=replace(load.edit, whole=True)), build)
@@ -258,46 +259,39 @@ class Planning(Looking):
         )
 
     def _operations(self, plan: Plan, base: int, graph: Graph) -> tuple[Operation, ...]:
-        """A whole graph as the operations that make it of its base. One that is too large is refused as an
-        edit is that makes a plan too large."""
-        graph = graph_of(graph)
+        """The operations that turn the graph of the base revision into this one. The transaction checks its
+        size, like that of any edit."""
+        graph = typed_graph(graph)
         tasks = Counter(t.key for t in graph.tasks)
         edges = Counter(e.pair for e in graph.edges)
         twice = [f"There are {n} tasks {key}." for key, n in tasks.items() if n > 1]
         twice += [f"There are {n} edges {s} → {t}." for (s, t), n in edges.items() if n > 1]
         if twice:
-            raise InvalidPlan(twice[0], "Every key and every edge is named once.", reasons=tuple(twice))
+            raise InvalidPlan(twice[0], "Name every key and every edge once.", reasons=tuple(twice))
         return diff(self.plan_at(plan.id, base), graph)
 
-    def _edit_item(self, plan: Plan, handle: str) -> tuple[RunId, Item]:
+    def _edit_item(self, handle: str) -> tuple[RunId, Item]:
         run, item_id = self._handles.read(names.check_text("handle", handle))
         item = self.store.item(item_id)
-        if item is None or item.spec.type != EDIT_TYPE or item.spec.lane != plan_lane(plan.id):
-            raise InvalidInput(
-                f"Run {run} has not been asked to edit plan {plan.id}.",
-                "Pass the handle of its plan.edit item.",
-            )
+        if item is None or item.spec.type != EDIT_TYPE:
+            raise InvalidInput(f"Run {run} has not been asked to edit a plan.", _EDIT_HANDLE)
         return run, item
 
     def plan_batch(self, run: str) -> BatchView:
-        """Everything that an editor has to answer, for the run that was asked."""
-        number, item_id = self._handles.read(run)
+        """The completions that an editor's run must answer."""
         with self.store.at_once():
-            item = self.store.item(item_id)
-            lane = item.spec.lane if item is not None and item.spec.type == EDIT_TYPE else None
-            if item is None or lane is None:
-                raise InvalidInput(f"Run {number} edits no plan.", "Pass the handle of a plan.edit item.")
-            plan = self._plan(int(lane.rpartition(":")[2]))
+            number, item = self._edit_item(run)
+            plan = self._plan(plan_of_lane(item.spec.lane or "") or 0)
             completions = self.store.completions(plan.id, plan.answered_n)
         if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
-            item = self._after_deadline(item)
+            item = self._expired(item)
         if item.state.run != number:
             ended = {r.run: r for r in self.store.runs(item.id)}
             raise explain_loss(number, ended.get(number), item).error()
         return batch_view(plan, completions)
 
-    def _after_deadline(self, item: Item) -> Item:
-        """The item that asks for an edit, once time has told, as a sweep would have let it."""
+    def _expired(self, item: Item) -> Item:
+        """The item that asks for an edit, after its cycle was closed as a sweep would close it."""
         decision = self.store.transact(Load(items=(item.id,)), lambda _: [Expire(item=item.id)])
         sweeper.bring_now(self.store, decision)
         return decision.after[item.id]
@@ -305,71 +299,51 @@ class Planning(Looking):
     # -- operating --------------------------------------------------------------------------------
 
     def cancel_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
-        """End a plan: what has not started is cancelled, what runs is asked to stop."""
+        """End a plan: tasks that have not started are cancelled, running ones are asked to stop."""
         found = self._plan(plan)
         self._operate_plan(CancelPlan(plan=found.id, why=given_reason(why), by=signed(by)))
         sweeper.stop_cancelled(self.store)
         return self.plan(plan)
 
     def pause_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
-        """Give out no task of a plan until it is resumed. Runs go on, and so do its edits."""
-        reason = given_reason(why)
-        command = PausePlan(plan=self._plan(plan).id, paused_why=reason, why=reason, by=signed(by))
-        return self._operate_plan(command)
+        """Give out no task of a plan until it is resumed. Running tasks and edits go on."""
+        why = given_reason(why)
+        return self._operate_plan(PausePlan(plan=self._plan(plan).id, paused=True, why=why, by=signed(by)))
 
     def resume_plan(self, plan: int, *, why: str = "", by: str = "") -> PlanView:
         """Give out a paused plan's tasks again."""
-        command = PausePlan(plan=self._plan(plan).id, paused_why=None, why=checked_reason(why), by=signed(by))
-        return self._operate_plan(command)
+        why = checked_reason(why)
+        return self._operate_plan(PausePlan(plan=self._plan(plan).id, paused=False, why=why, by=signed(by)))
 
     def set_edit_deadline(self, plan: int, edit_deadline_s: float, *, by: str = "") -> PlanView:
-        """How long a plan's editor may take to answer; it holds for an open cycle too."""
+        """Set how long a plan's editor may take to answer, in an open cycle too."""
         _check_deadline(edit_deadline_s)
-        found = self._plan(plan)
-        command = SetEditDeadline(plan=found.id, edit_deadline_s=edit_deadline_s, by=signed(by))
-        return self._operate_plan(command)
+        number = self._plan(plan).id
+        return self._operate_plan(
+            SetEditDeadline(plan=number, edit_deadline_s=edit_deadline_s, by=signed(by))
+        )
 
     def _operate_plan(self, command: CancelPlan | PausePlan | SetEditDeadline) -> PlanView:
         decision = self.store.transact(Load(plans=(command.plan,)), lambda _: [command])
-        moved: PlanMoved = decision.answers[0]
+        moved: Moved = decision.answers[0]
         if not moved.changed:
-            raise PlanEnded(moved.refusal, f"`interlock plan show {command.plan}` tells more.")
+            raise PlanEnded(moved.refusal, f"See `interlock plan show {command.plan}`.")
         sweeper.bring_now(self.store, decision)
         return self.plan(command.plan)
 
 
 def _edit_load(command: EditPlan, added: int) -> Load:
     """What an edit must lock and read, from its operations alone."""
-    keys: dict[str, None] = {}
-    removed: list[str] = []
-    updated: set[str] = set()
-    pairs: dict[tuple[str, str], None] = {}
-    new: list[tuple[str, str]] = []
-    for operation in command.operations:
-        match operation:
-            case AddTask():
-                keys[operation.task.key] = None
-            case RemoveTask():
-                keys[operation.key] = None
-                removed.append(operation.key)
-            case UpdateTask():
-                keys[operation.key] = None
-                updated.add(operation.key)
-            case AddEdge():
-                pairs[operation.edge.pair] = None
-                new.append(operation.edge.pair)
-            case RemoveEdge() | UpdateEdge():
-                pairs[operation.source, operation.target] = None
-    keys.update(dict.fromkeys(key for pair in pairs for key in pair))
+    named = touched(command.operations)
     edit = EditLoad(
         plan=command.plan,
         base=command.base,
-        keys=tuple(keys),
-        removed=tuple(removed),
-        updated=frozenset(updated),
-        pairs=tuple(pairs),
-        sources=tuple(s for s, _ in new),
-        targets=tuple(t for _, t in new),
+        keys=tuple(dict.fromkeys((*named.tasks, *named.ends))),
+        removed=named.removed,
+        updated=frozenset(named.updated),
+        pairs=named.edges,
+        sources=tuple(s for s, _ in named.new_edges),
+        targets=tuple(t for _, t in named.new_edges),
     )
     return Load(
         items=(command.item,) if command.item is not None else (),
@@ -379,16 +353,6 @@ def _edit_load(command: EditPlan, added: int) -> Load:
         edit=edit,
         agents=True,
     )
-
-
-def _check_size(tasks: int, edges: int) -> None:
-    reasons = []
-    if tasks > TASKS_MAX:
-        reasons.append(f"The plan would have {tasks:,} tasks; at most {TASKS_MAX:,} are allowed.")
-    if edges > EDGES_MAX:
-        reasons.append(f"The plan would have {edges:,} edges; at most {EDGES_MAX:,} are allowed.")
-    if reasons:
-        raise InvalidPlan(reasons[0], "Make several plans of it.", reasons=tuple(reasons))
 
 
 def _check_deadline(edit_deadline_s: float) -> None:

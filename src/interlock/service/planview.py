@@ -1,4 +1,4 @@
-"""Plans as people and programs see them, and what can be asked of them."""
+"""Answers about plans, and the part of the service interface that gives them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.core.plans.model import EDIT_DEADLINE_S, Graph, Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """A task: its place in the graph, and how its item stands."""
+    """A task: its place in the graph, and the state of its item."""
 
     key: str
     item: int
@@ -32,7 +32,7 @@ class TaskView:
     #: The live run and who has it.
     run: int | None
     run_agent: str | None
-    #: When it may be tried again, while it waits for that.
+    #: When it may be tried again, while it waits in back-off.
     run_at: datetime | None
     created_at: datetime
     #: When it was claimed for the first time, and when its live run began.
@@ -54,7 +54,7 @@ class EdgeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleView:
-    """The open edit cycle: no task is claimed before it closes."""
+    """The open edit cycle: no task is claimed until it closes."""
 
     opened_at: datetime
     deadline_at: datetime
@@ -92,7 +92,7 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanView:
-    """One plan with its graph as it stands. Tasks come in the order of their arrival."""
+    """One plan with its current graph. Tasks come in the order of their arrival."""
 
     id: int
     name: str
@@ -112,7 +112,7 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditView:
-    """The answer to an edit that was applied. Without operations it answers a batch and changes nothing."""
+    """The answer to an edit that was applied."""
 
     plan: int
     revision: int
@@ -129,7 +129,7 @@ class EditView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionView:
-    """A task that ended, as its editor is told. `result` is the JSON value that its last run gave."""
+    """A task that ended, for the editor to answer. `result` is the JSON value of its last run."""
 
     n: int
     key: str
@@ -142,12 +142,12 @@ class CompletionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchView:
-    """What an editor has to answer: every end since its last edit."""
+    """What an editor must answer: every task that ended since its last edit."""
 
     plan: int
     name: str
     revision: int
-    #: The number of the last completion in here; the edit says it back.
+    #: The number of the last completion in here; the edit passes it back.
     through: int
     completions: tuple[CompletionView, ...]
     deadline_at: datetime
@@ -155,7 +155,7 @@ class BatchView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionView:
-    """One line of a plan's history. Each operation has what was before and after."""
+    """One revision of a plan. Each operation has the values before and after."""
 
     revision: int
     base: int
@@ -182,20 +182,20 @@ class PlanStatsView:
     edits_refused: int
     edits_rebased: int
     edits_failed: int
-    #: How long edit cycles were open, all together.
+    #: How long edit cycles were open in total.
     lock_s: float
     #: From the end of a task to the next start of one in the plan; null while there is none.
     to_dispatch_avg_s: float | None
     to_dispatch_p50_s: float | None
     to_dispatch_p95_s: float | None
-    #: The chain of tasks that took longest, first to last. A task takes as long as its runs, without the time
-    #: between them; those that have not ended count as nothing.
+    #: The chain of tasks that took longest, first to last. A task takes as long as its runs together; tasks
+    #: that have not ended count as nothing.
     critical_path: tuple[str, ...]
     critical_path_s: float
     total_work_s: float
-    #: How many could work at once on average, were nothing else in the way: work over critical path.
+    #: `total_work_s / critical_path_s`: how many agents the graph could keep busy on average.
     parallelism: float | None
-    #: How many tasks the longest chain has, whatever they took.
+    #: How many tasks the longest chain has, whatever their durations.
     depth: int
 
 

@@ -1,4 +1,4 @@
-"""Plans: as a list, in full, as a drawing, and after a change."""
+"""Plans for people: lists, details, drawings, differences and figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.cli.views import words
 from interlock.core.model import Reason
 from interlock.plans.diff import Difference
 from interlock.plans.drawing import text as text_drawing
-from interlock.plans.drawing.graph import Graph
+from interlock.plans.drawing.picture import PlanPicture
 from interlock.plans.drawing.symbols import EDGE_WORDS, sign
 from interlock.service.contract import to_json
 from interlock.service.planview import (
@@ -39,33 +39,26 @@ _MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool) -> None:
     """A table of plans."""
     if not found:
-        console.print("No plan runs." if unfinished else "There are no plans.")
+        console.print("No plan is running." if unfinished else "There are no plans.")
         return
-    table = words.table("ID", "STATUS", "NAME", "DONE", "FAILED", "TASKS", "REV", "NOW", "WHEN")
-    for name in ("ID", "DONE", "FAILED", "TASKS", "REV"):
-        next(c for c in table.columns if c.header == name).justify = "right"
+    numbers = ("ID", "DONE", "FAILED", "TASKS", "REV")
+    table = words.table(
+        "ID", "STATUS", "NAME", "DONE", "FAILED", "TASKS", "REV", "NOW", "WHEN", right=numbers
+    )
     for one in found:
+        now = [word for word, on in (("paused", one.paused), ("editing", one.editing)) if on]
         table.add_row(
             str(one.id),
-            status(one.status),
+            words.status(one.status),
             words.harmless(one.name),
             str(one.completed),
             Text(str(one.failed), style="red" if one.failed else words.QUIET),
             str(one.tasks),
             str(one.revision),
-            Text(
-                ", ".join(w for w, on in (("paused", one.paused), ("editing", one.editing)) if on),
-                style="yellow",
-            ),
+            Text(", ".join(now), style="yellow"),
             Text(words.relative(one.ended_at or one.created_at), style=words.QUIET),
         )
     console.print(table)
-
-
-def status(word: str) -> Text:
-    """A plan's status, or a task's."""
-    style = {"partially_failed": "red"}.get(word, words.STATUS_STYLES.get(word, ""))
-    return Text(word, style=style)
 
 
 def created(console: Console, made: PlanView) -> None:
@@ -78,9 +71,19 @@ def created(console: Console, made: PlanView) -> None:
 
 
 def detail(console: Console, found: PlanView) -> None:
-    """Everything about one plan: how it stands, then its tasks."""
+    """Everything about one plan, then its tasks."""
+    deadline = words.span(found.edit_deadline_s)
     console.print(headline(found))
-    console.print(words.facts(*_facts(found)))
+    console.print(
+        words.facts(
+            ("now", now_doing(found)),
+            ("tasks", counts(found)),
+            ("editor", f"{found.editor}, who has {deadline} for an edit" if found.editor else None),
+            ("project", found.project),
+            ("created", words.at(found.created_at)),
+            ("ended", words.at(found.ended_at) if found.ended_at else None),
+        )
+    )
     console.print()
     console.print(task_table(found, found.tasks[:_TASKS_SHOWN], console.width))
     if len(found.tasks) > _TASKS_SHOWN:
@@ -91,7 +94,7 @@ def detail(console: Console, found: PlanView) -> None:
 def headline(found: PlanView) -> Text:
     return Text.assemble(
         (f"Plan {found.id}  ", "bold"),
-        status(found.status),
+        words.status(found.status),
         ("  " + words.harmless(found.name), "bold"),
         (f"  revision {found.revision}", words.QUIET),
     )
@@ -113,7 +116,7 @@ def _editing(found: PlanView, cycle: CycleView) -> str:
     )
     until = f"at most until {words.clock(cycle.deadline_at)}"
     if cycle.deadline_at <= datetime.now(UTC):
-        until = f"which is over since {words.clock(cycle.deadline_at)}: the next claim goes on without it"
+        until = f"overdue since {words.clock(cycle.deadline_at)}: the next claim goes on without it"
     return (
         f"waits for an edit by {who}, after {_named(cycle.pending, 'nothing')}; "
         f"asked {words.relative(cycle.opened_at)}, {until}"
@@ -121,23 +124,8 @@ def _editing(found: PlanView, cycle: CycleView) -> str:
 
 
 def counts(found: PlanView) -> Text:
-    """How many tasks there are of each status."""
+    """The number of tasks in each status."""
     return Text("   ").join(words.counts(Counter(t.status for t in found.tasks)))
-
-
-def _facts(found: PlanView) -> list[tuple[str, Text | str | None]]:
-    cycle = now_doing(found)
-    editor = (
-        f"{found.editor}, who has {words.span(found.edit_deadline_s)} for an edit" if found.editor else None
-    )
-    return [
-        ("now", cycle),
-        ("tasks", counts(found)),
-        ("editor", editor),
-        ("project", found.project),
-        ("created", words.at(found.created_at)),
-        ("ended", words.at(found.ended_at) if found.ended_at else None),
-    ]
 
 
 def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
@@ -154,7 +142,7 @@ def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
             Text(sign(task.status), style=words.STATUS_STYLES.get(task.status, "")),
             words.shorten(task.key, room),
             str(task.item),
-            status(task.status),
+            words.status(task.status),
             Text(agent) if agent else Text("anyone", style=words.QUIET),
             words.shorten(words.harmless(task.title), room) if task.title != task.key else "",
             Text(words.shorten(_why(task, sources[task.key]), room + 20), style=words.QUIET),
@@ -184,7 +172,7 @@ def _condition(edge: EdgeView) -> str:
     return f" ({', '.join(kinds)})" if kinds else ""
 
 
-def graph_text(drawn: Graph, chosen: str, width: int = 10_000) -> str:
+def graph_text(drawn: PlanPicture, chosen: str, width: int = 10_000) -> str:
     """The graph as text of the chosen kind."""
     if chosen == "svg":
         from interlock.plans.drawing.svg import svg
@@ -202,7 +190,7 @@ def written(document: Mapping[str, Any]) -> str:
     return json.dumps({"graph": document}, indent=2, ensure_ascii=False) + "\n"
 
 
-def drawing(drawn: Graph, width: int) -> RenderableType:
+def drawing(drawn: PlanPicture, width: int) -> RenderableType:
     """The text drawing with its statuses in colour."""
     made = text_drawing.drawn(drawn, width=width)
     lines = [Text(line, no_wrap=True, overflow="crop") for line in made.lines]
@@ -212,11 +200,9 @@ def drawing(drawn: Graph, width: int) -> RenderableType:
 
 
 def edited(console: Console, answer: EditView) -> None:
-    if not (answer.added or answer.removed or answer.updated) and not answer.rebased:
-        said = f"Plan {answer.plan} is at revision {answer.revision}"
-    else:
-        said = f"Plan {answer.plan} is now at revision {answer.revision}"
-    console.print(f"{said}{', on top of later changes' if answer.rebased else ''}.")
+    changed = answer.added or answer.removed or answer.updated or answer.rebased
+    on_top = ", on top of later changes" if answer.rebased else ""
+    console.print(f"Plan {answer.plan} is {'now ' if changed else ''}at revision {answer.revision}{on_top}.")
     for verb, keys in (
         ("added", answer.added),
         ("removed", answer.removed),
@@ -226,22 +212,22 @@ def edited(console: Console, answer: EditView) -> None:
         if keys:
             console.print(f"  {verb}: {_named(keys, '')}")
     if answer.editing:
-        console.print("Further tasks have ended meanwhile: another edit is asked for.")
+        console.print("More tasks have ended meanwhile; the plan waits for another edit.")
 
 
 def batch(console: Console, found: BatchView, handle: str | None) -> None:
-    """What an editor has to answer, and what to type; with the handle, where the surroundings have none."""
+    """What an editor must answer, and what to type; with `--run` only if the caller gave the handle."""
     console.print(
         f"Plan {found.plan} {words.harmless(found.name)}, revision {found.revision}: "
         f"{_count(len(found.completions), 'end')} to answer until {words.at(found.deadline_at)}."
     )
-    table = words.table("N", "TASK", "STATUS", "WHEN", "WHAT IT SAID", right=("N",))
+    table = words.table("N", "TASK", "STATUS", "WHEN", "RESULT", right=("N",))
     for one in found.completions:
         said = one.error or ("" if one.result is None else json.dumps(one.result, ensure_ascii=False))
         table.add_row(
             str(one.n),
             one.key,
-            status(one.status),
+            words.status(one.status),
             words.relative(one.at),
             words.harmless(" ".join(said.split())),
         )
@@ -252,14 +238,11 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
 
 
 def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
-    """Figures for people; what is not known yet is left out."""
+    """Figures of a plan, without those that are not known yet."""
     console.print(headline(found))
     path = " → ".join(figures.critical_path)
     spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)
-    dispatch = None
-    if all(span is not None for span in spans):
-        avg, p50, p95 = (_precise(span) for span in spans if span is not None)
-        dispatch = f"{avg} on average, {p50} median, {p95} p95"
+    avg, p50, p95 = ("" if span is None else _precise(span) for span in spans)
     edits = (
         f"{figures.edits_completed} completed, {figures.edits_timed_out} timed out, "
         f"{figures.edits_refused} refused, {figures.edits_failed} failed; {figures.edits_rebased} rebased"
@@ -274,7 +257,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
             ("edits", f"{figures.edits_total} in {_count(figures.cycles, 'cycle')}"),
             ("of these", edits),
             ("editing took", words.span(figures.lock_s)),
-            ("next start", f"{dispatch} after a task's end" if dispatch else None),
+            ("next start", f"{avg} on average, {p50} median, {p95} p95 after a task's end" if avg else None),
         )
     )
 
@@ -314,7 +297,7 @@ def differences(console: Console, found: Sequence[Difference]) -> None:
 
 
 def _operation(operation: Mapping[str, Any]) -> str:
-    """An operation in one line: what it is, on what, and what it said or changed."""
+    """An operation in one line: its name, its task or edge, and its values or changes."""
     one = dict(operation)
     op, key = one.pop("op", "?"), one.pop("key", None)
     name = key if key is not None else f"{one.pop('from', '?')} → {one.pop('to', '?')}"

@@ -1,4 +1,4 @@
-"""`plan watch`: a plan drawn again and again until it ends, or told line by line where nobody watches."""
+"""`plan watch`: draws a plan until it ends; without a terminal, prints a line for each change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _BUSY_FIRST = ("in_progress", "failed", "pending", "deferred", "waiting", "cance
 
 
 def watch(console: Console, service: Service, plan: int, every_s: float) -> PlanView:
-    """Draw until the plan has ended or the reader has; answers the last look."""
+    """Draw until the plan ends or the reader quits; gives the last view."""
     if not console.is_terminal:
-        return _tell(console, service, plan, every_s)
+        return _print_changes(console, service, plan, every_s)
     seen = service.plan(plan)
 
     def frame() -> RenderableType | None:
@@ -35,18 +35,15 @@ def watch(console: Console, service: Service, plan: int, every_s: float) -> Plan
 
 
 def emit(service: Service, plan: int, every_s: float, write: Callable[[PlanView], None]) -> PlanView:
-    """Write every state that differs from the one before, until the plan has ended."""
-    seen: PlanView | None = None
-    for view in _looks(service, plan, every_s):
-        if seen is None or to_json(view) != to_json(seen):
+    """Write every state that differs from the one before, until the plan ends; gives the last view."""
+    for before, view in _views(service, plan, every_s):
+        if before is None or to_json(view) != to_json(before):
             write(view)
-        seen = view
-    assert seen is not None
-    return seen
+    return view
 
 
 def draw(plan: PlanView, width: int, height: int | None) -> RenderableType:
-    """A frame that fits the terminal: the graph if there is room for it, else the tasks that matter now."""
+    """A frame that fits the terminal: the graph if there is room, else the most active tasks."""
     from rich.console import Group
     from rich.text import Text
 
@@ -65,28 +62,26 @@ def draw(plan: PlanView, width: int, height: int | None) -> RenderableType:
     return Group(*head, plans.task_table(plan, tasks[: room - 1], width))
 
 
-def _tell(console: Console, service: Service, plan: int, every_s: float) -> PlanView:
-    seen: PlanView | None = None
-    for view in _looks(service, plan, every_s):
-        for line in _changes(seen, view):
+def _print_changes(console: Console, service: Service, plan: int, every_s: float) -> PlanView:
+    for before, view in _views(service, plan, every_s):
+        for line in _changes(before, view):
             console.print(words.harmless(line), soft_wrap=True)
         console.file.flush()
-        seen = view
-    assert seen is not None
-    return seen
+    return view
 
 
-def _looks(service: Service, plan: int, every_s: float) -> Iterator[PlanView]:
-    while True:
-        view = service.plan(plan)
-        yield view
-        if view.ended_at is not None:
-            return
+def _views(service: Service, plan: int, every_s: float) -> Iterator[tuple[PlanView | None, PlanView]]:
+    """The plan again and again until it has ended, each time with the view before."""
+    before, view = None, service.plan(plan)
+    yield before, view
+    while view.ended_at is None:
         time.sleep(every_s)
+        before, view = view, service.plan(plan)
+        yield before, view
 
 
 def _changes(before: PlanView | None, after: PlanView) -> Iterator[str]:
-    """One line for everything that is new since the last look."""
+    """One line for each change since the view before."""
     old: dict[str, Any] = {} if before is None else {t.key: t.status for t in before.tasks}
     if before is None or before.revision != after.revision:
         tasks = f"{len(after.tasks)} task{'' if len(after.tasks) == 1 else 's'}"

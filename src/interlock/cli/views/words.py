@@ -29,6 +29,7 @@ STATUS_STYLES = {
     "lost": "red",
     "released": "yellow",
     "refused": "bold red",
+    "partially_failed": "red",
 }
 QUIET = "bright_black"
 #: Messages and errors come from anywhere; none of them may move the reader's cursor or colours.

@@ -1,4 +1,4 @@
-"""The plan's part of the ledger: what a transaction has read of it, and what the rules made of it so far."""
+"""One plan in one transaction: the rows that were read, the rules' changes to them, and what to write."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from interlock.core.plans.model import Completion, Edge, EdgeState, Plan, Revisi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPart:
-    """Rows of one plan, read under the lock of its lane.
+    """Rows of one plan, read under the lock of its lane. Never the whole plan:
 
-    Never the whole plan: the tasks named, the targets of their edges, those doomed where a cycle may close,
-    and for an edit whatever its operations may touch. Their items are in the snapshot, but for tasks that
-    are here only for their rank.
+    - the tasks named, and the targets of their edges;
+    - where a cycle may close, the doomed tasks;
+    - for an edit, whatever its operations may touch.
+
+    The snapshot has their items, except those of tasks that are here only for their rank.
     """
 
     plan: Plan
     tasks: tuple[Task, ...] = ()
     edges: tuple[Edge, ...] = ()
-    #: Number and time of the completions that no edit has answered yet, where a cycle may close.
+    #: Where a cycle may close: number and time of each completion that no edit has answered yet.
     unanswered: tuple[tuple[int, int], ...] = ()
-    #: Tasks on no lane that are here with their edges, because what they depend on may never start.
+    #: Tasks on no lane, read with their edges because a task they depend on may never start.
     behind: frozenset[ItemId] = frozenset()
 
 
@@ -31,7 +33,7 @@ class PlanChanges:
     """What one transaction writes of a plan."""
 
     plan: Plan
-    #: The plan as it was read; nothing for a new one.
+    #: The plan as it was read; null for a new one.
     before: Plan | None = None
     tasks: list[Task] = field(default_factory=list)
     new_tasks: list[Task] = field(default_factory=list)
@@ -45,24 +47,6 @@ class PlanChanges:
 class Book:
     """The working view of one plan in one transaction."""
 
-    __slots__ = (
-        "_edges_before",
-        "_new",
-        "_plan_before",
-        "_tasks_before",
-        "behind",
-        "completions",
-        "edges",
-        "incoming",
-        "live",
-        "outgoing",
-        "plan",
-        "revisions",
-        "tasks",
-        "through",
-        "unanswered",
-    )
-
     def __init__(self, part: PlanPart, *, new: bool = False) -> None:
         self.plan = part.plan
         self.tasks: dict[ItemId, Task] = {}
@@ -75,12 +59,12 @@ class Book:
         self.behind = part.behind
         self.completions: list[Completion] = []
         self.revisions: list[Revision] = []
-        #: Up to which completion the edit of this transaction answers.
+        #: The last completion that the edit of this transaction answers, if it names one.
         self.through: int | None = None
         for task in part.tasks:
             self.put_task(task)
         for edge in part.edges:
-            self.put_edge(edge)
+            self._put_edge(edge)
         self._new = new
         self._plan_before = part.plan
         self._tasks_before = dict(self.tasks)
@@ -94,40 +78,41 @@ class Book:
             del self.live[task.key]
 
     def put_edge(self, edge: Edge) -> None:
+        """Add an edge or replace it, and count it at its target."""
+        before = self.edges.get(edge.pair)
+        if before is not None:
+            self._count(before, -1)
+        self._put_edge(edge)
+        self._count(edge, 1)
+
+    def remove_edge(self, edge: Edge) -> None:
+        del self.edges[edge.pair]
+        del self.outgoing[edge.source][edge.target]
+        del self.incoming[edge.target][edge.source]
+        self._count(edge, -1)
+
+    def _put_edge(self, edge: Edge) -> None:
         self.edges[edge.pair] = edge
         self.outgoing.setdefault(edge.source, {})[edge.target] = None
         self.incoming.setdefault(edge.target, {})[edge.source] = None
 
-    def drop_edge(self, edge: Edge) -> None:
-        del self.edges[edge.pair]
-        del self.outgoing[edge.source][edge.target]
-        del self.incoming[edge.target][edge.source]
+    def _count(self, edge: Edge, change: int) -> None:
+        task = self.tasks[edge.target]
+        if edge.state is EdgeState.OPEN:
+            self.put_task(task._replace(unmet=task.unmet + change))
+        elif edge.state is EdgeState.BROKEN:
+            self.put_task(task._replace(broken=task.broken + change))
 
     def edges_of(self, source: ItemId) -> list[Edge]:
         """The edges that lead away from a task."""
         return [self.edges[source, target] for target in self.outgoing.get(source, ())]
 
     def edges_at(self, item: ItemId) -> list[Edge]:
-        """The edges that lead away from a task, and those that lead to it."""
+        """The edges that lead away from a task or to it."""
         return self.edges_of(item) + [self.edges[source, item] for source in self.incoming.get(item, ())]
 
-    def turn_edge(self, edge: Edge, state: EdgeState) -> None:
-        """An edge takes another state, and its target counts anew."""
-        if edge.state is not state:
-            self.count(edge.target, edge.state, -1)
-            self.put_edge(edge._replace(state=state))
-            self.count(edge.target, state, 1)
-
-    def count(self, target: ItemId, state: EdgeState, change: int) -> None:
-        """One more or one less incoming edge in this state."""
-        task = self.tasks[target]
-        if state is EdgeState.OPEN:
-            self.put_task(task._replace(unmet=task.unmet + change))
-        elif state is EdgeState.BROKEN:
-            self.put_task(task._replace(broken=task.broken + change))
-
     def changes(self) -> PlanChanges | None:
-        """Everything that differs from what was read, or nothing."""
+        """Everything that differs from what was read; null if nothing does."""
         out = PlanChanges(
             plan=self.plan,
             before=None if self._new else self._plan_before,

@@ -1,4 +1,4 @@
-"""What can be asked of plans, and what the rules answer."""
+"""The commands on plans, and the answer to an edit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.core.plans.model import Graph, Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePlan:
-    """A new plan. Its id and those of its tasks were taken before, and a ticket for each task."""
+    """Create a plan. Its id, and an id and a ticket for each task, were taken before the transaction."""
 
     id: PlanId
     name: str
@@ -25,38 +25,38 @@ class CreatePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPlan:
-    """An edit: of the run that the open cycle waits for, or of an operator while none is open."""
+    """Edit a plan: as the run that the open cycle waits for, or as an operator while no cycle is open."""
 
     plan: PlanId
     base: int
     operations: tuple[Operation, ...]
-    #: For the tasks it adds, in their order.
+    #: One of each for every task that it adds, in their order.
     ids: tuple[ItemId, ...] = ()
     tickets: tuple[int, ...] = ()
     run: RunId | None = None
     #: The item of that run.
     item: ItemId | None = None
-    #: Up to which completion it answers; null means all that there were when its run started.
+    #: The last completion that it answers; null means the last one when its run started.
     through: int | None = None
     by: str | None = None
     why: str = ""
-    #: The snapshot has the whole plan, and every task may get another rank.
+    #: The snapshot has the whole plan, and every task may get a new rank.
     renumber: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausePlan:
-    """Stop giving out tasks, or go on if `paused_why` is null. Runs go on."""
+    """Give out no more tasks, or give them out again. Running tasks go on."""
 
     plan: PlanId
-    paused_why: str | None
-    why: str = ""
+    paused: bool
+    why: str
     by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetEditDeadline:
-    """How long an editor may take; a cycle that is open has its deadline moved too."""
+    """Set how long an editor may take; the deadline of an open cycle moves along."""
 
     plan: PlanId
     edit_deadline_s: float
@@ -65,7 +65,7 @@ class SetEditDeadline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelPlan:
-    """End a plan: nothing is given out any more and the edit cycle closes. Its tasks are cancelled apart."""
+    """End a plan: no more tasks are given out and the cycle closes. Its tasks are cancelled afterwards."""
 
     plan: PlanId
     why: str
@@ -77,7 +77,7 @@ PlanCommand = CreatePlan | EditPlan | PausePlan | SetEditDeadline | CancelPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The answer to `EditPlan`: what changed, or every reason why nothing did, and under which code."""
+    """The answer to `EditPlan`: what changed, or the code and every reason of a refusal."""
 
     revision: int
     rebased: bool = False
@@ -88,11 +88,3 @@ class Edited:
     code: str = ""
     reasons: tuple[str, ...] = ()
     hint: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanMoved:
-    """The answer to the operator's commands on plans."""
-
-    changed: bool
-    refusal: str = ""

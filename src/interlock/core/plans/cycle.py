@@ -1,69 +1,64 @@
 """Edit cycles, and the end of a plan.
 
-A plan with an editor stops giving out tasks when one has ended, until the editor has answered: the cycle.
-What asks the editor is an item, and its run is the fence: an edit is accepted only from that item's current
-run.
+When a task of a plan with an editor ends, no task of the plan is claimed until the editor has answered: that
+span is the cycle. An item of type `plan.edit` asks the editor, and its run is the fence: an edit is accepted
+only from that item's current run.
 
 ===================================  ============================================================
 the item that asks                   the cycle
 ===================================  ============================================================
 completed, all ends answered         closes
 completed, later ends unanswered     stays open, with a new item and the oldest end's deadline
-failed for good, cancelled           closes; the ends wait for the next batch; it counts as failed
-past the deadline, swept or not      closes likewise; it counts as timed out
+failed for good, cancelled           closes, counted as failed; the ends join the next batch
+past the deadline, swept or not      closes, counted as timed out; the ends join the next batch
 ===================================  ============================================================
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from interlock.core.commands import Ended, Finish
-from interlock.core.ending import end_run, expire, finish
+from interlock.core.ending import end_run, expire
 from interlock.core.lanes import cancel_unstarted, reenter
 from interlock.core.ledger import Ledger
-from interlock.core.model import (
-    UNPOSITIONED,
-    EventKind,
-    Item,
-    ItemId,
-    Policy,
-    Reason,
-    RetryLane,
-    Spec,
-    State,
-)
+from interlock.core.model import EventKind, Item, ItemId, NewItem, Reason, RetryLane, State
 from interlock.core.names import PRIORITY_MAX, TITLE_MAX_CHARS
 from interlock.core.plans.book import Book
-from interlock.core.plans.dependents import follow_tasks, judge, stand
+from interlock.core.plans.dependents import cancel_unreachable, place, update_dependents
 from interlock.core.plans.model import EDIT_TYPE, Plan, PlanStatus, plan_of_lane
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import to_us
 
 
-def follow(ledger: Ledger) -> None:
-    """After the commands of a transaction: whatever follows for the plans that it touched."""
+def update_plans(ledger: Ledger) -> None:
+    """After the commands of a transaction: apply what follows for the plans that it touched."""
     for book in ledger.books.values():
-        follow_tasks(ledger, book)
-        _follow_edit(ledger, book)
+        update_dependents(ledger, book)
+        _after_edit(ledger, book)
         if book.completions and book.plan.cycle_us is None:
             _open(ledger, book)
-        _follow_end(ledger, book)
+        _update_status(ledger, book)
 
 
-def expire_in_plan(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """`expire` for an item of a plan: a task that waits for a look, or the item that asks for an edit."""
-    book = book_of(ledger, item)
-    if book is None:
-        return expire(ledger, item)
-    if item.spec.plan is None:
-        return _expire_edit(ledger, book, item)
-    task = book.tasks[item.id]
-    if item.status is not ItemStatus.WAITING or item.parked or not item.overdue(ledger.now_us):
+def book_of(ledger: Ledger, item: Item) -> Book | None:
+    """The plan that an item is a task of, or whose editor it asks; null for all other items."""
+    plan = item.spec.plan
+    if plan is None and item.spec.type == EDIT_TYPE and item.spec.lane is not None:
+        plan = plan_of_lane(item.spec.lane)
+    return ledger.books.get(plan) if plan is not None else None
+
+
+def expire_in_plan(ledger: Ledger, book: Book, item: Item) -> tuple[ItemId, ...]:
+    """`expire` for an item of a plan: one that asks for an edit, or a task that is due."""
+    if item.id == book.plan.edit_item:
+        late = _past_deadline(ledger, book)
+        return end_edit(ledger, item, Reason.EDIT_CYCLE_EXPIRED) if late else expire(ledger, item)
+    task = book.tasks.get(item.id)
+    waiting = item.status is ItemStatus.WAITING and not item.parked and item.overdue(ledger.now_us)
+    if task is None or not waiting:
         return expire(ledger, item)
     if task.broken:
-        judge(ledger, book, item, task)
+        cancel_unreachable(ledger, book, item, task)
         return ()
     if task.unmet:
         ledger.change(item, due_us=None)
@@ -71,54 +66,37 @@ def expire_in_plan(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     return reenter(ledger, item, Reason.PREDECESSORS_MET)
 
 
-def book_of(ledger: Ledger, item: Item) -> Book | None:
-    """The plan that an item is a task of, or whose editor it asks."""
-    plan = item.spec.plan
-    if plan is None and item.spec.type == EDIT_TYPE and item.spec.lane is not None:
-        plan = plan_of_lane(item.spec.lane)
-    return ledger.books.get(plan) if plan is not None else None
+def close_late_cycle(ledger: Ledger, book: Book) -> None:
+    """Close a cycle whose deadline has passed, if no sweep has done so yet."""
+    item = edit_item(ledger, book.plan)
+    if item is not None and _past_deadline(ledger, book):
+        end_edit(ledger, item, Reason.EDIT_CYCLE_EXPIRED)
+        _after_edit(ledger, book)
+        _update_status(ledger, book)
 
 
-def _expire_edit(ledger: Ledger, book: Book, item: Item) -> tuple[ItemId, ...]:
+def edit_item(ledger: Ledger, plan: Plan) -> Item | None:
+    """The item that asks for the edit, while a cycle is open."""
+    return ledger.items.get(plan.edit_item) if plan.edit_item is not None else None
+
+
+def _past_deadline(ledger: Ledger, book: Book) -> bool:
     deadline_us = book.plan.deadline_us
-    if book.plan.edit_item != item.id or deadline_us is None or deadline_us > ledger.now_us:
-        return expire(ledger, item)
-    return end_edit(ledger, item, Reason.EDIT_CYCLE_EXPIRED)
-
-
-def end_late_edit(ledger: Ledger, book: Book) -> None:
-    """Close a cycle whose deadline has passed, though no sweep has come by yet, before anything is decided
-    on what its editor says."""
-    plan = book.plan
-    item = ledger.items.get(plan.edit_item) if plan.edit_item is not None else None
-    if item is None or plan.deadline_us is None or plan.deadline_us > ledger.now_us:
-        return
-    end_edit(ledger, item, Reason.EDIT_CYCLE_EXPIRED)
-    _follow_edit(ledger, book)
-    _follow_end(ledger, book)
-
-
-def finish_in_plan(ledger: Ledger, command: Finish) -> Ended:
-    """`finish` where plans are touched: what the editor of one says after its deadline is refused."""
-    item = ledger.items.get(command.item)
-    book = book_of(ledger, item) if item is not None and item.spec.type == EDIT_TYPE else None
-    if book is not None and book.plan.edit_item == command.item:
-        end_late_edit(ledger, book)
-    return finish(ledger, command)
+    return deadline_us is not None and deadline_us <= ledger.now_us
 
 
 def end_edit(ledger: Ledger, item: Item, reason: Reason, why: str | None = None) -> tuple[ItemId, ...]:
-    """Take the edit from whoever has it; the item that asks for it ends."""
+    """End the item that asks for an edit, and its run if it has one."""
     if item.status is ItemStatus.IN_PROGRESS:
         item = ledger.change(item, cancel_into=ItemStatus.CANCELLED, cancel_why=reason)
         return end_run(ledger, item, RunStatus.CANCELLED, reason, why=why)
     return cancel_unstarted(ledger, item, reason, cancel_why=why, why=why)
 
 
-def _follow_edit(ledger: Ledger, book: Book) -> None:
-    """The item that asks for the edit may have ended."""
+def _after_edit(ledger: Ledger, book: Book) -> None:
+    """If the item that asks for the edit has ended, close the cycle or ask for the next edit."""
     plan = book.plan
-    item = ledger.items.get(plan.edit_item) if plan.edit_item is not None else None
+    item = edit_item(ledger, plan)
     if item is None or not item.terminal:
         return
     plan = plan._replace(edit_item=None)
@@ -140,15 +118,15 @@ def _follow_edit(ledger: Ledger, book: Book) -> None:
 
 
 def unanswerable(plan: Plan, through: int | None) -> str:
-    """Why no edit answers through this completion: there is none yet, or it has been answered."""
+    """Why an edit cannot answer through this completion: it is answered already, or has not happened."""
     if through is None or plan.answered_n < through <= plan.last_n:
         return ""
     there = f"completions {plan.answered_n + 1} to {plan.last_n} to answer"
-    return f"Plan {plan.id} has {there}, so nothing answers through {through}."
+    return f"Plan {plan.id} has {there}, so no edit answers through {through}."
 
 
 def _answered_through(ledger: Ledger, book: Book, item: Item) -> int:
-    """What an edit named, or, where its run just said done, whatever there was when the run started."""
+    """The completion that the edit names, or else the last one that there was when its run started."""
     answered_n = book.plan.answered_n
     if book.through is not None:
         return book.through
@@ -162,45 +140,28 @@ def _open(ledger: Ledger, book: Book) -> None:
     first = book.completions[0]
     book.plan = book.plan._replace(cycle_us=ledger.now_us, cycles=book.plan.cycles + 1)
     for task in list(book.tasks.values()):
-        stand_doomed(ledger, book, task.item)
-    _log(ledger, EventKind.PLAN_CYCLE_OPENED, book.plan, "", task=first.key, n=first.n)
+        if task.broken and task.item in ledger.items:  # it waits now, as the editor may save it
+            place(ledger, book, task.item)
+    ledger.plan_event(EventKind.PLAN_CYCLE_OPENED, book.plan, task=first.key, n=first.n)
     _ask(ledger, book, ledger.items[first.item].spec.ticket, since_us=ledger.now_us)
 
 
-def stand_doomed(ledger: Ledger, book: Book, target: ItemId) -> None:
-    """A task that can never start as things are waits for what the editor does about it."""
-    if book.tasks[target].broken and target in ledger.items:
-        stand(ledger, book, target)
-
-
 def _ask(ledger: Ledger, book: Book, ticket: int, *, since_us: int) -> None:
-    """Bear the item that asks the editor. It goes first: a whole plan waits for it."""
+    """Add the item that asks the editor. It has the highest priority, as a whole plan waits for it."""
     plan = book.plan
     assert plan.editor is not None
-    lane = plan.lane
-    state = State(status=ItemStatus.DEFERRED if ledger.owner(lane) else ItemStatus.PENDING)
-    item = ledger.bear(
-        Spec(
-            id=ledger.spare_id(),
-            project=plan.project,
-            type=EDIT_TYPE,
-            title=f"Edit plan {plan.id}: {plan.name}"[:TITLE_MAX_CHARS],
-            agent_key=plan.editor,
-            policy=Policy.QUEUE,
-            priority=PRIORITY_MAX,
-            position=UNPOSITIONED,
-            ticket=ticket,
-            sort_key=ledger.sort_key(PRIORITY_MAX, ticket),
-            lane=lane,
-            observed_lane=None,
-            labels=(),
-            lease_s=None,
-            timeout_s=None,
-            max_attempts=3,
-            retry_lane=RetryLane.KEEP,
-            created_us=ledger.now_us,
-        ),
-        state._replace(reason=Reason.EDIT_OWED),
+    new = NewItem(
+        title=f"Edit plan {plan.id}: {plan.name}"[:TITLE_MAX_CHARS],
+        project=plan.project,
+        type=EDIT_TYPE,
+        agent=plan.editor,
+        priority=PRIORITY_MAX,
+        retry_lane=RetryLane.KEEP,
+    )
+    status = ItemStatus.DEFERRED if ledger.owner(plan.lane) else ItemStatus.PENDING
+    item = ledger.add(
+        ledger.spec(new, ledger.spare_id(), ticket, lane=plan.lane),
+        State(status=status, reason=Reason.EDIT_OWED),
         json.dumps({"plan": plan.id, "name": plan.name}),
     )
     deadline_us = since_us + to_us(plan.edit_deadline_s)
@@ -213,8 +174,7 @@ def _close(ledger: Ledger, book: Book, reason: Reason) -> None:
     assert plan.cycle_us is not None
     open_us = ledger.now_us - plan.cycle_us
     book.plan = plan._replace(cycle_us=None, deadline_us=None, lock_us=plan.lock_us + open_us)
-    _log(
-        ledger,
+    ledger.plan_event(
         EventKind.PLAN_CYCLE_CLOSED,
         plan,
         reason,
@@ -224,11 +184,12 @@ def _close(ledger: Ledger, book: Book, reason: Reason) -> None:
     )
     for task in list(book.tasks.values()):
         if task.doomed:
-            stand(ledger, book, task.item)
+            place(ledger, book, task.item)
 
 
-def _follow_end(ledger: Ledger, book: Book) -> None:
-    """A plan ends when nothing in it is left to happen, and goes on when a retry brings a task back."""
+def _update_status(ledger: Ledger, book: Book) -> None:
+    """End a plan without open tasks and without a cycle; reopen an ended one whose task a retry brought
+    back."""
     plan = book.plan
     over = plan.open_tasks == 0 and plan.cycle_us is None
     if over and plan.ended_us is None:
@@ -238,8 +199,7 @@ def _follow_end(ledger: Ledger, book: Book) -> None:
             if plan.failed:
                 status = PlanStatus.PARTIALLY_FAILED if plan.completed else PlanStatus.FAILED
         book.plan = plan._replace(status=status, ended_us=ledger.now_us)
-        _log(
-            ledger,
+        ledger.plan_event(
             EventKind.PLAN_ENDED,
             plan,
             status,
@@ -249,10 +209,4 @@ def _follow_end(ledger: Ledger, book: Book) -> None:
         )
     elif plan.open_tasks and plan.ended_us is not None:
         book.plan = plan._replace(status=PlanStatus.RUNNING, ended_us=None)
-        _log(ledger, EventKind.PLAN_REOPENED, plan, Reason.OPERATOR)
-
-
-def _log(
-    ledger: Ledger, kind: EventKind, plan: Plan, reason: str, *, span_us: int | None = None, **data: Any
-) -> None:
-    ledger.plan_event(kind, plan, reason, span_us=span_us, **data)
+        ledger.plan_event(EventKind.PLAN_REOPENED, plan, Reason.OPERATOR)

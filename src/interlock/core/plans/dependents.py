@@ -1,19 +1,19 @@
-"""What follows for a plan when one of its tasks has ended, or has come back: the one place that notices.
+"""What the end or the return of a task means for the tasks that depend on it, and for their plan.
 
-After the commands of a transaction were folded, every task that became terminal settles its outgoing edges,
-and every one that a retry brought back opens them again. Then each target stands where its edges put it:
+After the commands of a transaction, every task that became terminal decides its outgoing edges, and every
+task that a retry brought back opens them again. Then each target goes where its incoming edges put it:
 
 ============================  ==========================================================================
 incoming edges                a target that has not started
 ============================  ==========================================================================
 some open, none broken        waits
-all satisfied                 is pending, or, on a lane, due: the lane takes it in a transaction of its own
+all satisfied                 is pending or, on a lane, due: the lane takes it in a transaction of its own
 some broken, a cycle is open  waits, doomed: the editor may still save it
-some broken, no cycle         is due, to be cancelled as unreachable in a transaction of its own
+some broken, no cycle         is due, and is cancelled as unreachable in a transaction of its own
 ============================  ==========================================================================
 
-So nothing here touches another lane. A cascade goes one step a transaction, but for tasks on no lane that can
-never start: those that were read with the one they depend on end together with it.
+So nothing here touches another lane. A cascade takes one step per transaction, except for unreachable tasks
+on no lane: the ones that were read together with the task they depend on end in its transaction.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from interlock.core.plans.model import (
 )
 from interlock.core.states import ItemStatus
 
-#: Ends of tasks that are the plan's own doing: no failure, and nothing for an editor to answer.
-_OWN_DOING = frozenset({Reason.UNREACHABLE, Reason.REMOVED_BY_EDIT})
+#: Reasons for which the plan itself ends a task: no failure, and nothing for an editor to answer.
+_BY_PLAN = frozenset({Reason.UNREACHABLE, Reason.REMOVED_BY_EDIT})
 
 
-def settled(edge: Edge, source: ItemStatus) -> EdgeState:
-    """What the state of its source means for an edge."""
+def edge_state(edge: Edge, source: ItemStatus) -> EdgeState:
+    """The state of an edge whose source has this status."""
     match source:
         case ItemStatus.COMPLETED:
             return EdgeState.BROKEN if edge.when is When.FAILURE else EdgeState.SATISFIED
@@ -52,8 +52,8 @@ def settled(edge: Edge, source: ItemStatus) -> EdgeState:
             return EdgeState.OPEN
 
 
-def follow_tasks(ledger: Ledger, book: Book) -> None:
-    """Let every end and every return of a task have its consequences."""
+def update_dependents(ledger: Ledger, book: Book) -> None:
+    """Apply what follows from every task that ended or came back in this transaction."""
     mine = [i for i in ledger.items.values() if i.spec.plan == book.plan.id and i.id in book.tasks]
     back: list[Item] = []
     ended: list[Item] = []
@@ -62,26 +62,26 @@ def follow_tasks(ledger: Ledger, book: Book) -> None:
         if before is None or before.terminal is item.terminal:
             continue
         if item.terminal:
-            _end(ledger, book, item)
+            _record_end(ledger, book, item)
             ended.append(item)
         else:
             _recount(book, before, -1)
             back.append(item)
-    if book.behind and not book.completions:  # what an editor is about to be told it may still save
-        _end_behind(ledger, book, ended)
+    if book.behind and not book.completions:  # with a completion, an editor may still save them
+        _cancel_behind(ledger, book, ended)
     while back:  # a dependent that was cancelled as unreachable comes back too, and opens its own edges
-        back += [i for edge in book.edges_of(back.pop().id) if (i := _rearm(ledger, book, edge))]
+        back += [i for edge in book.edges_of(back.pop().id) if (i := _reopen(ledger, book, edge))]
 
 
-def _end(ledger: Ledger, book: Book, item: Item) -> None:
+def _record_end(ledger: Ledger, book: Book, item: Item) -> None:
     _recount(book, item, 1)
     if item.state.reason == Reason.REMOVED_BY_EDIT:
-        return  # its edges went with it
+        return  # its edges are removed with it
     for edge in book.edges_of(item.id):
-        book.turn_edge(edge, settled(edge, item.status))
-        stand(ledger, book, edge.target)
+        book.put_edge(edge._replace(state=edge_state(edge, item.status)))
+        place(ledger, book, edge.target)
     plan, task = book.plan, book.tasks[item.id]
-    if plan.editor is None or plan.status is not PlanStatus.RUNNING or item.state.reason in _OWN_DOING:
+    if plan.editor is None or plan.status is not PlanStatus.RUNNING or item.state.reason in _BY_PLAN:
         return
     n = plan.last_n + 1
     book.plan = plan._replace(last_n=n)
@@ -89,23 +89,23 @@ def _end(ledger: Ledger, book: Book, item: Item) -> None:
     book.unanswered.append((n, ledger.now_us))
 
 
-def _end_behind(ledger: Ledger, book: Book, ended: list[Item]) -> None:
-    """End what can never start because of these ends, nearest first, as far as it was read."""
-    for item in ended:  # grows while it is gone through
+def _cancel_behind(ledger: Ledger, book: Book, ended: list[Item]) -> None:
+    """Cancel the tasks of `book.behind` that can never start because of these ends, nearest first."""
+    for item in ended:  # grows during the loop
         for edge in book.edges_of(item.id):
             target, task = ledger.items[edge.target], book.tasks[edge.target]
             if target.id in book.behind and task.broken and target.status is ItemStatus.WAITING:
-                judge(ledger, book, target, task)
+                cancel_unreachable(ledger, book, target, task)
                 target = ledger.items[target.id]
                 if target.terminal:
-                    _end(ledger, book, target)
+                    _record_end(ledger, book, target)
                     ended.append(target)
 
 
 def _recount(book: Book, ended: Item, change: int) -> None:
     plan = book.plan
     completed = ended.status is ItemStatus.COMPLETED
-    failed = not completed and ended.state.reason not in _OWN_DOING
+    failed = not completed and ended.state.reason not in _BY_PLAN
     book.plan = plan._replace(
         open_tasks=plan.open_tasks - change,
         completed=plan.completed + completed * change,
@@ -113,20 +113,19 @@ def _recount(book: Book, ended: Item, change: int) -> None:
     )
 
 
-def _rearm(ledger: Ledger, book: Book, edge: Edge) -> Item | None:
-    """Open an edge again whose source came back. A target that was let go, by this edge too, is not called
-    back.
+def _reopen(ledger: Ledger, book: Book, edge: Edge) -> Item | None:
+    """Open an edge again whose source came back, unless the target is ready or has started already.
 
-    Gives the target if it was cancelled as unreachable and now may become ready after all.
+    Gives the target if it was cancelled as unreachable and may become ready now.
     """
     item = ledger.items[edge.target]
     unreachable = item.status is ItemStatus.CANCELLED and item.state.reason == Reason.UNREACHABLE
     waits = item.status is ItemStatus.WAITING and not book.tasks[item.id].ready
     if not (unreachable or waits):
         return None
-    book.turn_edge(edge, EdgeState.OPEN)
+    book.put_edge(edge._replace(state=EdgeState.OPEN))
     if not unreachable or book.tasks[item.id].broken:
-        stand(ledger, book, item.id)
+        place(ledger, book, item.id)
         return None
     _recount(book, item, -1)
     item = ledger.change(
@@ -136,8 +135,8 @@ def _rearm(ledger: Ledger, book: Book, edge: Edge) -> Item | None:
     return item
 
 
-def stand(ledger: Ledger, book: Book, target: ItemId) -> None:
-    """Put a task that has not started where its edges put it."""
+def place(ledger: Ledger, book: Book, target: ItemId) -> None:
+    """Give a task that has not started the status that its incoming edges call for."""
     item, task = ledger.items[target], book.tasks[target]
     if item.terminal or item.started or task.removed_revision is not None:
         return
@@ -156,25 +155,26 @@ def stand(ledger: Ledger, book: Book, target: ItemId) -> None:
 
 
 def _wait(ledger: Ledger, item: Item, due_us: int | None) -> None:
-    """It waits, for its predecessors or to be looked at now; a lane that it led goes on."""
+    """Let a task wait: until its predecessors have ended, or for its own transaction now if it is due. If it
+    owned its lane, the next in line is promoted."""
     if due_us is not None:
         ledger.out.due_now.append(item.id)
     if item.status is ItemStatus.WAITING and item.state.due_us == due_us:
         return
-    was, led, lane = item.status, item.active, item.spec.lane
+    before, owned, lane = item.status, item.active, item.spec.lane
     item = ledger.change(
         item, status=ItemStatus.WAITING, due_us=due_us, front=False, reason=Reason.PREDECESSORS_OPEN
     )
-    if was is not ItemStatus.WAITING:
+    if before is not ItemStatus.WAITING:
         ledger.event(EventKind.ITEM_REENTERED, item, Reason.PREDECESSORS_OPEN, status=item.status)
-    if led and lane is not None:
+    if owned and lane is not None:
         promote(ledger, lane, None)
 
 
-def judge(ledger: Ledger, book: Book, item: Item, task: Task) -> None:
-    """A waiting task is due because one of its edges is broken: it ends, unless an editor may save it.
+def cancel_unreachable(ledger: Ledger, book: Book, item: Item, task: Task) -> None:
+    """Cancel a waiting task with a broken edge, unless an editor may still save it.
 
-    Where its whole plan is being cancelled, it ends because of that, as those do that are reached first.
+    While its whole plan is being cancelled, that is the reason, as for the plan's other tasks.
     """
     if book.plan.status is PlanStatus.CANCELLED:
         why = PLAN_CANCELLED
@@ -188,9 +188,9 @@ def judge(ledger: Ledger, book: Book, item: Item, task: Task) -> None:
 
 
 def why_not_retried(ledger: Ledger, item: Item) -> str:
-    """What keeps a task that ended from being tried again; nothing for most, and for items without a plan."""
+    """Why the plan does not let an ended task be retried; empty if it does, and for items without a plan."""
     if item.spec.type == EDIT_TYPE:
-        return f"Item {item.id} asked for an edit whose cycle has closed; the next end of a task asks anew."
+        return f"Item {item.id} asked for an edit whose cycle has closed; the next end of a task asks again."
     book = ledger.books.get(item.spec.plan) if item.spec.plan is not None else None
     if book is None:
         return ""
@@ -200,12 +200,12 @@ def why_not_retried(ledger: Ledger, item: Item) -> str:
     if plan.status is PlanStatus.CANCELLED and plan.ended_us is None:
         return f"Plan {plan.id} is being cancelled."
     if task.broken:
-        return f"Task {task.key} can never start as things are; retry the task it depends on."
+        return f"Task {task.key} can never start now; retry the task it depends on."
     return ""
 
 
-def waits_again(ledger: Ledger, item: Item) -> bool:
-    """Whether a task that is tried again has to wait for its predecessors first; then it does."""
+def wait_again(ledger: Ledger, item: Item) -> bool:
+    """Let a retried task wait for its predecessors; false if it need not, and for items without a plan."""
     book = ledger.books.get(item.spec.plan) if item.spec.plan is not None else None
     if book is None or book.tasks[item.id].ready:
         return False

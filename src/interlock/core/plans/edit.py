@@ -1,32 +1,42 @@
-"""Edits: operations on a graph, all or nothing, with every reason why not.
+"""Drafts of edits: what operations would make of a graph, or every reason why not. All or nothing.
 
-What is kept (the invariants of an edit): a task has at most one live run, because an edit never touches
-runs; the graph stays acyclic; only tasks that have not started, and edges whose target has not started,
-change. Task operations count before edge operations, so their order in a list does not matter between the
-two.
+The invariants of an edit: a task has at most one live run, because an edit never touches runs; the graph
+stays acyclic; only tasks that have not started, and edges whose target has not started, change. Task
+operations are applied before edge operations, so their order in a list does not matter between the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from graphlib import CycleError
+from itertools import count
 from typing import Any, assert_never
 
-from interlock.core.ledger import Ledger
-from interlock.core.model import Item, ItemId
-from interlock.core.plans.book import Book
-from interlock.core.plans.checking import Agents, check_changes, check_known, checked_task, lane_named
-from interlock.core.plans.dependents import settled
-from interlock.core.plans.graph import find_cycle, raised, topological
+from interlock.core.model import Item, ItemId, PlanId
+from interlock.core.plans.book import Book, PlanPart
+from interlock.core.plans.checking import (
+    Agents,
+    check_changes,
+    check_edge,
+    check_known,
+    check_size,
+    checked_task,
+    lane_named,
+)
+from interlock.core.plans.dependents import edge_state
+from interlock.core.plans.graph import cycles, raised
 from interlock.core.plans.model import (
-    EDGES_MAX,
-    TASKS_MAX,
+    EDIT_DEADLINE_S,
     AddEdge,
     AddTask,
     Edge,
+    EdgeOperation,
     EdgeSpec,
     EdgeState,
     Operation,
+    Plan,
+    PlanStatus,
     RemoveEdge,
     RemoveTask,
     Task,
@@ -38,15 +48,22 @@ from interlock.core.states import ItemStatus
 
 
 class NoRoom(Exception):
-    """The ranks around an edit have no gap left: the whole plan must be ranked anew first."""
+    """The ranks around an edit have no gap left: the whole plan needs new ranks first."""
 
 
 class Draft:
-    """An edit under way: what the graph would become, and every reason why it must not."""
+    """An edit under way: what the graph would become, and every reason against it."""
 
     def __init__(
-        self, ledger: Ledger, book: Book, agents: Agents, ids: Sequence[ItemId], *, renumber: bool = False
+        self,
+        items: Mapping[ItemId, Item],
+        book: Book,
+        agents: Agents | None,
+        ids: Iterable[ItemId],
+        *,
+        renumber: bool = False,
     ) -> None:
+        """Without `agents`, those that tasks name are not checked."""
         self.reasons: list[str] = []
         self.added: dict[ItemId, TaskSpec] = {}
         self.removed: dict[ItemId, Task] = {}
@@ -56,7 +73,7 @@ class Draft:
         self.lost_edges: dict[tuple[ItemId, ItemId], Edge] = {}
         self.changed_edges: dict[tuple[ItemId, ItemId], Edge] = {}
         self.ranks: dict[ItemId, int] = {}
-        self._items = ledger.items
+        self._items = items
         self._book = book
         self._agents = agents
         self._ids = iter(ids)
@@ -64,41 +81,46 @@ class Draft:
         self._live = dict(book.live)
         self._gone: set[tuple[str, str]] = set()
 
-    def take(self, operations: Sequence[Operation]) -> None:
-        """Go through all operations, tasks before edges; then look at the whole."""
-        for operation in operations:
-            match operation:
-                case AddTask():
-                    self._add_task(operation.task)
-                case RemoveTask():
-                    self._remove_task(operation.key)
-                case UpdateTask():
-                    self._update_task(operation)
-                case _:
-                    pass
-        for operation in operations:
-            match operation:
-                case AddEdge():
-                    self._add_edge(operation.edge)
-                case RemoveEdge():
-                    self._remove_edge(operation.source, operation.target)
-                case UpdateEdge():
-                    self._update_edge(operation)
-                case AddTask() | RemoveTask() | UpdateTask():
-                    pass
-                case other:
-                    assert_never(other)
-        # An edge that ends up as it was is none that changes: what it means is not judged anew.
+    def apply_all(self, operations: Sequence[Operation]) -> None:
+        """Apply all operations, tasks before edges; then check the graph as a whole."""
+        for operation in sorted(operations, key=lambda o: isinstance(o, EdgeOperation)):
+            self.apply(operation)
+        self.finish()
+
+    def apply(self, operation: Operation) -> None:
+        match operation:
+            case AddTask():
+                self._add_task(operation.task)
+            case RemoveTask():
+                self._remove_task(operation.key)
+            case UpdateTask():
+                self._update_task(operation)
+            case AddEdge():
+                self._add_edge(operation.edge)
+            case RemoveEdge():
+                self._remove_edge(operation.source, operation.target)
+            case UpdateEdge():
+                self._update_edge(operation)
+            case other:
+                assert_never(other)
+
+    def finish(self) -> None:
+        """Check the limits of the whole graph, refuse cycles, and rank what is new."""
+        # An edge that ends up with its old terms has not changed, and keeps its state.
         known = self._book.edges
         self.changed_edges = {p: e for p, e in self.changed_edges.items() if e.terms != known[p].terms}
-        self._check_limits()
+        plan = self._book.plan
+        check_size(
+            plan.tasks + len(self.added) - len(self.removed),
+            plan.edges + len(self.new_edges) - len(self.lost_edges),
+            self.reasons.append,
+        )
         self._rank()
 
     # -- tasks ------------------------------------------------------------------------------------
 
     def _add_task(self, task: TaskSpec) -> None:
-        task = checked_task(task, self._book.plan.project, self.reasons.append)
-        check_known(task, self._agents, self.reasons.append)
+        task = self._checked(task)
         item = next(self._ids)
         if task.key in self._live:
             self.reasons.append(f"There is already a task {task.key}.")
@@ -107,14 +129,8 @@ class Draft:
         self.added[item] = task
 
     def _remove_task(self, key: str) -> None:
-        item = self._live.get(key)
+        item = self._changeable_task(key, "removed")
         if item is None:
-            self.reasons.append(f"There is no task {key} to remove.")
-            return
-        if item in self.added:
-            self.reasons.append(f"Task {key} is added and removed at once.")
-            return
-        if not self._unstarted(key, item, "removed"):
             return
         del self._live[key]
         self.removed[item] = self._book.tasks[item]
@@ -124,56 +140,57 @@ class Draft:
             self._gone.add((self._book.tasks[edge.source].key, self._book.tasks[edge.target].key))
 
     def _update_task(self, operation: UpdateTask) -> None:
-        key, item = operation.key, self._live.get(operation.key)
-        if item is None:
-            self.reasons.append(f"There is no task {key} to update.")
-            return
-        if not check_changes(key, operation.changes, self.reasons.append):
-            return
-        if item in self.added:
-            self.reasons.append(f"Task {key} is added and updated at once.")
-            return
-        if not self._unstarted(key, item, "changed"):
+        lawful = check_changes(operation.key, operation.changes, self.reasons.append)
+        item = self._changeable_task(operation.key, "changed")
+        if item is None or not lawful:
             return
         changes = {**self.updated.get(item, {}), **operation.changes}
         before = task_spec(self._book.tasks[item], self._items[item])
-        wanted = replace(before, **changes, no_lane=before.lane is None)  # whatever its payload names now
-        task = checked_task(wanted, self._book.plan.project, self.reasons.append)
-        check_known(task, self._agents, self.reasons.append)
+        wanted = replace(before, **changes, no_lane=before.lane is None)  # a new payload changes no lane
+        task = self._checked(wanted)
         self.updated[item] = {name: getattr(task, name) for name in changes}
 
-    def _unstarted(self, key: str, item: ItemId, what: str) -> bool:
-        found = self._items[item]
-        if found.terminal or found.started:
-            self.reasons.append(f"Task {key} {_stands(found)} and cannot be {what}.")
-            return False
-        return True
+    def _checked(self, task: TaskSpec) -> TaskSpec:
+        task = checked_task(task, self._book.plan.project, self.reasons.append)
+        if self._agents is not None:
+            check_known(task, self._agents, self.reasons.append)
+        return task
+
+    def _changeable_task(self, key: str, change: str) -> ItemId | None:
+        """A task of the plan; complains if it is missing, new in this edit, or has started."""
+        item = self._live.get(key)
+        if item is None:
+            self.reasons.append(f"There is no task {key} that could be {change}.")
+        elif item in self.added:
+            self.reasons.append(f"Task {key} is added and {change} at once.")
+        elif (found := self._items[item]).terminal or found.started:
+            self.reasons.append(f"Task {key} {_progress(found)} and cannot be {change}.")
+        else:
+            return item
+        return None
 
     # -- edges ------------------------------------------------------------------------------------
 
-    def _ends(self, source: str, target: str) -> tuple[ItemId, ItemId] | None:
+    def _changeable_edge(self, source: str, target: str) -> tuple[ItemId, ItemId] | None:
+        """Both tasks of an edge; complains if one is missing or the target has started."""
         missing = [key for key in dict.fromkeys((source, target)) if key not in self._live]
         for key in missing:
             self.reasons.append(f"The edge {source} → {target} names task {key}, which is not in the graph.")
-        return None if missing else (self._live[source], self._live[target])
-
-    def _may_change(self, source: str, target: str, item: ItemId) -> bool:
-        if item in self.added:
-            return True
-        found = self._items[item]
-        if found.terminal or found.started:
-            self.reasons.append(
-                f"The edge {source} → {target} cannot change: task {target} {_stands(found)}."
-            )
-            return False
-        return True
+        if missing:
+            return None
+        pair = self._live[source], self._live[target]
+        found = None if pair[1] in self.added else self._items[pair[1]]
+        if found is not None and (found.terminal or found.started):
+            sentence = f"The edge {source} → {target} cannot change: task {target} {_progress(found)}."
+            self.reasons.append(sentence)
+            return None
+        return pair
 
     def _add_edge(self, spec: EdgeSpec) -> None:
-        if spec.source == spec.target:
-            self.reasons.append(f"Task {spec.source} cannot depend on itself.")
+        if not check_edge(spec, self.reasons.append):
             return
-        pair = self._ends(spec.source, spec.target)
-        if pair is None or not self._may_change(spec.source, spec.target, pair[1]):
+        pair = self._changeable_edge(spec.source, spec.target)
+        if pair is None:
             return
         known = self._book.edges.get(pair)
         if pair in self.new_edges or (known is not None and pair not in self.lost_edges):
@@ -190,8 +207,8 @@ class Draft:
     def _remove_edge(self, source: str, target: str) -> None:
         if (source, target) in self._gone:
             return  # it went with one of its tasks
-        pair = self._ends(source, target)
-        if pair is None or not self._may_change(source, target, pair[1]):
+        pair = self._changeable_edge(source, target)
+        if pair is None:
             return
         edge = self._book.edges.get(pair)
         if edge is None or pair in self.lost_edges:
@@ -202,8 +219,8 @@ class Draft:
 
     def _update_edge(self, operation: UpdateEdge) -> None:
         source, target = operation.source, operation.target
-        pair = self._ends(source, target)
-        if pair is None or not self._may_change(source, target, pair[1]):
+        pair = self._changeable_edge(source, target)
+        if pair is None:
             return
         edge = self.changed_edges.get(pair) or self._book.edges.get(pair)
         if edge is None or pair in self.lost_edges:
@@ -217,21 +234,12 @@ class Draft:
     def _state(self, edge: Edge) -> EdgeState:
         if edge.source in self.added:
             return EdgeState.OPEN
-        return settled(edge, self._items[edge.source].status)
+        return edge_state(edge, self._items[edge.source].status)
 
     # -- the whole --------------------------------------------------------------------------------
 
-    def _check_limits(self) -> None:
-        plan = self._book.plan
-        tasks = plan.tasks + len(self.added) - len(self.removed)
-        edges = plan.edges + len(self.new_edges) - len(self.lost_edges)
-        if tasks > TASKS_MAX:
-            self.reasons.append(f"The plan would have {tasks:,} tasks; at most {TASKS_MAX:,} are allowed.")
-        if edges > EDGES_MAX:
-            self.reasons.append(f"The plan would have {edges:,} edges; at most {EDGES_MAX:,} are allowed.")
-
     def _rank(self) -> None:
-        """Refuse cycles, and give every task a rank above its predecessors'."""
+        """Refuse cycles, and give every task a rank above those of its predecessors."""
         if not (self.added or self.new_edges):
             return
         book = self._book
@@ -239,14 +247,15 @@ class Draft:
         movable = [*self.added, *(self._kept() if self._renumber else self._reachable(bound))]
         edges = [p for p in (*book.edges, *self.new_edges) if p not in self.lost_edges]
         mine = set(movable)
-        inner = [(s, t) for s, t in edges if s in mine and t in mine]
-        if topological(movable, inner) is None:
-            names = [self._key(i) for i in find_cycle(movable, inner)]
-            self.reasons.append(f"The edges would close a cycle: {' → '.join([*names, names[0]])}.")
-            return
         touching = [(s, t) for s, t in edges if s in mine or t in mine]
         ranks = {} if self._renumber else {item: task.rank for item, task in book.tasks.items()}
-        changed = raised(movable, touching, ranks)
+        try:
+            changed = raised(movable, touching, ranks)
+        except CycleError:
+            for cycle in cycles(movable, [(s, t) for s, t in touching if s in mine and t in mine]):
+                path = " → ".join(map(self._key, cycle))
+                self.reasons.append(f"The edges would close a cycle: {path}.")
+            return
         if changed is None:
             raise NoRoom
         self.ranks = changed
@@ -255,7 +264,7 @@ class Draft:
         return (item for item in self._live.values() if item not in self.added)
 
     def _reachable(self, bound: int) -> Iterator[ItemId]:
-        """The tasks that a new edge may reach again or push up: from the new edges' targets, up to a rank."""
+        """The tasks that the targets of new edges reach with ranks up to `bound`: only these may move up."""
         book = self._book
         seen: set[ItemId] = set()
         ahead = [t for _, t in self.new_edges]
@@ -271,8 +280,14 @@ class Draft:
         return self.added[item].key if item in self.added else self._book.tasks[item].key
 
 
+def new_plan_draft() -> Draft:
+    """The draft of a plan that does not exist yet: checks a graph without a store, and so without agents."""
+    plan = Plan(PlanId(0), "default", "", None, EDIT_DEADLINE_S, PlanStatus.RUNNING, 0)
+    return Draft({}, Book(PlanPart(plan=plan)), None, map(ItemId, count(1)))
+
+
 def task_spec(task: Task, item: Item, payload: str | None = None) -> TaskSpec:
-    """The task as it was asked for, but for the payload, which stands off its row."""
+    """The task as its caller would write it. Its payload is kept apart from its row."""
     spec = item.spec
     named = lane_named(payload) if spec.lane is None else None
     return TaskSpec(
@@ -292,7 +307,7 @@ def task_spec(task: Task, item: Item, payload: str | None = None) -> TaskSpec:
     )
 
 
-def _stands(item: Item) -> str:
+def _progress(item: Item) -> str:
     if item.status is ItemStatus.IN_PROGRESS:
         return f"is running (run {item.state.run} of {item.state.run_agent})"
     if item.terminal:

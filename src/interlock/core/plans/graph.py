@@ -1,14 +1,16 @@
-"""Order in a graph: ranks, and the cycles that an edit would make.
+"""Order in a graph: topological order, cycles, and the ranks that keep both cheap.
 
-Every task has a rank above those of all its predecessors; equal ranks say nothing. So an edge from a lower
-to a higher rank can close no cycle and needs no search. Any other new edge can only meet a cycle among the
-tasks that are reachable from its target with ranks up to its source's, and only those may have to be
-raised. Gaps between ranks leave room for it.
+`rank(source) < rank(target)` for every edge; equal ranks say nothing. So an edge from a lower to a higher
+rank closes no cycle and needs no search. Any other new edge can close a cycle only among the tasks that its
+target reaches with ranks up to its source's, and only those may need a higher rank. Gaps between ranks leave
+room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 N = TypeVar("N", bound=Hashable)
@@ -18,42 +20,29 @@ GAP = 1 << 32
 _TOP = 1 << 62
 
 
-def topological(nodes: Iterable[N], edges: Iterable[tuple[N, N]]) -> list[N] | None:
-    """The nodes with every source before its targets, or nothing if there is a cycle."""
-    edges = list(edges)
-    outgoing = _outgoing(edges)
-    incoming = dict.fromkeys(nodes, 0)
-    for _, target in edges:
-        incoming[target] += 1
-    ordered = [n for n, count in incoming.items() if count == 0]
-    for node in ordered:  # grows while it is gone through
-        for target in outgoing.get(node, ()):
-            incoming[target] -= 1
-            if incoming[target] == 0:
-                ordered.append(target)
-    return ordered if len(ordered) == len(incoming) else None
+def topological(nodes: Iterable[N], edges: Iterable[tuple[N, N]]) -> list[N]:
+    """The nodes with every source before its targets, else in the given order; raises `CycleError`."""
+    sorter: TopologicalSorter[N] = TopologicalSorter()
+    for node in nodes:
+        sorter.add(node)
+    for source, target in edges:
+        sorter.add(target, source)
+    return list(sorter.static_order())
 
 
-def find_cycle(nodes: Iterable[N], edges: Iterable[tuple[N, N]]) -> list[N]:
-    """The nodes of one cycle, in its order. There must be one."""
-    left = dict.fromkeys(nodes)
-    pairs = list(edges)
-    while True:  # whatever nothing leads to, and whatever leads nowhere, is on no cycle
-        sources, targets = {s for s, _ in pairs}, {t for _, t in pairs}
-        stay = {n for n in left if n in sources and n in targets}
-        if len(stay) == len(left):
-            break
-        left = {n: None for n in left if n in stay}
-        pairs = [(s, t) for s, t in pairs if s in stay and t in stay]
-    outgoing = _outgoing(pairs)
-    path: list[N] = []
-    at: dict[N, int] = {}
-    node = next(iter(left))
-    while node not in at:
-        at[node] = len(path)
-        path.append(node)
-        node = outgoing[node][0]
-    return path[at[node] :]
+def cycles(nodes: Sequence[N], edges: Iterable[tuple[N, N]], most: int = 10) -> Iterator[list[N]]:
+    """Cycles of a graph, each from a node back to itself. No two of them share a node."""
+    left = list(edges)
+    for _ in range(most):
+        try:
+            topological(nodes, left)
+        except CycleError as error:
+            cycle: list[N] = error.args[1]
+            yield cycle
+            on_it = set(cycle)
+            left = [pair for pair in left if on_it.isdisjoint(pair)]
+        else:
+            return
 
 
 def raised(
@@ -61,30 +50,28 @@ def raised(
     edges: Iterable[tuple[N, N]],
     ranks: Mapping[N, int],
 ) -> dict[N, int] | None:
-    """New ranks for those of `movable` that need one, so that every edge rises; nothing if there is no room
-    left.
+    """New ranks for the nodes of `movable` that need one, so that every edge rises; nothing if there is no
+    room left. Raises `CycleError`.
 
-    `ranks` has the old rank of every node of an edge, but for new nodes, which have none. The movable nodes
-    and their edges must have no cycle. Nodes that are not movable keep their place.
+    `ranks` has the old rank of every node of an edge except new ones. Nodes that are not movable keep theirs.
     """
     edges = list(edges)
     mine = set(movable)
     ordered = topological(movable, [(s, t) for s, t in edges if s in mine and t in mine])
-    assert ordered is not None
-    sources: dict[N, list[N]] = {}
+    sources: dict[N, list[N]] = defaultdict(list)
+    targets: dict[N, list[N]] = defaultdict(list)
     for source, target in edges:
-        sources.setdefault(target, []).append(source)
-    outgoing = _outgoing(edges)
+        sources[target].append(source)
+        targets[source].append(target)
     high: dict[N, int] = {}
-    chain: dict[N, int] = {}  # how many movable nodes have to find room below that bound, with this one
+    chain: dict[N, int] = {}  # how many movable nodes, with this one, need room below that bound
     for node in reversed(ordered):
-        targets = outgoing.get(node, ())
-        high[node] = min((high[t] if t in mine else ranks[t] for t in targets), default=_TOP)
-        chain[node] = 1 + max((chain[t] for t in targets if t in mine), default=0)
+        high[node] = min((high[t] if t in mine else ranks[t] for t in targets[node]), default=_TOP)
+        chain[node] = 1 + max((chain[t] for t in targets[node] if t in mine), default=0)
     now = dict(ranks)
     changed: dict[N, int] = {}
     for node in ordered:
-        low = max((now[s] for s in sources.get(node, ())), default=0)
+        low = max((now[s] for s in sources[node]), default=0)
         if node in now and now[node] > low:
             continue
         room = (high[node] - low) // (chain[node] + 1)
@@ -92,10 +79,3 @@ def raised(
             return None
         now[node] = changed[node] = low + min(GAP, room)
     return changed
-
-
-def _outgoing(edges: Iterable[tuple[N, N]]) -> dict[N, list[N]]:
-    outgoing: dict[N, list[N]] = {}
-    for source, target in edges:
-        outgoing.setdefault(source, []).append(target)
-    return outgoing

@@ -1,10 +1,10 @@
-"""The history of a graph: what an edit did, what changed since a revision, and the graph as it was."""
+"""The history of a graph: records of edits, conflicts between them, differences, and earlier graphs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from interlock.core.ledger import Ledger
@@ -18,6 +18,7 @@ from interlock.core.plans.model import (
     AddEdge,
     AddTask,
     Edge,
+    EdgeOperation,
     EdgeSpec,
     Graph,
     OnCancel,
@@ -25,23 +26,26 @@ from interlock.core.plans.model import (
     RemoveEdge,
     RemoveTask,
     Revision,
+    TaskOperation,
     TaskSpec,
     UpdateEdge,
     UpdateTask,
     When,
+    chosen,
 )
 
 Recorded = Mapping[str, Any]
 
 
 def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, str]) -> list[Recorded]:
-    """The operations of an edit that is about to be applied, with what was before and after."""
+    """The operations of an accepted edit, with the values before and after, for its revision."""
     keys = {i: t.key for i, t in book.tasks.items()} | {i: t.key for i, t in draft.added.items()}
     found: list[Recorded] = [
         {"op": "remove_task", "key": task.key, "item": item} for item, task in draft.removed.items()
     ]
     for item, task in draft.added.items():
-        found.append({"op": "add_task", "item": item, **_shown(task)})
+        values = {name: value for name, value in chosen(task).items() if name != "payload"}  # its item has it
+        found.append({"op": "add_task", "item": item, "key": task.key, **values})
     for item, changes in draft.updated.items():
         before = asdict(task_spec(book.tasks[item], ledger.items[item], payloads.get(item)))
         was = {name: before[name] for name in changes}
@@ -59,14 +63,6 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
     return found
 
 
-def _shown(task: TaskSpec) -> dict[str, Any]:
-    """A task without what it leaves out and without its payload, which stands with its item."""
-    bare = TaskSpec(key=task.key)
-    names = [f.name for f in fields(TaskSpec) if f.name != "payload"]
-    changed = {n: getattr(task, n) for n in names if getattr(task, n) != getattr(bare, n)}
-    return {"key": task.key, **changed}
-
-
 def _ends(edge: Edge, keys: Mapping[ItemId, str]) -> dict[str, Any]:
     return {
         "from": keys[edge.source],
@@ -81,14 +77,15 @@ def _terms(edge: Edge) -> dict[str, str]:
 
 
 def recorded(revision: Revision) -> list[Recorded]:
-    """The operations of a revision; none for the one that made the plan."""
+    """The operations of a revision; empty for the first."""
     operations: list[Recorded] = json.loads(revision.operations) if revision.operations else []
     return operations
 
 
 def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> list[str]:
-    """What has changed since an edit's base, in the places that it touches, and by whom."""
-    tasks, edges, ends, removed = _touched(operations)
+    """What has changed since an edit's base in the places that it touches, and who changed it."""
+    mine = touched(operations)
+    tasks, edges, ends, removed = map(set, (mine.tasks, mine.edges, mine.ends, mine.removed))
     found: dict[str, None] = {}
     for revision in since:
         who = f"revision {revision.revision}" + (f" by {revision.by}" if revision.by else "")
@@ -104,31 +101,37 @@ def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> lis
     return list(found)
 
 
-def _touched(
-    operations: Sequence[Operation],
-) -> tuple[set[str], set[tuple[str, str]], set[str], set[str]]:
-    """Tasks and edges that operations change, the ends of those edges, and the tasks that they remove."""
-    tasks: set[str] = set()
-    edges: set[tuple[str, str]] = set()
-    removed: set[str] = set()
-    for operation in operations:
-        match operation:
-            case AddTask():
-                tasks.add(operation.task.key)
-            case RemoveTask():
-                tasks.add(operation.key)
-                removed.add(operation.key)
-            case UpdateTask():
-                tasks.add(operation.key)
-            case AddEdge():
-                edges.add(operation.edge.pair)
-            case RemoveEdge() | UpdateEdge():
-                edges.add((operation.source, operation.target))
-    return tasks, edges, {key for pair in edges for key in pair}, removed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The tasks and edges that operations name, in their order, by key."""
+
+    tasks: tuple[str, ...]
+    removed: tuple[str, ...]
+    updated: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    new_edges: tuple[tuple[str, str], ...]
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The tasks at both ends of the edges."""
+        return tuple(dict.fromkeys(key for pair in self.edges for key in pair))
+
+
+def touched(operations: Sequence[Operation]) -> Touched:
+    """What operations touch."""
+    tasks = [o for o in operations if isinstance(o, TaskOperation)]
+    edges = [o for o in operations if isinstance(o, EdgeOperation)]
+    return Touched(
+        tasks=tuple(dict.fromkeys(o.key for o in tasks)),
+        removed=tuple(o.key for o in tasks if isinstance(o, RemoveTask)),
+        updated=tuple(o.key for o in tasks if isinstance(o, UpdateTask)),
+        edges=tuple(dict.fromkeys(o.pair for o in edges)),
+        new_edges=tuple(o.pair for o in edges if isinstance(o, AddEdge)),
+    )
 
 
 def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:
-    """The operations that make one graph of another. Tasks are told apart by their keys."""
+    """The operations that turn one graph into another. Tasks are the same if their keys are."""
     old, new = {t.key: t for t in before.tasks}, {t.key: t for t in after.tasks}
     found: list[Operation] = [RemoveTask(key=key) for key in old if key not in new]
     for task in after.tasks:
@@ -153,20 +156,19 @@ def diff(before: Graph, after: Graph) -> tuple[Operation, ...]:
 
 
 def _changes(was: TaskSpec, task: TaskSpec) -> dict[str, Any]:
-    """Fields that differ once both are in normal form. A title that is left out is the key, and payloads are
-    compared as what they say, not as how they are written."""
+    """The fields that differ in normal form: a missing title is the key, payloads are compared by value."""
     lane = folded_lane(task.lane) if task.lane is not None else None
     if lane is None and was.lane is not None and not task.no_lane and was.lane == lane_named(task.payload):
-        lane = was.lane  # the one that its payload gave it, and gives it still
+        lane = was.lane  # its payload gave it this lane, and still does
     task = replace(task, title=task.title or task.key, agent=task.agent.strip().lower(), lane=lane)
-    if _said(was.payload) == _said(task.payload):
+    if _normal(was.payload) == _normal(task.payload):
         task = replace(task, payload=was.payload)
     names = sorted(UPDATABLE | {"lane"})
     return {n: getattr(task, n) for n in names if getattr(task, n) != getattr(was, n)}
 
 
-def _said(payload: str | None) -> str | None:
-    """A payload in one form of writing: as text, for in Python `true` equals 1, and 1 equals 1.0."""
+def _normal(payload: str | None) -> str | None:
+    """A payload in normal form: as text, because in Python `true` equals 1, and 1 equals 1.0."""
     try:
         return json.dumps(json.loads(payload), sort_keys=True) if payload is not None else None
     except (ValueError, RecursionError):
@@ -178,8 +180,8 @@ def graph_at(
     edges: Iterable[Edge],
     later: Sequence[Revision],
 ) -> Graph:
-    """The graph before the revisions `later`, oldest first. `tasks` are those of that time, as they are now;
-    `edges` are those of now."""
+    """The graph before the revisions `later`, oldest first: `tasks` are the tasks of that time with their
+    present values, `edges` are the present edges."""
     then = dict(tasks)
     keys = {i: t.key for i, t in tasks.items()}
     terms = {e.pair: (e.when, e.on_cancel) for e in edges}

@@ -1,4 +1,4 @@
-"""What a graph's shape and the time its tasks took say: the critical path, the work, the parallelism."""
+"""Figures of a graph: its critical path, its total work and its parallelism."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from interlock.core.plans.graph import topological
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """Over the tasks whose duration is known; the others count as nothing."""
+    """A task whose duration is not known counts as nothing."""
 
     #: The keys of the longest chain, first to last.
     critical_path: tuple[str, ...]
     critical_path_s: float
     #: The sum of all durations.
     total_work_s: float
-    #: How many could work at once on average, were nothing else in the way: work over critical path.
+    #: `total_work_s / critical_path_s`: how many agents the graph could keep busy on average.
     parallelism: float | None
-    #: How many tasks the longest chain has, whatever they took.
+    #: How many tasks the longest chain has, whatever their durations.
     depth: int
 
 
@@ -31,12 +31,10 @@ def measured(
     targets: dict[str, list[str]] = defaultdict(list)
     for source, target in links:
         targets[source].append(target)
-    #: For each task: when it could start at the earliest, and how many tasks come before it.
+    #: For each task its earliest start, and its place in the longest chain that leads to it.
     start_s, level = dict.fromkeys(keys, 0.0), dict.fromkeys(keys, 1)
     came_from: dict[str, str] = {}
-    ordered = topological(keys, links)
-    assert ordered is not None
-    for key in ordered:
+    for key in topological(keys, links):
         end_s = start_s[key] + durations_s.get(key, 0.0)
         for target in targets[key]:
             level[target] = max(level[target], level[key] + 1)

@@ -1,13 +1,13 @@
-"""The values of plans: what a graph is asked to be, the six operations that change it, and its stored rows.
+"""The values of plans: graphs as callers write them, the six operations that change them, and stored rows.
 
 A task is an item; an edge says when its target may start. Callers name tasks by key; rows name them by item,
-because a key may come again after its task was removed.
+because a key may be used again after its task was removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ from interlock.core.states import ItemStatus
 TASKS_MAX = 10_000
 EDGES_MAX = 100_000
 EDIT_DEADLINE_S = 600.0
-#: The type of the item that asks a plan's editor for an edit. Nobody else may use it.
+#: The type of the item that asks a plan's editor for an edit; reserved.
 EDIT_TYPE = "plan.edit"
-#: How the lanes begin whose rows guard the plans. Nobody else may use them.
+#: The prefix of the lanes whose rows are the locks of plans; reserved.
 PLAN_LANES = "plan:"
-#: Why a task was cancelled whose plan was.
+#: The reason of tasks that were cancelled with their plan.
 PLAN_CANCELLED = "its plan was cancelled"
 
 
@@ -50,7 +50,7 @@ class PlanStatus(StrEnum):
 
 
 class EdgeState(StrEnum):
-    """Where an edge stands: its source has not ended, or it has and allows or forbids the target."""
+    """Open until the source has ended; then satisfied or broken: the target may start, or never can."""
 
     OPEN = "open"
     SATISFIED = "satisfied"
@@ -59,7 +59,7 @@ class EdgeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What a task is asked to be. Without a title its key is the title."""
+    """A task as its caller writes it. Without a title its key is the title."""
 
     key: str
     title: str = ""
@@ -70,7 +70,7 @@ class TaskSpec:
     #: JSON text of an object.
     payload: str | None = None
     lane: str | None = None
-    #: Not on the lane either that a payload with a repository and a number gives.
+    #: Opts out of the lane that a payload with a repository and a number gives.
     no_lane: bool = False
     lease_s: float | None = None
     timeout_s: float | None = None
@@ -80,7 +80,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeSpec:
-    """`target` may start once `source` has ended in the way that `when` and `on_cancel` say."""
+    """`target` may start once `source` has ended as `when` and `on_cancel` require."""
 
     source: str
     target: str
@@ -100,7 +100,13 @@ class Graph:
     edges: tuple[EdgeSpec, ...] = ()
 
 
-#: What `UpdateTask` may change. A task keeps its key, and its lane, on which the order of locks rests.
+def chosen(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
+    """The fields that differ from their defaults, without those that every task or edge has."""
+    values = ((f, getattr(spec, f.name)) for f in fields(spec) if f.default is not MISSING)
+    return {f.name: value for f, value in values if value != f.default}
+
+
+#: What `UpdateTask` may change. A task keeps its key, and its lane, which the order of locks needs.
 UPDATABLE = frozenset(TaskSpec.__dataclass_fields__) - {"key", "lane", "no_lane"}
 
 
@@ -108,10 +114,14 @@ UPDATABLE = frozenset(TaskSpec.__dataclass_fields__) - {"key", "lane", "no_lane"
 class AddTask:
     task: TaskSpec
 
+    @property
+    def key(self) -> str:
+        return self.task.key
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTask:
-    """The task goes, and every edge at it."""
+    """Remove a task and every edge at it."""
 
     key: str
 
@@ -128,24 +138,38 @@ class UpdateTask:
 class AddEdge:
     edge: EdgeSpec
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.edge.pair
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveEdge:
     source: str
     target: str
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.source, self.target
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateEdge:
-    """New values for an edge; what is null stays."""
+    """New values for an edge; null keeps the old one."""
 
     source: str
     target: str
     when: When | None = None
     on_cancel: OnCancel | None = None
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.source, self.target
 
-Operation = AddTask | RemoveTask | UpdateTask | AddEdge | RemoveEdge | UpdateEdge
+
+TaskOperation = AddTask | RemoveTask | UpdateTask
+EdgeOperation = AddEdge | RemoveEdge | UpdateEdge
+Operation = TaskOperation | EdgeOperation
 
 
 class Plan(NamedTuple):
@@ -154,7 +178,7 @@ class Plan(NamedTuple):
     id: PlanId
     project: str
     name: str
-    #: The key of the agent that edits it; without one the plan never stops for edits.
+    #: The key of the agent that edits it; without one the plan has no edit cycles.
     editor: str | None
     edit_deadline_s: float
     status: PlanStatus
@@ -168,12 +192,12 @@ class Plan(NamedTuple):
     #: Tasks that have not ended.
     open_tasks: int = 0
     completed: int = 0
-    #: Tasks that failed, or were cancelled for another reason than an edit or an unreachable place.
+    #: Tasks that failed or were cancelled, except those that an edit removed or that became unreachable.
     failed: int = 0
-    #: When the edit cycle was opened; no task is claimed while there is one.
+    #: When the edit cycle opened; no task is claimed while one is open.
     cycle_us: int | None = None
     deadline_us: int | None = None
-    #: The unfinished item that asks for the edit; there is one exactly while a cycle is open.
+    #: The unfinished item that asks for the edit, while a cycle is open.
     edit_item: ItemId | None = None
     #: The number of the last completion, and of the last one that an edit has answered.
     last_n: int = 0
@@ -184,7 +208,7 @@ class Plan(NamedTuple):
     edits_rebased: int = 0
     cycles: int = 0
     lock_us: int = 0
-    #: Edits that were asked for and given up.
+    #: Edits that were asked for and failed or were cancelled.
     edits_failed: int = 0
 
     @property
@@ -193,20 +217,20 @@ class Plan(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The row of a task: its place in the graph. What it does stands on its item."""
+    """The row of a task: its place in the graph. Everything else is on its item."""
 
     item: ItemId
     plan: PlanId
     key: str
-    #: Greater than the rank of every source of its edges; equal ranks say nothing.
+    #: Greater than the rank of every task that it depends on.
     rank: int
     #: Incoming edges that are open, and those that can never be satisfied.
     unmet: int = 0
     broken: int = 0
-    #: It can never start, and will be told so when the edit cycle has closed.
+    #: It can never start, and is cancelled when the edit cycle closes, unless the edit saves it.
     doomed: bool = False
     added_revision: int = 1
-    #: When it left the graph.
+    #: The revision that removed it.
     removed_revision: int | None = None
 
     @property
@@ -234,7 +258,7 @@ class Edge(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """The end of a task, which the editor answers."""
+    """The end of a task, for the editor to answer."""
 
     plan: PlanId
     n: int
@@ -245,11 +269,11 @@ class Completion(NamedTuple):
 
 
 class Revision(NamedTuple):
-    """One change of a graph: who, why, and each operation with what was before and after."""
+    """One change of a graph: who, why, and each operation with the values before and after."""
 
     plan: PlanId
     revision: int
-    #: The revision that the editor had seen.
+    #: The revision that the edit was made for.
     base: int
     at_us: int
     by: str | None
@@ -260,7 +284,7 @@ class Revision(NamedTuple):
 
 
 def plan_lane(plan: PlanId) -> str:
-    """The lane whose row is locked before a plan or one of its tasks' ends is written."""
+    """The lane whose row is locked before a plan, or the end of one of its tasks, is written."""
     return f"{PLAN_LANES}{plan}"
 
 

@@ -1,4 +1,4 @@
-"""What is done to plans from outside: made, edited, paused, cancelled."""
+"""Commands on plans: create, edit, pause or resume, move the edit deadline, cancel."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+from interlock.core.commands import Moved
 from interlock.core.ending import end_run, ended_run, explain_loss
 from interlock.core.errors import (
     CycleExpired,
@@ -17,19 +18,9 @@ from interlock.core.errors import (
 )
 from interlock.core.lanes import cancel_unstarted
 from interlock.core.ledger import Ledger
-from interlock.core.model import (
-    UNPOSITIONED,
-    US_PER_S,
-    EventKind,
-    ItemId,
-    Policy,
-    Reason,
-    RunId,
-    Spec,
-    State,
-)
+from interlock.core.model import US_PER_S, EventKind, ItemId, Reason, RunId, State
 from interlock.core.plans.book import Book, PlanPart
-from interlock.core.plans.checking import check_editor
+from interlock.core.plans.checking import as_item, check_editor
 from interlock.core.plans.commands import (
     CancelPlan,
     CreatePlan,
@@ -37,11 +28,10 @@ from interlock.core.plans.commands import (
     EditPlan,
     PausePlan,
     PlanCommand,
-    PlanMoved,
     SetEditDeadline,
 )
-from interlock.core.plans.cycle import end_edit, end_late_edit, unanswerable
-from interlock.core.plans.dependents import stand
+from interlock.core.plans.cycle import close_late_cycle, edit_item, end_edit, unanswerable
+from interlock.core.plans.dependents import place
 from interlock.core.plans.edit import Draft
 from interlock.core.plans.history import conflicts, record
 from interlock.core.plans.model import (
@@ -58,12 +48,12 @@ from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import to_us
 from interlock.core.why import span
 
-#: How many keys a line of history names at most; the revision has them all.
+#: How many keys an event names at most; the revision has them all.
 KEYS_IN_EVENT = 100
 
 
-def operate(ledger: Ledger, command: PlanCommand) -> Edited | PlanMoved:
-    """Do what is asked of a plan."""
+def operate(ledger: Ledger, command: PlanCommand) -> Edited | Moved:
+    """Apply one command to a plan."""
     match command:
         case CreatePlan():
             return create(ledger, command)
@@ -80,7 +70,7 @@ def operate(ledger: Ledger, command: PlanCommand) -> Edited | PlanMoved:
 
 
 def create(ledger: Ledger, command: CreatePlan) -> Edited:
-    """Make a plan, or raise `InvalidPlan` with everything that is wrong with its graph."""
+    """Create a plan, or raise `InvalidPlan` with everything that is wrong with its graph."""
     agents = ledger.snapshot.agents
     plan = Plan(
         id=command.id,
@@ -93,9 +83,9 @@ def create(ledger: Ledger, command: CreatePlan) -> Edited:
         revision=0,
     )
     book = Book(PlanPart(plan=plan), new=True)
-    draft = Draft(ledger, book, agents, command.ids)
+    draft = Draft(ledger.items, book, agents, command.ids)
     check_editor(command.editor or "", agents, draft.reasons.append)
-    draft.take(
+    draft.apply_all(
         [*(AddTask(task=t) for t in command.graph.tasks), *(AddEdge(edge=e) for e in command.graph.edges)]
     )
     if not command.graph.tasks:
@@ -103,7 +93,9 @@ def create(ledger: Ledger, command: CreatePlan) -> Edited:
     if draft.reasons:
         more = f" (and {len(draft.reasons) - 1} more)" if len(draft.reasons) > 1 else ""
         raise InvalidPlan(
-            f"{draft.reasons[0]}{more}", "Nothing was made; correct the plan.", reasons=tuple(draft.reasons)
+            f"{draft.reasons[0]}{more}",
+            "Nothing was changed; correct the plan.",
+            reasons=tuple(draft.reasons),
         )
     ledger.books[plan.id] = book
     ledger.out.lanes.append(plan_lane(plan.id))
@@ -121,13 +113,13 @@ def create(ledger: Ledger, command: CreatePlan) -> Edited:
 
 
 def edit(ledger: Ledger, command: EditPlan) -> Edited:
-    """Apply an edit as a whole, or change nothing but the count of refusals and say every reason."""
+    """Apply an edit as a whole, or refuse it with every reason and only count the refusal."""
     book = ledger.books[command.plan]
-    end_late_edit(ledger, book)
+    close_late_cycle(ledger, book)
     refused = _may_edit(ledger, book, command) or _rebase(ledger, book, command)
-    draft = Draft(ledger, book, ledger.snapshot.agents, command.ids, renumber=command.renumber)
+    draft = Draft(ledger.items, book, ledger.snapshot.agents, command.ids, renumber=command.renumber)
     if refused is None:
-        draft.take(command.operations)
+        draft.apply_all(command.operations)
         if draft.reasons:
             hint = "Nothing was changed; correct the edit and send it again."
             refused = _refusal(book, EditRefused.code, draft.reasons, hint)
@@ -146,18 +138,18 @@ def _may_edit(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
     plan = book.plan
     if command.item is not None and command.run is not None:
         lost, wrong = _lost(ledger, book, command.item, command.run), unanswerable(plan, command.through)
-        hint = "Answer through the last that `interlock plan batch HANDLE` tells."
+        hint = "`interlock plan batch HANDLE` shows the last completion to answer."
         return lost or (_refusal(book, EditRefused.code, [wrong], hint) if wrong else None)
     if plan.ended_us is not None or plan.status is not PlanStatus.RUNNING:
         sentence = f"Plan {plan.id} has ended as {plan.status}."
         return _refusal(book, PlanEnded.code, [sentence], "Retry one of its tasks to reopen it.")
     if plan.cycle_us is not None:
-        item = ledger.items.get(plan.edit_item) if plan.edit_item is not None else None
+        item = edit_item(ledger, plan)
         who = f"run {item.state.run} of {item.state.run_agent}" if item and item.state.run else plan.editor
         left_us = max(0, (plan.deadline_us or ledger.now_us) - ledger.now_us)
         sentence = (
             f"Plan {plan.id} waits for an edit of {who} (item {plan.edit_item}), "
-            f"for {span(left_us / US_PER_S)} at most; others edit it when that is answered."
+            f"for {span(left_us / US_PER_S)} at most; others can edit it after that."
         )
         hint = f"Try again then, or `interlock cancel {plan.edit_item} --reason TEXT` to go on without it."
         return _refusal(book, Held.code, [sentence], hint)
@@ -165,7 +157,7 @@ def _may_edit(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
 
 
 def _lost(ledger: Ledger, book: Book, item_id: ItemId, run: RunId) -> Edited | None:
-    """Why a run may not edit any more: it must be the current run of the item that asks for the edit."""
+    """Refuse a run that is not the current run of the item that asks for the edit."""
     item = ledger.items.get(item_id)
     if item is not None and item.state.run == run and book.plan.edit_item == item_id:
         return None
@@ -177,11 +169,11 @@ def _rebase(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
     plan = book.plan
     if not 1 <= command.base <= plan.revision:
         sentence = f"Plan {plan.id} has no revision {command.base}; it is at {plan.revision}."
-        return _refusal(book, EditRefused.code, [sentence], "Name the revision that the edit was made for.")
+        return _refusal(book, EditRefused.code, [sentence], "Pass the revision that the edit was made for.")
     found = conflicts(command.operations, ledger.snapshot.revisions)
     if not found:
         return None
-    hint = f"Look at revision {plan.revision} and make the edit for that."
+    hint = f"Read revision {plan.revision} and make the edit for it."
     return _refusal(book, StaleRevision.code, found, hint)
 
 
@@ -191,7 +183,7 @@ def _refusal(book: Book, code: str, reasons: Sequence[str], hint: str) -> Edited
 
 def _refuse(ledger: Ledger, book: Book, command: EditPlan, refused: Edited) -> Edited:
     plan = book.plan
-    late = refused.code == CycleExpired.code  # it was counted when its time was up
+    late = refused.code == CycleExpired.code  # counted already, as timed out
     book.plan = plan._replace(edits_refused=plan.edits_refused + (not late))
     ledger.plan_event(
         EventKind.PLAN_EDIT_REFUSED,
@@ -215,7 +207,7 @@ def _accept(
     plan = book.plan
     book.plan = plan._replace(
         edits_rebased=plan.edits_rebased + rebased,
-        # That of an editor counts when its run has ended, as an answer without a change does.
+        # An editor's edit counts when its run ends, as an answer without a change does.
         edits_completed=plan.edits_completed + (command.item is None),
     )
     text = json.dumps(operations, separators=(",", ":"), ensure_ascii=False)
@@ -252,7 +244,7 @@ def _accept(
 
 
 def _apply(ledger: Ledger, book: Book, draft: Draft, tickets: Sequence[int]) -> list[ItemId]:
-    """Write an edit that nothing speaks against into the ledger; gives the tasks whose place may change."""
+    """Write a draft without objections into the ledger; gives the tasks whose status may change."""
     plan = book.plan
     revision = plan.revision + 1
     book.plan = plan._replace(
@@ -269,17 +261,10 @@ def _apply(ledger: Ledger, book: Book, draft: Draft, tickets: Sequence[int]) -> 
         if item not in draft.added:
             book.put_task(book.tasks[item]._replace(rank=rank))
     for edge in draft.lost_edges.values():
-        book.drop_edge(edge)
-        book.count(edge.target, edge.state, -1)
+        book.remove_edge(edge)
         moved[edge.target] = None
-    for pair, edge in draft.changed_edges.items():
-        book.count(edge.target, book.edges[pair].state, -1)
+    for edge in (*draft.changed_edges.values(), *draft.new_edges.values()):
         book.put_edge(edge)
-        book.count(edge.target, edge.state, 1)
-        moved[edge.target] = None
-    for edge in draft.new_edges.values():
-        book.put_edge(edge)
-        book.count(edge.target, edge.state, 1)
         moved[edge.target] = None
     for item in draft.removed:
         moved.pop(item, None)
@@ -287,47 +272,26 @@ def _apply(ledger: Ledger, book: Book, draft: Draft, tickets: Sequence[int]) -> 
     for item, changes in draft.updated.items():
         _update(ledger, item, changes)
     for (item, spec), ticket in zip(draft.added.items(), tickets, strict=False):
-        _bear(ledger, book, item, spec, ticket)
+        _add(ledger, book, item, spec, ticket)
     for item in moved:
-        stand(ledger, book, item)
+        place(ledger, book, item)
     return list(moved)
 
 
-def _bear(ledger: Ledger, book: Book, item_id: ItemId, task: TaskSpec, ticket: int) -> None:
+def _add(ledger: Ledger, book: Book, item_id: ItemId, task: TaskSpec, ticket: int) -> None:
+    plan = book.plan
     free = book.tasks[item_id].ready and task.lane is None
     if task.lane is not None:
         ledger.out.lanes.append(task.lane)
-    item = ledger.bear(
-        Spec(
-            id=item_id,
-            project=book.plan.project,
-            type=task.type,
-            title=task.title,
-            agent_key=task.agent,
-            policy=Policy.QUEUE,
-            priority=task.priority,
-            position=UNPOSITIONED,
-            ticket=ticket,
-            sort_key=ledger.sort_key(task.priority, ticket),
-            lane=task.lane,
-            observed_lane=None,
-            labels=task.labels,
-            lease_s=task.lease_s,
-            timeout_s=task.timeout_s,
-            max_attempts=task.max_attempts,
-            retry_lane=task.retry_lane,
-            created_us=ledger.now_us,
-            plan=book.plan.id,
-        ),
+    item = ledger.add(
+        ledger.spec(as_item(task, plan.project), item_id, ticket, lane=task.lane, plan=plan.id),
         State(
             status=ItemStatus.PENDING if free else ItemStatus.WAITING,
             reason=Reason.PLANNED if free else Reason.PREDECESSORS_OPEN,
         ),
         task.payload,
     )
-    ledger.event(
-        EventKind.ITEM_ADDED, item, Reason.PLANNED, status=item.status, plan=book.plan.id, task=task.key
-    )
+    ledger.event(EventKind.ITEM_ADDED, item, Reason.PLANNED, status=item.status, plan=plan.id, task=task.key)
 
 
 def _remove(ledger: Ledger, book: Book, item_id: ItemId, revision: int) -> None:
@@ -350,19 +314,19 @@ def _update(ledger: Ledger, item_id: ItemId, changes: dict[str, Any]) -> None:
         ledger.out.respecified.append(item_id)
 
 
-def pause(ledger: Ledger, command: PausePlan) -> PlanMoved:
-    """Stop giving out a plan's tasks, or go on."""
+def pause(ledger: Ledger, command: PausePlan) -> Moved:
+    """Pause a plan, or resume it: a paused plan gives out no tasks."""
     book = ledger.books[command.plan]
     if book.plan.ended_us is not None:
         return _ended(book.plan)
-    book.plan = book.plan._replace(paused_why=command.paused_why)
-    kind = EventKind.PLAN_RESUMED if command.paused_why is None else EventKind.PLAN_PAUSED
+    book.plan = book.plan._replace(paused_why=command.why if command.paused else None)
+    kind = EventKind.PLAN_PAUSED if command.paused else EventKind.PLAN_RESUMED
     ledger.plan_event(kind, book.plan, Reason.OPERATOR, why=command.why or None, by=command.by)
-    return PlanMoved(changed=True)
+    return Moved(item=None, changed=True)
 
 
-def set_edit_deadline(ledger: Ledger, command: SetEditDeadline) -> PlanMoved:
-    """Give a plan's editor another time to answer; an open cycle has it from its beginning."""
+def set_edit_deadline(ledger: Ledger, command: SetEditDeadline) -> Moved:
+    """Change how long a plan's editor may take; the deadline of an open cycle moves along."""
     book = ledger.books[command.plan]
     plan = book.plan
     deadline_us = plan.deadline_us
@@ -373,23 +337,23 @@ def set_edit_deadline(ledger: Ledger, command: SetEditDeadline) -> PlanMoved:
     ledger.plan_event(
         EventKind.PLAN_DEADLINE_SET, plan, Reason.OPERATOR, edit_deadline_s=seconds, by=command.by
     )
-    return PlanMoved(changed=True)
+    return Moved(item=None, changed=True)
 
 
-def cancel_plan(ledger: Ledger, command: CancelPlan) -> PlanMoved:
-    """End a plan. Nothing of it is claimed from here on; its open tasks are cancelled in transactions of
-    their own, with which the sweeper goes on if whoever began died."""
+def cancel_plan(ledger: Ledger, command: CancelPlan) -> Moved:
+    """End a plan: none of its tasks is claimed from here on. Its open tasks are cancelled in transactions of
+    their own; if their caller dies, the sweeper goes on with them."""
     book = ledger.books[command.plan]
     plan = book.plan
     if plan.ended_us is not None:
         return _ended(plan)
     book.plan = plan._replace(status=PlanStatus.CANCELLED)
     ledger.plan_event(EventKind.PLAN_CANCELLED, plan, Reason.OPERATOR, why=command.why, by=command.by)
-    item = ledger.items.get(plan.edit_item) if plan.edit_item is not None else None
+    item = edit_item(ledger, plan)
     if item is not None:
         end_edit(ledger, item, Reason.OPERATOR, why=command.why)
-    return PlanMoved(changed=True)
+    return Moved(item=None, changed=True)
 
 
-def _ended(plan: Plan) -> PlanMoved:
-    return PlanMoved(changed=False, refusal=f"Plan {plan.id} has already ended as {plan.status}.")
+def _ended(plan: Plan) -> Moved:
+    return Moved(item=None, changed=False, refusal=f"Plan {plan.id} has already ended as {plan.status}.")

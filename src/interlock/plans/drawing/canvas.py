@@ -1,7 +1,7 @@
-"""A sheet of characters with wires on it, drawn so that each can be followed by eye.
+"""A grid of characters with texts and wires, drawn so that the eye can follow each wire.
 
-Where the line of one wire meets the upright of another, the upright shows only its own sides. `─│─` is a
-crossing. In `─├─` and `─└─` the upright turns into a line that goes on; nothing turns from the line into it.
+Where a horizontal of one wire meets a vertical of another, the vertical shows only its own sides. `─│─` is a
+crossing. In `─├─` and `─└─` the vertical turns right; the horizontal from the left passes behind it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Canvas:
             self._reach(wire, x, line, (UP if line > top else 0) | (DOWN if line < bottom else 0))
 
     def write(self, x: int, line: int, text: str) -> int:
-        """A text; answers the column after it."""
+        """A text; gives the column after it."""
         for char in text:
             if columns_of(char) == 0:
                 self._chars[x - 1, line] = self._chars.get((x - 1, line), "") + char
@@ -46,7 +46,7 @@ class Canvas:
         return x
 
     def lines(self) -> list[str]:
-        """The sheet from top to bottom, without blanks at the ends."""
+        """The lines from top to bottom, without blanks at the ends."""
         cells = self._sides.keys() | self._chars.keys()
         ends = [0] * (max((y for _, y in cells), default=-1) + 1)
         for x, y in cells:

@@ -1,9 +1,9 @@
-"""The space between two columns of a text drawing, where edges change from one line to another.
+"""The channel between two columns of a text drawing, where edges change from one line to another.
 
 An edge leaves its source to the right, runs up or down on a *track*, and enters its target from the left.
-Edges of one source share a track. Two rules keep the picture true: tracks of different sources never touch,
-and a line that is left by one source and entered from another is not in use by both at one place. Where the
-second rule would run in a circle, one edge changes its track on a line that is free.
+Edges of one source share a track. Two rules keep the drawing unambiguous: tracks of different sources never
+touch, and two sources never use the same piece of a line. Where the second rule leads to a circle, one edge
+changes its track on a free line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """What one source sends: it leaves on `line` and goes to the lines `ends` of the next column."""
+    """All edges of one source: they leave on `line` and go to the lines `ends` of the next column."""
 
     line: int
     ends: tuple[int, ...]
@@ -71,7 +71,7 @@ def width(trunks: Sequence[Trunk]) -> int:
 
 
 def _constrain(bent: Sequence[Trunk]) -> None:
-    """A trunk that leaves a line must turn off it before another's edge comes onto that line."""
+    """A trunk must turn off its line before another trunk's edge enters that line."""
     leaving = {t.line: t for t in bent}
     for trunk in bent:
         lines = [leaving[end] for end in trunk.ends if end in leaving]
@@ -82,10 +82,10 @@ def _constrain(bent: Sequence[Trunk]) -> None:
 
 
 def _from_left_to_right(bent: Sequence[Trunk]) -> list[Trunk]:
-    """In their order, as far as it does not run in a circle.
+    """The trunks in an order that keeps their constraints, without those on a circle.
 
-    Among those that are free to choose, falling ones come from below and rising ones from above: so they
-    cross each other least.
+    Among the trunks without a constraint, falling ones come lowest first and rising ones highest first: so
+    they cross least.
     """
     later: dict[Trunk, list[int]] = {trunk: [] for trunk in bent}
     still = [len(t.earlier) for t in bent]
@@ -111,7 +111,7 @@ def _from_left_to_right(bent: Sequence[Trunk]) -> list[Trunk]:
 
 
 def _on_a_circle(bent: Sequence[Trunk], settled: set[Trunk]) -> Trunk:
-    """One of those that wait for each other: whoever is met twice on the way back."""
+    """A trunk on a circle: the first that is met twice on the way along the constraints."""
     trunk = next(t for t in bent if t not in settled)
     met: set[Trunk] = set()
     while trunk not in met:
@@ -121,7 +121,7 @@ def _on_a_circle(bent: Sequence[Trunk], settled: set[Trunk]) -> Trunk:
 
 
 def _split(trunk: Trunk, taken: set[int]) -> Trunk:
-    """Let a trunk change its track on the nearest free line; the second piece is answered."""
+    """Let a trunk change its track on the nearest free line; gives the second piece."""
     free = next(line for line in _around(trunk.line) if line >= 0 and line not in taken)
     taken.add(free)
     ends = tuple(e for e in trunk.ends if e != trunk.line)
@@ -138,7 +138,7 @@ def _around(line: int) -> Iterator[int]:
 
 
 def _assign(order: Sequence[Trunk]) -> None:
-    """The leftmost track for each that is right of those before it and free on its lines."""
+    """Give each trunk the leftmost track that is free on its lines and right of the trunks before it."""
     tracks: list[list[Trunk]] = []
     for trunk in order:
         track = max((t.track + 1 for t in trunk.earlier), default=0)

@@ -1,9 +1,9 @@
-"""The order of a drawing: which column a task stands in, and which tasks stand above which.
+"""The columns of a drawing, and the order of tasks within each.
 
-A task stands in the column after the last of those it waits for, so that a column is a wave of tasks that
-may run at once. An edge that passes over columns gets a *bend* in each of them, to be led around what stands
-there; edges of one source and kind share theirs. The order within columns is improved by the median of the
-neighbours, as Sugiyama's method has it.
+A task is in the column after the last task that it waits for, so a column is a wave of tasks that may run at
+once. An edge that passes columns gets a *bend* in each of them, which keeps it clear of the tasks there;
+edges of one source and kind share their bends. The median of the neighbours improves the order within columns
+(Sugiyama's method).
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 
-from interlock.plans.drawing.graph import Graph, Link, in_order
+from interlock.core.plans.graph import topological
+from interlock.plans.drawing.picture import Link, PlanPicture
 
-#: Once edges have this many bends, longer ones are drawn straight: such a drawing is an overview.
+#: With this many bends, longer edges are drawn straight: such a drawing is an overview.
 BENDS_MAX = 100_000
 _SWEEPS = 12
-#: Above so many vertices a sweep is not worth counting crossings for.
+#: With more vertices than this, crossings are not counted.
 _COUNTED_MAX = 4_000
 _SWEEPS_OF_LARGE = 4
 
@@ -33,7 +34,7 @@ class Layers:
     #: Neighbours one column to the left and to the right.
     before: list[list[int]]
     after: list[list[int]]
-    #: How each link runs: its source, its bends and its target, as vertices.
+    #: The route of each link as vertices: source, bends, target.
     routes: list[list[int]]
     tasks: int
 
@@ -41,20 +42,20 @@ class Layers:
         return vertex >= self.tasks
 
 
-def layered(graph: Graph) -> Layers:
+def layered(graph: PlanPicture) -> Layers:
     """Columns for a graph, with few crossings."""
     layers = _in_columns(graph)
     _uncross(layers)
     return layers
 
 
-def _in_columns(graph: Graph) -> Layers:
+def _in_columns(graph: PlanPicture) -> Layers:
     number = {node.key: n for n, node in enumerate(graph.nodes)}
     column = [0] * len(number)
     targets: dict[str, list[str]] = defaultdict(list)
     for link in graph.links:
         targets[link.source].append(link.target)
-    for key in in_order(list(number), [(link.source, link.target) for link in graph.links]):
+    for key in topological(number, [(link.source, link.target) for link in graph.links]):
         for target in targets[key]:
             column[number[target]] = max(column[number[target]], column[number[key]] + 1)
     columns: list[list[int]] = [[] for _ in range(max(column, default=-1) + 1)]
@@ -69,12 +70,12 @@ def _in_columns(graph: Graph) -> Layers:
         routes=[],
         tasks=size,
     )
-    _lead_links(layers, graph.links, number)
+    _route_links(layers, graph.links, number)
     return layers
 
 
-def _lead_links(layers: Layers, links: tuple[Link, ...], number: dict[str, int]) -> None:
-    """Give every link its route; long ones last, so that these go without bends if there are too many."""
+def _route_links(layers: Layers, links: tuple[Link, ...], number: dict[str, int]) -> None:
+    """Give every link its route; the longest last, as they get no bends if there are too many."""
     bends: dict[tuple[int, str], list[int]] = defaultdict(list)
     routes: dict[int, list[int]] = {}
     bent = 0
@@ -112,15 +113,15 @@ def _join(layers: Layers, left: int, right: int) -> None:
 
 
 def _uncross(layers: Layers) -> None:
-    """Sort columns by the median of their neighbours, back and forth, and keep the best."""
+    """Sort columns by the median of their neighbours, back and forth, and keep the best order."""
     place = [0] * len(layers.column)
 
-    def settle(column: list[int]) -> None:
+    def note_places(column: list[int]) -> None:
         for n, vertex in enumerate(column):
             place[vertex] = n
 
     for column in layers.columns:
-        settle(column)
+        note_places(column)
     counted = len(place) <= _COUNTED_MAX
     best, fewest = [list(c) for c in layers.columns], _crossings(layers, place) if counted else 0
     for sweep in range(_SWEEPS if counted else _SWEEPS_OF_LARGE):
@@ -128,7 +129,7 @@ def _uncross(layers: Layers) -> None:
         neighbours = layers.before if forth else layers.after
         for column in layers.columns if forth else reversed(layers.columns):
             column.sort(key=lambda v: _median(v, neighbours[v], place))
-            settle(column)
+            note_places(column)
         if not counted:
             best = layers.columns
             continue
@@ -141,7 +142,7 @@ def _uncross(layers: Layers) -> None:
 
 
 def _median(vertex: int, neighbours: list[int], place: list[int]) -> float:
-    """Where its neighbours are; a vertex without any stays where it is."""
+    """The median place of its neighbours; a vertex without any keeps its place."""
     if not neighbours:
         return place[vertex]
     places = sorted(place[n] for n in neighbours)
@@ -150,7 +151,7 @@ def _median(vertex: int, neighbours: list[int], place: list[int]) -> float:
 
 
 def _crossings(layers: Layers, place: list[int]) -> int:
-    """How often edges cross: pairs between two columns that are in another order left than right."""
+    """How often edges cross: pairs of edges whose order differs between two columns."""
     total = 0
     for column in layers.columns:
         seen: list[int] = []

@@ -1,7 +1,7 @@
-"""Where everything stands: the layers of a graph put on a grid of lines.
+"""The place of everything in a drawing: columns and lines of a grid.
 
-One unit is a line of text; whoever draws larger multiplies. Nothing overlaps: every vertex of a column keeps
-the distance to the one above it. Within that, each stands as near to the middle of its neighbours as may be.
+One unit is a line of text; larger drawings multiply. Nothing overlaps: every vertex keeps its distance to the
+one above it. Within that, each is as near to the middle of its neighbours as possible.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from interlock.plans.drawing.graph import Graph
 from interlock.plans.drawing.layers import Layers, layered
+from interlock.plans.drawing.picture import PlanPicture
 
 _SWEEPS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class GridPoint:
     """The column of a vertex and the line of its middle."""
 
     column: int
@@ -27,23 +27,23 @@ class Place:
 class Layout:
     """A graph on the grid."""
 
-    graph: Graph
-    #: Where each node stands, in the order of the graph's nodes.
-    nodes: tuple[Place, ...]
-    #: How each link runs, in the order of the graph's links: source, bends, target. One that passes over a
-    #: column without a bend is a straight line.
-    routes: tuple[tuple[Place, ...], ...]
+    graph: PlanPicture
+    #: The place of each node, in the order of the picture's nodes.
+    nodes: tuple[GridPoint, ...]
+    #: The route of each link, in the order of the picture's links: source, bends, target. A link that passes
+    #: a column without a bend is a straight line.
+    routes: tuple[tuple[GridPoint, ...], ...]
     columns: int
     lines: int
     #: How many lines a node takes.
     node_lines: int
 
 
-def lay_out(graph: Graph, *, node_lines: int = 3) -> Layout:
+def lay_out(graph: PlanPicture, *, node_lines: int = 3) -> Layout:
     """The layout of a graph whose nodes are `node_lines` (an odd number) high."""
     layers = layered(graph)
     line = _lines(layers, node_lines)
-    places = [Place(column=c, line=n) for c, n in zip(layers.column, line, strict=True)]
+    places = [GridPoint(column=c, line=n) for c, n in zip(layers.column, line, strict=True)]
     half = node_lines // 2
     return Layout(
         graph=graph,
@@ -67,25 +67,25 @@ def _lines(layers: Layers, node_lines: int) -> list[int]:
         forth = sweep % 2 == 0
         order = range(len(layers.columns)) if forth else range(len(layers.columns) - 1, -1, -1)
         for n in order:
-            _draw_near(layers, n, offsets[n], line, forth=forth)
-        settled = _settled(layers, offsets, line)
-        if not best or _length(layers, settled) < _length(layers, best):
-            best = settled
+            _pull(layers, n, offsets[n], line, forth=forth)
+        rounded = _rounded(layers, offsets, line)
+        if not best or _length(layers, rounded) < _length(layers, best):
+            best = rounded
     top = min((at - (0 if layers.is_bend(v) else half) for v, at in enumerate(best)), default=0)
     return [at - top for at in best]
 
 
-def _settled(layers: Layers, offsets: list[list[int]], line: list[float]) -> list[int]:
-    """Whole lines: rounding before the offset is added keeps the distances, which are whole numbers."""
-    settled = [0] * len(line)
+def _rounded(layers: Layers, offsets: list[list[int]], line: list[float]) -> list[int]:
+    """Whole lines. Rounding before adding the offset keeps the distances, which are whole numbers."""
+    rounded = [0] * len(line)
     for column, offset in zip(layers.columns, offsets, strict=True):
         for vertex, at in zip(column, offset, strict=True):
-            settled[vertex] = round(line[vertex] - at) + at
-    return settled
+            rounded[vertex] = round(line[vertex] - at) + at
+    return rounded
 
 
 def _length(layers: Layers, line: list[int]) -> int:
-    """How far edges go up and down, where each that does so at all counts for more."""
+    """How far edges go up and down, plus 2 for each that is not straight."""
     steps = [abs(line[v] - line[n]) for v, after in enumerate(layers.after) for n in after]
     return sum(steps) + 2 * sum(step > 0 for step in steps)
 
@@ -100,15 +100,15 @@ def _offsets(layers: Layers, column: list[int], half: int) -> list[int]:
     return offsets[: len(column)]
 
 
-def _draw_near(layers: Layers, n: int, offset: list[int], line: list[float], *, forth: bool) -> None:
-    """Move a column's vertices to the middle of their neighbours, as far as order and distance allow."""
+def _pull(layers: Layers, n: int, offset: list[int], line: list[float], *, forth: bool) -> None:
+    """Move a column's vertices towards the middle of their neighbours, within order and distance."""
     column = layers.columns[n]
     neighbours = layers.before if forth else layers.after
     wishes, weights = [], []
     for vertex, at in zip(column, offset, strict=True):
         near = neighbours[vertex] or [vertex]
         wishes.append(sum(line[v] for v in near) / len(near) - at)
-        # Bends pull most: a long edge that runs straight is worth more than a task in the middle.
+        # Bends pull most: a straight long edge is worth more than a centred task.
         pulled = layers.is_bend(vertex) and any(layers.is_bend(v) for v in neighbours[vertex])
         weights.append(8.0 if pulled else 1.0 if neighbours[vertex] else 0.2)
     for vertex, at, wish in zip(column, offset, _ascending(wishes, weights), strict=True):
@@ -116,7 +116,7 @@ def _draw_near(layers: Layers, n: int, offset: list[int], line: list[float], *, 
 
 
 def _ascending(wishes: list[float], weights: list[float]) -> list[float]:
-    """The ascending numbers that are nearest to the wishes: those in the wrong order share their mean."""
+    """The ascending numbers nearest to the wishes: neighbours in the wrong order share their mean."""
     pools: list[tuple[float, float, int]] = []
     for wish, weight in zip(wishes, weights, strict=True):
         mean, total, count = wish, weight, 1

@@ -1,12 +1,12 @@
-"""A graph in the language of Mermaid, which many pages and editors draw.
+"""A picture as Mermaid text, which many pages and editors draw.
 
-Nodes are numbered, so that no key can be taken for syntax; texts are quoted and everything in them that
-Mermaid or HTML could read as its own is written as a character code.
+Nodes have numbers, so that no key can be read as syntax; texts are quoted, and every character that Mermaid
+or HTML could interpret is written as its code.
 """
 
 from __future__ import annotations
 
-from interlock.plans.drawing.graph import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, Graph
+from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, PlanPicture
 from interlock.plans.drawing.symbols import STATUS_SIGNS, harmless, sign, words
 
 _ARROWS = {
@@ -14,7 +14,7 @@ _ARROWS = {
     WHEN_COMPLETION: '-.->|"on any end"|',
     WHEN_FAILURE: '==>|"on failure"|',
 }
-#: Fill, border and text of a status: legible on a light and on a dark page, as each brings its own ground.
+#: Fill, border and text colour of a status; with its own fill it is legible on light and dark pages.
 _COLOURS = {
     "waiting": ("#f6f8fa", "#6e7781", "#1f2328"),
     "deferred": ("#fff8c5", "#9a6700", "#1f2328"),
@@ -26,7 +26,7 @@ _COLOURS = {
 }
 
 
-def mermaid(graph: Graph) -> str:
+def mermaid(graph: PlanPicture) -> str:
     """The text of a Mermaid flowchart."""
     number = {node.key: n for n, node in enumerate(graph.nodes)}
     lines = ["flowchart LR"]

@@ -1,7 +1,7 @@
-"""A graph as an SVG picture: one file, no fonts or scripts from elsewhere, for light and dark pages.
+"""A picture as SVG: one file without outside fonts or scripts, for light and dark pages.
 
-A status is told by colour, by the shape of its sign and by its word; the kind of an edge by its dashes and
-its arrowhead. All names are prefixed, so that the picture may stand inside an HTML page too.
+Colour, sign and word show a status; dashes and arrowhead show the kind of an edge. All names have a prefix,
+so that the SVG may be part of an HTML page.
 """
 
 from __future__ import annotations
@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from interlock.plans.drawing.graph import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS, Graph, Link, Node
-from interlock.plans.drawing.layout import Place, lay_out
+from interlock.plans.drawing.layout import GridPoint, lay_out
+from interlock.plans.drawing.picture import (
+    WHEN_COMPLETION,
+    WHEN_FAILURE,
+    WHEN_SUCCESS,
+    Link,
+    Node,
+    PlanPicture,
+)
 from interlock.plans.drawing.symbols import EDGE_WORDS, STATUS_SIGNS, harmless, shortened, words
 
 _UNIT, _BOX_W, _BOX_H, _CHANNEL, _MARGIN = 16, 224, 48, 84, 24
@@ -43,7 +50,7 @@ _EDGES = {
 }
 
 
-def svg(graph: Graph) -> str:
+def svg(graph: PlanPicture) -> str:
     """The picture as the text of an SVG file."""
     layout = lay_out(graph)
     columns_w = layout.columns * _BOX_W + max(layout.columns - 1, 0) * _CHANNEL
@@ -74,15 +81,15 @@ def svg(graph: Graph) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _left(place: Place) -> int:
+def _left(place: GridPoint) -> int:
     return _MARGIN + place.column * (_BOX_W + _CHANNEL)
 
 
-def _middle(place: Place) -> int:
+def _middle(place: GridPoint) -> int:
     return _MARGIN + place.line * _UNIT + _UNIT // 2
 
 
-def _node(node: Node, place: Place) -> str:
+def _node(node: Node, place: GridPoint) -> str:
     x, y = _left(place), _middle(place) - _BOX_H // 2
     status = node.status if node.status in _STATUSES else "unknown"
     key, title = harmless(node.key), harmless(node.title)
@@ -106,7 +113,7 @@ def _node(node: Node, place: Place) -> str:
     )
 
 
-def _edge(link: Link, route: tuple[Place, ...]) -> str:
+def _edge(link: Link, route: tuple[GridPoint, ...]) -> str:
     x, y = _left(route[0]) + _BOX_W, _middle(route[0])
     path = [f"M{x} {y}"]
     for place in route[1:]:
@@ -129,8 +136,8 @@ def _edge(link: Link, route: tuple[Place, ...]) -> str:
     )
 
 
-def _legend(graph: Graph, width: int) -> Iterator[tuple[int, int, str]]:
-    """What the signs and lines in the picture mean: column, row, entry."""
+def _legend(graph: PlanPicture, width: int) -> Iterator[tuple[int, int, str]]:
+    """What signs and lines mean, as column, row and entry."""
     counts = {s: sum(n.status == s for n in graph.nodes) for s in STATUS_SIGNS}
     entries = [
         f'<g class="il-{s}"><g class="il-sign" transform="translate(8,8)">{_sign(s)}</g></g>'

@@ -1,10 +1,10 @@
-"""How a status and an edge look, in every drawing: a colour alone says nothing to many readers."""
+"""Signs and words of statuses and edges, and text widths, for every drawing. Colour alone is not enough."""
 
 from __future__ import annotations
 
 from unicodedata import category, combining, east_asian_width
 
-from interlock.plans.drawing.graph import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS
+from interlock.plans.drawing.picture import WHEN_COMPLETION, WHEN_FAILURE, WHEN_SUCCESS
 
 #: In the order in which a task goes through them.
 STATUS_SIGNS = {
@@ -40,7 +40,7 @@ def label(key: str, title: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text without characters that steer a terminal or turn the direction of writing."""
+    """The text without characters that control a terminal or change the direction of writing."""
     return "".join("\N{REPLACEMENT CHARACTER}" if category(c) in ("Cc", "Cf", "Cs") else c for c in text)
 
 
@@ -54,7 +54,7 @@ def text_width(text: str) -> int:
 
 
 def shortened(text: str, columns: int) -> str:
-    """The text, cut at its end to so many columns."""
+    """The text, cut at its end to this many columns."""
     if text_width(text) <= columns:
         return text
     kept, used = "", 0

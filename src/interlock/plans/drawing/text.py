@@ -1,7 +1,6 @@
-"""A graph as plain text: boxes and lines where these fit, else a list by columns.
+"""A picture as plain text: boxes and lines if they fit, else a list by columns.
 
-The drawing is exact up to some hundred tasks. Beyond, or where a terminal is too narrow for it, the list says
-the same in one line per task.
+Up to 250 tasks are drawn. For more, or in a terminal that is too narrow, a list has one line per task.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from itertools import pairwise
 
 from interlock.plans.drawing import channel
 from interlock.plans.drawing.canvas import Canvas
-from interlock.plans.drawing.graph import WHEN_SUCCESS, Graph, Link
 from interlock.plans.drawing.layers import layered
-from interlock.plans.drawing.layout import Layout, Place, lay_out
+from interlock.plans.drawing.layout import GridPoint, Layout, lay_out
+from interlock.plans.drawing.picture import WHEN_SUCCESS, Link, PlanPicture
 from interlock.plans.drawing.symbols import (
     ARROWS,
     EDGE_WORDS,
@@ -31,14 +30,14 @@ from interlock.plans.drawing.symbols import (
 DRAWN_MAX = 250
 _BOXED_MAX = 60
 _MIXED = "►"
-#: Forms from the most to the least telling: lines of a node, columns of its label.
+#: Forms in order of preference: lines of a node, columns of its label.
 _FORMS = ((3, 40), (3, 24), (3, 14), (1, 40), (1, 24), (1, 14))
 _NAMED_MAX = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Lines of text, and where in them a task's sign and label stand: line, start, end, status."""
+    """Lines of text, and where the sign and label of each task are: line, start, end, status."""
 
     lines: tuple[str, ...]
     marks: tuple[tuple[int, int, int, str], ...] = ()
@@ -47,8 +46,8 @@ class Drawing:
         return "\n".join(self.lines)
 
 
-def drawn(graph: Graph, *, width: int = 10_000) -> Drawing:
-    """The graph in at most `width` columns, where that can be done."""
+def drawn(graph: PlanPicture, *, width: int = 10_000) -> Drawing:
+    """The picture in at most `width` columns, if possible."""
     if not graph.nodes:
         return Drawing(lines=("The graph has no tasks.",))
     for node_lines, label_width in _FORMS if len(graph.nodes) <= DRAWN_MAX else ():
@@ -56,14 +55,14 @@ def drawn(graph: Graph, *, width: int = 10_000) -> Drawing:
             continue
         layout = lay_out(graph, node_lines=node_lines)
         if any(b.column - a.column > 1 for route in layout.routes for a, b in pairwise(route)):
-            break  # too many edges to lead them all around
-        made = _Sheet(layout, label_width).drawing()
+            break  # too many edges to route them all
+        made = _Painter(layout, label_width).drawing()
         if max(map(text_width, made.lines)) <= width:
             return Drawing(lines=(*made.lines, *_legend(graph, width)), marks=made.marks)
     return _listed(graph, width)
 
 
-class _Sheet:
+class _Painter:
     """One layout on one canvas."""
 
     def __init__(self, layout: Layout, label_width: int) -> None:
@@ -83,7 +82,7 @@ class _Sheet:
                 self._ends[a.column][a.line].add(b.line)
             for bend in route[1:-1]:
                 self._bends[bend.column].add(bend.line)
-        self._arrows: dict[Place, str] = {}
+        self._arrows: dict[GridPoint, str] = {}
         for link, route in zip(layout.graph.links, layout.routes, strict=True):
             arrow = ARROWS.get(link.when, _MIXED)
             self._arrows[route[-1]] = arrow if self._arrows.get(route[-1], arrow) == arrow else _MIXED
@@ -95,7 +94,7 @@ class _Sheet:
         return Drawing(lines=tuple(self._canvas.lines()), marks=tuple(self._marks))
 
     def _column(self, column: int, left: int) -> int:
-        """Draw a column and the channel after it; answers where the next column begins."""
+        """Draw a column and the channel after it; gives the left side of the next column."""
         nodes = [n for n, place in enumerate(self._layout.nodes) if place.column == column]
         margin = 4 if self._boxed else 3
         right = left + max(text_width(self._labels[n]) for n in nodes) + margin - 1
@@ -111,13 +110,13 @@ class _Sheet:
             self._wires += 1
             self._trunk(trunk, self._wires, starts.get(trunk.line, right), right, following)
         for line in {end for targets in ends.values() for end in targets}:
-            arrow = self._arrows.get(Place(column=column + 1, line=line))
+            arrow = self._arrows.get(GridPoint(column=column + 1, line=line))
             if arrow is not None:
                 self._canvas.write(following - 1, line, arrow)
         return following
 
     def _node(self, n: int, left: int, right: int, *, leads_on: bool) -> int:
-        """Draw a task; answers where its edges begin."""
+        """Draw a task; gives the column where its edges begin."""
         line, text = self._layout.nodes[n].line, self._labels[n]
         if not self._boxed:
             end = self._canvas.write(left, line, f" {text} ")
@@ -145,7 +144,7 @@ class _Sheet:
             draw.along(wire, end, x, x + 1 if goes_on else following)
 
 
-def _listed(graph: Graph, width: int) -> Drawing:
+def _listed(graph: PlanPicture, width: int) -> Drawing:
     """One line per task, column by column, with what it waits for."""
     sources: dict[str, list[Link]] = defaultdict(list)
     for link in graph.links:
@@ -176,8 +175,8 @@ def _waits(links: list[Link]) -> str:
     return "after " + ", ".join(named + more) if named else ""
 
 
-def _legend(graph: Graph, width: int, *, arrows: bool = True) -> Iterator[str]:
-    """What the signs mean, as far as they occur, and edges whose arrow cannot say their kind."""
+def _legend(graph: PlanPicture, width: int, *, arrows: bool = True) -> Iterator[str]:
+    """The signs that occur and their meaning, and the edges of targets with several kinds."""
     counts = {s: sum(n.status == s for n in graph.nodes) for s in STATUS_SIGNS}
     known = [f"{STATUS_SIGNS[s]} {n} {words(s)}" for s, n in counts.items() if n]
     if known:
