@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlock.testing import history as checker
-from interlock.testing.history import History, Line
+from interlock.proof import history as checker
+from interlock.proof.history import History, Line
 
 
 class Log:

@@ -129,15 +129,16 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the store, to look at it afterwards.")] = False,
 ) -> int:
     """Show Interlock at work on a store of its own."""
-    from interlock import demo as show
+    from interlock import demo as stage
 
     session = session_of(ctx)
-    args = [*(("--seconds", str(span_s("number of seconds", seconds))) if seconds is not None else ())]
-    args += ["--url", session.url] if session.url is not None else []
-    args += ["--keep"] if keep else []
-    args += ["--json"] if session.out.json else []
-    args += [] if session.out.color else ["--no-color"]
-    return show.main(args)
+    return stage.show(
+        seconds=30.0 if seconds is None else span_s("number of seconds", seconds),
+        url=session.url,
+        keep=keep,
+        as_json=session.out.json,
+        color=session.out.color,
+    )
 
 
 def completion(

@@ -1,4 +1,4 @@
-"""The agents' processes as the demo sees them: started, heard, killed, stopped, and none left behind."""
+"""The agents' processes as the demo sees them: started, read, killed, stopped, and none left behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 65_536
 
 @dataclass
 class AgentProcess:
-    """One process, and the last it said or suffered."""
+    """One process, and its last report."""
 
     name: str
     #: Tells processes of one name apart.
@@ -36,10 +36,6 @@ class AgentProcess:
     def pid(self) -> int:
         return self.process.pid
 
-    @property
-    def alive(self) -> bool:
-        return self.state != "killed"
-
     def kill(self) -> None:
         """kill -9; returns when the process is gone."""
         self.process.kill()
@@ -47,10 +43,9 @@ class AgentProcess:
         self.state = "killed"
 
     def stop(self) -> None:
-        """SIGSTOP; returns when the last thread stands still.
+        """SIGSTOP; returns when the last thread has stopped.
 
-        Until then a thread may still finish the system call it is in, and that may be the one that locks
-        the database.
+        Until then a thread may still finish its system call, perhaps the one that locks the database.
         """
         self.process.send_signal(signal.SIGSTOP)
         _, status = os.waitpid(self.pid, os.WUNTRACED)
@@ -62,96 +57,83 @@ class AgentProcess:
         self.state = "working"
 
     def finish(self, *, blindly: bool = False) -> None:
-        """Let it come to the end of its run; `blindly`: without looking left or right."""
+        """Order it to finish its run; `blindly`: without checking whether the lease is lost."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"blindly\n" if blindly else b"finish\n")
 
-    def heard(self) -> Iterator[dict[str, Any]]:
-        """What it said since the last look. Must only be called when there is something to read."""
+    def read(self) -> list[dict[str, Any]]:
+        """Its reports since the last call. Call it only when there is something to read."""
         assert self.process.stdout is not None
-        *lines, self._unread = (self._unread + os.read(self.process.stdout.fileno(), _CHUNK_BYTES)).split(
-            b"\n"
-        )
-        for line in lines:
-            fact: dict[str, Any] = json.loads(line)
+        data = self._unread + os.read(self.process.stdout.fileno(), _CHUNK_BYTES)
+        *lines, self._unread = data.split(b"\n")
+        facts: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        for fact in facts:
             if self.state not in ("killed", "stopped"):
                 self.state = fact["state"]
             self.doing = fact.get("doing", "")
             self.item, self.run = fact.get("item"), fact.get("run")
-            yield fact
+        return facts
 
 
 class Crew:
     """All agents of one demo."""
 
-    def __init__(
-        self, directory: Path, environ: Mapping[str, str], *, cwd: Path | None, kind: str, label: str
-    ) -> None:
-        #: One for each place on the screen; a killed one gives its place to its successor.
+    def __init__(self, directory: Path, environ: Mapping[str, str], *, cwd: Path | None) -> None:
+        #: One for each row on the screen; a killed agent's successor takes its row.
         self.agents: list[AgentProcess] = []
         self._started: list[AgentProcess] = []
-        self._directory = directory
+        #: What the agents write to standard error.
+        self.log = directory / "agents.log"
         self._cwd = cwd
-        self._environ = _importable(environ)
-        self._label = label
-        self._kind = kind
+        # A child must find this very package, wherever it was started.
+        path = [str(Path(interlock.__file__).resolve().parents[1]), environ.get("PYTHONPATH", "")]
+        self._environ = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         self._selector = selectors.DefaultSelector()
 
     def start(
-        self, name: str, agent: str, *, label: str | None = None, kind: str | None = None
-    ) -> AgentProcess:
-        """Start a process for an agent; `agent` is the name under which the store knows it."""
-        command = [sys.executable, "-m", "interlock.demo.agents"]
-        command += ["--agent", agent, "--type", kind or self._kind, "--label", self._label]
+        self, arguments: tuple[str, str, str], *, name: str, label: str, instead: AgentProcess | None = None
+    ) -> None:
+        """Start a process, in the row of a killed one if `instead` names it."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "interlock.demo.agents", *arguments],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=self._cwd,
                 env=self._environ,
-                # A group of its own keeps Ctrl-C from it. A session of its own would also keep the hang-up
-                # from it with which the system ends a *stopped* process whose parent was killed.
+                # Its own process group keeps Ctrl-C away. Its own session would also keep away the hang-up
+                # with which the system ends a *stopped* process whose parent was killed.
                 process_group=0,
             )
-        started = AgentProcess(name, label or name, process)
-        self.agents.append(started)
+        started = AgentProcess(name, label, process)
         self._started.append(started)
+        if instead is None:
+            self.agents.append(started)
+        else:
+            self.agents[self.agents.index(instead)] = started
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, started)
-        return started
 
-    @property
-    def log(self) -> Path:
-        """Where the agents' complaints go."""
-        return self._directory / "agents.log"
-
-    def of(self, name: str) -> AgentProcess:
-        """The living process of an agent."""
-        return next(a for a in self.agents if a.name == name and a.alive)
-
-    def replace(self, dead: AgentProcess, agent: str) -> None:
-        """Start a killed agent's successor in its place on the screen."""
-        successor = self.start(dead.name, agent)
-        self.agents.remove(successor)
-        self.agents[self.agents.index(dead)] = successor
+    def of_run(self, run: int) -> AgentProcess | None:
+        """The process that works on a run."""
+        return next((a for a in self.agents if a.run == run), None)
 
     def listen(self, timeout_s: float) -> list[tuple[AgentProcess, dict[str, Any]]]:
-        """What the agents said, waiting up to `timeout_s` for the first word."""
-        said: list[tuple[AgentProcess, dict[str, Any]]] = []
+        """The agents' reports, waiting up to `timeout_s` for the first."""
+        heard: list[tuple[AgentProcess, dict[str, Any]]] = []
         for key, _ in self._selector.select(timeout_s):
             agent: AgentProcess = key.data
-            before = len(said)
-            said += [(agent, fact) for fact in agent.heard()]
-            if len(said) == before and agent.process.poll() is not None:
+            facts = agent.read()
+            heard += [(agent, fact) for fact in facts]
+            if not facts and agent.process.poll() is not None:
                 self._selector.unregister(key.fileobj)
-        return said
+        return heard
 
     def fallen(self) -> AgentProcess | None:
         """An agent that ended although nobody killed it: a defect."""
-        return next((a for a in self.agents if a.alive and a.process.poll() is not None), None)
+        return next((a for a in self.agents if a.state != "killed" and a.process.poll() is not None), None)
 
     def end(self) -> None:
         """End every process and wait for it. SIGKILL also ends a stopped one."""
@@ -163,10 +145,3 @@ class Crew:
                 if pipe is not None:
                     pipe.close()
         self._selector.close()
-
-
-def _importable(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which a child finds this very package, wherever it was started."""
-    root = str(Path(interlock.__file__).resolve().parents[1])
-    rest = environ.get("PYTHONPATH", "")
-    return {**environ, "PYTHONPATH": root + (os.pathsep + rest if rest else ""), "PYTHONUNBUFFERED": "1"}
