@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.actions.checks import check
-from interlock.actions.findings import Finding, Mistake
+from interlock.actions.findings import Mistake, WorkflowFinding
 
 NUMBER = "github.event.issue.number || github.event.pull_request.number"
 NO_BOT = "github.event.sender.type != 'Bot'"
@@ -47,7 +47,7 @@ def workflow(
     )
 
 
-def found(*texts: str) -> list[Finding]:
+def found(*texts: str) -> list[WorkflowFinding]:
     return check([(f"w{n}.yml", text.encode()) for n, text in enumerate(texts)])
 
 

@@ -1,7 +1,7 @@
-"""A workflow file with the lines on which things stand.
+"""A workflow file, read with line numbers.
 
-Only what the checks look at is read. Keys are compared as they are written: YAML 1.1 would take `on` for
-true. A file that is no workflow raises `NotAWorkflow` with a line; odd parts inside one are left out.
+Only what the checks need is read. Keys are compared as written: YAML 1.1 would take `on` for true. A file
+that is not a workflow raises `NotAWorkflow` with a line; unreadable parts of a workflow are left out.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Text:
 
     value: str
     line: int
-    #: Whether each line of the value is a line of the file, so that a place inside it can be named.
+    #: Whether each line of the value is a line of the file, so that a line inside it has a number.
     literal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concurrency:
-    """A group and what happens to those who come when it is taken."""
+    """A concurrency group, and what happens to a run that finds it taken."""
 
     line: int
     group: Text
@@ -73,7 +73,7 @@ class Job:
     concurrency: Concurrency | None
     has_timeout: bool
     on_windows: bool
-    #: The values for which jobs run side by side, as far as they are written out.
+    #: Names with the values for which jobs run side by side, as far as they are written out.
     matrix: Mapping[str, tuple[str, ...]]
     steps: tuple[Step, ...]
     #: The workflow that it calls.
@@ -96,7 +96,7 @@ def read_workflow(path: str, data: bytes) -> Workflow:
     """The workflow that a file describes."""
     if len(data) > SIZE_MAX_BYTES:
         raise NotAWorkflow(
-            f"It has more than {SIZE_MAX_BYTES:,} bytes, and GitHub takes no workflow so large."
+            f"It has more than {SIZE_MAX_BYTES:,} bytes; GitHub accepts no workflow of that size."
         )
     try:
         root = yaml.compose(data.decode("utf-8-sig"), Loader=yaml.SafeLoader)
@@ -132,7 +132,7 @@ def _events(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
         case yaml.MappingNode():
             yield from ((event, tuple(_list(_get(value, "types")))) for event, value in _pairs(node))
         case _:
-            pass  # an alias to nothing, or a kind of node there is not
+            pass  # `on:` without a value
 
 
 def _list(node: yaml.Node | None) -> list[str]:
@@ -177,7 +177,7 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
 
 
 def _matrix(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The names of a matrix with more than one value; what `exclude` leaves of it only GitHub knows."""
+    """The names of a matrix that have more than one value; nothing if there is an `exclude`."""
     if _get(node, "exclude") is not None:
         return
     include = _get(node, "include")
@@ -218,7 +218,7 @@ def _plain(node: yaml.Node | None) -> str:
 
 
 def _text(node: yaml.ScalarNode) -> Text:
-    # The mark of a block stands on its `|`; its text begins on the next line.
+    # A block starts at its `|`; its text begins on the next line.
     literal = node.style == "|"
     return Text(value=node.value, line=_line(node) + literal, literal=literal)
 
