@@ -171,7 +171,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(here: Command):
     here.ok("actions", "init", "--output", "w.yml")
     path = here.directory / "w.yml"
     path.write_text("mine")
-    assert "is there already" in here("--json", "actions", "init", "--output", "w.yml").error["message"]
+    assert "exists already" in here("--json", "actions", "init", "--output", "w.yml").error["message"]
     assert path.read_text() == "mine"
     assert here.ok("actions", "init", "--output", "w.yml", "--force", "--style", "cancel")["written"]
     assert "cancel-in-progress: true" in path.read_text()

@@ -44,7 +44,7 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
 
 
 def lanes(console: Console, found: Sequence[LaneView]) -> None:
-    """Lanes: who holds them and who stands in line."""
+    """Lanes: who holds them and how many wait."""
     if not found:
         console.print("No lane is held.")
         return

@@ -112,7 +112,7 @@ def change(console: Console, verb: str, answer: ChangeView) -> None:
 
 
 def told(console: Console, asked: int, answer: ChangeView) -> None:
-    """Where a message went, and who will read it."""
+    """Which item got a message, and who will read it."""
     item = answer.item
     where = f"item {item.id}" if item.id == asked else f"item {item.id}, which took in item {asked}"
     reader = (

@@ -49,9 +49,9 @@ def watch(console: Console, service: Service, every_s: float) -> None:
 
 
 def redraw(console: Console, frame: Callable[[], RenderableType | None], every_s: float) -> None:
-    """Draw frame after frame on the whole terminal until q or Ctrl-C, or until there is none.
+    """Draw frame after frame on the whole terminal until q or Ctrl-C, or until `frame` answers None.
 
-    A terminal on which nothing can be drawn over gets them one below the other.
+    A terminal that cannot be redrawn gets them one below the other.
     """
     from rich.live import Live
 

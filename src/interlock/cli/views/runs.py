@@ -46,7 +46,7 @@ def _lease(console: Console, lease: LeaseView) -> None:
 
 
 def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str, str], None]) -> None:
-    """One line for each run; what was refused goes to standard error with what to do."""
+    """One line for each run; a refusal goes to standard error, with what to do."""
     for answer in answers:
         if answer.refusal is not None:
             refuse(answer.refusal.message, answer.refusal.hint)
@@ -84,7 +84,7 @@ def _report(answer: RunView) -> Text:
 
 
 def inbox(console: Console, run: str, messages: Sequence[MessageView]) -> None:
-    """Unread messages, and how to say that they were read."""
+    """Unread messages, and the command that marks them as read."""
     if not messages:
         console.print("No unread message.")
         return
