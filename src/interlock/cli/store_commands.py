@@ -88,7 +88,7 @@ def migrate(
         call.out.console.print(answer.sql or "-- nothing to do")
     elif answer.missing:
         call.out.refuse(
-            f"The database has schema version {answer.version}; {answer.missing} migrations are missing.",
+            f"The database has schema version {answer.version}; missing migrations: {answer.missing}.",
             "Run interlock migrate.",
         )
     else:
