@@ -65,11 +65,8 @@ _MANAGERS = frozenset({"bun", "deno", "npm", "pnpm", "yarn"})
 _SCRIPT_WORDS, _PROGRAM_WORDS = frozenset({"run", "run-script", "task"}), frozenset({"dlx", "exec", "x"})
 #: Of these only the named words start a program.
 _RUN_WORDS = {
-    "cargo": frozenset({"run"}),
-    "go": frozenset({"run"}),
-    "dotnet": frozenset({"run"}),
-    "docker": frozenset({"exec", "run", "start"}),
-    "podman": frozenset({"exec", "run", "start"}),
+    **dict.fromkeys(("cargo", "dotnet", "go"), frozenset({"run"})),
+    **dict.fromkeys(("docker", "podman"), frozenset({"exec", "run", "start"})),
 }
 #: These run the program that follows the word.
 _RUNNERS = {

@@ -150,14 +150,14 @@ class _Parser:
             raise MalformedExpression("it is nested too deeply")
         node = self._both()
         while self._take("||"):
-            node = _or(node, self._both())
+            node = _either_or(node, self._both(), ends=True)
         self._depth -= 1
         return node
 
     def _both(self) -> Node:
         node = self._compared()
         while self._take("&&"):
-            node = _and(node, self._compared())
+            node = _either_or(node, self._compared(), ends=False)
         return node
 
     def _compared(self) -> Node:
@@ -254,18 +254,12 @@ def _constant(value: Value) -> Node:
     return lambda _: value
 
 
-def _or(left: Node, right: Node) -> Node:
+def _either_or(left: Node, right: Node, *, ends: bool) -> Node:
+    """`||` ends with a true left side, `&&` with a false one."""
+
     def node(contexts: Mapping[str, Value]) -> Value:
         value = left(contexts)
-        return value if truth(value) else right(contexts)
-
-    return node
-
-
-def _and(left: Node, right: Node) -> Node:
-    def node(contexts: Mapping[str, Value]) -> Value:
-        value = left(contexts)
-        return right(contexts) if truth(value) else value
+        return value if truth(value) is ends else right(contexts)
 
     return node
 

@@ -148,23 +148,17 @@ def _concurrency(node: yaml.Node | None) -> Concurrency | None:
     group = _get(node, "group")
     if node is None or not isinstance(group, yaml.ScalarNode):
         return None
-    cancel, queue = _get(node, "cancel-in-progress"), _get(node, "queue")
-    return Concurrency(
-        line=_line(group),
-        group=_text(group),
-        cancel=_text(cancel) if isinstance(cancel, yaml.ScalarNode) else None,
-        queue=_text(queue) if isinstance(queue, yaml.ScalarNode) else None,
-    )
+    cancel, queue = _text_of(_get(node, "cancel-in-progress")), _text_of(_get(node, "queue"))
+    return Concurrency(line=_line(group), group=_text(group), cancel=cancel, queue=queue)
 
 
 def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
-    condition = _get(node, "if")
     shell = _plain(_get(_get(_get(node, "defaults"), "run"), "shell")) or shell
     steps = _get(node, "steps")
     return Job(
         key=key.value,
         line=_line(key),
-        condition=_text(condition) if isinstance(condition, yaml.ScalarNode) else None,
+        condition=_text_of(_get(node, "if")),
         concurrency=_concurrency(_get(node, "concurrency")),
         has_timeout=_get(node, "timeout-minutes") is not None,
         on_windows="windows" in _plain(_get(node, "runs-on")).lower(),
@@ -192,9 +186,8 @@ def _matrix(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _step(node: yaml.Node, shell: str) -> Step:
-    run = _get(node, "run")
     return Step(
-        run=_text(run) if isinstance(run, yaml.ScalarNode) else None,
+        run=_text_of(_get(node, "run")),
         shell=_plain(_get(node, "shell")) or shell,
         uses=_plain(_get(node, "uses")),
         has_timeout=_get(node, "timeout-minutes") is not None,
@@ -215,6 +208,10 @@ def _get(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 def _plain(node: yaml.Node | None) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+
+
+def _text_of(node: yaml.Node | None) -> Text | None:
+    return _text(node) if isinstance(node, yaml.ScalarNode) else None
 
 
 def _text(node: yaml.ScalarNode) -> Text:

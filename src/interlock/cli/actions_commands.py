@@ -74,20 +74,15 @@ def init(
     path = _file(output)
     if not dry_run:
         _write(path, text, force=force)
-    if call.out.json:
-        call.out.print_json({"path": str(path), "written": not dry_run, "text": text})
-    elif dry_run:
+    if dry_run and not call.out.json:
         typer.echo(text, nl=False)
-    else:
-        out = call.out.console
-        out.print(f"Wrote {path}.", highlight=False, markup=False)
-        if agent_command is None:
-            out.print(
-                f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command."
-            )
-        if install is None:
-            out.print("It installs from the repository variable INTERLOCK_INSTALL: set it, or use --install.")
-    return Exit.OK
+        return Exit.OK
+    lines = [f"Wrote {path}."]
+    if agent_command is None:
+        lines.append(f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command.")
+    if install is None:
+        lines.append("It installs from the repository variable INTERLOCK_INSTALL: set it, or use --install.")
+    return call.out.answer({"path": str(path), "written": not dry_run, "text": text}, "\n".join(lines))
 
 
 @actions.command("check", cls=Command)

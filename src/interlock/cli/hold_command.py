@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.options import LeaseLength
+from interlock.cli.output import tell
 from interlock.cli.values import name_or_none, span_or_none, text_of
 from interlock.core.errors import CommandUnusable
 from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
@@ -75,7 +75,7 @@ def hold(
     try:
         hold.check(wish, os.environ)
         with call.lanes() as lanes:
-            ended = hold.hold(lanes, wish, tell=_tell)
+            ended = hold.hold(lanes, wish, tell=tell)
     except CommandUnusable as error:
         return cannot_run(call, wish.command[0], error)
     except signals.Signalled as signalled:
@@ -89,8 +89,3 @@ def cannot_run(call: Invocation, program: str, error: CommandUnusable) -> int:
     """Print why a command cannot run, and answer the exit code for it."""
     call.out.error(error.code, error.sentence, error.hint)
     return _CANNOT_RUN if os.path.lexists(program) else _NOT_FOUND
-
-
-def _tell(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()

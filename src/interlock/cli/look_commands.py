@@ -75,7 +75,7 @@ def why(
     call = invocation_of(ctx)
     with call.service() as service:
         answer = service.why(_item(service, item))
-    return call.out.answer(answer, lambda out: out.print(views.words.harmless(answer.why)))
+    return call.out.answer(answer, answer.why)
 
 
 def events(

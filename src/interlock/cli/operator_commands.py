@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from interlock.cli.options import Reason
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.service.contract import ChangeView
 from interlock.service.intake import choice, whole
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
 _SCOPES = ("agent", "project")
@@ -86,13 +83,9 @@ def _list_paused(ctx: typer.Context) -> int:
         projects = service.paused_projects()
     lines = [f"Agent {agent.name} is paused: {agent.paused_reason}" for agent in agents]
     lines += [f"Project {name} is paused: {why}" for name, why in projects.items()]
-
-    def show(console: Console) -> None:
-        for line in lines or ["No agent and no project is paused."]:
-            console.print(views.words.harmless(line))
-
+    text = "\n".join(lines) or "No agent and no project is paused."
     reasons = [{"project": name, "reason": why} for name, why in projects.items()]
-    return call.out.answer({"agents": agents, "projects": reasons}, show)
+    return call.out.answer({"agents": agents, "projects": reasons}, text)
 
 
 def _pause(ctx: typer.Context, what: str, name: str, reason: str, *, paused: bool) -> int:

@@ -61,7 +61,9 @@ class Output:
         if self.json:
             self.print_json(value)
         elif isinstance(text, str):
-            self.console.print(text)
+            from interlock.cli.views import words
+
+            self.console.print(words.harmless(text))
         else:
             text(self.console)
         return Exit.OK
@@ -111,6 +113,12 @@ class Output:
             soft_wrap=False,
             width=_PIPE_WIDTH if piped else None,
         )
+
+
+def tell(sentence: str) -> None:
+    """Print progress on standard error; standard output is for the answer."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
 
 
 def _dumps(value: Any, ascii_only: bool) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.output import tell
 from interlock.core.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _push(
     target, to = checkout.target(branch), push_remote_of(repository, remote)
     checkout.check_clean()
     guard = pusher.guard(repository, to)
-    pushed = FencedPush(checkout, remote=to, branch=target, guard=guard, renew=pusher.renew, tell=_tell).run()
+    pushed = FencedPush(checkout, remote=to, branch=target, guard=guard, renew=pusher.renew, tell=tell).run()
     what, where = pushed.commit[:12], f"{pushed.branch} of {pushed.remote}"
     how = ", on top of what others pushed" if pushed.rebased else ""
     text = f"Pushed {what} to {where}{how}." if pushed.moved else f"{where} has {what} already."
@@ -131,11 +132,5 @@ def _pusher(call: Invocation, run: str | None) -> Pusher:
         lanes=lambda: app.open_lanes(call.settings),
         in_git=app.scheme_of(call.settings.url) == "git",
         environ=os.environ,
-        tell=_tell,
+        tell=tell,
     )
-
-
-def _tell(sentence: str) -> None:
-    """Print progress on standard error; standard output is for the answer."""
-    sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from interlock.cli import views
-from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.invocation import invocation_of
 from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels, limit_of
 from interlock.cli.values import json_text, span_or_none, text_of, whole_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
-from interlock.service.contract import Report, RunView
+from interlock.service.contract import LaneService, Report, RunView
 from interlock.service.intake import span_s, whole
 
 _Handles = Annotated[
@@ -60,10 +61,8 @@ def claim(
 
 def renew(ctx: typer.Context, handles: _Handles = None, seen: _Seen = None) -> int:
     """Renew your leases; learn of cancel requests and new messages."""
-    call = invocation_of(ctx)
     reports = _reports(handles, seen)
-    with call.lanes() as service:
-        return _print_runs(call, service.renew(reports))
+    return _send(ctx, lambda lanes: lanes.renew(reports))
 
 
 def done(
@@ -75,10 +74,8 @@ def done(
     ] = None,
 ) -> int:
     """Report that the work is finished."""
-    call = invocation_of(ctx)
     reports = _reports(handles, seen, result=None if result is None else json_text("result", result))
-    with call.lanes() as service:
-        return _print_runs(call, service.done(reports))
+    return _send(ctx, lambda lanes: lanes.done(reports))
 
 
 def fail(
@@ -96,11 +93,9 @@ def fail(
 
     The item is tried again after a back-off while attempts are left.
     """
-    call = invocation_of(ctx)
     text = None if error is None else text_of("error", error, MESSAGE_MAX_BYTES)
     reports = _reports(handles, seen, error=text, retry=not no_retry)
-    with call.lanes() as service:
-        return _print_runs(call, service.fail(reports))
+    return _send(ctx, lambda lanes: lanes.fail(reports))
 
 
 def release(
@@ -120,8 +115,7 @@ def release(
         if reason is not None:
             raise InvalidInput("A reason goes with --item.", "A holder releases with its handle alone.")
         reports = _reports(handles, seen)
-        with call.lanes() as service:
-            return _print_runs(call, service.release(reports))
+        return _send(ctx, lambda lanes: lanes.release(reports))
     if handles or seen is not None:
         raise InvalidInput("Handles and --item exclude each other.", "Use one or the other.")
     if not reason:
@@ -191,7 +185,10 @@ def _reports(
     return [Report(run=handle, seen=mark, result=result, error=error, retry=retry) for handle in handles]
 
 
-def _print_runs(call: Invocation, answers: list[RunView]) -> int:
-    """All answers, and exit 5 if one of them is a refusal."""
+def _send(ctx: typer.Context, send: Callable[[LaneService], list[RunView]]) -> int:
+    """Send reports and print all answers; exit 5 if one of them is a refusal."""
+    call = invocation_of(ctx)
+    with call.lanes() as lanes:
+        answers = send(lanes)
     call.out.answer({"runs": answers}, lambda out: views.runs.reports(out, answers, call.out.refuse))
     return Exit.LEASE_LOST if any(answer.refusal is not None for answer in answers) else Exit.OK

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import queue
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import interlock
-
-_CHUNK_BYTES = 65_536
 
 
 @dataclass
@@ -25,12 +25,11 @@ class AgentProcess:
     name: str
     #: Tells processes of one name apart.
     label: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[str]
     state: str = "starting"
     doing: str = ""
     item: int | None = None
     run: int | None = None
-    _unread: bytes = field(default=b"", repr=False)
 
     @property
     def pid(self) -> int:
@@ -59,20 +58,17 @@ class AgentProcess:
     def finish(self, *, blindly: bool = False) -> None:
         """Order it to finish its run; `blindly`: without checking whether the lease is lost."""
         assert self.process.stdin is not None
-        self.process.stdin.write(b"blindly\n" if blindly else b"finish\n")
+        self.process.stdin.write("blindly\n" if blindly else "finish\n")
 
-    def read(self) -> list[dict[str, Any]]:
-        """Its reports since the last call. Call it only when there is something to read."""
-        assert self.process.stdout is not None
-        data = self._unread + os.read(self.process.stdout.fileno(), _CHUNK_BYTES)
-        *lines, self._unread = data.split(b"\n")
-        facts: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        for fact in facts:
-            if self.state not in ("killed", "stopped"):
-                self.state = fact["state"]
-            self.doing = fact.get("doing", "")
-            self.item, self.run = fact.get("item"), fact.get("run")
-        return facts
+    def heard(self, report: Mapping[str, Any]) -> None:
+        """Take over what it reported."""
+        if self.state not in ("killed", "stopped"):
+            self.state = report["state"]
+        self.doing = report.get("doing", "")
+        self.item, self.run = report.get("item"), report.get("run")
+
+
+Report = tuple[AgentProcess, dict[str, Any]]
 
 
 class Crew:
@@ -88,7 +84,8 @@ class Crew:
         # A child must find this very package, wherever it was started.
         path = [str(Path(interlock.__file__).resolve().parents[1]), environ.get("PYTHONPATH", "")]
         self._environ = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-        self._selector = selectors.DefaultSelector()
+        self._readers: list[threading.Thread] = []
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
 
     def start(
         self, arguments: tuple[str, str, str], *, name: str, label: str, instead: AgentProcess | None = None
@@ -97,7 +94,8 @@ class Crew:
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "interlock.demo.agents", *arguments],
-                bufsize=0,
+                bufsize=1,
+                text=True,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -113,22 +111,28 @@ class Crew:
             self.agents.append(started)
         else:
             self.agents[self.agents.index(instead)] = started
-        assert process.stdout is not None
-        self._selector.register(process.stdout, selectors.EVENT_READ, started)
+        self._readers.append(threading.Thread(target=self._read, args=(started,), daemon=True))
+        self._readers[-1].start()
+
+    def _read(self, agent: AgentProcess) -> None:
+        assert agent.process.stdout is not None
+        for line in agent.process.stdout:
+            if line.endswith("\n"):  # a kill may cut the last one
+                self._reports.put((agent, json.loads(line)))
 
     def of_run(self, run: int) -> AgentProcess | None:
         """The process that works on a run."""
         return next((a for a in self.agents if a.run == run), None)
 
-    def listen(self, timeout_s: float) -> list[tuple[AgentProcess, dict[str, Any]]]:
+    def listen(self, timeout_s: float) -> list[Report]:
         """The agents' reports, waiting up to `timeout_s` for the first."""
-        heard: list[tuple[AgentProcess, dict[str, Any]]] = []
-        for key, _ in self._selector.select(timeout_s):
-            agent: AgentProcess = key.data
-            facts = agent.read()
-            heard += [(agent, fact) for fact in facts]
-            if not facts and agent.process.poll() is not None:
-                self._selector.unregister(key.fileobj)
+        heard: list[Report] = []
+        with suppress(queue.Empty):
+            heard.append(self._reports.get(timeout=timeout_s))
+            while True:
+                heard.append(self._reports.get_nowait())
+        for agent, report in heard:
+            agent.heard(report)
         return heard
 
     def fallen(self) -> AgentProcess | None:
@@ -139,9 +143,7 @@ class Crew:
         """End every process and wait for it. SIGKILL also ends a stopped one."""
         for agent in self._started:
             agent.process.kill()
-        for agent in self._started:
-            agent.process.wait()
-            for pipe in (agent.process.stdin, agent.process.stdout):
-                if pipe is not None:
-                    pipe.close()
-        self._selector.close()
+        for agent, reader in zip(self._started, self._readers, strict=True):
+            reader.join()
+            with agent.process:  # closes its pipes and waits
+                pass

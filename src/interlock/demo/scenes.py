@@ -1,6 +1,6 @@
 """The scenes of the demo, in order. Each adds work, strikes where it must, and waits for the events.
 
-Spans are in seconds at the usual pace. Where a run must last until something has happened, it is endless and
+Spans are in seconds at the usual pace. Where a run must last until something has happened, it has no span and
 the scene orders it to finish, so that it cannot end too early on a slow machine.
 
 A scene answers a function that concludes, once all events are there, what the scene has shown.
@@ -30,7 +30,6 @@ COMMENTS = (
     "Use the palette of the design system.",
     "Sorry, one more: keep the contrast above 7:1.",
 )
-_ENDLESS = 900.0
 
 
 Conclusion = Callable[[], tuple[str, dict[str, Any]]]
@@ -65,13 +64,13 @@ def play(stage: Stage) -> list[tuple[str, str, Conclusion]]:
 
 def two_agents(stage: Stage) -> Conclusion:
     stage.begin(
-        "Two agents are asked for one issue", "ada and bert both get issue #41. One works, one waits."
+        "Two agents are asked for one issue", "ada and bert both get issue #41: one works, one waits."
     )
     title = "Login fails for e-mail addresses with a plus sign"
     policy = Policy.COALESCE
     stage.add("#60", "Translate the settings page", "Into Dutch.", agent="dora", work=3.0)
     stage.add("#61", "Move to Python 3.13", "CI first.", agent=LIMITED, work=4.5)
-    first = stage.add("#41", title, "Sign-in says 'invalid'.", agent="ada", policy=policy, work=_ENDLESS)
+    first = stage.add("#41", title, "Sign-in says 'invalid'.", agent="ada", policy=policy)
     _started(stage, first)
     second = stage.add("#41", title, "bert, please look too.", agent="bert", policy=policy, work=1.4)
     stage.rest(0.9)
@@ -106,13 +105,8 @@ def two_agents(stage: Stage) -> Conclusion:
 def five_comments(stage: Stage) -> Conclusion:
     stage.begin("Five quick comments, one run", "cleo is busy while five comments arrive on issue #57.")
     stage.add("#42", "Log the upload's progress", "Once a second.", agent="bert", work=3.2)
-    busy = stage.add(
-        "release-2.4",
-        "Cut the 2.4 release candidate",
-        "Tag it when the build is green.",
-        agent="cleo",
-        work=_ENDLESS,
-    )
+    tag = "Tag it when the build is green."
+    busy = stage.add("release-2.4", "Cut the 2.4 release candidate", tag, agent="cleo")
     _started(stage, busy)
     comments = []
     for number, text in enumerate(COMMENTS, start=1):
@@ -144,7 +138,7 @@ def five_comments(stage: Stage) -> Conclusion:
 def kill(stage: Stage) -> Conclusion:
     stage.begin("kill -9: an agent dies in mid-run", "Somebody takes issue #42 …")
     stage.add("#60", "Tidy up the changelog", "Newest first.", agent=LIMITED, work=4.0)
-    item = stage.add("#42", "Upload stalls at 99 %", "Every file above 2 GB.", work=_ENDLESS)
+    item = stage.add("#42", "Upload stalls at 99 %", "Every file above 2 GB.")
     run, victim = _in_mid_run(stage, item)
     blow = stage.kill(victim)
     stage.until(lambda: stage.history.runs[run.number].ended is not None, "the dead agent's lease to run out")
@@ -178,9 +172,7 @@ def kill(stage: Stage) -> Conclusion:
 def zombie(stage: Stage) -> Conclusion:
     stage.begin("A zombie: paused beyond its lease, then it writes", "Somebody takes the release branch …")
     stage.add("#62", "Compress the images", "PNG to WebP.", agent=LIMITED, work=4.0)
-    item = stage.add(
-        "release-2.4", "Back-port the login fix to 2.4", "Cherry-pick, then push.", work=_ENDLESS
-    )
+    item = stage.add("release-2.4", "Back-port the login fix to 2.4", "Cherry-pick, then push.")
     run, sleeper = _in_mid_run(stage, item)
 
     def refused() -> tuple[str, ...]:
@@ -220,7 +212,7 @@ def priority(stage: Stage) -> Conclusion:
     )
     stage.everyone_idle()
     chore = partial(stage.add, agent=LIMITED, work=0.9)
-    first = chore("#60", "Regenerate the API reference", "The examples are stale.", work=_ENDLESS)
+    first = chore("#60", "Regenerate the API reference", "The examples are stale.")
     _started(stage, first)
     second = chore("#61", "Bump the dependencies", "Minor versions only.")
     urgent = chore("#62", "Security: patch the YAML parser", "CVE, fix is upstream.", priority=9)
@@ -242,14 +234,8 @@ def priority(stage: Stage) -> Conclusion:
 
 def retry(stage: Stage) -> Conclusion:
     stage.begin("Failure and retry", "dora's first attempt will fail. ada waits for the same branch.")
-    item = stage.add(
-        "release-2.4",
-        "Publish the release notes",
-        "The link check has to pass.",
-        agent="dora",
-        work=0.9,
-        failures=1,
-    )
+    notes, check = "Publish the release notes", "The link check has to pass."
+    item = stage.add("release-2.4", notes, check, agent="dora", work=0.9, failures=1)
     _started(stage, item)
     other = stage.add("release-2.4", "Tag 2.4.1", "Signed, please.", agent="ada", work=0.9)
     stage.until(lambda: stage.history.running(item) is None, "the first attempt to end")

@@ -48,6 +48,8 @@ class Silent:
 
     def event(self, stage: Stage, line: Line) -> None:
         """An event of the store."""
+        style, text = words.sentence(stage, line)
+        self.line(stage, f"  {text}", style)
 
     def line(self, stage: Stage, text: str, style: str) -> None:
         """The demo itself speaks: of a new scene, of what it does, or a remark."""
@@ -61,10 +63,6 @@ class Lines(Silent):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-
-    def event(self, stage: Stage, line: Line) -> None:
-        style, text = words.sentence(stage, line)
-        self.line(stage, f"  {text}", style)
 
     def line(self, stage: Stage, text: str, style: str) -> None:
         clock = (f"{stage.elapsed_s:5.1f} s  ", QUIET)
@@ -83,8 +81,7 @@ class Picture(Silent):
 
     def event(self, stage: Stage, line: Line) -> None:
         self._ahead_s = max(self._ahead_s, line.at_us / 1e6 - time.time())
-        style, text = words.sentence(stage, line)
-        self.line(stage, text, style)
+        super().event(stage, line)
 
     def line(self, stage: Stage, text: str, style: str) -> None:
         if style != REMARK:

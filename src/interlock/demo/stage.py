@@ -37,6 +37,8 @@ REMARK = "italic"
 #: The agent that may have one run at a time although it has two processes; it takes only chores.
 LIMITED = "emil"
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Longer than any demo: such a run ends when its scene orders it to finish.
+ENDLESS = 900.0
 SECONDS = 30.0
 SECONDS_MIN, SECONDS_MAX = 10.0, 300.0
 LEASE_MIN_S = 1.5
@@ -168,7 +170,7 @@ class Stage:
         message: str,
         *,
         agent: str = "",
-        work: float = 1.5,
+        work: float = ENDLESS,
         policy: Policy = Policy.QUEUE,
         priority: int = 0,
         failures: int = 0,
@@ -245,16 +247,14 @@ class Stage:
         self._screen.line(self, f"{self.scene}/{self.scenes}  {headline}", "bold cyan")
         self.narrate(narration)
 
-    def narrate(self, text: str, *, alarm: bool = False) -> None:
+    def narrate(self, text: str, *, alarm: bool = False, style: str = REMARK) -> None:
         """Point out what can be seen now."""
         self.narration, self.alarm = text, alarm
-        self._screen.line(self, text, REMARK)
+        self._screen.line(self, text, style)
         self.turn()
 
     def _act(self, agent: AgentProcess, signal_name: str, then: str) -> None:
-        self.narration, self.alarm = f"{signal_name} {agent.pid}: {agent.name} {then}", True
-        self._screen.line(self, self.narration, "bold yellow")
-        self.turn()
+        self.narrate(f"{signal_name} {agent.pid}: {agent.name} {then}", alarm=True, style="bold yellow")
 
     # -- questions --------------------------------------------------------------------------------
 

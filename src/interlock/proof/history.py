@@ -46,17 +46,9 @@ class Line:
     @classmethod
     def of(cls, event: EventView) -> Self:
         """An event as the service answers it."""
-        return cls(
-            seq=event.seq,
-            at_us=round(event.at.timestamp() * 1e6),
-            kind=event.kind,
-            reason=event.reason,
-            item=event.item,
-            run=event.run,
-            lane=event.lane,
-            agent=event.agent,
-            data=event.data,
-        )
+        same = ("seq", "kind", "reason", "item", "run", "lane", "agent", "data")
+        values = {name: getattr(event, name) for name in same}
+        return cls(at_us=round(event.at.timestamp() * 1e6), **values)
 
     def __str__(self) -> str:
         about = [f"{name} {value}" for name, value in (("item", self.item), ("run", self.run)) if value]

@@ -28,19 +28,15 @@ def stats(console: Console, seen: StatsView) -> None:
     console.print()
     console.print(Text(f"The last {words.span(seen.window_s)}", style="bold"))
     failures = f"{seen.failures}, {seen.failure_rate_percent:.1f} % of ended runs"
+    held = _spans(seen.lock_duration_avg_s, seen.lock_duration_p50_s, seen.lock_duration_p95_s)
+    claimed = _spans(seen.time_to_claim_avg_s, seen.time_to_claim_p50_s, seen.time_to_claim_p95_s)
     console.print(
         words.facts(
             ("claims", f"{seen.claims}, {words.rate(seen.claims_per_s)}"),
             ("completions", f"{seen.completions}, {words.rate(seen.completions_per_s)}"),
             ("failures", Text(failures, style="red" if seen.failures else "")),
-            (
-                "lock held",
-                _spans(seen.lock_duration_avg_s, seen.lock_duration_p50_s, seen.lock_duration_p95_s),
-            ),
-            (
-                "time to claim",
-                _spans(seen.time_to_claim_avg_s, seen.time_to_claim_p50_s, seen.time_to_claim_p95_s),
-            ),
+            ("lock held", held),
+            ("time to claim", claimed),
         )
     )
     named = {

@@ -72,7 +72,7 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from interlock.cli.views import fleet, words
+    from interlock.cli.views import fleet, history, items, words
 
     counts = Text("   ").join(words.counts(frame.stats.items)) if frame.stats.items else Text("no items")
     counts.no_wrap, counts.overflow = True, "ellipsis"
@@ -96,31 +96,19 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     share = max(room // 4 - 2, 2)
     for title, made in (
         (f"Lanes held: {len(frame.lanes)}", frame.lanes and fleet.lane_table(frame.lanes[:share], width)),
-        (f"Running: {len(frame.running)}", frame.running and _items(frame.running[:share], width)),
+        (f"Running: {len(frame.running)}", frame.running and items.item_table(frame.running[:share], width)),
         (
             f"Pending: {frame.stats.items.get('pending', 0)}",
-            frame.pending and _items(frame.pending[:share], width),
+            frame.pending and items.item_table(frame.pending[:share], width),
         ),
     ):
         parts += [Text(""), Text(title, style="bold"), *([made] if made else [])]
     parts += [
         Text(""),
         Text("Newest events", style="bold"),
-        *(_event(e, width) for e in frame.events[-share:]),
+        *(history.text(e, lane_width=max(width // 4, 16)) for e in frame.events[-share:]),
     ]
     return Group(*parts)
-
-
-def _items(items: list[ItemView], width: int) -> RenderableType:
-    from interlock.cli.views import items as item_views
-
-    return item_views.item_table(items, width)
-
-
-def _event(event: EventView, width: int) -> RenderableType:
-    from interlock.cli.views import history
-
-    return history.text(event, lane_width=max(width // 4, 16))
 
 
 @contextmanager

@@ -53,19 +53,12 @@ def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str,
             continue
         console.print(_report(answer))
         if answer.cancel_requested and answer.status == "running":
-            why = (
-                f": {words.harmless(answer.item.cancel_reason)}"
-                if answer.item and answer.item.cancel_reason
-                else ""
-            )
-            console.print(
-                Text(f"  You are asked to stop{why}. End it with done, fail or release.", style="bold red")
-            )
+            why = answer.item.cancel_reason if answer.item else None
+            asked = words.harmless(f"  You are asked to stop{f': {why}' if why else ''}.")
+            console.print(Text(f"{asked} End it with done, fail or release.", style="bold red"))
         if answer.unread:
-            several = "message" if answer.unread == 1 else "messages"
-            console.print(
-                Text(f"  {answer.unread} unread {several}: interlock inbox {answer.run}", style="yellow")
-            )
+            unread = f"{answer.unread} unread message{'' if answer.unread == 1 else 's'}"
+            console.print(Text(f"  {unread}: interlock inbox {answer.run}", style="yellow"))
 
 
 def _report(answer: RunView) -> Text:
