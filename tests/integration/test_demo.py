@@ -98,7 +98,7 @@ def started_demo(tmp_path: Path, sign: str, *options: str) -> Iterator[subproces
 
 
 @pytest.mark.slow
-def test_the_table_says_what_the_kept_store_says_and_every_check_holds(tmp_path: Path) -> None:
+def test_the_summary_agrees_with_the_kept_store_and_every_check_holds(tmp_path: Path) -> None:
     answer = run_demo(tmp_path, "--keep")
 
     assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -170,7 +170,7 @@ def test_a_signal_ends_agents_even_paused_ones_and_removes_files(
     assert left_over(tmp_path) == []
 
 
-def test_in_a_store_of_others_an_interrupted_demo_leaves_no_item_unfinished(tmp_path: Path) -> None:
+def test_an_interrupted_demo_on_a_shared_store_leaves_no_item_unfinished(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shared.db"
     with interlock.connect(url) as il:
         theirs = il.add("Not the demo's business", lane="issue:acme/app#41", agent="ada").item

@@ -76,7 +76,7 @@ class LazyGroup(Group):
 
 
 def group(help_text: str) -> typer.Typer:
-    """A Typer for a noun with commands below it; its callback is what the noun does alone."""
+    """A Typer for a noun with commands below it; its callback runs for the noun alone."""
     return typer.Typer(
         cls=Group,
         help=help_text,

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have in common, and what is read from them."""
+"""Options and arguments that several commands share, and how their values are read."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Picture(Silent):
 
     def _lanes(self, stage: Stage) -> Panel:
         table = _table("lane", "held by", "lease", "", "line")
-        table.columns[-1].ratio = 1
+        table.columns[2].min_width, table.columns[-1].ratio = 8, 1
         for place in PLACES:
             table.add_row(place, *self._lane(stage, place))
         return _panel(table, f"lanes, leases of {stage.lease_s:g} s")
@@ -121,7 +121,7 @@ class Picture(Silent):
         owner = next((i for i in items if i.status in ("pending", "in_progress")), None)
         if owner is None:
             return [Text("free", style=QUIET), "", "", _last(stage, items)]
-        behind = Text(f"{owner.messages} messages " if owner.messages > 1 else "", style="blue")
+        behind = Text(f"{owner.messages} msg " if owner.messages > 1 else "", style="blue")
         if waiting := [stage.shown(i.agent) for i in items if i.status == "deferred"]:
             behind.append("← " + ", ".join(waiting), style="yellow")
         if owner.run is None or owner.expires_at is None:

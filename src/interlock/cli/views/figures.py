@@ -1,4 +1,4 @@
-"""Counts and checks."""
+"""The figures of `stats` and the checks of `doctor`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def stats(console: Console, seen: StatsView) -> None:
 
 
 def checks(console: Console, found: Sequence[CheckView]) -> None:
-    """What was checked; what is broken comes with what to do."""
+    """All checks; a broken one with its remedy."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
     made.add_column()

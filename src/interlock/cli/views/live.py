@@ -20,7 +20,7 @@ _WINDOW_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What one look at the store found."""
+    """The store's state, as one frame shows it."""
 
     stats: StatsView
     lanes: list[LaneView]
@@ -41,7 +41,7 @@ def look(service: Service) -> Frame:
 
 
 def watch(console: Console, service: Service, every_s: float) -> None:
-    """Draw until q or Ctrl-C; one frame where nobody watches."""
+    """Draw until q or Ctrl-C; only one frame if the output is not a terminal."""
     if not console.is_terminal:
         console.print(draw(look(service), console.width, None))
         return

@@ -1,4 +1,4 @@
-"""Runs: what was claimed, how reports were taken, what is in the inbox."""
+"""Claimed runs, the answers to reports, and the inbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interlock.service.contract import LeaseView, MessageView, RunView
 
 
 def leases(console: Console, agent: str, claimed: Sequence[LeaseView], *, why: str | None = None) -> None:
-    """What was claimed, with the handle on a line of its own; or why the item asked for was not."""
+    """The claimed items, each handle on its own line; or why the wanted item could not be claimed."""
     if not claimed:
         console.print(f"No work for {agent} right now.")
         if why is not None:

@@ -65,7 +65,7 @@ def span(seconds: float) -> str:
 
 
 def rate(per_s: float) -> str:
-    """How often, in a unit in which it is not zero."""
+    """How often, in the first unit in which it does not round to zero."""
     for unit, size in (("s", 1), ("min", 60)):
         if per_s * size >= 0.1:
             return f"{per_s * size:.1f}/{unit}"
