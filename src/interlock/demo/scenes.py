@@ -153,7 +153,7 @@ def kill(stage: Stage) -> Conclusion:
         rescue = stage.history.succeeded(item)
         assert rescue is not None and rescue.ended is not None
         facts = {
-            "agent": blow.agent,
+            "agent": victim.name,
             "lease_s": stage.lease_s,
             # How long its lock lasted after it was dead.
             "lock_outlived_s": round(stage.outlived_s(blow), 2),

@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +59,6 @@ class DemoStuck(InterlockError):
 class Blow:
     """A signal that hit an agent in mid-run. The message sent next gives its time on the store's clock."""
 
-    agent: str
     item: int
     run: int
     message: int
@@ -203,26 +202,23 @@ class Stage:
         self._act(agent, "kill -9", "is dead, and nobody tells Interlock.")
         return blow
 
-    def stop(self, agent: AgentProcess) -> Blow:
+    def stop(self, agent: AgentProcess) -> None:
         """SIGSTOP in mid-run.
 
         It may catch the process inside a write to an embedded database, which then is locked for all. So if
         the message that follows cannot be written, the process goes on for a moment and is stopped again.
         """
-        probe = app.open_service(settings=replace(self._settings, busy_timeout_s=PROBE_BUSY_S))
-        try:
+        brief = replace(self._settings, busy_timeout_s=PROBE_BUSY_S)
+        with closing(app.open_service(settings=brief)) as probe:
             while True:
                 agent.stop()
                 try:
-                    blow = self._note(probe, agent, f"{agent.name} was paused while it worked on this.")
+                    self._note(probe, agent, f"{agent.name} was paused while it worked on this.")
                     break
                 except StoreBusy:
                     agent.resume()
                     time.sleep(LISTEN_S)
-        finally:
-            probe.close()
         self._act(agent, "SIGSTOP", "is paused and does not know it.")
-        return blow
 
     def resume(self, agent: AgentProcess) -> None:
         """SIGCONT. The agent's next act is to report success."""
@@ -235,7 +231,7 @@ class Stage:
         n = service.msg(agent.item, text, author="demo").n
         assert n is not None
         self.inputs.append(text)
-        self.blows.append(Blow(agent=agent.name, item=agent.item, run=agent.run, message=n))
+        self.blows.append(Blow(item=agent.item, run=agent.run, message=n))
         return self.blows[-1]
 
     # -- speaking ---------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def sentence(stage: Stage, line: Line) -> tuple[str, str]:
         kind = "item.added as follow-up"
     elif kind == "item.added" and data.get("status") == "deferred":
         kind = "item.added as deferred"
-    elif kind == "run.refused" and run and run.outcome == "succeeded":
+    elif kind == "run.refused" and run and run.outcome == "succeeded" and run.ended_before(line):
         kind = "run.refused after success"
     style, text = _SENTENCES.get(kind, (QUIET, "{where}: {kind} {reason}"))
     facts = {

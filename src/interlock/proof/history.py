@@ -77,6 +77,10 @@ class ReplayedRun:
     started: Line
     ended: Line | None = None
 
+    def ended_before(self, line: Line) -> bool:
+        """Whether the run had ended when the line was written."""
+        return self.ended is not None and (self.ended.at_us, self.ended.seq) < (line.at_us, line.seq)
+
     @property
     def outcome(self) -> str:
         return self.ended.kind.removeprefix("run.") if self.ended else "running"
@@ -131,8 +135,8 @@ class History:
         return next((run for run in self.runs_of(item) if run.outcome == "succeeded"), None)
 
     def broken(self, *rules: str) -> list[str]:
-        """The violations of these rules, or of all, as texts."""
-        return [v.text for v in self.violations if not rules or v.rule in rules]
+        """The violations of these rules, as texts."""
+        return [v.text for v in self.violations if v.rule in rules]
 
     def movers(self) -> dict[int, str]:
         """Every unfinished item that something will move, and what that is."""
@@ -320,10 +324,9 @@ class History:
                 self._break("refused_with_reason", f"{line} refused a run that never started")
             elif run.ended is None:
                 self._break("refused_with_reason", f"{line} refused a run that had not ended")
-            elif (run.ended.at_us, run.ended.seq) > (line.at_us, line.seq):
-                self._break(
-                    "refused_changes_nothing", f"{line} was refused, and then {run.ended} was accepted"
-                )
+            elif not run.ended_before(line):
+                text = f"{line} was refused, and then {run.ended} was accepted"
+                self._break("refused_changes_nothing", text)
 
     def _check_absorbed(self) -> None:
         """Absorbed items lead to an item that exists, and never in a circle."""

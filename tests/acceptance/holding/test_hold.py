@@ -165,7 +165,7 @@ def test_a_command_under_a_lane_does_not_wait_for_itself(il: Command):
     "args",
     [("--if-held", "never"), ("--wait", "-1"), ("--lease", "0.1"), ("--timeout", "0"), ("--agent", "a b")],
 )
-def test_values_that_cannot_be_used_are_refused(tmp_path: Path, args: tuple[str, ...]):
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, args: tuple[str, ...]):
     il = CommandHere(tmp_path)
     answer = il("--json", "hold", LANE, *args, "--", "true")
     assert (answer.code, answer.error["code"]) == (2, "invalid_input")
