@@ -17,7 +17,7 @@ EVERYWHERE = "Everywhere"
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command with its full name, groups before what is below them."""
     top: Any = get_command(root)
-    for name in Root.places:
+    for name in Root.entries:
         found: Any = top.get_command(None, name)
         yield name, found
         for below, member in getattr(found, "commands", {}).items():
@@ -51,7 +51,7 @@ def all_commands() -> str:
     answers = meanings("answers", found)
     parts, panel = [], ""
     for name, command in found.items():
-        place = Root.places[name.partition(" ")[0]]
+        place = Root.entries[name.partition(" ")[0]]
         if place.panel != panel:
             panel = place.panel
             parts.append(f"## {panel}")

@@ -45,7 +45,7 @@ class Answer:
     @property
     def error(self) -> dict[str, str]:
         """The error object, checked for what every error must have."""
-        assert "did not foresee" not in self.out
+        assert "Unexpected error" not in self.out
         assert self.code != 0
         assert set(self.json) == {"error"}
         error: dict[str, str] = self.json["error"]

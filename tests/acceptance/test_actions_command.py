@@ -45,7 +45,7 @@ def said(event: str, thing: str, number: int, *, run: int = 1, by_bot: bool = Fa
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_is_written_passes_the_schema_of_workflows_and_our_own_check(here: Command, style):
+def test_the_written_workflow_passes_githubs_schema_and_our_own_check(here: Command, style):
     answer = here("actions", "init", "--style", style)
     assert answer.out.startswith("Wrote .github/workflows/agent.yml.")
     schema = Path(sys.executable).with_name("check-jsonschema")
@@ -66,7 +66,7 @@ def test_the_action_passes_the_schema_of_actions():
     subprocess.run([schema, "--builtin-schema", "vendor.github-actions", action], check=True)
 
 
-def test_the_styles_differ_in_what_becomes_of_those_who_come_meanwhile(here: Command):
+def test_queue_keeps_later_events_and_cancel_ends_the_running_one(here: Command):
     waits = [written(here, "--style", style)["jobs"]["agent"]["concurrency"] for style in STYLES]
     assert waits[0].pop("queue") == "max"
     assert waits[1].pop("cancel-in-progress") is True
@@ -151,7 +151,7 @@ def test_nothing_is_installed_that_nobody_chose(here: Command):
         ("a; touch `b`", ["a;", "touch", "`b`"]),
     ],
 )
-def test_what_is_chosen_reaches_pip_word_by_word_and_no_shell(here: Command, tmp_path: Path, given, words):
+def test_install_arguments_reach_pip_without_a_shell(here: Command, tmp_path: Path, given, words):
     step = install_step(here, "--install", given)
     (tmp_path / "python").write_text("#!/bin/sh\nshift 3; printf '%s\\n' \"$@\"\n")
     (tmp_path / "python").chmod(0o755)
@@ -160,24 +160,24 @@ def test_what_is_chosen_reaches_pip_word_by_word_and_no_shell(here: Command, tmp
     assert done.stdout.splitlines() == words
 
 
-def test_a_place_that_is_not_named_like_a_workflow_is_a_directory(here: Command):
+def test_an_output_path_without_a_workflow_suffix_is_a_directory(here: Command):
     for output in (".github/workflows", "elsewhere/"):
         written_to = here.ok("actions", "init", "--output", output)["path"]
         assert written_to == str(Path(output) / "agent.yml")
         assert (here.directory / written_to).is_file()
 
 
-def test_a_file_that_is_there_is_replaced_only_by_force(here: Command):
+def test_an_existing_file_is_replaced_only_with_force(here: Command):
     here.ok("actions", "init", "--output", "w.yml")
     path = here.directory / "w.yml"
     path.write_text("mine")
-    assert "is there already" in here("--json", "actions", "init", "--output", "w.yml").error["message"]
+    assert "exists already" in here("--json", "actions", "init", "--output", "w.yml").error["message"]
     assert path.read_text() == "mine"
     assert here.ok("actions", "init", "--output", "w.yml", "--force", "--style", "cancel")["written"]
     assert "cancel-in-progress: true" in path.read_text()
 
 
-def test_from_below_the_repository_s_workflows_are_meant(here: Command):
+def test_from_a_subdirectory_the_workflows_of_the_repository_are_used(here: Command):
     (here.directory / ".git").mkdir()
     below = here.directory / "src"
     below.mkdir()
@@ -214,7 +214,7 @@ def test_a_command_of_several_lines_is_kept_as_it_is(here: Command):
         (["check"], "workflows"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(here: Command, args, word):
+def test_values_that_cannot_be_used_are_refused(here: Command, args, word):
     answer = here("--json", "actions", *args)
     assert answer.code == 2
     assert word in answer.error["message"]

@@ -99,8 +99,8 @@ MISTAKES = [
     (["lanes", "mode", "maybe", "--project", "p"], 2, INVALID, "maybe"),
     (["lanes", "mode", "observe"], 2, INVALID, "which lanes"),
     (["lanes", "mode", "--project", "p"], 2, INVALID, "no mode"),
-    (["pause", "agent"], 2, INVALID, "what is to be paused"),
-    (["pause", "--reason", "r"], 2, INVALID, "what is to be paused"),
+    (["pause", "agent"], 2, INVALID, "no agent or project"),
+    (["pause", "--reason", "r"], 2, INVALID, "no agent or project"),
     (["pause", "agent", "a"], 2, INVALID, "reason is needed"),
     (["pause", "planet", "earth", "--reason", "r"], 2, INVALID, "planet"),
     (["migrate", "--check", "--sql"], 2, INVALID, "--sql"),
@@ -164,12 +164,12 @@ def test_for_people_an_error_is_two_lines_on_standard_error(store: Path, typed: 
     assert hint
 
 
-def test_all_kinds_of_stores_are_named_to_who_mistyped_one(store: Path):
+def test_a_mistyped_url_lists_every_kind_of_store(store: Path):
     answer = CommandHere(store)("--json", "--url", "mysql://host/db", "ls")
     assert all(form in answer.error["hint"] for form in ("sqlite:///", "postgresql://", "git+https://"))
 
 
-def test_a_copy_of_lanes_that_cannot_be_kept_is_no_matter_of_the_url(tmp_path: Path):
+def test_a_local_copy_that_cannot_be_written_is_not_blamed_on_the_url(tmp_path: Path):
     (tmp_path / ".interlock").write_text("a file in the way")
     answer = CommandHere(tmp_path)("--json", "--url", "git+file:///nowhere/x.git", "lanes")
     assert answer.code != 0
@@ -177,7 +177,7 @@ def test_a_copy_of_lanes_that_cannot_be_kept_is_no_matter_of_the_url(tmp_path: P
     assert answer.error["hint"]
 
 
-def test_a_message_comes_from_standard_input_where_a_dash_says_so(tmp_path: Path):
+def test_a_dash_reads_the_message_from_standard_input(tmp_path: Path):
     il = CommandHere(tmp_path)
     il.ok("add", "x", "--message", "-", stdin="what was said\n")
     (lease,) = il.ok("next", "--agent", "a")["leases"]

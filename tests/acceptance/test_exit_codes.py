@@ -76,7 +76,7 @@ def test_handles_come_from_the_environment_when_none_is_given(il: Command):
     assert il.ok("done")["runs"][0]["status"] == "succeeded"
 
 
-def test_an_operator_acting_on_several_items_hears_of_each(il: Command):
+def test_an_operator_acting_on_several_items_gets_an_answer_for_each(il: Command):
     il.ok("add", "a")
     answer = il("--json", "cancel", 7, 1, "--reason", "x")
     assert answer.code == 1

@@ -82,7 +82,7 @@ def test_an_unreadable_lane_is_held_and_mended_from_the_command_line(il: Command
     assert "cannot be read" in lane["unreadable"]
     assert il("lanes", "mend", LANE).code == 2
     mended = il("lanes", "mend", LANE, "--reason", "pushed by hand")
-    assert (mended.code, mended.out) == (0, f"The lane {LANE} is mended; 0 in line.\n")
+    assert (mended.code, mended.out) == (0, f"The lane {LANE} is repaired; 0 wait for it.\n")
     assert "mended by alice: pushed by hand" in git(bare_repository, "log", "-1", "--format=%s", owner)
     assert il("hold", LANE, "--", "true").code == 0
 

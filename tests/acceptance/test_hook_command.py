@@ -191,7 +191,7 @@ def test_a_command_that_agents_would_not_find_is_told_of_at_once(here: Command):
     nowhere = {"PATH": str(here.directory)}
     answer = here("hook", "install", env=nowhere)
     assert (answer.code, answer.err.count("\n")) == (0, 2)
-    assert "There is no interlock on the PATH here" in answer.err
+    assert "it is not on the PATH here" in answer.err
     assert str(here.directory) not in settings(here).read_text()
     assert not here("--json", "hook", "install", env=nowhere).json["on_path"]
     program = here.directory / "interlock"

@@ -104,7 +104,7 @@ def test_colours_are_for_terminals_that_want_them(busy: Command):
     assert ESCAPE not in on_terminal(busy, "show", "99", "--no-color")
 
 
-def test_what_others_wrote_cannot_steer_the_terminal(busy: Command):
+def test_control_characters_of_others_do_not_reach_the_terminal(busy: Command):
     evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\x7f"
     busy.ok("msg", 1, f"line one\nline two {evil}", "--author", f"eve{evil}")
     busy.ok("fail", busy.ok("next", "--agent", "other")["leases"][0]["run"], "--error", evil)
@@ -115,7 +115,7 @@ def test_what_others_wrote_cannot_steer_the_terminal(busy: Command):
     assert "line two \\x1b[2J" in here("show", "1").out
 
 
-def test_what_an_agent_printed_in_colours_is_shown_without_them(il: Command):
+def test_colours_in_the_output_of_an_agent_are_removed(il: Command):
     printed = r"printf '\033]0;title\007\033[1;31mred\033[0m \033[2Kand \033(Bplain'; sleep 0.6"
     work = ("work", "--agent", "coder", "--limit", "1", "--", "sh", "-c", printed)
     il.ok("add", "a")

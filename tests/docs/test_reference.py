@@ -30,7 +30,7 @@ def page(name: str) -> str:
 
 def commands() -> list[tuple[str, Any]]:
     top: Any = get_command(root)
-    found = [(name, top.get_command(None, name)) for name in Root.places]
+    found = [(name, top.get_command(None, name)) for name in Root.entries]
     below = [(f"{n} {m}", member) for n, c in found for m, member in getattr(c, "commands", {}).items()]
     return [*found, *below]
 

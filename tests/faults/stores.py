@@ -5,6 +5,7 @@ What a test concludes is read past Interlock, with plain SQL: a store must not b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,11 @@ import apsw
 import psycopg
 
 from interlock.core.timing import Timing
+from interlock.proof.history import History, Line
 from interlock.service.contract import CheckView
 from interlock.service.local import LocalService
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
-from interlock.testing.history import History, Line, line_from_row
 
 #: The shortest lawful lease, so that a holder is lost within a second.
 QUICK = Timing(lease_s=1.0, cancel_grace_s=1.0, back_off_first_s=0.05, back_off_max_s=0.2)
@@ -60,7 +61,9 @@ def query(url: str, statement: str) -> list[tuple[Any, ...]]:
 
 def read_log(url: str) -> list[Line]:
     """Every committed line of the history."""
-    return [line_from_row(row) for row in query(url, "SELECT * FROM events ORDER BY seq")]
+    rows = query(url, "SELECT seq, at_us, kind, reason, item, run, lane, data FROM events ORDER BY seq")
+    names = ("seq", "at_us", "kind", "reason", "item", "run", "lane")
+    return [Line(**dict(zip(names, row[:7], strict=True)), data=json.loads(row[7] or "{}")) for row in rows]
 
 
 def statuses(url: str) -> dict[int, str]:

@@ -15,11 +15,11 @@ import interlock.core.decide
 from interlock.core import ending
 from interlock.core.errors import Refusal
 from interlock.core.model import NewItem
+from interlock.proof.history import History
 from interlock.service import sweeper
 from interlock.service.contract import LeaseView, RefusalView, Report
 from interlock.service.local import LocalService
 from interlock.testing.clock import Clock
-from interlock.testing.history import History
 from tests.faults import mutations
 from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.mutations import Meeting, at_once

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlock.testing import history as checker
-from interlock.testing.history import History, Line
+from interlock.proof import history as checker
+from interlock.proof.history import History, Line
 
 
 class Log:
@@ -48,7 +48,7 @@ def test_a_history_that_keeps_every_promise_is_clean() -> None:
     assert not history.violations
 
 
-def test_a_long_lawful_life_is_clean() -> None:
+def test_loss_retry_parking_overtaking_absorbing_and_cancelling_break_no_rule() -> None:
     """Loss, retry, parking, overtaking, absorbing, cancelling: whatever a store may lawfully write."""
     log = Log().born(1).born(2, "deferred").add("lane.overtaken", 1, by_item=2)
     log.add("run.started", 2, 5).add("run.lost", 2, 5, item_status="pending")
@@ -71,7 +71,7 @@ def test_a_long_lawful_life_is_clean() -> None:
     }
 
 
-def test_lines_are_taken_in_the_order_of_time_not_of_numbers() -> None:
+def test_lines_are_replayed_by_time_not_by_number() -> None:
     """On PostgreSQL a transaction that began early and waited long has small numbers and late lines."""
     log = Log().born(1, seq=50, at_us=1)
     log.add("run.started", 1, 11, seq=60, at_us=2)

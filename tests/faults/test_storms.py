@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.proof.history import History
 from interlock.service.contract import Report
-from interlock.testing.history import History
 from tests.faults import traffic
 from tests.faults.processes import PATIENCE_S, Actor, Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query

@@ -14,8 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,8 @@ import pytest
 
 import interlock
 from interlock.demo import checks, scenes
-from interlock.demo.history import Run, most_at_once
-from interlock.service.contract import EventView, ItemFilter
+from interlock.proof.history import History, Line, most_at_once
+from interlock.service.contract import ItemFilter
 from tests.docs.picture import not_shown
 from tests.postgres_fixtures import StartPostgres
 
@@ -100,7 +98,7 @@ def started_demo(tmp_path: Path, sign: str, *options: str) -> Iterator[subproces
 
 
 @pytest.mark.slow
-def test_the_table_says_what_the_kept_store_says_and_every_check_holds(tmp_path: Path) -> None:
+def test_the_summary_agrees_with_the_kept_store_and_every_check_holds(tmp_path: Path) -> None:
     answer = run_demo(tmp_path, "--keep")
 
     assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -172,7 +170,7 @@ def test_a_signal_ends_agents_even_paused_ones_and_removes_files(
     assert left_over(tmp_path) == []
 
 
-def test_in_a_store_of_others_an_interrupted_demo_leaves_no_item_unfinished(tmp_path: Path) -> None:
+def test_an_interrupted_demo_on_a_shared_store_leaves_no_item_unfinished(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shared.db"
     with interlock.connect(url) as il:
         theirs = il.add("Not the demo's business", lane="issue:acme/app#41", agent="ada").item
@@ -243,47 +241,51 @@ def test_a_length_out_of_range_is_refused_with_a_hint(tmp_path: Path) -> None:
 # -- whether its checks would see a violation -----------------------------------------------------------
 
 
-def event(seq: int, kind: str, run: int) -> EventView:
-    return EventView(
-        seq=seq,
-        at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seq),
-        kind=kind,
-        reason="",
-        project="demo",
-        item=run,
-        run=run,
-        lane="issue:acme/app#41",
-        agent="ada",
-        data={},
-    )
+def lane_of(*runs: tuple[int, int, int | None]) -> History:
+    """Runs of one lane, each as (number, start, end) and each of an item with the run's number."""
+    lines: list[Line] = []
 
+    def write(kind: str, at: int, item: int, run: int | None = None, **data: Any) -> None:
+        lane = "issue:acme/app#41"
+        lines.append(
+            Line(
+                seq=len(lines) + 1, at_us=at, kind=kind, item=item, run=run, lane=lane, agent="ada", data=data
+            )
+        )
 
-def a_run(number: int, began: int, ended: int | None) -> Run:
-    run = Run(number, number, "issue:acme/app#41", "ada", event(began, "run.started", number))
-    run.ended = event(ended, "run.succeeded", number) if ended is not None else None
-    return run
+    for number, _, _ in runs:
+        write("item.added", 0, number, status="pending" if number == runs[0][0] else "deferred")
+    for number, start, end in runs:
+        if number != runs[0][0]:
+            write("lane.promoted", start, number)
+        write("run.started", start, number, number)
+        if end is not None:
+            write("run.succeeded", end, number, number)
+    return History(lines)
 
 
 def test_runs_that_follow_each_other_pass() -> None:
-    handed_over_at_once = [a_run(1, 1, 2), a_run(2, 2, 3), a_run(3, 4, None)]
+    handed_over_at_once = lane_of((1, 1, 2), (2, 2, 3), (3, 4, None))
 
     assert checks.one_run_a_lane(handed_over_at_once).ok
-    assert most_at_once(handed_over_at_once) == 1
+    assert most_at_once(handed_over_at_once.runs.values()) == 1
 
 
 def test_two_runs_at_once_on_a_lane_are_a_violation() -> None:
-    found = checks.one_run_a_lane([a_run(1, 1, 3), a_run(2, 2, 4)])
+    history = lane_of((1, 1, 3), (2, 2, 4))
+    found = checks.one_run_a_lane(history)
 
     assert not found.ok
-    assert "2 runs at once" in found.detail
+    assert "is held by items [1, 2]" in found.detail
+    assert most_at_once(history.runs.values()) == 2
 
 
 def test_a_run_that_never_ended_still_holds_its_lane() -> None:
-    assert not checks.one_run_a_lane([a_run(1, 1, None), a_run(2, 2, 4)]).ok
+    assert not checks.one_run_a_lane(lane_of((1, 1, None), (2, 2, 4))).ok
 
 
 def test_a_fence_below_its_predecessor_is_a_violation() -> None:
-    found = checks.one_run_a_lane([a_run(2, 1, 2), replace(a_run(1, 3, 4))])
+    found = checks.one_run_a_lane(lane_of((2, 1, 2), (1, 3, 4)))
 
     assert not found.ok
-    assert "do not grow" in found.detail
+    assert "came after run 2 of the same lane" in found.detail

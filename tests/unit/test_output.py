@@ -10,7 +10,7 @@ from interlock.cli.output import Output
 from interlock.cli.views.live import redraw
 
 
-def test_a_number_that_json_has_not_is_printed_as_null(capsys: pytest.CaptureFixture[str]) -> None:
+def test_infinities_and_nan_are_printed_as_null(capsys: pytest.CaptureFixture[str]) -> None:
     Output(json=True).print_json({"a": [float("inf"), {"b": float("nan")}], "c": 1.5})
     assert json.loads(capsys.readouterr().out) == {"a": [None, {"b": None}], "c": 1.5}
 

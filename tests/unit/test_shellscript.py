@@ -81,7 +81,7 @@ def test_lines_are_counted_through_continuations_and_here_documents():
     assert [(c.program[0], c.line) for c in commands(script)] == [("a", 0), ("cat", 3), ("c", 7)]
 
 
-def test_what_stands_inside_a_command_is_on_the_line_of_that_command():
+def test_an_inner_command_has_the_line_of_the_outer_one():
     script = "b\nx=$(\n  a\n)\nbash -c '\n\n c'\nbash <<EOF\nd\nEOF\n"
     lines = {c.program[0]: c.line for c in commands(script) if c.inner}
     assert lines == {"a": 1, "c": 4, "d": 7}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.actions.checks import check
-from interlock.actions.findings import Finding, Mistake
+from interlock.actions.findings import Mistake, WorkflowFinding
 
 NUMBER = "github.event.issue.number || github.event.pull_request.number"
 NO_BOT = "github.event.sender.type != 'Bot'"
@@ -47,7 +47,7 @@ def workflow(
     )
 
 
-def found(*texts: str) -> list[Finding]:
+def found(*texts: str) -> list[WorkflowFinding]:
     return check([(f"w{n}.yml", text.encode()) for n, text in enumerate(texts)])
 
 
@@ -183,7 +183,7 @@ def test_comments_that_the_condition_leaves_out_cannot_be_keyed_apart():
         "${{ github.workflow }}-${{ github.event.issue.number || github.sha }}-${{ github.run_number }}",
     ],
 )
-def test_a_key_that_no_second_event_gets_is_found(group):
+def test_a_key_that_differs_in_every_run_is_found(group):
     assert codes(workflow(group=group)) == ["key_per_run"]
 
 
@@ -400,7 +400,7 @@ def test_a_job_that_calls_another_workflow_may_run_an_agent(uses):
     assert codes((CALLER % ("", uses)).replace("issue_comment", "push")) == []
 
 
-def test_a_called_workflow_that_is_there_is_looked_at_itself():
+def test_a_called_workflow_among_the_files_is_checked_itself():
     caller = CALLER % ("", LOCAL)
     assert codes(caller, CALLED % ("", "npm test")) == []
     assert codes(caller, CALLED % ("", "exec my-agent")) == ["group_missing", "timeout_missing"]
@@ -413,7 +413,7 @@ def test_a_workflow_that_calls_itself_is_read_to_an_end():
     assert codes(text) == ["group_missing"]
 
 
-def test_the_group_of_a_workflow_is_judged_whatever_its_jobs_are():
+def test_the_group_of_a_workflow_is_checked_whatever_its_jobs_are():
     text = (
         "on: issue_comment\nconcurrency: {group: all, cancel-in-progress: true}\n"
         "jobs: {a: {runs-on: x, steps: [{run: gh issue edit 7 --add-label x}]}}"
@@ -422,7 +422,7 @@ def test_the_group_of_a_workflow_is_judged_whatever_its_jobs_are():
     assert codes(text.replace("on: issue_comment", "on: [push, pull_request]")) == []
 
 
-def test_the_line_of_a_deaf_command_is_that_of_the_command():
+def test_a_finding_about_signals_names_the_line_of_the_command():
     step = "name: x\n                run: |\n                  npm ci\n                  claude -p hello\n"
     (finding,) = found(workflow(step=step))
     assert (finding.code, finding.line) == (Mistake.SIGNALS_LOST, 15)
@@ -554,7 +554,7 @@ def test_anchors_matrices_and_reusable_workflows_are_read():
 
 
 @pytest.mark.parametrize("on", ["on: issue_comment", "'on': [issue_comment]", "on:\n  issue_comment:"])
-def test_on_is_a_word_and_not_true(on):
+def test_the_key_on_is_not_read_as_true(on):
     text = f"{on}\njobs: {{a: {{runs-on: x, timeout-minutes: 5, steps: [{{run: exec claude}}]}}}}"
     assert codes(text) == ["group_missing"]
 

@@ -220,7 +220,7 @@ def test_an_expression_is_understood_or_refused(text):
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.lists(LINES, max_size=20).map("\n".join), st.text(max_size=200)))
-def test_any_text_has_findings_or_none(text):
+def test_any_text_is_checked_and_every_finding_has_a_line(text):
     for finding in check([("w.yml", text.encode("utf-8", "surrogatepass"))]):
         assert finding.message.endswith(".")
         assert finding.line >= 1

@@ -1,6 +1,6 @@
 """The workflow that `interlock actions init` writes, in two styles.
 
-The text stands beside this module in `agent_workflow.yml`; here are the few places that differ.
+The text is in `agent_workflow.yml` beside this module; this module fills in what differs.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _WAITING = {
 }
 
 
-#: Only the owner of a repository knows where its Interlock comes from. A mere name would be looked up in a
-#: public index, where it may be anybody's, and what is installed runs with the rights of the job.
+#: Only the owner of a repository knows where its Interlock comes from. A plain name would come from a public
+#: index, where it may be anybody's, and the installed code runs with the rights of the job.
 _INSTALL_FROM_VARIABLE = """\
 # What to install: the words behind `pip install`. No default, for this code gets the rights of the job.
 INSTALL: ${{ vars.INTERLOCK_INSTALL }}"""
@@ -51,8 +51,8 @@ INSTALL: ${{ vars.INTERLOCK_INSTALL }}"""
 def agent_workflow(style: Style, command: str, install: str | None) -> str:
     """The text of the workflow.
 
-    `command` is put into a shell script as it is. `install` are the words behind `pip install`; without them
-    the workflow asks a variable of the repository, and fails while that is empty.
+    `command` goes into a shell script unchanged. `install` is the arguments of `pip install`; without it the
+    workflow reads a variable of the repository, and fails while that is empty.
     """
     text = resources.files("interlock.actions").joinpath(_TEMPLATE).read_text("utf-8")
     for mark, value in (
@@ -60,7 +60,7 @@ def agent_workflow(style: Style, command: str, install: str | None) -> str:
         ("@WAITING@", _WAITING[style]),
         ("@CONCURRENCY@", _CONCURRENCY[style]),
         ("@INSTALL@", indent(_installed(install), _INSTALL_INDENT)),
-        # Last, for what people write may contain anything.
+        # Last: what people write may contain any of the other marks.
         ("@COMMAND@", indent(_checked(command), _COMMAND_INDENT)),
     ):
         text = text.replace(mark, value)
@@ -77,8 +77,8 @@ def _installed(install: str | None) -> str:
         )
     if any(c in "\"'\\{}$" or not c.isprintable() for c in words):
         raise InvalidInput(
-            "What to install has a quote, a brace, a dollar or a control character, and no shell reads it.",
-            "Write words as they stand behind pip install, such as git+https://HOST/interlock@COMMIT.",
+            "What to install has a quote, a brace, a dollar or a control character, which are not allowed.",
+            "Write the arguments of pip install, such as git+https://HOST/interlock@COMMIT.",
         )
     return f"INSTALL: {json.dumps(words, ensure_ascii=False)}"
 

@@ -1,7 +1,7 @@
 """Which jobs run an agent, and whether a cancelled run's signals reach it.
 
-GitHub sends the signals of a cancellation to the entry process of a step, which is the shell. The shell hands
-nothing on to what it started: only a command that took its place by `exec` can end in an orderly way.
+GitHub sends the signals of a cancellation to the entry process of a step, the shell. The shell does not pass
+them on: only a command that replaced it by `exec` can end in an orderly way.
 """
 
 from __future__ import annotations
@@ -18,22 +18,9 @@ from interlock.actions.workflow import Job, Step, Workflow
 
 _PROGRAMS = frozenset({"aider", "claude", "codex", "copilot", "cursor-agent", "gemini", "goose", "opencode"})
 _PACKAGES = re.compile(r"@(anthropic-ai/claude-code|openai/codex|google/gemini-cli|github/copilot)(@.*)?")
-#: What these programs do at once, without working on anything.
-_QUICK = frozenset(
-    {
-        "--help",
-        "--version",
-        "-h",
-        "-v",
-        "auth",
-        "config",
-        "doctor",
-        "help",
-        "install",
-        "login",
-        "mcp",
-        "update",
-    }
+#: Arguments with which these programs work on nothing and end soon.
+_QUICK = frozenset({"auth", "config", "doctor", "help", "install", "login", "mcp", "update"}) | frozenset(
+    {"--help", "--version", "-h", "-v"}
 )
 _HOLDERS = frozenset({"hold", "work"})
 _ACTIONS = (
@@ -52,7 +39,7 @@ class Deaf:
     program: str
     #: The word that starts it, before which `exec` belongs.
     starter: str
-    #: It stands in a substitution, or in the text of another shell: there `exec` alone does not help.
+    #: It is inside a substitution or the text of another shell, where `exec` alone does not help.
     inner: bool
 
 
@@ -62,9 +49,9 @@ def talks(workflow: Workflow) -> bool:
 
 
 def agent_jobs(workflow: Workflow, *, talking: bool) -> list[Job]:
-    """The jobs that run an agent; where none is known and people talk to the workflow, those that might.
+    """The jobs that run an agent; if none is known and people talk to the workflow, the jobs that might.
 
-    A job that calls another workflow might: what is in there need not be known.
+    A job that calls another workflow might, whatever is in there.
     """
     known = [job for job in workflow.jobs if any(_is_agent_step(step) for step in job.steps)]
     if known or not talking:
@@ -73,7 +60,7 @@ def agent_jobs(workflow: Workflow, *, talking: bool) -> list[Job]:
 
 
 def has_timeout(job: Job) -> bool:
-    """The job ends in a stated time, or each step that runs an agent does. One that calls can state none."""
+    """The job or each of its agent steps has a time limit. A job that calls a workflow cannot have one."""
     steps = [step for step in job.steps if _is_agent_step(step)]
     steps = steps or [step for step in job.steps if _may_be_agent_step(step)]
     return bool(job.uses) or job.has_timeout or (bool(steps) and all(step.has_timeout for step in steps))
@@ -114,7 +101,7 @@ def _may_be_agent_step(step: Step) -> bool:
 
 
 def _script(step: Step) -> list[SimpleCommand]:
-    # An expression may hold marks of the shell's language; for the shell it is a text.
+    # An expression may contain shell operators; for the shell it is only text.
     return commands(PIECE.sub("EXPRESSION", step.run.value)) if step.run is not None else []
 
 
@@ -131,7 +118,7 @@ def _is_agent(program: list[str]) -> bool:
 
 
 def _may_be_agent(command: SimpleCommand, script: list[SimpleCommand]) -> bool:
-    """It is no chore, and no function of the script, whose commands are looked at themselves."""
+    """It is neither a chore nor a function of the script, whose own commands are checked."""
     functions = {c.program[0] for c in script if c.end == "(" and c.program}
     return not is_chore(command.program) and command.program[0] not in functions
 

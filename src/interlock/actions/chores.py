@@ -1,7 +1,7 @@
 """Commands that are surely no agent: the shell's own, small tools, git, setting up, building and testing.
 
 Where people talk to a workflow, whatever else its scripts start may be an agent under any name. Programs that
-start others (`npm run`, `uv run`, `make`, `docker run`) are judged by what they start.
+start others (`npm run`, `uv run`, `make`, `docker run`) count as what they start.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CHORE_SCRIPT = re.compile(
     r"|publish|release|setup|smoke|snapshot|style|sync|test|tests|tsc|typecheck|types|unit|update|validate|verify"
     r"|version|type-check)([:_.-].*)?"
 )
-#: What starts a program of one's own, and arguments with which it does not.
+#: Programs that run a script of the repository, and arguments with which they do not.
 _INTERPRETERS = frozenset({"bash", "dash", "node", "perl", "php", "python", "python3", "ruby", "sh", "zsh"})
 _INLINE = frozenset({"--version", "-V", "-c", "-e", "-n", "-p", "-r", "-v"})
 #: Package managers with scripts of their own; the words before a script, and those before a program.
@@ -65,37 +65,22 @@ _MANAGERS = frozenset({"bun", "deno", "npm", "pnpm", "yarn"})
 _SCRIPT_WORDS, _PROGRAM_WORDS = frozenset({"run", "run-script", "task"}), frozenset({"dlx", "exec", "x"})
 #: Of these only the named words start a program.
 _RUN_WORDS = {
-    "cargo": frozenset({"run"}),
-    "go": frozenset({"run"}),
-    "dotnet": frozenset({"run"}),
-    "docker": frozenset({"exec", "run", "start"}),
-    "podman": frozenset({"exec", "run", "start"}),
+    **dict.fromkeys(("cargo", "dotnet", "go"), frozenset({"run"})),
+    **dict.fromkeys(("docker", "podman"), frozenset({"exec", "run", "start"})),
 }
 #: These run the program that follows the word.
 _RUNNERS = {
     **dict.fromkeys(("hatch", "pdm", "pipenv", "pipx", "pixi", "poetry", "rye", "uv"), "run"),
     "bundle": "exec",
 }
-_RUNNER_VALUES = frozenset(
-    {
-        "--directory",
-        "--env-file",
-        "--extra",
-        "--group",
-        "--project",
-        "--python",
-        "--spec",
-        "--with",
-        "-e",
-        "-p",
-    }
-)
+_RUNNER_OPTIONS = ("directory", "env-file", "extra", "group", "project", "python", "spec", "with")
+_RUNNER_VALUES = frozenset({"-e", "-p", *(f"--{name}" for name in _RUNNER_OPTIONS)})
 _TARGETS = frozenset({"gmake", "just", "make", "task"})
 _TARGET_VALUES = frozenset({"-C", "-f", "-j", "--directory", "--file", "--justfile"})
 
 
 def started(program: list[str]) -> list[str]:
-    """What a program starts in turn with `uv run`, `npm exec` and the like; else the program itself."""
+    """The program that `uv run`, `npm exec` and the like start; otherwise the program itself."""
     for _ in range(3):
         name = _name(program)
         words = _after_options(program[1:], _RUNNER_VALUES)
@@ -108,7 +93,7 @@ def started(program: list[str]) -> list[str]:
 
 
 def is_chore(program: list[str]) -> bool:
-    """Whether a command is surely no agent."""
+    """Whether a command is certainly no agent."""
     program = started(program)
     name, arguments = _name(program), program[1:]
     words = [word for word in arguments if not word.startswith("-")]
@@ -119,7 +104,7 @@ def is_chore(program: list[str]) -> bool:
     if name in _INTERPRETERS:
         return _is_chore_of_interpreter(arguments)
     if name in _RUNNERS:
-        return True  # what it runs was looked at
+        return True  # `started` has unwrapped what it runs
     if name in _MANAGERS:
         return _is_chore_of_manager(name, words)
     if name in _RUN_WORDS:
@@ -159,7 +144,7 @@ def _name(program: list[str]) -> str:
 
 
 def _after_options(words: list[str], with_value: frozenset[str], *, everywhere: bool = False) -> list[str]:
-    """The words from the first that is no option; with `everywhere`, all that are none."""
+    """The words from the first that is not an option; with `everywhere`, all words that are not options."""
     left: list[str] = []
     skip = False
     for at, word in enumerate(words):

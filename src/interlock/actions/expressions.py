@@ -1,8 +1,8 @@
 """GitHub's expressions, read and evaluated as far as a key or a condition needs.
 
-What a file alone cannot tell (a variable of the repository, the output of a job) is `Opaque`: a value of
-which only the name is known. It may stand in a text. Where a decision hangs on it, evaluation ends with
-`Undecided`, and whoever asked says nothing rather than something wrong.
+A value that the file alone does not give (a variable of the repository, the output of a job) is `Opaque`:
+only its name is known. It may be part of a text. Where a decision depends on it, evaluation raises
+`Undecided`, and the caller reports nothing rather than something wrong.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _DEPTH_MAX = 50
 
 
 class MalformedExpression(ValueError):
-    """The text is no expression of GitHub's language."""
+    """The text is not an expression of GitHub's language."""
 
 
 class Undecided(Exception):
-    """The answer hangs on something that only a real run knows."""
+    """The answer depends on something that only a real run knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value of which only the name is known. Equal names are equal values."""
+    """A value of which only the name is known. Equal names mean equal values."""
 
     name: str
 
@@ -38,7 +38,7 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An object of which some fields are known; any other field is there, with a value unknown."""
+    """An object with some known fields; every other field exists and has an unknown value."""
 
     name: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -70,12 +70,12 @@ class Template:
     pieces: tuple[str | Node, ...]
 
     def fill(self, contexts: Mapping[str, Value]) -> str:
-        """The text in a given situation. Opaque values stand in it by their names."""
+        """The text in a given situation. Opaque values appear by their names."""
         return "".join(p if isinstance(p, str) else text_of(p(contexts)) for p in self.pieces)
 
 
 def parse_template(text: str) -> Template:
-    """Split a text into what stands in it and what is computed."""
+    """Split a text into fixed and computed pieces."""
     pieces: list[str | Node] = []
     end = 0
     for match in PIECE.finditer(text):
@@ -87,7 +87,7 @@ def parse_template(text: str) -> Template:
 
 
 def parse_condition(text: str) -> Node:
-    """What `if:` says: one expression, with or without `${{ }}` around it, or a text with pieces."""
+    """The condition of `if:`: one expression, with or without `${{ }}` around it, or a text with pieces."""
     stripped = text.strip()
     whole = PIECE.fullmatch(stripped)
     if whole and "${{" not in whole[1]:
@@ -103,7 +103,7 @@ def parse(text: str) -> Node:
 
 
 def truth(value: Value) -> bool:
-    """Whether GitHub takes a value for true; raises `Undecided` where that is not known."""
+    """Whether GitHub takes a value for true; raises `Undecided` if that is not known."""
     if isinstance(value, Opaque):
         raise Undecided(value.name)
     if isinstance(value, float):
@@ -112,7 +112,7 @@ def truth(value: Value) -> bool:
 
 
 def text_of(value: Value) -> str:
-    """A value as it stands in a text."""
+    """A value as part of a text."""
     match value:
         case None:
             return ""
@@ -150,14 +150,14 @@ class _Parser:
             raise MalformedExpression("it is nested too deeply")
         node = self._both()
         while self._take("||"):
-            node = _or(node, self._both())
+            node = _either_or(node, self._both(), ends=True)
         self._depth -= 1
         return node
 
     def _both(self) -> Node:
         node = self._compared()
         while self._take("&&"):
-            node = _and(node, self._compared())
+            node = _either_or(node, self._compared(), ends=False)
         return node
 
     def _compared(self) -> Node:
@@ -181,7 +181,7 @@ class _Parser:
             if self._take("."):
                 kind, text = self._next()
                 if kind != "name" and text != "*":
-                    raise MalformedExpression(f"{text!r} is no property")
+                    raise MalformedExpression(f"{text!r} is not a property")
                 node = _reach(node, _constant(text.lower()))
             elif self._take("["):
                 key = _constant("*") if self._take("*") else self._either()
@@ -237,7 +237,7 @@ class _Parser:
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
-    """The kinds and texts of which an expression consists; the last one is its end."""
+    """The tokens of an expression as (kind, text); the last one is its end."""
     found: list[tuple[str, str]] = []
     at = 0
     while text[at:].strip():
@@ -254,18 +254,12 @@ def _constant(value: Value) -> Node:
     return lambda _: value
 
 
-def _or(left: Node, right: Node) -> Node:
+def _either_or(left: Node, right: Node, *, ends: bool) -> Node:
+    """`||` ends with a true left side, `&&` with a false one."""
+
     def node(contexts: Mapping[str, Value]) -> Value:
         value = left(contexts)
-        return value if truth(value) else right(contexts)
-
-    return node
-
-
-def _and(left: Node, right: Node) -> Node:
-    def node(contexts: Mapping[str, Value]) -> Value:
-        value = left(contexts)
-        return right(contexts) if truth(value) else value
+        return value if truth(value) is ends else right(contexts)
 
     return node
 
@@ -314,13 +308,7 @@ _COMPARISONS: dict[str, Callable[[Value, Value], bool]] = {
     ">": _ordered(lambda a, b: a > b),
     ">=": _ordered(lambda a, b: a >= b),
 }
-_WORDS: dict[str, Value] = {
-    "true": True,
-    "false": False,
-    "null": None,
-    "nan": math.nan,
-    "infinity": math.inf,
-}
+_WORDS = {"true": True, "false": False, "null": None, "nan": math.nan, "infinity": math.inf}
 
 
 def _reach(node: Node, key: Node) -> Node:
@@ -369,7 +357,7 @@ def _contains(where: Value, what: Value) -> bool:
 
 
 def _from_json(text: Value) -> Value:
-    # GitHub's language knows only one kind of number, and names without case.
+    # GitHub's language has one kind of number, and names without case.
     return json.loads(text_of(text), parse_int=float, object_pairs_hook=_folded)
 
 

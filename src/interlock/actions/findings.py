@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Mistake(StrEnum):
-    """The known mistakes. The names are part of the interface; their words stand in the documentation."""
+    """The known mistakes. The names are part of the interface; the documentation explains them."""
 
     NOT_A_WORKFLOW = "not_a_workflow"
     EXPRESSION_MALFORMED = "expression_malformed"
@@ -26,8 +26,8 @@ class Mistake(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Finding:
-    """One mistake: where it stands, why it is one, and how to mend it."""
+class WorkflowFinding:
+    """One mistake: where it is, why it matters, and how to correct it."""
 
     file: str
     line: int

@@ -1,8 +1,8 @@
-"""Texts of strangers that a workflow puts into a script.
+"""Strangers' texts that a workflow puts into a script.
 
-GitHub fills in `${{ … }}` before the shell reads the script, so a title with `$(…)` in it is run. What counts
-are fields that anybody may write who can open an issue or a pull request, and only where the text itself gets
-in: a comparison or `contains()` lets nothing through. A detour, as by `env.NAME`, is not followed.
+GitHub fills in `${{ … }}` before the shell reads the script, so it runs a title with `$(…)` in it. The fields
+that count are those of anybody who can open an issue or a pull request, and only where the text itself gets
+in: a comparison or `contains()` lets nothing through. Detours such as `env.NAME` are not followed.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _WRITTEN_BY_STRANGERS = tuple(
         "github.event.workflow_run.head_commit.message",
     )
 )
-#: What these say of a text is not the text.
-_JUDGES = frozenset({"contains", "startswith", "endswith", "hashfiles"})
+#: Functions whose result does not contain the text.
+_TEXTLESS = frozenset({"contains", "startswith", "endswith", "hashfiles"})
 _DECIDES_BEFORE = frozenset({"==", "!=", "<", "<=", ">", ">=", "!"})
 _DECIDES_AFTER = frozenset({"==", "!=", "<", "<=", ">", ">=", "&&"})
 
@@ -49,7 +49,7 @@ Token = tuple[str, str]
 
 
 def injections(script: str) -> Iterator[tuple[int, str]]:
-    """Where a stranger's text gets into a script: the line, counted from 0, and which text."""
+    """Strangers' texts in a script, each as its line (counted from 0) and its path."""
     for match in PIECE.finditer(script):
         try:
             found = tokens(match[1])
@@ -60,7 +60,7 @@ def injections(script: str) -> Iterator[tuple[int, str]]:
 
 
 def _put_in(found: Sequence[Token]) -> Iterator[str]:
-    """The strangers' texts whose value the expression may be."""
+    """The strangers' texts that the expression's value may contain."""
     calls: list[str] = []
     at = 0
     while found[at][0] != "end":
@@ -72,7 +72,7 @@ def _put_in(found: Sequence[Token]) -> Iterator[str]:
         elif kind == "name" and before != ".":
             path, at = _path(found, at)
             decides = before in _DECIDES_BEFORE or found[at][1] in _DECIDES_AFTER
-            if not decides and not _JUDGES.intersection(calls) and _is_strangers(path, "tojson" in calls):
+            if not decides and not _TEXTLESS.intersection(calls) and _is_strangers(path, "tojson" in calls):
                 yield ".".join(path)
         else:
             if text == "(":
@@ -101,7 +101,7 @@ def _path(found: Sequence[Token], at: int) -> tuple[list[str], int]:
 
 
 def _is_strangers(path: Sequence[str], whole: bool) -> bool:
-    """It is such a text; with `whole`, also an object that holds one."""
+    """Whether a path is such a text; with `whole`, also an object that contains one."""
     return any(
         ((len(path) == len(known) and path[-1] == known[-1]) or (whole and len(path) < len(known)))
         and all("*" in (a, b) or a == b for a, b in zip(path, known, strict=False))

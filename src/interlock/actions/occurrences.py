@@ -1,7 +1,7 @@
-"""What GitHub tells a workflow when something happens, for the events that agents listen to.
+"""Made-up events with the contexts that GitHub gives to a workflow, for the events that agents listen to.
 
-An occurrence is one made-up event with its run. Two of them on the same thing must meet in one key, two on
-different things must not: that is how groups are judged, instead of by how they are spelled.
+An occurrence is one such event with its run. Two on the same thing must get one key, two on different things
+must not: the checks test concurrency groups by this.
 """
 
 from __future__ import annotations
@@ -14,17 +14,11 @@ from interlock.actions.expressions import Opaque, Record
 
 #: About an issue or a pull request; a comment may be on either, with the same event.
 ISSUE_EVENTS = frozenset({"issues", "issue_comment"})
-PULL_REQUEST_EVENTS = frozenset(
-    {
-        "pull_request",
-        "pull_request_target",
-        "pull_request_review",
-        "pull_request_review_comment",
-        "issue_comment",
-    }
+PULL_REQUEST_EVENTS = frozenset({"pull_request", "pull_request_target", "pull_request_review"}) | frozenset(
+    {"pull_request_review_comment", "issue_comment"}
 )
 DISCUSSION_EVENTS = frozenset({"discussion", "discussion_comment"})
-#: Events that an agent causes itself when it answers, so that its own answer may come back to it.
+#: Events that an agent causes when it answers, so that its own answer may start it again.
 ANSWERED_EVENTS = ISSUE_EVENTS | PULL_REQUEST_EVENTS | DISCUSSION_EVENTS
 #: People talk to an agent through these; a workflow that listens to one is taken for an agent's.
 CONVERSATION_EVENTS = ANSWERED_EVENTS - {"pull_request", "pull_request_target"}
@@ -86,7 +80,7 @@ class Occurrence:
             "repository": Record(
                 "repository", {"full_name": "octo/app", "name": "app", "default_branch": "main"}
             ),
-            # Which of these are there depends on what was done.
+            # Which of these exist depends on the action.
             **{name: Opaque(f"event.{name}") for name in ("label", "assignee", "changes", "milestone")},
         }
         if self.thing == "discussion":
@@ -134,7 +128,7 @@ def occurrences(event: str, *, runs: Iterator[int]) -> list[Occurrence]:
 
 
 def _login(by_bot: bool) -> str | Opaque:
-    # The agent's login is not known, so a comparison with one may exclude it: that stays undecided.
+    # The agent's login is unknown, so a comparison with it stays undecided.
     return Opaque("the agent's login") if by_bot else "octocat"
 
 

@@ -1,9 +1,9 @@
 """Which commands a shell script starts, read without running it.
 
 Enough of the shell's language to find the simple commands of a script and their words: quotes, comments,
-here-documents, substitutions, pipes, lists and cases. What `sh -c`, `eval` and a here-document hand to a
-shell is read as well. Variables are not expanded, and a script that hides a command (a variable, another
-file) hides it from here too: this helps people, it is no fence.
+here-documents, substitutions, pipes, lists and cases, and the scripts that `sh -c`, `eval` and here-documents
+give to a shell. Variables are not expanded, and a script can hide a command (in a variable, in another file):
+this helps people, it does not guard against anybody.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HERE_DOCUMENT = re.compile(r"\d*<<(-?)[ \t]*(['\"]?)([\w.-]+)\2")
 _COMMENT = re.compile(r"[^\n]*")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\n)+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-#: Words that may stand before a command without being one.
+#: Words that may come before a command.
 _OPENERS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 #: Programs that start another one, and their options that take a value.
 _WRAPPERS = {
@@ -61,16 +61,16 @@ class SimpleCommand:
     end: str
     #: It reads from a pipe.
     piped: bool = False
-    #: It stands inside another command: a substitution, or the text of a shell or of `eval`.
+    #: It is inside another command: in a substitution, or in the text of a shell or of `eval`.
     inner: bool = False
     #: Its shell is a process below that of the script.
     below: bool = False
-    #: It is all that its shell was given, so that the shell makes way for it.
+    #: It is the only command of its shell, which then replaces itself by it.
     alone: bool = False
 
     @property
     def execs(self) -> bool:
-        """It takes the place of the script's shell, and so gets the signals that the shell would get."""
+        """It replaces the script's shell, and so gets the signals sent to the shell."""
         in_a_child = self.below or self.piped or self.end in ("|", "|&", "&")
         return (self.alone or self._unassigned()[:1] == ["exec"]) and not in_a_child
 
@@ -104,16 +104,16 @@ class SimpleCommand:
 
 
 def commands(script: str) -> list[SimpleCommand]:
-    """The simple commands of a script in their order, each followed by those inside of it."""
+    """The simple commands of a script in order, each followed by the commands inside it."""
     return list(_commands(script))
 
 
 def _commands(script: str, *, depth: int = 0, within: SimpleCommand | None = None) -> Iterator[SimpleCommand]:
-    """`within` is the command that runs the script, and says by `below` whether in a process of its own."""
+    """`within` is the command that runs the script; its `below` tells whether in a process of its own."""
     if depth > _DEPTH_MAX:
         return
     reader = _Reader(script)
-    #: Those of the line that is being read: here-documents follow them.
+    #: The commands of the current line, which here-documents may follow.
     line: list[SimpleCommand] = []
     piped, cases = False, _Cases()
     while not reader.at_end:
@@ -144,7 +144,7 @@ def _commands(script: str, *, depth: int = 0, within: SimpleCommand | None = Non
 
 
 def _handed_on(command: SimpleCommand, given: list[str], *, depth: int) -> Iterator[SimpleCommand]:
-    """What a shell or `eval` gets to run: as a word, or on its standard input."""
+    """The commands that a shell or `eval` runs, given as a word or on standard input."""
     program = command.program
     if program[:1] == ["eval"]:  # in the same shell
         yield from _commands(" ".join(program[1:]), depth=depth + 1, within=replace(command, alone=False))
@@ -207,7 +207,7 @@ class _Cases:
 
 @dataclass(slots=True)
 class _Part:
-    """What was read of a script in one go: one command at most."""
+    """One step of reading a script: at most one command."""
 
     words: list[str] = field(default_factory=list)
     substitutions: list[str] = field(default_factory=list)
@@ -260,7 +260,7 @@ class _Reader:
         return part
 
     def _word(self, inner: list[str]) -> str:
-        """One word without its quotes; what stands in substitutions goes to `inner`."""
+        """One word without its quotes; the texts of substitutions go to `inner`."""
         parts: list[str] = []
         start = self._at
         while not self.at_end:
@@ -286,7 +286,7 @@ class _Reader:
                 parts.append(char)
                 self._at += 1
         if self._at == start:
-            self._at += 1  # a mark that is out of place: go on behind it
+            self._at += 1  # skip a misplaced operator
         return "".join(parts)
 
     def _double_quoted(self, inner: list[str]) -> str:
@@ -308,7 +308,7 @@ class _Reader:
         return "".join(parts)
 
     def _calculation(self) -> bool:
-        """Go past `((…))`, which starts nothing."""
+        """Skip `((…))`, which starts no command."""
         start = self._at
         if self._text.startswith("((", start) and self._enclosed("(", ")").endswith(")"):
             return True
@@ -329,7 +329,7 @@ class _Reader:
         return text
 
     def _enclosed(self, opening: str, closing: str) -> str:
-        """What stands between two brackets that may hold others of their kind."""
+        """The text between two brackets, which may contain nested ones."""
         start, depth = self._at + 1, 0
         while not self.at_end:
             char = self._text[self._at]

@@ -1,7 +1,7 @@
-"""A workflow file with the lines on which things stand.
+"""A workflow file, read with line numbers.
 
-Only what the checks look at is read. Keys are compared as they are written: YAML 1.1 would take `on` for
-true. A file that is no workflow raises `NotAWorkflow` with a line; odd parts inside one are left out.
+Only what the checks need is read. Keys are compared as written: YAML 1.1 would take `on` for true. A file
+that is not a workflow raises `NotAWorkflow` with a line; unreadable parts of a workflow are left out.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Text:
 
     value: str
     line: int
-    #: Whether each line of the value is a line of the file, so that a place inside it can be named.
+    #: Whether each line of the value is a line of the file, so that a line inside it has a number.
     literal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concurrency:
-    """A group and what happens to those who come when it is taken."""
+    """A concurrency group, and what happens to a run that finds it taken."""
 
     line: int
     group: Text
@@ -73,7 +73,7 @@ class Job:
     concurrency: Concurrency | None
     has_timeout: bool
     on_windows: bool
-    #: The values for which jobs run side by side, as far as they are written out.
+    #: Names with the values for which jobs run side by side, as far as they are written out.
     matrix: Mapping[str, tuple[str, ...]]
     steps: tuple[Step, ...]
     #: The workflow that it calls.
@@ -96,7 +96,7 @@ def read_workflow(path: str, data: bytes) -> Workflow:
     """The workflow that a file describes."""
     if len(data) > SIZE_MAX_BYTES:
         raise NotAWorkflow(
-            f"It has more than {SIZE_MAX_BYTES:,} bytes, and GitHub takes no workflow so large."
+            f"It has more than {SIZE_MAX_BYTES:,} bytes; GitHub accepts no workflow of that size."
         )
     try:
         root = yaml.compose(data.decode("utf-8-sig"), Loader=yaml.SafeLoader)
@@ -132,7 +132,7 @@ def _events(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
         case yaml.MappingNode():
             yield from ((event, tuple(_list(_get(value, "types")))) for event, value in _pairs(node))
         case _:
-            pass  # an alias to nothing, or a kind of node there is not
+            pass  # `on:` without a value
 
 
 def _list(node: yaml.Node | None) -> list[str]:
@@ -148,23 +148,17 @@ def _concurrency(node: yaml.Node | None) -> Concurrency | None:
     group = _get(node, "group")
     if node is None or not isinstance(group, yaml.ScalarNode):
         return None
-    cancel, queue = _get(node, "cancel-in-progress"), _get(node, "queue")
-    return Concurrency(
-        line=_line(group),
-        group=_text(group),
-        cancel=_text(cancel) if isinstance(cancel, yaml.ScalarNode) else None,
-        queue=_text(queue) if isinstance(queue, yaml.ScalarNode) else None,
-    )
+    cancel, queue = _text_of(_get(node, "cancel-in-progress")), _text_of(_get(node, "queue"))
+    return Concurrency(line=_line(group), group=_text(group), cancel=cancel, queue=queue)
 
 
 def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
-    condition = _get(node, "if")
     shell = _plain(_get(_get(_get(node, "defaults"), "run"), "shell")) or shell
     steps = _get(node, "steps")
     return Job(
         key=key.value,
         line=_line(key),
-        condition=_text(condition) if isinstance(condition, yaml.ScalarNode) else None,
+        condition=_text_of(_get(node, "if")),
         concurrency=_concurrency(_get(node, "concurrency")),
         has_timeout=_get(node, "timeout-minutes") is not None,
         on_windows="windows" in _plain(_get(node, "runs-on")).lower(),
@@ -177,7 +171,7 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
 
 
 def _matrix(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The names of a matrix with more than one value; what `exclude` leaves of it only GitHub knows."""
+    """The names of a matrix that have more than one value; nothing if there is an `exclude`."""
     if _get(node, "exclude") is not None:
         return
     include = _get(node, "include")
@@ -192,9 +186,8 @@ def _matrix(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _step(node: yaml.Node, shell: str) -> Step:
-    run = _get(node, "run")
     return Step(
-        run=_text(run) if isinstance(run, yaml.ScalarNode) else None,
+        run=_text_of(_get(node, "run")),
         shell=_plain(_get(node, "shell")) or shell,
         uses=_plain(_get(node, "uses")),
         has_timeout=_get(node, "timeout-minutes") is not None,
@@ -217,8 +210,12 @@ def _plain(node: yaml.Node | None) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 
+def _text_of(node: yaml.Node | None) -> Text | None:
+    return _text(node) if isinstance(node, yaml.ScalarNode) else None
+
+
 def _text(node: yaml.ScalarNode) -> Text:
-    # The mark of a block stands on its `|`; its text begins on the next line.
+    # A block starts at its `|`; its text begins on the next line.
     literal = node.style == "|"
     return Text(value=node.value, line=_line(node) + literal, literal=literal)
 

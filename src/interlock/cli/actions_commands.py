@@ -1,4 +1,4 @@
-"""`actions`: write a workflow for an agent, and look workflows over."""
+"""`actions`: write a workflow for an agent, and check workflows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from interlock.cli import views
 from interlock.cli.command import Command, group
-from interlock.cli.session import session_of
+from interlock.cli.invocation import invocation_of
 from interlock.core.errors import Exit, InvalidInput, TooLarge
 from interlock.service.intake import choice
 
@@ -16,12 +17,8 @@ actions = group("Write a GitHub workflow for an agent, or find the known mistake
 
 _DIRECTORY = Path(".github") / "workflows"
 _DEFAULT_OUTPUT = _DIRECTORY / "agent.yml"
-#: More than any repository has; a directory given by mistake is not read to its end.
+#: More than any repository has: a directory given by mistake is not read in full.
 _FILES_MAX = 1_000
-
-
-def _styles() -> list[str]:
-    return ["queue", "cancel"]
 
 
 @actions.callback()
@@ -40,8 +37,8 @@ def init(
         str,
         typer.Option(
             metavar="queue|cancel",
-            autocompletion=_styles,
-            help="Run every event in turn, or let the newest end the one at work.",
+            autocompletion=lambda: ["queue", "cancel"],
+            help="Run every event in turn, or let the newest cancel the running one.",
         ),
     ] = "queue",
     agent_command: Annotated[
@@ -62,7 +59,7 @@ def init(
             help="A file, or a directory to write agent.yml in; default: .github/workflows/agent.yml.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print it and write nothing.")] = False,
 ) -> int:
     """Write a workflow that runs an agent on issues, comments, pull requests and reviews.
@@ -71,29 +68,21 @@ def init(
     """
     from interlock.actions.agent_workflow import DEFAULT_COMMAND, Style, agent_workflow
 
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     chosen = Style(choice("style", style, tuple(Style)))
     text = agent_workflow(chosen, DEFAULT_COMMAND if agent_command is None else agent_command, install)
     path = _file(output)
     if not dry_run:
         _write(path, text, force=force)
-    if session.out.json:
-        session.out.print_json({"path": str(path), "written": not dry_run, "text": text})
-    elif dry_run:
+    if dry_run and not call.out.json:
         typer.echo(text, nl=False)
-    else:
-        out = session.out.console
-        out.print(f"Wrote {path}.", highlight=False, markup=False)
-        if agent_command is None:
-            out.print(
-                f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command."
-            )
-        if install is None:
-            out.print(
-                "It installs Interlock from what the repository variable INTERLOCK_INSTALL says: set it,"
-                " or use --install."
-            )
-    return Exit.OK
+        return Exit.OK
+    lines = [f"Wrote {path}."]
+    if agent_command is None:
+        lines.append(f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command.")
+    if install is None:
+        lines.append("It installs from the repository variable INTERLOCK_INSTALL: set it, or use --install.")
+    return call.out.answer({"path": str(path), "written": not dry_run, "text": text}, "\n".join(lines))
 
 
 @actions.command("check", cls=Command)
@@ -106,24 +95,22 @@ def check(
 ) -> int:
     """Find the known mistakes in workflows; exit 1 if there is one.
 
-    Groups are judged by the keys that events get. What only a run can know is left alone.
+    It checks a concurrency group by the keys that events get, and is silent about what only a run can know.
     """
     from interlock.actions.checks import check as look
 
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     paths = _workflows(files)
     findings = look([(str(path), _content(path)) for path in paths])
-    if session.out.json:
-        session.out.print_json({"files": [str(path) for path in paths], "findings": findings})
-    else:
-        from interlock.cli.views import workflows
-
-        workflows.findings(session.out.console, len(paths), findings)
+    call.out.answer(
+        {"files": [str(path) for path in paths], "findings": findings},
+        lambda out: views.workflows.findings(out, len(paths), findings),
+    )
     return Exit.ERROR if findings else Exit.OK
 
 
 def _workflows(given: list[str] | None) -> list[Path]:
-    """The files to look at, in order; a directory stands for the workflows in it."""
+    """The files to check, in order; for a directory, the workflows in it."""
     places = [Path(name) for name in given] if given else [_root() / _DIRECTORY]
     found: list[Path] = []
     for place in places:
@@ -138,23 +125,23 @@ def _workflows(given: list[str] | None) -> list[Path]:
     if not found:
         raise InvalidInput(f"There is no workflow in {places[0]}.", "Write one with interlock actions init.")
     if len(found) > _FILES_MAX:
-        raise TooLarge(f"These are {len(found):,} files.", f"At most {_FILES_MAX:,} are looked at.")
+        raise TooLarge(f"{len(found):,} files are too many.", f"At most {_FILES_MAX:,} are checked.")
     return list(dict.fromkeys(found))
 
 
 def _content(path: Path) -> bytes:
-    """A file's content, one byte more than a workflow may have at most."""
+    """A file's content, cut one byte above the limit of a workflow."""
     from interlock.actions.workflow import SIZE_MAX_BYTES
 
     try:
         with path.open("rb") as file:
             return file.read(SIZE_MAX_BYTES + 1)
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Mend its permissions.") from None
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from None
 
 
 def _file(output: str | None) -> Path:
-    """Where the workflow goes; a place that is not named like a workflow is a directory."""
+    """The file to write; a path without a workflow's suffix is a directory."""
     if output is None:
         return _root() / _DEFAULT_OUTPUT
     path = Path(output)
@@ -169,7 +156,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
     except OSError as error:
         if isinstance(error, FileExistsError) and path.exists():
             raise InvalidInput(
-                f"{path} is there already.", "Replace it with --force, or choose another place with --output."
+                f"{path} exists already.", "Replace it with --force, or choose another place with --output."
             ) from None
         raise InvalidInput(
             f"{path} cannot be written: {error.strerror}.", "Choose another place with --output."
@@ -177,7 +164,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 
 def _root() -> Path:
-    """The working tree we are in, said as shortly as possible."""
+    """The working tree around the current directory; empty if that is its root."""
     from interlock.settings import here, worktree_root
 
     root = worktree_root(here())

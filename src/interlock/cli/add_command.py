@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.session import Session, session_of
+from interlock.cli import views
+from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import NewItem, Policy, RetryLane, Verdict
 from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES
-from interlock.service.contract import AddView
 from interlock.service.intake import new_item
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _Option = typer.Option
 
 
-def _policies() -> list[str]:
-    return list(Policy)
-
-
-def _retry_lanes() -> list[str]:
-    return list(RetryLane)
-
-
 def add(
     ctx: typer.Context,
-    title: Annotated[
-        str | None, typer.Argument(metavar="TITLE", help="What is to be done, in one line.")
-    ] = None,
+    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="The work, in one line.")] = None,
     *,
     lane: Annotated[
         str | None,
-        _Option(metavar="LANE", help="The key one run may hold at a time, as in issue:acme/app#42."),
+        _Option(metavar="LANE", help="The key that one run may hold at a time, as in issue:acme/app#42."),
     ] = None,
     no_lane: Annotated[
         bool, _Option("--no-lane", help="No lane, although the payload names a repository and a number.")
@@ -44,7 +37,7 @@ def add(
         str | None,
         _Option(
             metavar="POLICY",
-            autocompletion=_policies,
+            autocompletion=lambda: list(Policy),
             help="If the lane is taken: queue (default), coalesce, supersede, latest or reject.",
         ),
     ] = None,
@@ -68,7 +61,7 @@ def add(
     ] = None,
     project: Annotated[str | None, _Option(metavar="NAME", help="Default: default.")] = None,
     position: Annotated[
-        str | None, _Option(metavar="N", help="Place in the lane's order, before arrival.")
+        str | None, _Option(metavar="N", help="Place in the lane's order; counts before the time of arrival.")
     ] = None,
     run_at: Annotated[
         str | None, _Option(metavar="TIME", help="Not before: 2027-01-31T09:00Z, or +30s, +5m, +2h.")
@@ -79,7 +72,7 @@ def add(
     timeout: Annotated[str | None, _Option(metavar="SPAN", help="Longest a run may take, as in 2h.")] = None,
     claim_within: Annotated[
         str | None,
-        _Option(metavar="SPAN", help="Once ready, end it if nobody has claimed it in this time."),
+        _Option(metavar="SPAN", help="End it if nobody claims it within this time once it is ready."),
     ] = None,
     max_attempts: Annotated[
         str | None, _Option(metavar="N", help="Tries before it is a dead letter; default: 3.")
@@ -88,8 +81,8 @@ def add(
         str | None,
         _Option(
             metavar="yield|keep",
-            autocompletion=_retry_lanes,
-            help="Give the lane up or keep it while a failed attempt waits for the next.",
+            autocompletion=lambda: list(RetryLane),
+            help="Between attempts, give the lane up (default) or keep it.",
         ),
     ] = None,
     label: Annotated[
@@ -105,10 +98,9 @@ def add(
 ) -> int:
     """Add an item, or many with --batch.
 
-    The answer says what became of it: admitted, queued, coalesced, superseding, rejected, duplicate
-    or observed.
+    The answer is its decision: admitted, queued, coalesced, superseding, rejected, duplicate or observed.
     """
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     fields: dict[str, Any] = {
         "title": title,
         "lane": lane,
@@ -137,26 +129,31 @@ def add(
             raise InvalidInput(
                 "There is no title.", "Type interlock add TITLE, or interlock add --batch FILE."
             )
-        items = [_new_item(session, fields)]
+        items = [_new_item(call, fields)]
     else:
         if title is not None:
             raise InvalidInput(
-                "A title and a batch are given at once.", "With --batch each line has its own title."
+                "A title and --batch exclude each other.", "In a batch each line has its own title."
             )
-        items = _batch(session, batch, fields)
-    with session.service() as service:
+        items = _batch(call, batch, fields)
+    with call.service() as service:
         answers = service.add(items)
-    _print(session, answers, one=batch is None)
+
+    def show(console: Console) -> None:
+        for answer in answers:
+            views.arrivals.answer(console, answer, detailed=batch is None)
+
+    call.out.answer(answers[0] if batch is None else {"added": answers}, show)
     rejected = any(answer.decision == Verdict.REJECTED for answer in answers)
     return Exit.HELD if rejected else Exit.OK
 
 
-def _new_item(session: Session, fields: Mapping[str, Any]) -> NewItem:
-    settings = session.settings
+def _new_item(call: Invocation, fields: Mapping[str, Any]) -> NewItem:
+    settings = call.settings
     return new_item(fields, author=settings.actor, types=settings.types)
 
 
-def _batch(session: Session, name: str, shared: Mapping[str, Any]) -> list[NewItem]:
+def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[NewItem]:
     """Read every line before anything is added, so that a bad one changes nothing."""
     lines = [(n, line) for n, line in enumerate(file_text("batch", name).splitlines(), 1) if line.strip()]
     if not lines:
@@ -171,17 +168,7 @@ def _batch(session: Session, name: str, shared: Mapping[str, Any]) -> list[NewIt
             fields = parse_json("line", line)
             if not isinstance(fields, dict):
                 raise InvalidInput("The line is not a JSON object.", 'Write {"title": "…"}.')
-            items.append(_new_item(session, {**shared, **fields}))
+            items.append(_new_item(call, {**shared, **fields}))
         except InvalidInput as error:
             raise type(error)(f"Line {n}: {error.sentence}", f"{error.hint} Nothing was added.") from None
     return items
-
-
-def _print(session: Session, answers: list[AddView], *, one: bool) -> None:
-    if session.out.json:
-        session.out.print_json(answers[0] if one else {"added": answers})
-        return
-    from interlock.cli.views import arrivals
-
-    for answer in answers:
-        arrivals.answer(session.out.console, answer, detailed=one)

@@ -1,4 +1,4 @@
-"""Agents and lanes: who can do what, who holds what, and how strictly."""
+"""`agents` and `lanes`: who can do what, who holds what, and how strictly lanes are kept."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ from typing import Annotated
 
 import typer
 
+from interlock.cli import views
 from interlock.cli.command import Command, group
+from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Limit, Reason, limit_of
-from interlock.cli.session import session_of
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
 from interlock.service.contract import AgentView
 from interlock.service.intake import choice, whole
 
 agents = group("List agents, or change one.")
-lanes = group("List lanes and their holders, or say how strict they are.")
-
-
-def _modes() -> list[str]:
-    return list(Mode)
+lanes = group("List lanes and their holders, or set how strictly they are kept.")
 
 
 @agents.callback()
@@ -27,22 +24,16 @@ def list_agents(ctx: typer.Context) -> int:
     """List agents: what they can do, what they do now."""
     if ctx.invoked_subcommand is not None:
         return Exit.OK
-    session = session_of(ctx)
-    with session.service() as service:
+    call = invocation_of(ctx)
+    with call.service() as service:
         found = service.agents()
-    if session.out.json:
-        session.out.print_json({"agents": found})
-    else:
-        from interlock.cli.views import fleet
-
-        fleet.agents(session.out.console, found)
-    return Exit.OK
+    return call.out.answer({"agents": found}, lambda out: views.fleet.agents(out, found))
 
 
 @agents.command("set", cls=Command)
 def set_agent(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent; made if new.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent; created if new.")],
     max_: Annotated[
         str | None, typer.Option("--max", metavar="N|none", help="How many runs at once; none: no limit.")
     ] = None,
@@ -54,18 +45,18 @@ def set_agent(
         list[str] | None, typer.Option(metavar="LABEL", help="A label it has; repeatable, replaces all.")
     ] = None,
 ) -> int:
-    """Say what an agent can do and how many runs it may have at once."""
+    """Set what an agent can do and how many runs it may have at once."""
     unlimited = max_ is not None and max_.strip().lower() == "none"
     limit = None if max_ is None or unlimited else whole("max", max_)
-    session = session_of(ctx)
-    with session.service() as service:
+    call = invocation_of(ctx)
+    with call.service() as service:
         answer = service.set_agent(
             name,
             max_concurrency=limit,
             unlimited=unlimited,
             types=type_,
             labels=label,
-            by=session.settings.actor,
+            by=call.settings.actor,
         )
     return _print_agent(ctx, answer)
 
@@ -91,46 +82,44 @@ def resume_agent(
 
 
 def _pause(ctx: typer.Context, name: str, reason: str, *, paused: bool) -> int:
-    session = session_of(ctx)
-    with session.service() as service:
-        answer = service.pause_agent(name, paused=paused, why=reason, by=session.settings.actor)
+    call = invocation_of(ctx)
+    with call.service() as service:
+        answer = service.pause_agent(name, paused=paused, why=reason, by=call.settings.actor)
     return _print_agent(ctx, answer)
 
 
 @lanes.callback()
 def list_lanes(
     ctx: typer.Context,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes that start so.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes with this prefix.")] = "",
     limit: Limit = "100",
 ) -> int:
-    """List lanes that are held or have a line, and who holds them."""
+    """List the lanes that are held or waited for, and who holds them."""
     if ctx.invoked_subcommand is not None:
         return Exit.OK
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     count = limit_of(limit)
-    with session.lanes() as service:
+    with call.lanes() as service:
         found = service.lanes(prefix=prefix, limit=count)
-    if session.out.json:
-        session.out.print_json({"lanes": found})
-    else:
-        from interlock.cli.views import fleet
-
-        fleet.lanes(session.out.console, found)
-    return Exit.OK
+    return call.out.answer({"lanes": found}, lambda out: views.fleet.lanes(out, found))
 
 
 @lanes.command("mode", cls=Command)
 def set_mode(
     ctx: typer.Context,
-    mode: Annotated[str | None, typer.Argument(metavar="enforce|observe|off", autocompletion=_modes)] = None,
+    mode: Annotated[
+        str | None, typer.Argument(metavar="enforce|observe|off", autocompletion=lambda: list(Mode))
+    ] = None,
     project: Annotated[
         str | None, typer.Option(metavar="NAME", help="For every lane of this project.")
     ] = None,
-    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="For every lane that starts so.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="For every lane with this prefix.")
+    ] = None,
 ) -> int:
-    """Say how strictly lanes are kept: enforce (default), observe (only count what would happen), off.
+    """Set how strictly lanes are kept: enforce (default), observe (only count what would happen), off.
 
-    Without a mode it lists those that were set.
+    Without a mode, list the modes that were set.
     """
     if mode is None:
         if project is not None or prefix is not None:
@@ -141,27 +130,21 @@ def set_mode(
         raise InvalidInput("It is not clear which lanes are meant.", "Give --project NAME or --prefix TEXT.")
     scope, value = ("project", project) if project is not None else ("lane", prefix)
     assert value is not None
-    session = session_of(ctx)
-    with session.service() as service:
-        service.set_mode(scope=scope, value=value, mode=chosen, by=session.settings.actor)
-    if session.out.json:
-        session.out.print_json({"scope": scope, "value": value, "mode": chosen})
-    else:
-        session.out.console.print(_mode_sentence(scope, value, chosen))
-    return Exit.OK
+    call = invocation_of(ctx)
+    with call.service() as service:
+        service.set_mode(scope=scope, value=value, mode=chosen, by=call.settings.actor)
+    return call.out.answer(
+        {"scope": scope, "value": value, "mode": chosen}, _mode_sentence(scope, value, chosen)
+    )
 
 
 def _list_modes(ctx: typer.Context) -> int:
-    session = session_of(ctx)
-    with session.service() as service:
+    call = invocation_of(ctx)
+    with call.service() as service:
         found = service.modes()
-    if session.out.json:
-        session.out.print_json({"modes": found})
-        return Exit.OK
-    for rule in found:
-        session.out.console.print(_mode_sentence(rule.scope, rule.value, rule.mode))
-    session.out.console.print("All others: enforce." if found else "Every lane is enforced.")
-    return Exit.OK
+    lines = [_mode_sentence(rule.scope, rule.value, rule.mode) for rule in found]
+    lines.append("All others: enforce." if found else "Every lane is enforced.")
+    return call.out.answer({"modes": found}, "\n".join(lines))
 
 
 def _mode_sentence(scope: str, value: str, mode: str) -> str:
@@ -175,24 +158,14 @@ def mend_lane(
     lane: Annotated[str, typer.Argument(metavar="LANE")],
     reason: Reason,
 ) -> int:
-    """Rebuild a lane in git that cannot be read, from its history; whoever held it has lost it."""
+    """Rebuild an unreadable lane on a git remote from its history; its holder loses it."""
     from interlock import app
 
-    session = session_of(ctx)
-    answer = app.mend_lane(session.settings, lane, why=reason)
-    if session.out.json:
-        session.out.print_json(answer)
-    else:
-        session.out.console.print(f"The lane {answer.lane} is mended; {answer.waiting} in line.")
-    return Exit.OK
+    call = invocation_of(ctx)
+    answer = app.mend_lane(call.settings, lane, why=reason)
+    return call.out.answer(answer, f"The lane {answer.lane} is repaired; {answer.waiting} wait for it.")
 
 
 def _print_agent(ctx: typer.Context, agent: AgentView) -> int:
-    out = session_of(ctx).out
-    if out.json:
-        out.print_json(agent)
-    else:
-        from interlock.cli.views import fleet
-
-        fleet.agents(out.console, [agent])
-    return Exit.OK
+    out = invocation_of(ctx).out
+    return out.answer(agent, lambda console: views.fleet.agents(console, [agent]))

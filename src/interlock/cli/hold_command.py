@@ -1,55 +1,50 @@
-"""`hold`: a command runs while it holds a lane."""
+"""`hold`: run a command while it holds a lane."""
 
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
-from interlock.cli.session import Session, session_of
+from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.options import LeaseLength
+from interlock.cli.output import tell
 from interlock.cli.values import name_or_none, span_or_none, text_of
 from interlock.core.errors import CommandUnusable
 from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
 from interlock.service.intake import choice
 
-#: As env(1) and the shells have it.
+#: The exit codes of env(1) and the shells.
 _CANNOT_RUN, _NOT_FOUND = 126, 127
-
-
-def _choices() -> list[str]:
-    return ["wait", "skip", "fail"]
 
 
 def hold(
     ctx: typer.Context,
     lane: Annotated[str, typer.Argument(metavar="LANE", help="The lane, as in deploy:production.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="What to run while the lane is ours.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="What to run while it holds the lane.")
     ] = None,
     *,
     if_held: Annotated[
         str,
         typer.Option(
             metavar="wait|skip|fail",
-            autocompletion=_choices,
-            help="If the lane is taken: wait for it; leave the message with its holder, exit 0; or exit 4.",
+            autocompletion=lambda: ["wait", "skip", "fail"],
+            help="If the lane is taken: wait; leave the message with its holder and exit 0; or exit 4.",
         ),
     ] = "wait",
     wait: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Wait at most so long, then exit 4; default: for ever.")
+        str | None, typer.Option(metavar="SPAN", help="Longest wait, then exit 4; default: for ever.")
     ] = None,
     message: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Input for the command, or for the holder with --if-held skip."),
     ] = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who holds it; default: you.")] = None,
-    lease: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Length of the lease, as in 90s or 5m.")
-    ] = None,
+    lease: LeaseLength = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="End the command after so long and exit 124.")
+        str | None, typer.Option(metavar="SPAN", help="End the command after this time and exit 124.")
     ] = None,
 ) -> int:
     """Run a command while it holds a lane.
@@ -61,8 +56,8 @@ def hold(
     from interlock.hold.turn import Hold, IfHeld
     from interlock.process import signals
 
-    session = session_of(ctx)
-    settings = session.settings
+    call = invocation_of(ctx)
+    settings = call.settings
     wish = Hold(
         lane=lane_key(lane),
         command=command or (),
@@ -79,23 +74,18 @@ def hold(
     )
     try:
         hold.check(wish, os.environ)
-        with session.lanes() as lanes:
-            ended = hold.hold(lanes, wish, tell=_tell)
+        with call.lanes() as lanes:
+            ended = hold.hold(lanes, wish, tell=tell)
     except CommandUnusable as error:
-        return cannot_run(session, wish.command[0], error)
+        return cannot_run(call, wish.command[0], error)
     except signals.Signalled as signalled:
         return 128 + signalled.number
-    if session.out.json:
-        session.out.print_json(ended)
+    if call.out.json:
+        call.out.print_json(ended)
     return ended.exit_code
 
 
-def cannot_run(session: Session, program: str, error: CommandUnusable) -> int:
-    """Say why a command cannot run; the exit code for it."""
-    session.out.error(error.code, error.sentence, error.hint)
+def cannot_run(call: Invocation, program: str, error: CommandUnusable) -> int:
+    """Print why a command cannot run, and answer the exit code for it."""
+    call.out.error(error.code, error.sentence, error.hint)
     return _CANNOT_RUN if os.path.lexists(program) else _NOT_FOUND
-
-
-def _tell(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()

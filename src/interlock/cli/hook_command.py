@@ -1,4 +1,4 @@
-"""`hook`: answers an agent's program, and is put into its settings."""
+"""`hook`: answer the hook events of an agent's program, and install it there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.command import Command, group
-from interlock.cli.session import Session, session_of
+from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from interlock.service.contract import LaneService
     from interlock.settings import Settings
 
-hook = group("Answer an agent's program about its run, or put that into its settings.")
+hook = group("Answer the hook events of an agent's program, or install the hook.")
 
-#: A hook must not keep an agent waiting for as long as a command may wait for another writer.
+#: An agent waits for its hook, so the hook waits less for another writer than a command does.
 _BUSY_MAX_S = 5.0
 
 _Settings = Annotated[
@@ -34,20 +34,20 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the difference a
 def answer(ctx: typer.Context) -> int:
     """Answer the hook event on standard input, for the run in INTERLOCK_RUN.
 
-    It renews the lease, tells the agent what came, denies a push once the lease is lost, and asks for an
-    ending at a stop. Without INTERLOCK_RUN it does nothing.
+    It renews the lease, passes new messages to the agent, denies a push once the lease is lost, and asks
+    the agent to end its run before it stops. Without INTERLOCK_RUN it does nothing.
     """
     run = os.environ.get("INTERLOCK_RUN", "").strip()
     if ctx.invoked_subcommand is None and run:
         try:
-            _answer(session_of(ctx), run)
+            _answer(invocation_of(ctx), run)
         except InvalidInput as error:
-            # By the exit code of a usage error a hook would block whatever the agent does.
+            # A hook that exits with a usage error's code (2) would block every act of the agent.
             raise InterlockError(error.sentence, error.hint) from None
     return Exit.OK
 
 
-def _answer(session: Session, run: str) -> None:
+def _answer(call: Invocation, run: str) -> None:
     from dataclasses import replace
 
     from interlock import settings
@@ -55,9 +55,9 @@ def _answer(session: Session, run: str) -> None:
     from interlock.core.handles import handle_numbers
     from interlock.hook.answers import EVENT_MAX_BYTES, Hook, read_event
 
-    handle_numbers(run)  # a handle that is none is no matter of the store
+    handle_numbers(run)  # refuse a malformed handle before a store is opened
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
-    chosen = replace(session.settings, busy_timeout_s=min(session.settings.busy_timeout_s, _BUSY_MAX_S))
+    chosen = replace(call.settings, busy_timeout_s=min(call.settings.busy_timeout_s, _BUSY_MAX_S))
     home = chosen.root / settings.DIRECTORY
     found = Hook(run, lanes=lambda: _lanes(chosen), home=home, environ=os.environ).answer(event)
     if found:
@@ -65,22 +65,22 @@ def _answer(session: Session, run: str) -> None:
 
 
 def _lanes(chosen: Settings) -> LaneService:
-    from interlock import app  # most calls come too soon after another to ask the store
+    from interlock import app  # late: most calls come so soon after another that no store is opened
 
     return app.open_lanes(chosen)
 
 
 @hook.command("install", cls=Command)
 def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
-    """Put the hook into Claude Code's settings of this repository; what else they say stays."""
+    """Add the hook to Claude Code's settings of this repository; its other settings stay."""
     from interlock.hook.settings import installed
 
-    session = session_of(ctx)
-    code = _change(session, installed(_path(settings)), dry_run=dry_run, done="Put the hook into")
-    if not _on_path() and not session.out.json:
+    call = invocation_of(ctx)
+    code = _change(call, installed(_path(settings)), dry_run=dry_run, done="Added the hook to")
+    if not _on_path() and not call.out.json:
         # Not an absolute path instead: the settings are shared through the repository.
-        session.out.refuse(
-            "There is no interlock on the PATH here, and the hook starts it by that name.",
+        call.out.refuse(
+            "The hook starts `interlock` by name, and it is not on the PATH here.",
             "Put the directory of the command on the PATH that agents get.",
         )
     return code
@@ -88,11 +88,11 @@ def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = F
 
 @hook.command("uninstall", cls=Command)
 def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
-    """Take the hook out of Claude Code's settings again."""
+    """Remove the hook from Claude Code's settings."""
     from interlock.hook.settings import uninstalled
 
     return _change(
-        session_of(ctx), uninstalled(_path(settings)), dry_run=dry_run, done="Removed the hook from"
+        invocation_of(ctx), uninstalled(_path(settings)), dry_run=dry_run, done="Removed the hook from"
     )
 
 
@@ -109,15 +109,15 @@ def _on_path() -> bool:
     return which("interlock") is not None
 
 
-def _change(session: Session, change: Change, *, dry_run: bool, done: str) -> int:
+def _change(call: Invocation, change: Change, *, dry_run: bool, done: str) -> int:
     changed = change.before != change.after
     if not dry_run:
         change.write()
-    if session.out.json:
+    if call.out.json:
         told = {"path": str(change.path), "changed": changed, "written": changed and not dry_run}
-        session.out.print_json({**told, "diff": change.diff, "on_path": _on_path()})
+        call.out.print_json({**told, "diff": change.diff, "on_path": _on_path()})
     elif not changed:
-        sys.stdout.write(f"{change.path} is as it should be.\n")
+        sys.stdout.write(f"{change.path} is already right.\n")
     else:
         sys.stdout.write(change.diff if dry_run else f"{done} {change.path}.\n")
     return Exit.OK

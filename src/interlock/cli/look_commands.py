@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from interlock.cli import views
+from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
-from interlock.cli.session import session_of
 from interlock.cli.values import whole_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import lane_key
@@ -18,17 +19,15 @@ from interlock.service.contract import EventView, ItemFilter, Service
 from interlock.service.intake import choice, span_s, whole
 
 
-def _statuses() -> list[str]:
-    return list(ItemStatus)
-
-
 def list_items(
     ctx: typer.Context,
     *,
     all_: Annotated[bool, typer.Option("--all", help="Ended items as well.")] = False,
     status: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATUS", autocompletion=_statuses, help="Only this status; repeatable."),
+        typer.Option(
+            metavar="STATUS", autocompletion=lambda: list(ItemStatus), help="Only this status; repeatable."
+        ),
     ] = None,
     dead: Annotated[
         bool, typer.Option("--dead", help="Dead letters: failed after the last attempt.")
@@ -40,7 +39,7 @@ def list_items(
     limit: Limit = "100",
 ) -> int:
     """List items: what runs, what waits and for whom."""
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     lawful = tuple(ItemStatus)
     statuses = tuple(choice("status", text, lawful) for text in status or ())
     if dead:
@@ -49,15 +48,12 @@ def list_items(
     wanted = ItemFilter(
         all=all_, statuses=statuses, lane=lane, agent=agent, project=project, type=type_, limit=count
     )
-    with session.service() as service:
+    with call.service() as service:
         found = service.items(wanted)
-    if session.out.json:
-        session.out.print_json({"items": found})
-    else:
-        from interlock.cli.views import items
-
-        items.listing(session.out.console, found, limit=count, unfinished=not all_ and not statuses)
-    return Exit.OK
+    unfinished = not all_ and not statuses
+    return call.out.answer(
+        {"items": found}, lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished)
+    )
 
 
 def show(
@@ -65,33 +61,21 @@ def show(
     item: ItemOrHandle = None,
 ) -> int:
     """Show one item: its state, runs, messages and history."""
-    session = session_of(ctx)
-    with session.service() as service:
+    call = invocation_of(ctx)
+    with call.service() as service:
         answer = service.show(_item(service, item))
-    if session.out.json:
-        session.out.print_json(answer)
-    else:
-        from interlock.cli.views import items
-
-        items.detail(session.out.console, answer)
-    return Exit.OK
+    return call.out.answer(answer, lambda out: views.items.detail(out, answer))
 
 
 def why(
     ctx: typer.Context,
     item: ItemOrHandle = None,
 ) -> int:
-    """Say what an item waits for and what will move it."""
-    session = session_of(ctx)
-    with session.service() as service:
+    """Explain what an item waits for and what will move it."""
+    call = invocation_of(ctx)
+    with call.service() as service:
         answer = service.why(_item(service, item))
-    if session.out.json:
-        session.out.print_json(answer)
-    else:
-        from interlock.cli.views import words
-
-        session.out.console.print(words.harmless(answer.why))
-    return Exit.OK
+    return call.out.answer(answer, answer.why)
 
 
 def events(
@@ -105,21 +89,15 @@ def events(
     lane: OnlyLane = None,
     limit: Limit = "100",
 ) -> int:
-    """Print the history: the newest events, or those after a number."""
-    session = session_of(ctx)
+    """Print the history: the newest events, or all after a number."""
+    call = invocation_of(ctx)
     start, number = whole_or_none("after", after), whole_or_none("item", item)
     count = limit_of(limit)
-    with session.service() as service:
+    with call.service() as service:
         if follow:
             return _follow(ctx, service.follow(after=start), number, None if lane is None else lane_key(lane))
         found = service.events(after=start or 0, limit=count, item=number, lane=lane, newest=start is None)
-    if session.out.json:
-        session.out.print_json({"events": found})
-    else:
-        from interlock.cli.views import history
-
-        history.listing(session.out.console, found)
-    return Exit.OK
+    return call.out.answer({"events": found}, lambda out: views.history.listing(out, found))
 
 
 def stats(
@@ -129,17 +107,11 @@ def stats(
     ] = "1h",
 ) -> int:
     """Count items, claims, endings and losses."""
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     window_s = span_s("window", window)
-    with session.service() as service:
+    with call.service() as service:
         answer = service.stats(window_s=window_s)
-    if session.out.json:
-        session.out.print_json(answer)
-    else:
-        from interlock.cli.views import figures
-
-        figures.stats(session.out.console, answer)
-    return Exit.OK
+    return call.out.answer(answer, lambda out: views.figures.stats(out, answer))
 
 
 def top(
@@ -147,29 +119,25 @@ def top(
     every: Every = "1s",
 ) -> int:
     """Watch lanes, runs and the queue live. q or Ctrl-C ends it."""
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     every_s = every_s_of(every)
-    with session.service() as service:
-        from interlock.cli.views import live
-
-        if session.out.json:
-            session.out.print_json(live.look(service))
+    with call.service() as service:
+        if call.out.json:
+            call.out.print_json(views.live.look(service))
         else:
-            live.watch(session.out.console, service, every_s)
+            views.live.watch(call.out.console, service, every_s)
     return Exit.OK
 
 
 def _follow(ctx: typer.Context, happening: Iterator[EventView], item: int | None, lane: str | None) -> int:
-    out = session_of(ctx).out
+    out = invocation_of(ctx).out
     for event in happening:
         if item not in (None, event.item) or lane not in (None, event.lane):
             continue
         if out.json:
             out.print_json(event)
         else:
-            from interlock.cli.views import history
-
-            history.line(out.console, event)
+            views.history.line(out.console, event)
     return Exit.OK
 
 

@@ -1,4 +1,4 @@
-"""The entry: which commands there are, and how every failure becomes a sentence and an exit code."""
+"""The entry point: the list of commands, and every failure as a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 from typer.main import get_command
 
 from interlock import __version__
-from interlock.cli.command import CONTEXT_SETTINGS, LazyGroup, Place
-from interlock.cli.session import Session
+from interlock.cli.command import CONTEXT_SETTINGS, Entry, LazyGroup
+from interlock.cli.invocation import Invocation
 from interlock.core.errors import Exit, InterlockError
 
 _INTERRUPTED = 130
@@ -25,39 +25,39 @@ _WORK, _LOOK, _OPERATE, _SET_UP, _STORE = "Work", "Look", "Operate", "Set up", "
 class Root(LazyGroup):
     """`interlock` itself."""
 
-    places = {  # noqa: RUF012  (read only)
-        "add": Place("add_command", "add", _WORK),
-        "next": Place("work_commands", "claim", _WORK),
-        "renew": Place("work_commands", "renew", _WORK),
-        "done": Place("work_commands", "done", _WORK),
-        "fail": Place("work_commands", "fail", _WORK),
-        "release": Place("work_commands", "release", _WORK),
-        "inbox": Place("work_commands", "inbox", _WORK),
-        "msg": Place("work_commands", "msg", _WORK),
-        "work": Place("worker_command", "work", _WORK),
-        "hold": Place("hold_command", "hold", _WORK),
-        "session": Place("session_commands", "session", _WORK),
-        "push": Place("push_command", "push", _WORK),
-        "plan": Place("plan_commands", "plan", _WORK),
-        "ls": Place("look_commands", "list_items", _LOOK),
-        "show": Place("look_commands", "show", _LOOK),
-        "why": Place("look_commands", "why", _LOOK),
-        "events": Place("look_commands", "events", _LOOK),
-        "stats": Place("look_commands", "stats", _LOOK),
-        "top": Place("look_commands", "top", _LOOK),
-        "cancel": Place("operator_commands", "cancel", _OPERATE),
-        "retry": Place("operator_commands", "retry", _OPERATE),
-        "pause": Place("operator_commands", "pause", _OPERATE),
-        "resume": Place("operator_commands", "resume", _OPERATE),
-        "agents": Place("fleet_commands", "agents", _OPERATE),
-        "lanes": Place("fleet_commands", "lanes", _OPERATE),
-        "actions": Place("actions_commands", "actions", _SET_UP),
-        "hook": Place("hook_command", "hook", _SET_UP),
-        "sweep": Place("store_commands", "sweep", _STORE),
-        "migrate": Place("store_commands", "migrate", _STORE),
-        "doctor": Place("store_commands", "doctor", _STORE),
-        "demo": Place("store_commands", "demo", _STORE),
-        "completion": Place("store_commands", "completion", _STORE),
+    entries = {  # noqa: RUF012  (read only)
+        "add": Entry("add_command", "add", _WORK),
+        "next": Entry("work_commands", "claim", _WORK),
+        "renew": Entry("work_commands", "renew", _WORK),
+        "done": Entry("work_commands", "done", _WORK),
+        "fail": Entry("work_commands", "fail", _WORK),
+        "release": Entry("work_commands", "release", _WORK),
+        "inbox": Entry("work_commands", "inbox", _WORK),
+        "msg": Entry("work_commands", "msg", _WORK),
+        "work": Entry("worker_command", "work", _WORK),
+        "hold": Entry("hold_command", "hold", _WORK),
+        "session": Entry("session_commands", "session", _WORK),
+        "push": Entry("push_command", "push", _WORK),
+        "plan": Entry("plan_commands", "plan", _WORK),
+        "ls": Entry("look_commands", "list_items", _LOOK),
+        "show": Entry("look_commands", "show", _LOOK),
+        "why": Entry("look_commands", "why", _LOOK),
+        "events": Entry("look_commands", "events", _LOOK),
+        "stats": Entry("look_commands", "stats", _LOOK),
+        "top": Entry("look_commands", "top", _LOOK),
+        "cancel": Entry("operator_commands", "cancel", _OPERATE),
+        "retry": Entry("operator_commands", "retry", _OPERATE),
+        "pause": Entry("operator_commands", "pause", _OPERATE),
+        "resume": Entry("operator_commands", "resume", _OPERATE),
+        "agents": Entry("fleet_commands", "agents", _OPERATE),
+        "lanes": Entry("fleet_commands", "lanes", _OPERATE),
+        "actions": Entry("actions_commands", "actions", _SET_UP),
+        "hook": Entry("hook_command", "hook", _SET_UP),
+        "sweep": Entry("store_commands", "sweep", _STORE),
+        "migrate": Entry("store_commands", "migrate", _STORE),
+        "doctor": Entry("store_commands", "doctor", _STORE),
+        "demo": Entry("store_commands", "demo", _STORE),
+        "completion": Entry("store_commands", "completion", _STORE),
     }
 
 
@@ -88,15 +88,15 @@ def _root(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and answer its exit code. Nothing a person can cause ends in a traceback."""
+    """Run one command and answer its exit code. No input of a person ends in a traceback."""
     _open_missing_streams()
     args = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    session = Session()
+    call = Invocation()
     try:
-        return _run(args, session)
+        return _run(args, call)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except OSError as error:
@@ -104,20 +104,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # then the reader has gone, and knows
-            session.out.refuse(f"The output cannot be written: {error.strerror}.", "Free some space.")
+        if not isinstance(error, BrokenPipeError):  # else the reader closed the pipe and knows
+            call.out.refuse(f"The output cannot be written: {error.strerror}.", "Free some space.")
         return Exit.ERROR
 
 
 def _is_of_output(error: Exception) -> bool:
-    """Whether a standard stream could not be written: an error of a file has the file's name."""
+    """Whether writing a standard stream failed: an error about a file has its name."""
     full = isinstance(error, OSError) and error.errno in _CANNOT_WRITE and error.filename is None
     return full or isinstance(error, BrokenPipeError)
 
 
 def _open_missing_streams() -> None:
-    """Whoever starts us without a standard stream gets an empty one, and so do the commands we run: else
-    the next file to be opened would take its number."""
+    """Open missing standard streams on /dev/null, for us and the commands we run: otherwise the next file
+    opened would take their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             stream = open(os.devnull, "w" if number else "r", encoding="utf-8")  # noqa: PTH123, SIM115
@@ -127,33 +127,33 @@ def _open_missing_streams() -> None:
             setattr(sys, name, stream)
 
 
-def _run(args: list[str], session: Session) -> int:
+def _run(args: list[str], call: Invocation) -> int:
     try:
-        code = get_command(root).main(args=args, prog_name="interlock", standalone_mode=False, obj=session)
+        code = get_command(root).main(args=args, prog_name="interlock", standalone_mode=False, obj=call)
         sys.stdout.flush()
     except InterlockError as error:
-        session.out.error(error.code, error.sentence, error.hint, getattr(error, "reasons", ()))
+        call.out.error(error.code, error.sentence, error.hint, getattr(error, "reasons", ()))
         return error.exit_code
     except typer.TyperException as error:
-        # The parser stops at the first mistake, perhaps before it came to `--json`.
-        session.out.json = session.out.json or "--json" in args[: args.index("--") if "--" in args else None]
+        # The parser stops at the first mistake, perhaps before it reads `--json`.
+        call.out.json = call.out.json or "--json" in args[: args.index("--") if "--" in args else None]
         sentence, hint = _usage_sentence(error)
-        session.out.error("usage", sentence, hint)
+        call.out.error("usage", sentence, hint)
         return Exit.USAGE
     except Exception as error:
         if os.environ.get("INTERLOCK_DEBUG") or _is_of_output(error):
             raise
-        session.out.error(
+        call.out.error(
             "internal",
-            f"Interlock met an error it did not foresee: {type(error).__name__}: {error}.",
-            "Please report it, with what INTERLOCK_DEBUG=1 prints for the same command.",
+            f"Unexpected error: {type(error).__name__}: {error}.",
+            "Please report it, with the output of the same command under INTERLOCK_DEBUG=1.",
         )
         return Exit.ERROR
     return code if isinstance(code, int) else Exit.OK
 
 
 def _usage_sentence(error: Any) -> tuple[str, str]:
-    """A mistake on the command line, as one sentence and where to read on."""
+    """A mistake on the command line: one sentence, and where to read on."""
     sentence = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "interlock"

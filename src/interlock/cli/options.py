@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have in common, and what is read from them."""
+"""Options and arguments that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from interlock.core.names import BATCH_MAX, check_number
 from interlock.service.intake import span_s, whole
 
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")]
-Limit = Annotated[str, typer.Option(metavar="N", help="At most so many, up to 1000.")]
-Every = Annotated[str, typer.Option(metavar="SPAN", help="Look again after so long.")]
+Limit = Annotated[str, typer.Option(metavar="N", help="At most N, up to 1000.")]
+Every = Annotated[str, typer.Option(metavar="SPAN", help="Time between two looks.")]
 OnlyLane = Annotated[str | None, typer.Option(metavar="LANE", help="Only this lane.")]
 OnlyTypes = Annotated[
     list[str] | None, typer.Option("--type", metavar="TYPE", help="Only items of this type; repeatable.")
 ]
+LeaseLength = Annotated[
+    str | None, typer.Option(metavar="SPAN", help="Length of the lease, as in 90s or 5m.")
+]
 OwnLabels = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="A label you have; repeatable.")]
 ItemOrHandle = Annotated[
     str | None,
-    typer.Argument(metavar="ITEM|HANDLE", help="Without one the run of INTERLOCK_RUN is taken."),
+    typer.Argument(metavar="ITEM|HANDLE", help="Default: the item of INTERLOCK_RUN."),
 ]
 
 
 def limit_of(text: str) -> int:
-    """How many are wanted at most."""
+    """The greatest number of rows wanted."""
     count = whole("limit", text)
     check_number("limit", count, 1, BATCH_MAX)
     return count
 
 
 def every_s_of(text: str) -> float:
-    """How long the pause between two looks is."""
+    """The time between two looks."""
     every_s = span_s("every", text)
     check_number("every", every_s, 0.1, 3600)
     return every_s

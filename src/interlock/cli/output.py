@@ -1,6 +1,6 @@
-"""Where answers go: JSON or people's words on standard output, errors as one sentence and a hint.
+"""Where answers go: JSON or text on standard output, errors as one sentence and a hint.
 
-`rich` is imported only for people: with `--json` it would be 50 ms for nothing.
+`rich` is imported only for text: with `--json` it would cost 50 ms for nothing.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ import json as json_module
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
+from interlock.core.errors import Exit
 from interlock.service.contract import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: So wide that nothing is cut when another program reads: a pipe has no right margin.
+#: Wide enough that nothing is cut for a program that reads: a pipe has no right margin.
 _PIPE_WIDTH = 10_000
 _REASONS_SHOWN = 30
 
 
 class _Trimmed:
-    """A stream without the blanks that fill the last column of a table."""
+    """A stream that drops the blanks at the end of lines, which fill a table's last column."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -50,14 +51,26 @@ class Output:
         plain, ascii_only = to_json(value), encoding != "utf8"
         try:
             text = _dumps(plain, ascii_only)
-        except ValueError:  # kept before such numbers were refused
+        except ValueError:  # an old row may hold NaN or an infinity, which are refused today
             text = _dumps(_finite(plain), ascii_only)
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
+    def answer(self, value: Any, text: str | Callable[[Console], None]) -> int:
+        """A command's answer: JSON, or for people a sentence or what a view prints."""
+        if self.json:
+            self.print_json(value)
+        elif isinstance(text, str):
+            from interlock.cli.views import words
+
+            self.console.print(words.harmless(text))
+        else:
+            text(self.console)
+        return Exit.OK
+
     @cached_property
     def console(self) -> Console:
-        """For answers to people."""
+        """The console on standard output."""
         return self._console(stderr=False)
 
     def error(self, code: str, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
@@ -69,7 +82,7 @@ class Output:
             self.refuse(sentence, hint, [reason for reason in reasons if reason != sentence])
 
     def refuse(self, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
-        """Tell a person what was refused and what to do, on standard error."""
+        """Print an error for people on standard error: what was refused and what to do."""
         listed = [f"- {reason}" for reason in reasons[:_REASONS_SHOWN]]
         if len(reasons) > _REASONS_SHOWN:
             listed.append(f"- and {len(reasons) - _REASONS_SHOWN:,} more: --json lists all")
@@ -102,12 +115,18 @@ class Output:
         )
 
 
+def tell(sentence: str) -> None:
+    """Print progress on standard error; standard output is for the answer."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
 def _dumps(value: Any, ascii_only: bool) -> str:
     return json_module.dumps(value, ensure_ascii=ascii_only, separators=(", ", ": "), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for what is no number in JSON: infinities, and what is not a number."""
+    """The same value with null for infinities and NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.command import Command, group
+from interlock.cli.invocation import Invocation as Session
+from interlock.cli.invocation import invocation_of as session_of
 from interlock.cli.options import Every, Limit, every_s_of, limit_of
-from interlock.cli.session import Session, session_of
 from interlock.cli.values import file_text, whole_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.plans.model import EDIT_TYPE, PlanStatus

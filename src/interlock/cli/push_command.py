@@ -1,4 +1,4 @@
-"""`push`: what is checked out goes to a branch only while its run holds the lane."""
+"""`push`: push the checked-out commit to a branch, only while its run holds the lane."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.session import Session, session_of
+from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.output import tell
 from interlock.core.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
@@ -21,33 +22,34 @@ def push(
     *,
     remote: Annotated[
         str | None,
-        typer.Argument(metavar="REMOTE", help="A remote's name or URL; else that of the branch, or origin."),
+        typer.Argument(metavar="REMOTE", help="A remote's name or URL; default: the branch's, or origin."),
     ] = None,
     branch: Annotated[
         str | None,
         typer.Argument(
-            metavar="BRANCH", help="Else the branch that is checked out. HEAD:NAME pushes to another one."
+            metavar="BRANCH", help="Default: the branch that is checked out. HEAD:NAME pushes to another one."
         ),
     ] = None,
     run: Annotated[
-        str | None, typer.Option(metavar="HANDLE", help="The run that pushes; else INTERLOCK_RUN is taken.")
+        str | None, typer.Option(metavar="HANDLE", help="The run that pushes; default: INTERLOCK_RUN.")
     ] = None,
     arm: Annotated[
         bool,
         typer.Option(
-            "--arm", help="Push nothing, but shut out earlier runs of the lane: before checking out."
+            "--arm",
+            help="Push nothing; refuse later pushes of earlier runs. Use it before checking out.",
         ),
     ] = False,
     install_hook: Annotated[
         bool,
         typer.Option(
-            "--install-hook", help="In this clone, let git refuse a plain push of a run that lost its lease."
+            "--install-hook", help="Make git in this clone refuse a plain push of a run that lost its lease."
         ),
     ] = False,
-    uninstall_hook: Annotated[bool, typer.Option("--uninstall-hook", help="Take that hook away.")] = False,
+    uninstall_hook: Annotated[bool, typer.Option("--uninstall-hook", help="Remove that hook.")] = False,
     pre_push: Annotated[
         bool,
-        typer.Option("--pre-push", hidden=True, help="For that hook: judge the push that git describes."),
+        typer.Option("--pre-push", hidden=True, help="For that hook: check the push that git describes."),
     ] = False,
 ) -> int:
     """Push what is checked out, only if your run still holds its lane.
@@ -58,24 +60,24 @@ def push(
     from interlock.git.plumbing import Repository
     from interlock.settings import here
 
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     if arm + install_hook + uninstall_hook + pre_push > 1:
         raise InvalidInput(
             "--arm, --install-hook and --uninstall-hook exclude each other.", "Use one of them at a time."
         )
     repository = Repository.around(here())
     if install_hook or uninstall_hook:
-        return _change_hook(session, repository, install=install_hook)
-    with _pusher(session, run) as pusher:
+        return _change_hook(call, repository, install=install_hook)
+    with _pusher(call, run) as pusher:
         if pre_push:
-            return _judge(repository, remote or "origin", pusher)
+            return _check_push(repository, remote or "origin", pusher)
         if arm:
-            return _arm(session, repository, remote, pusher)
-        return _push(session, repository, remote, branch, pusher)
+            return _arm(call, repository, remote, pusher)
+        return _push(call, repository, remote, branch, pusher)
 
 
 def _push(
-    session: Session, repository: Repository, remote: str | None, branch: str | None, pusher: Pusher
+    call: Invocation, repository: Repository, remote: str | None, branch: str | None, pusher: Pusher
 ) -> int:
     from interlock.git.checkout import Checkout, push_remote_of
     from interlock.push.fenced import FencedPush
@@ -84,33 +86,25 @@ def _push(
     target, to = checkout.target(branch), push_remote_of(repository, remote)
     checkout.check_clean()
     guard = pusher.guard(repository, to)
-    pushed = FencedPush(checkout, remote=to, branch=target, guard=guard, renew=pusher.renew, tell=_tell).run()
-    if session.out.json:
-        session.out.print_json(pushed)
-        return Exit.OK
+    pushed = FencedPush(checkout, remote=to, branch=target, guard=guard, renew=pusher.renew, tell=tell).run()
     what, where = pushed.commit[:12], f"{pushed.branch} of {pushed.remote}"
     how = ", on top of what others pushed" if pushed.rebased else ""
-    session.out.console.print(
-        f"Pushed {what} to {where}{how}." if pushed.moved else f"{where} has {what} already."
-    )
-    return Exit.OK
+    text = f"Pushed {what} to {where}{how}." if pushed.moved else f"{where} has {what} already."
+    return call.out.answer(pushed, text)
 
 
-def _arm(session: Session, repository: Repository, remote: str | None, pusher: Pusher) -> int:
+def _arm(call: Invocation, repository: Repository, remote: str | None, pusher: Pusher) -> int:
     from interlock.git.checkout import push_remote_of
 
     fence = pusher.arm(repository, push_remote_of(repository, remote))
-    if session.out.json:
-        session.out.print_json({"fence": fence})
-    elif fence is None:
-        session.out.console.print("The run holds its lane; there is nothing to arm.")
-    else:
-        session.out.console.print(f"Run {fence.run} has armed {fence.ref}: earlier runs can no longer push.")
-    return Exit.OK
+    text = "The run holds its lane; there is nothing to arm."
+    if fence is not None:
+        text = f"Run {fence.run} has armed {fence.ref}: earlier runs can no longer push."
+    return call.out.answer({"fence": fence}, text)
 
 
-def _judge(repository: Repository, remote: str, pusher: Pusher) -> int:
-    """Raises `LeaseLost` for a plain push of a run that lost its lane."""
+def _check_push(repository: Repository, remote: str, pusher: Pusher) -> int:
+    """Raise `LeaseLost` for a plain push of a run that lost its lane."""
     from interlock.push import hook
 
     if not hook.needs_no_check(sys.stdin):
@@ -118,35 +112,25 @@ def _judge(repository: Repository, remote: str, pusher: Pusher) -> int:
     return Exit.OK
 
 
-def _change_hook(session: Session, repository: Repository, *, install: bool) -> int:
+def _change_hook(call: Invocation, repository: Repository, *, install: bool) -> int:
     from interlock.push import hook
 
     path = hook.install(repository) if install else hook.uninstall(repository)
-    if session.out.json:
-        session.out.print_json({"hook": path if path is None else str(path), "installed": install})
-    elif install:
-        session.out.console.print(f"Installed {path}.")
-    else:
-        session.out.console.print(
-            "No hook of Interlock is installed." if path is None else f"Removed {path}."
-        )
-    return Exit.OK
+    text = f"{'Installed' if install else 'Removed'} {path}."
+    return call.out.answer(
+        {"hook": path if path is None else str(path), "installed": install},
+        "No hook of Interlock is installed." if path is None else text,
+    )
 
 
-def _pusher(session: Session, run: str | None) -> Pusher:
+def _pusher(call: Invocation, run: str | None) -> Pusher:
     from interlock import app
     from interlock.push.identity import Pusher
 
     return Pusher(
         run,
-        lanes=lambda: app.open_lanes(session.settings),
-        in_git=app.scheme_of(session.settings.url) == "git",
+        lanes=lambda: app.open_lanes(call.settings),
+        in_git=app.scheme_of(call.settings.url) == "git",
         environ=os.environ,
-        tell=_tell,
+        tell=tell,
     )
-
-
-def _tell(sentence: str) -> None:
-    """What a person should know meanwhile; standard output is for the answer."""
-    sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli import views
 from interlock.cli.command import Command, group
-from interlock.cli.session import Session, session_of
+from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import CommandUnusable, Exit, InvalidInput
 from interlock.core.names import safe_name
 from interlock.service.intake import whole
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
 
 session = group("Lock a session against other processes of this host, or list the locks.")
 
-_Number = Annotated[str, typer.Argument(metavar="NUMBER", help="Of the issue or pull request.")]
+_Number = Annotated[str, typer.Argument(metavar="NUMBER", help="The number of the issue or pull request.")]
 _RunId = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Whose lock it is; default: GITHUB_RUN_ID, else you at this terminal."),
+    typer.Option(metavar="ID", help="Who holds the lock; default: GITHUB_RUN_ID, else you at this terminal."),
 ]
 
 
 @session.callback()
 def list_locks(ctx: typer.Context) -> int:
     """List the locks and who holds them."""
-    return Exit.OK if ctx.invoked_subcommand is not None else _print_status(session_of(ctx))
+    return Exit.OK if ctx.invoked_subcommand is not None else _print_status(invocation_of(ctx))
 
 
 @session.command("lock", cls=Command)
@@ -45,29 +46,28 @@ def lock(
         typer.Option(metavar="PID", help="Without a command: until this process ends; default: the caller."),
     ] = None,
 ) -> int:
-    """Lock a session, for the length of a command or of the process that calls.
+    """Lock a session while a command runs, or until the calling process ends.
 
-    Exits with 4 at once if it is locked, unless it is for the same run and until the same process ends. With
-    a command the exit code is the command's.
+    Exits with 4 if it is locked already, unless for the same run and until the same process ends. With a
+    command the exit code is the command's.
     """
     from interlock.session import lock
 
-    here = session_of(ctx)
-    issue, owner = whole("number", number), _run_id(here, run_id)
+    call = invocation_of(ctx)
+    issue, owner = whole("number", number), _run_id(call, run_id)
     if command and pid is not None:
-        raise InvalidInput("A command and a process are given at once.", "Use one or the other.")
+        raise InvalidInput("A command and --pid exclude each other.", "Use one or the other.")
     watched = os.getppid() if pid is None else whole("process", pid)
     if command:
-        return _run_under(here, issue, owner, command)
-    keeper = lock.lock_until(_locks(here), issue, owner, watched)
-    if here.out.json:
-        here.out.print_json({"number": issue, "run_id": owner, "pid": keeper, "until_pid": watched})
-    else:
-        typer.echo(f"Session {issue} is locked for run {owner} until process {watched} ends.")
-    return Exit.OK
+        return _run_under(call, issue, owner, command)
+    keeper = lock.lock_until(_locks(call), issue, owner, watched)
+    return call.out.answer(
+        {"number": issue, "run_id": owner, "pid": keeper, "until_pid": watched},
+        f"Session {issue} is locked for run {owner} until process {watched} ends.",
+    )
 
 
-def _run_under(here: Session, issue: int, owner: str, command: list[str]) -> int:
+def _run_under(call: Invocation, issue: int, owner: str, command: list[str]) -> int:
     from interlock.cli.hold_command import cannot_run
     from interlock.process import signals
     from interlock.process.command import check_command
@@ -75,73 +75,62 @@ def _run_under(here: Session, issue: int, owner: str, command: list[str]) -> int
 
     try:
         check_command(command, here=True)
-        return lock.run_under(_locks(here).acquire(issue, owner), command)
+        return lock.run_under(_locks(call).acquire(issue, owner), command)
     except CommandUnusable as error:
-        return cannot_run(here, command[0], error)
+        return cannot_run(call, command[0], error)
     except signals.Signalled as signalled:
         return 128 + signalled.number
 
 
 @session.command("unlock", cls=Command)
 def unlock(ctx: typer.Context, number: _Number, run_id: _RunId = None) -> int:
-    """Release a session's lock. That of another run is refused with exit code 4."""
-    here = session_of(ctx)
-    issue, owner = whole("number", number), _run_id(here, run_id)
-    released = _locks(here).unlock(issue, owner)
-    if here.out.json:
-        here.out.print_json({"number": issue, "released": released})
-    else:
-        typer.echo(f"Session {issue} is free." if released else f"Session {issue} was not locked.")
-    return Exit.OK
+    """Release a session's lock; exit 4 if another run holds it."""
+    call = invocation_of(ctx)
+    issue, owner = whole("number", number), _run_id(call, run_id)
+    released = _locks(call).unlock(issue, owner)
+    state = "is free" if released else "was not locked"
+    return call.out.answer({"number": issue, "released": released}, f"Session {issue} {state}.")
 
 
 @session.command("clean", cls=Command)
 def clean(ctx: typer.Context) -> int:
     """Remove lock files that nobody holds any more."""
-    here = session_of(ctx)
-    removed = _locks(here).clean()
-    if here.out.json:
-        here.out.print_json({"removed": removed})
-    else:
-        typer.echo(f"Removed: {', '.join(map(str, removed))}." if removed else "There is nothing to remove.")
-    return Exit.OK
+    call = invocation_of(ctx)
+    removed = _locks(call).clean()
+    text = f"Removed: {', '.join(map(str, removed))}." if removed else "There is nothing to remove."
+    return call.out.answer({"removed": removed}, text)
 
 
 @session.command("status", cls=Command)
 def status(
     ctx: typer.Context,
     number: Annotated[
-        str | None, typer.Argument(metavar="NUMBER", help="Only that of this issue or pull request.")
+        str | None, typer.Argument(metavar="NUMBER", help="Only the lock of this issue or pull request.")
     ] = None,
 ) -> int:
     """List the locks and who holds them."""
-    return _print_status(session_of(ctx), None if number is None else whole("number", number))
+    return _print_status(invocation_of(ctx), None if number is None else whole("number", number))
 
 
-def _print_status(here: Session, number: int | None = None) -> int:
-    found = _locks(here).status(number)
-    if here.out.json:
-        here.out.print_json({"locks": found})
-    elif not found:
-        typer.echo("No session is locked." if number is None else f"Session {number} is not locked.")
-    else:
-        from interlock.cli.views import sessions
-
-        sessions.locks(here.out.console, found)
-    return Exit.OK
+def _print_status(call: Invocation, number: int | None = None) -> int:
+    found = _locks(call).status(number)
+    if found:
+        return call.out.answer({"locks": found}, lambda out: views.sessions.locks(out, found))
+    text = "No session is locked." if number is None else f"Session {number} is not locked."
+    return call.out.answer({"locks": found}, text)
 
 
-def _locks(here: Session) -> SessionLocks:
+def _locks(call: Invocation) -> SessionLocks:
     from interlock.session.lock import SessionLocks
 
-    return SessionLocks(here.settings.root)
+    return SessionLocks(call.settings.root)
 
 
-def _run_id(here: Session, given: str | None) -> str:
+def _run_id(call: Invocation, given: str | None) -> str:
     if given is not None:
         return given
     if os.environ.get("GITHUB_RUN_ID"):
         return os.environ["GITHUB_RUN_ID"]
     import socket
 
-    return safe_name(f"{here.settings.actor}@{socket.gethostname()}.{os.getsid(0)}")
+    return safe_name(f"{call.settings.actor}@{socket.gethostname()}.{os.getsid(0)}")

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.session import Session, session_of
+from interlock.cli import views
+from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
 from interlock.service.contract import CheckView, SweepView
@@ -19,35 +20,35 @@ _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 def sweep(
     ctx: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="One sweep, then end.")] = False,
-    every: Annotated[str, typer.Option(metavar="SPAN", help="How long to rest between sweeps.")] = "1s",
+    once: Annotated[bool, typer.Option("--once", help="Sweep once, then end.")] = False,
+    every: Annotated[str, typer.Option(metavar="SPAN", help="Pause between sweeps.")] = "1s",
 ) -> int:
-    """Expire lost leases, bring back due retries, lead stranded lanes.
+    """Expire lost leases, bring back due retries, repair stranded lanes.
 
     Any number of sweepers may run at once, on any number of machines.
     """
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     every_s = span_s("every", every)
     check_number("every", every_s, 0.05, 3600)
-    with session.service() as service:
+    with call.service() as service:
         while True:
             try:
-                _print_sweep(session, service.sweep(), quiet=not once)
+                _print_sweep(call, service.sweep(), quiet=not once)
             except (StoreUnavailable, StoreBusy) as error:
                 if once:
                     raise
-                # A restart of the database must not end what frees its locks.
-                session.out.error(error.code, error.sentence, error.hint)
+                # A restart of the database must not end the sweeper: it frees the locks.
+                call.out.error(error.code, error.sentence, error.hint)
             if once:
                 return Exit.OK
             time.sleep(every_s)
 
 
-def _print_sweep(session: Session, swept: SweepView, *, quiet: bool) -> None:
-    if session.out.json:
-        session.out.print_json(swept)
+def _print_sweep(call: Invocation, swept: SweepView, *, quiet: bool) -> None:
+    if call.out.json:
+        call.out.print_json(swept)
     elif not quiet or swept.expired or swept.reentered or swept.promoted:
-        session.out.console.print(
+        call.out.console.print(
             f"{swept.expired} expired, {swept.reentered} came back, {swept.promoted} promoted,"
             f" {swept.forgotten_keys} dedupe keys forgotten."
         )
@@ -56,13 +57,14 @@ def _print_sweep(session: Session, swept: SweepView, *, quiet: bool) -> None:
 def migrate(
     ctx: typer.Context,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit 1 if something is missing.")
+        bool, typer.Option("--check", help="Change nothing; exit 1 if a migration is missing.")
     ] = False,
     sql: Annotated[bool, typer.Option("--sql", help="Change nothing; print the SQL that would run.")] = False,
     after_restore: Annotated[
         bool,
         typer.Option(
-            "--after-restore", help="Skip run numbers given out since the backup that was restored."
+            "--after-restore",
+            help="After restoring a backup: skip the run numbers given out since.",
         ),
     ] = False,
 ) -> int:
@@ -73,35 +75,33 @@ def migrate(
         raise InvalidInput(
             "--check, --sql and --after-restore exclude each other.", "Use one of them at a time."
         )
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     if after_restore:
-        last = app.after_restore(settings=session.settings)
-        if session.out.json:
-            session.out.print_json({"last_run": last})
-        else:
-            session.out.console.print(f"Run numbers go on after {last}: no fence is given out twice.")
-        return Exit.OK
-    answer = app.migrate(settings=session.settings, check=check or sql)
-    if session.out.json:
-        session.out.print_json(answer)
+        last = app.after_restore(settings=call.settings)
+        return call.out.answer(
+            {"last_run": last}, f"Run numbers continue after {last}: no fence is given out twice."
+        )
+    answer = app.migrate(settings=call.settings, check=check or sql)
+    if call.out.json:
+        call.out.print_json(answer)
     elif sql:
-        session.out.console.print(answer.sql or "-- nothing to do")
+        call.out.console.print(answer.sql or "-- nothing to do")
     elif answer.missing:
-        session.out.refuse(
-            f"The database has schema version {answer.version}; {answer.missing} more to go.",
+        call.out.refuse(
+            f"The database has schema version {answer.version}; missing migrations: {answer.missing}.",
             "Run interlock migrate.",
         )
     else:
         ran = f"{answer.applied} applied just now" if answer.applied else "nothing to do"
-        session.out.console.print(f"The database has schema version {answer.version}; {ran}.")
+        call.out.console.print(f"The database has schema version {answer.version}; {ran}.")
     return Exit.ERROR if check and answer.missing else Exit.OK
 
 
 def doctor(ctx: typer.Context) -> int:
     """Check every invariant and the environment; exit 1 if one fails."""
-    session = session_of(ctx)
-    unread = session.settings.unread(os.environ)
-    with session.service() as service:
+    call = invocation_of(ctx)
+    unread = call.settings.unread(os.environ)
+    with call.service() as service:
         checks = [
             *service.doctor(),
             CheckView(
@@ -114,12 +114,7 @@ def doctor(ctx: typer.Context) -> int:
             ),
         ]
     well = all(check.ok for check in checks)
-    if session.out.json:
-        session.out.print_json({"ok": well, "checks": checks})
-    else:
-        from interlock.cli.views import figures
-
-        figures.checks(session.out.console, checks)
+    call.out.answer({"ok": well, "checks": checks}, lambda out: views.figures.checks(out, checks))
     return Exit.OK if well else Exit.ERROR
 
 
@@ -129,15 +124,16 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the store, to look at it afterwards.")] = False,
 ) -> int:
     """Show Interlock at work on a store of its own."""
-    from interlock import demo as show
+    from interlock import demo as stage
 
-    session = session_of(ctx)
-    args = [*(("--seconds", str(span_s("number of seconds", seconds))) if seconds is not None else ())]
-    args += ["--url", session.url] if session.url is not None else []
-    args += ["--keep"] if keep else []
-    args += ["--json"] if session.out.json else []
-    args += [] if session.out.color else ["--no-color"]
-    return show.main(args)
+    call = invocation_of(ctx)
+    return stage.show(
+        seconds=30.0 if seconds is None else span_s("number of seconds", seconds),
+        url=call.url,
+        keep=keep,
+        as_json=call.out.json,
+        color=call.out.color,
+    )
 
 
 def completion(

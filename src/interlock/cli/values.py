@@ -1,4 +1,4 @@
-"""From what was typed to a value, where it is not a field of an item: files, JSON, item numbers."""
+"""From what was typed to a value: files, JSON, numbers, spans and names."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _INPUT_MAX_BYTES = 64 << 20
 
 
 def whole_or_none(what: str, text: str | None) -> int | None:
-    """A whole number, or nothing where the option was left out."""
+    """A whole number, or None if the option was left out."""
     return None if text is None else whole(what, text)
 
 
 def span_or_none(what: str, text: str | None) -> float | None:
-    """A span in seconds, or nothing where the option was left out."""
+    """A span in seconds, or None if the option was left out."""
     return None if text is None else span_s(what, text)
 
 
 def name_or_none(what: str, text: str | None) -> str | None:
-    """A name, or nothing where the option was left out; an empty one is a variable that was not set."""
+    """A name, or None if the option was left out. An empty name is refused: probably an unset variable."""
     if text is not None and not text.strip():
         raise InvalidInput(f"The {what} is empty.", "Give it a name, or leave the option out.")
     return text
 
 
 def text_of(what: str, text: str, max_bytes: int = PAYLOAD_MAX_BYTES) -> str:
-    """The text itself, that of a file (`@file`), or standard input (`-`)."""
+    """The text itself, the text of a file (`@file`), or standard input (`-`)."""
     if text == "-":
         return _decode(what, sys.stdin.buffer.read(max_bytes + 1), max_bytes)
     return file_text(what, text[1:], max_bytes) if text.startswith("@") else text
 
 
 def file_text(what: str, name: str, max_bytes: int = _INPUT_MAX_BYTES) -> str:
-    """What a file says, or standard input for `-`."""
+    """The text of a file, or of standard input for `-`."""
     if name == "-":
         return text_of(what, name, max_bytes)
     try:
@@ -72,7 +72,7 @@ def parse_json(what: str, text: str) -> Any:
 
 
 def _decode(what: str, data: bytes, max_bytes: int) -> str:
-    # Past the limit a character may be cut in two; what must then be said is that it is too large.
+    # A text past the limit may end within a character; the error must then be that it is too large.
     errors = "replace" if len(data) > max_bytes else "strict"
     try:
         return data.decode("utf-8", errors=errors)

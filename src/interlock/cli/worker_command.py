@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.options import OnlyTypes, OwnLabels
-from interlock.cli.session import session_of
+from interlock.cli.invocation import invocation_of
+from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels
 from interlock.cli.values import span_or_none, whole_or_none
 from interlock.core.errors import CommandUnusable, InvalidInput
 from interlock.core.names import BATCH_MAX, LEASE_MAX_S, LEASE_MIN_S, check_number
@@ -27,16 +27,14 @@ def work(
     ] = None,
     *,
     agent: Annotated[str, typer.Option(metavar="NAME", help="Whose work it is.")],
-    max_: Annotated[str, typer.Option("--max", metavar="N", help="So many runs at once.")] = "1",
+    max_: Annotated[str, typer.Option("--max", metavar="N", help="How many runs at once.")] = "1",
     worktree: Annotated[
         bool, typer.Option("--worktree", help="Give each run a git worktree of its own.")
     ] = False,
     type_: OnlyTypes = None,
     label: OwnLabels = None,
-    lease: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Length of the leases, as in 90s or 5m.")
-    ] = None,
-    limit: Annotated[str | None, typer.Option(metavar="N", help="End after so many runs.")] = None,
+    lease: LeaseLength = None,
+    limit: Annotated[str | None, typer.Option(metavar="N", help="End after N runs.")] = None,
     exit_when_idle: Annotated[
         bool, typer.Option("--exit-when-idle", help="End when there is nothing left to do.")
     ] = False,
@@ -52,7 +50,7 @@ def work(
     from interlock.worker.rundirectory import Home
     from interlock.worker.worker import Wish, Worker
 
-    session = session_of(ctx)
+    call = invocation_of(ctx)
     slots, runs, lease_s = whole("max", max_), whole_or_none("limit", limit), span_or_none("lease", lease)
     check_number("max", slots, 1, BATCH_MAX)
     if runs is not None:
@@ -74,13 +72,13 @@ def work(
         limit=runs,
         exit_when_idle=exit_when_idle,
     )
-    url = app.absolute_url(session.settings)
-    screen = WorkerScreen(session.out)
-    with session.service() as service:
+    url = app.absolute_url(call.settings)
+    screen = WorkerScreen(call.out)
+    with call.service() as service:
         worker = Worker(
             service,
             wish,
-            home=Home(session.settings.root, url),
+            home=Home(call.settings.root, url),
             url=url,
             tell=screen.tell,
             echo=screen.echo,
@@ -90,7 +88,7 @@ def work(
             with screen.showing(worker):
                 return worker.run()
         except CommandUnusable as error:
-            return cannot_run(session, command[0], error)
+            return cannot_run(call, command[0], error)
 
 
 def _drain_on_signals(worker: Worker) -> None:

@@ -1,162 +1,83 @@
-"""What must hold at the end: the store's own invariants, and the promises that the scenes put to the test."""
+"""What must hold at the end: the promises, by the history checker, and the store's own invariants."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from interlock.demo.history import History, Run, most_at_once
-from interlock.demo.scenes import LIMITED, LIMITED_MAX, Cast, everyone_idle
-from interlock.demo.stage import Notes, Stage
-from interlock.service.contract import CheckView, EndedRunView, ShowView
+from interlock.demo.scenes import LIMITED_MAX, most_of_limited
+from interlock.demo.stage import LIMITED, Stage
+from interlock.proof.history import History
+from interlock.service.contract import CheckView
 
 _CLOCK_TICK_S = 0.01
+_ENDED = ("completed", "superseded", "coalesced")
+#: The checker's rules about refused and late writes, and about lost inputs. Every other rule is about lanes.
+_LATE_WRITES = ("fenced", "ends_once", "refused_with_reason", "refused_changes_nothing")
+_INPUTS = ("nothing_lost", "absorbed_travels", "rows_match_lines")
+_RESULTS = ("acknowledged_once", "acknowledged_is_kept")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Everything the checks look at, gathered once all agents are idle."""
+def check(stage: Stage) -> Iterator[CheckView]:
+    """Every promise in turn, once all agents are idle."""
+    history, inputs = stage.history, stage.inputs
+    shows = {item: stage.service.show(item) for item in stage.items}
+    statuses = {item: show.item.status for item, show in shows.items()}
+    succeeded = [run for show in shows.values() for run in show.runs if run.status == "succeeded"]
+    history.check_inputs(shows)
+    history.check_acknowledged([(run, history.runs[run].item) for run in stage.acknowledged.values()])
+    history.check_store(statuses)
+    yield one_run_a_lane(history)
 
-    history: History
-    notes: Notes
-    cast: Cast
-    #: Every item with its runs, their results, and its messages, as the store has them now.
-    shows: Mapping[int, ShowView]
-    lease_s: float
-    limited: str
-    doctor: tuple[CheckView, ...]
-
-    @property
-    def succeeded(self) -> list[EndedRunView]:
-        return [run for show in self.shows.values() for run in show.runs if run.status == "succeeded"]
-
-
-def gather(stage: Stage, cast: Cast) -> Evidence:
-    """Ask the store for everything."""
-    everyone_idle(stage)
-    stage.turn()
-    stage.history.look()
-    return Evidence(
-        history=stage.history,
-        notes=stage.notes,
-        cast=cast,
-        shows={item: stage.service.show(item) for item in stage.history.items},
-        lease_s=stage.lease_s,
-        limited=stage.agent(LIMITED),
-        doctor=tuple(stage.service.doctor()),
-    )
-
-
-def check(evidence: Evidence) -> Iterator[CheckView]:
-    """Every promise in turn."""
-    yield one_run_a_lane(evidence.history.runs.values())
-    yield results_once(evidence)
-    yield late_writes(evidence)
-    yield no_input_lost(evidence)
-    yield locks_end(evidence)
-    yield capacity(evidence)
-    yield _view(
-        "the store's own invariants",
-        [f"{c.name}: {c.detail}" for c in evidence.doctor if not c.ok],
-        f"doctor looked at {len(evidence.doctor)}, all hold",
-        " ".join(c.mend for c in evidence.doctor if not c.ok),
-    )
-
-
-def one_run_a_lane(runs: Iterable[Run]) -> CheckView:
-    """No two runs of a lane overlap, and each has a higher number than the one before."""
-    lanes: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=lambda r: r.started.at):
-        lanes.setdefault(run.lane, []).append(run)
-    broken = []
-    for lane, line in lanes.items():
-        if most_at_once(line) > 1:
-            broken.append(f"{lane} had {most_at_once(line)} runs at once")
-        if [run.run for run in line] != sorted({run.run for run in line}):
-            broken.append(f"the fences of {lane} do not grow")
-    total = sum(map(len, lanes.values()))
-    return _view("one run a lane, fences grow", broken, f"{total} runs on {len(lanes)} lanes, no overlap")
-
-
-def results_once(evidence: Evidence) -> CheckView:
-    """What an agent was told is recorded stands in the store, once; every completed item has one result."""
-    recorded = Counter((run.result["nonce"], run.run) for run in evidence.succeeded)
-    acknowledged = evidence.notes.acknowledged
-    broken = [
-        f"run {run}: {recorded[n, run]} times" for n, run in acknowledged.items() if recorded[n, run] != 1
+    # The store has every acknowledged result, once.
+    recorded = Counter((run.result["nonce"], run.run) for run in succeeded)
+    broken = history.broken(*_RESULTS)
+    broken += [
+        f"run {key[1]}: {recorded[key]} times" for key in stage.acknowledged.items() if recorded[key] != 1
     ]
-    wins = Counter(e.item for e in evidence.history.events if e.kind == "run.succeeded")
-    for item, show in evidence.shows.items():
-        wanted = 1 if show.item.status == "completed" else 0
-        if wins[item] != wanted:
-            broken.append(f"item {item} is {show.item.status} with {wins[item]} results")
-    return _view(
-        "acknowledged results stand once",
-        broken,
-        f"{len(acknowledged)} acknowledged, {recorded.total()} recorded",
-    )
+    detail = f"{len(stage.acknowledged)} acknowledged, {recorded.total()} recorded"
+    yield _check("acknowledged results stand once", broken, detail)
 
+    # No run was accepted after it was refused, and no result of a run that did not succeed was recorded.
+    broken = history.broken(*_LATE_WRITES)
+    for nonce, run in stage.offered.items():
+        if history.runs[run].outcome != "succeeded" and nonce in {known for known, _ in recorded}:
+            broken.append(f"the result of run {run}, which is {history.runs[run].outcome}, was recorded")
+    yield _check("late writes change nothing", broken, f"{len(history.refused)} refused, none left a trace")
 
-def late_writes(evidence: Evidence) -> CheckView:
-    """No run was accepted after it had been refused, and no result stands of a run that did not succeed.
+    # Every item has ended, and a run that succeeded has read every text that was sent.
+    read = {text for run in succeeded for text in run.result["read"]}
+    broken = history.broken(*_INPUTS) + [f"nobody read {text!r}" for text in inputs if text not in read]
+    broken += [f"item {item} is {status}" for item, status in statuses.items() if status not in _ENDED]
+    yield _check("no input is lost", broken, f"{len(inputs)} sent, all read by runs that succeeded")
 
-    A renewal may cross its own run's end and be refused after that; it is not what is looked for here.
-    """
-    history = evidence.history
-    refused = [e for e in history.events if e.kind == "run.refused" and e.run in history.runs]
-    broken = []
-    for event in refused:
-        ended = history.runs[event.run or 0].ended
-        if ended is not None and ended.kind == "run.succeeded" and ended.at > event.at:
-            broken.append(f"run {event.run} was refused and then accepted")
-    recorded = {run.result["nonce"] for run in evidence.succeeded}
-    for nonce, run in evidence.notes.offered.items():
-        if history.runs[run].how != "succeeded" and nonce in recorded:
-            broken.append(f"the result of run {run}, which is {history.runs[run].how}, was recorded")
-    return _view("late writes change nothing", broken, f"{len(refused)} refused, none left a trace")
-
-
-def no_input_lost(evidence: Evidence) -> CheckView:
-    """Each item has ended, and each text that was sent was read by a run that succeeded."""
-    read = Counter(text for run in evidence.succeeded for text in run.result["read"])
-    broken = [f"nobody read {i.text!r}" for i in evidence.notes.inputs if not read[i.text]]
-    ended = {"completed", "superseded", "coalesced"}
-    for item, show in evidence.shows.items():
-        if show.item.status not in ended:
-            broken.append(f"item {item} is {show.item.status}")
-    return _view(
-        "no input is lost",
-        broken,
-        f"{len(evidence.notes.inputs)} sent, all read by runs that succeeded",
-    )
-
-
-def locks_end(evidence: Evidence) -> CheckView:
-    """No lock outlived its holder by more than its lease and one sweep."""
-    limit_s = evidence.lease_s + evidence.notes.sweep_gap_s + _CLOCK_TICK_S
-    spans_s = [
-        evidence.history.outlived_s(blow) for blow in (evidence.cast.crash, evidence.cast.zombie) if blow
-    ]
+    # No lock outlived its holder by more than its lease and one sweep.
+    limit_s = stage.lease_s + stage.sweep_gap_s + _CLOCK_TICK_S
+    spans_s = [stage.outlived_s(blow) for blow in stage.blows]
     broken = [f"a lock outlived its holder by {s:.1f} s" for s in spans_s if s > limit_s]
-    return _view(
-        "locks end with lease and sweep",
-        broken,
-        f"{max(spans_s, default=0):.1f} s at most, limit {limit_s:.1f} s",
-    )
+    detail = f"{max(spans_s, default=0):.1f} s at most, limit {limit_s:.1f} s"
+    yield _check("locks end with lease and sweep", broken, detail)
 
-
-def capacity(evidence: Evidence) -> CheckView:
-    """The limited agent never had more runs than it may have."""
-    most = most_at_once(r for r in evidence.history.runs.values() if r.agent == evidence.limited)
+    most = most_of_limited(stage)
     broken = [f"{most} runs at once of {LIMITED_MAX}"] if most > LIMITED_MAX else []
-    return _view("capacity is kept", broken, f"{LIMITED}: {most} at once, {LIMITED_MAX} allowed")
+    yield _check("capacity is kept", broken, f"{LIMITED}: {most} at once, {LIMITED_MAX} allowed")
+
+    doctor = stage.service.doctor()
+    broken = [f"{c.name}: {c.detail}" for c in doctor if not c.ok]
+    mend = " ".join(c.mend for c in doctor if not c.ok)
+    yield _check("the store's own invariants", broken, f"doctor looked at {len(doctor)}, all hold", mend)
 
 
-def _view(name: str, broken: list[str], well: str, mend: str = "") -> CheckView:
-    return CheckView(
-        name=name,
-        ok=not broken,
-        detail="; ".join(broken[:3]) if broken else well,
-        mend=mend if broken else "",
+def one_run_a_lane(history: History) -> CheckView:
+    """No two runs of a lane overlap, each has a higher number than the one before, and moves are lawful."""
+    elsewhere = {*_LATE_WRITES, *_INPUTS, *_RESULTS}
+    broken = [v.text for v in history.violations if v.rule not in elsewhere]
+    lanes = {run.lane for run in history.runs.values()}
+    return _check(
+        "one run a lane, fences grow", broken, f"{len(history.runs)} runs on {len(lanes)} lanes, no overlap"
     )
+
+
+def _check(name: str, broken: list[str], well: str, mend: str = "") -> CheckView:
+    detail = "; ".join(broken[:3]) if broken else well
+    return CheckView(name=name, ok=not broken, detail=detail, mend=mend if broken else "")

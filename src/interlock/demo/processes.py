@@ -1,44 +1,39 @@
-"""The agents' processes as the demo sees them: started, heard, killed, stopped, and none left behind."""
+"""The agents' processes as the demo sees them: started, read, killed, stopped, and none left behind."""
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
+import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import interlock
 
-_CHUNK_BYTES = 65_536
-
 
 @dataclass
 class AgentProcess:
-    """One process, and the last it said or suffered."""
+    """One process, and its last report."""
 
     name: str
     #: Tells processes of one name apart.
     label: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[str]
     state: str = "starting"
     doing: str = ""
     item: int | None = None
     run: int | None = None
-    _unread: bytes = field(default=b"", repr=False)
 
     @property
     def pid(self) -> int:
         return self.process.pid
-
-    @property
-    def alive(self) -> bool:
-        return self.state != "killed"
 
     def kill(self) -> None:
         """kill -9; returns when the process is gone."""
@@ -47,10 +42,9 @@ class AgentProcess:
         self.state = "killed"
 
     def stop(self) -> None:
-        """SIGSTOP; returns when the last thread stands still.
+        """SIGSTOP; returns when the last thread has stopped.
 
-        Until then a thread may still finish the system call it is in, and that may be the one that locks
-        the database.
+        Until then a thread may still finish its system call, perhaps the one that locks the database.
         """
         self.process.send_signal(signal.SIGSTOP)
         _, status = os.waitpid(self.pid, os.WUNTRACED)
@@ -62,111 +56,94 @@ class AgentProcess:
         self.state = "working"
 
     def finish(self, *, blindly: bool = False) -> None:
-        """Let it come to the end of its run; `blindly`: without looking left or right."""
+        """Order it to finish its run; `blindly`: without checking whether the lease is lost."""
         assert self.process.stdin is not None
-        self.process.stdin.write(b"blindly\n" if blindly else b"finish\n")
+        self.process.stdin.write("blindly\n" if blindly else "finish\n")
 
-    def heard(self) -> Iterator[dict[str, Any]]:
-        """What it said since the last look. Must only be called when there is something to read."""
-        assert self.process.stdout is not None
-        *lines, self._unread = (self._unread + os.read(self.process.stdout.fileno(), _CHUNK_BYTES)).split(
-            b"\n"
-        )
-        for line in lines:
-            fact: dict[str, Any] = json.loads(line)
-            if self.state not in ("killed", "stopped"):
-                self.state = fact["state"]
-            self.doing = fact.get("doing", "")
-            self.item, self.run = fact.get("item"), fact.get("run")
-            yield fact
+    def heard(self, report: Mapping[str, Any]) -> None:
+        """Take over what it reported."""
+        if self.state not in ("killed", "stopped"):
+            self.state = report["state"]
+        self.doing = report.get("doing", "")
+        self.item, self.run = report.get("item"), report.get("run")
+
+
+Report = tuple[AgentProcess, dict[str, Any]]
 
 
 class Crew:
     """All agents of one demo."""
 
-    def __init__(
-        self, directory: Path, environ: Mapping[str, str], *, cwd: Path | None, kind: str, label: str
-    ) -> None:
-        #: One for each place on the screen; a killed one gives its place to its successor.
+    def __init__(self, directory: Path, environ: Mapping[str, str], *, cwd: Path | None) -> None:
+        #: One for each row on the screen; a killed agent's successor takes its row.
         self.agents: list[AgentProcess] = []
         self._started: list[AgentProcess] = []
-        self._directory = directory
+        #: What the agents write to standard error.
+        self.log = directory / "agents.log"
         self._cwd = cwd
-        self._environ = _importable(environ)
-        self._label = label
-        self._kind = kind
-        self._selector = selectors.DefaultSelector()
+        # A child must find this very package, wherever it was started.
+        path = [str(Path(interlock.__file__).resolve().parents[1]), environ.get("PYTHONPATH", "")]
+        self._environ = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+        self._readers: list[threading.Thread] = []
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
 
     def start(
-        self, name: str, agent: str, *, label: str | None = None, kind: str | None = None
-    ) -> AgentProcess:
-        """Start a process for an agent; `agent` is the name under which the store knows it."""
-        command = [sys.executable, "-m", "interlock.demo.agents"]
-        command += ["--agent", agent, "--type", kind or self._kind, "--label", self._label]
+        self, arguments: tuple[str, str, str], *, name: str, label: str, instead: AgentProcess | None = None
+    ) -> None:
+        """Start a process, in the row of a killed one if `instead` names it."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                command,
-                bufsize=0,
+                [sys.executable, "-m", "interlock.demo.agents", *arguments],
+                bufsize=1,
+                text=True,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=self._cwd,
                 env=self._environ,
-                # A group of its own keeps Ctrl-C from it. A session of its own would also keep the hang-up
-                # from it with which the system ends a *stopped* process whose parent was killed.
+                # Its own process group keeps Ctrl-C away. Its own session would also keep away the hang-up
+                # with which the system ends a *stopped* process whose parent was killed.
                 process_group=0,
             )
-        started = AgentProcess(name, label or name, process)
-        self.agents.append(started)
+        started = AgentProcess(name, label, process)
         self._started.append(started)
-        assert process.stdout is not None
-        self._selector.register(process.stdout, selectors.EVENT_READ, started)
-        return started
+        if instead is None:
+            self.agents.append(started)
+        else:
+            self.agents[self.agents.index(instead)] = started
+        self._readers.append(threading.Thread(target=self._read, args=(started,), daemon=True))
+        self._readers[-1].start()
 
-    @property
-    def log(self) -> Path:
-        """Where the agents' complaints go."""
-        return self._directory / "agents.log"
+    def _read(self, agent: AgentProcess) -> None:
+        assert agent.process.stdout is not None
+        for line in agent.process.stdout:
+            if line.endswith("\n"):  # a kill may cut the last one
+                self._reports.put((agent, json.loads(line)))
 
-    def of(self, name: str) -> AgentProcess:
-        """The living process of an agent."""
-        return next(a for a in self.agents if a.name == name and a.alive)
+    def of_run(self, run: int) -> AgentProcess | None:
+        """The process that works on a run."""
+        return next((a for a in self.agents if a.run == run), None)
 
-    def replace(self, dead: AgentProcess, agent: str) -> None:
-        """Start a killed agent's successor in its place on the screen."""
-        successor = self.start(dead.name, agent)
-        self.agents.remove(successor)
-        self.agents[self.agents.index(dead)] = successor
-
-    def listen(self, timeout_s: float) -> list[tuple[AgentProcess, dict[str, Any]]]:
-        """What the agents said, waiting up to `timeout_s` for the first word."""
-        said: list[tuple[AgentProcess, dict[str, Any]]] = []
-        for key, _ in self._selector.select(timeout_s):
-            agent: AgentProcess = key.data
-            before = len(said)
-            said += [(agent, fact) for fact in agent.heard()]
-            if len(said) == before and agent.process.poll() is not None:
-                self._selector.unregister(key.fileobj)
-        return said
+    def listen(self, timeout_s: float) -> list[Report]:
+        """The agents' reports, waiting up to `timeout_s` for the first."""
+        heard: list[Report] = []
+        with suppress(queue.Empty):
+            heard.append(self._reports.get(timeout=timeout_s))
+            while True:
+                heard.append(self._reports.get_nowait())
+        for agent, report in heard:
+            agent.heard(report)
+        return heard
 
     def fallen(self) -> AgentProcess | None:
         """An agent that ended although nobody killed it: a defect."""
-        return next((a for a in self.agents if a.alive and a.process.poll() is not None), None)
+        return next((a for a in self.agents if a.state != "killed" and a.process.poll() is not None), None)
 
     def end(self) -> None:
         """End every process and wait for it. SIGKILL also ends a stopped one."""
         for agent in self._started:
             agent.process.kill()
-        for agent in self._started:
-            agent.process.wait()
-            for pipe in (agent.process.stdin, agent.process.stdout):
-                if pipe is not None:
-                    pipe.close()
-        self._selector.close()
-
-
-def _importable(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which a child finds this very package, wherever it was started."""
-    root = str(Path(interlock.__file__).resolve().parents[1])
-    rest = environ.get("PYTHONPATH", "")
-    return {**environ, "PYTHONPATH": root + (os.pathsep + rest if rest else ""), "PYTHONUNBUFFERED": "1"}
+        for agent, reader in zip(self._started, self._readers, strict=True):
+            reader.join()
+            with agent.process:  # closes its pipes and waits
+                pass

@@ -1,26 +1,28 @@
-"""The scenes of the demo, in order. Each asks for work, strikes where it must, and waits for the events.
+"""The scenes of the demo, in order. Each adds work, strikes where it must, and waits for the events.
 
-Spans are in seconds at the usual pace. Where a scene needs a run to last until something has happened, the
-run is endless and the scene lets it finish, so that no slow machine lets it end too early.
+Spans are in seconds at the usual pace. Where a run must last until something has happened, it has no span and
+the scene orders it to finish, so that it cannot end too early on a slow machine.
+
+A scene answers a function that concludes, once all events are there, what the scene has shown.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from interlock.core.model import Policy
 from interlock.demo.agents import STEPS
-from interlock.demo.history import Blow, Run
-from interlock.demo.stage import Stage
+from interlock.demo.processes import AgentProcess
+from interlock.demo.stage import LIMITED, Stage
+from interlock.proof.history import ReplayedRun, most_at_once, seconds
 
-#: One process each, and two for emil, who may do only one thing at a time.
+#: One process each, and two for the limited one.
 AGENTS = ("ada", "bert", "cleo", "dora")
-LIMITED = "emil"
 LIMITED_MAX = 1
 LIMITED_PROCESSES = 2
-CHORE = "demo.chore"
-_ENDLESS = 900.0
-
+PLACES = ("#41", "#42", "#57", "release-2.4", "#60", "#61", "#62")
 COMMENTS = (
     "Dark mode please.",
     "And it should follow the system setting.",
@@ -28,216 +30,236 @@ COMMENTS = (
     "Use the palette of the design system.",
     "Sorry, one more: keep the contrast above 7:1.",
 )
-LANES = (
-    ("issue", "41"),
-    ("issue", "42"),
-    ("issue", "57"),
-    ("branch", "release-2.4"),
-    ("issue", "60"),
-    ("issue", "61"),
-    ("issue", "62"),
-)
 
 
-@dataclass(slots=True)
-class Cast:
-    """Which items and blows played which part; everything else is read from the events."""
-
-    first: int = 0
-    second: int = 0
-    comments: list[int] = field(default_factory=list)
-    crash: Blow | None = None
-    zombie: Blow | None = None
-    chores: list[int] = field(default_factory=list)
-    urgent: int = 0
-    retried: int = 0
+Conclusion = Callable[[], tuple[str, dict[str, Any]]]
+"""A sentence for the story, and facts for the JSON."""
 
 
-def play(stage: Stage) -> Cast:
-    """All scenes."""
-    cast = Cast()
-    scenes = (two_agents, five_comments, kill, zombie, priority, retry)
+def play(stage: Stage) -> list[tuple[str, str, Conclusion]]:
+    """Play all scenes; each has a title in the story and a section in the JSON."""
+    scenes = (
+        ("two agents", "two_agents", two_agents),
+        ("five comments", "five_comments", five_comments),
+        ("kill -9", "crash", kill),
+        ("zombie", "zombie", zombie),
+        ("priority", "others", priority),
+        ("retry", "others", retry),
+    )
     stage.scenes = len(scenes)
-    _raise_curtain(stage)
-    for scene in scenes:
-        scene(stage, cast)
-        stage.rest(0.5)
-    return cast
-
-
-def _raise_curtain(stage: Stage) -> None:
-    processes = len(AGENTS) + LIMITED_PROCESSES
-    stage.headline = f"Starting {processes} agent processes"
-    stage.narrate("Each claims, renews and finishes through one and the same store.")
+    stage.headline = f"Starting {len(AGENTS) + LIMITED_PROCESSES} agent processes"
+    stage.narrate("Each claims, renews and finishes through the same store.")
     stage.service.set_agent(stage.agent(LIMITED), max_concurrency=LIMITED_MAX)
     for name in AGENTS:
         stage.start(name)
     for number in range(1, LIMITED_PROCESSES + 1):
-        stage.start(LIMITED, label=f"{LIMITED}/{number}", kind=CHORE)
-    everyone_idle(stage)
+        stage.start(LIMITED, label=f"{LIMITED}/{number}")
+    stage.everyone_idle()
+    played = []
+    for title, section, scene in scenes:
+        played.append((title, section, scene(stage)))
+        stage.rest(0.5)
+    return played
 
 
-def two_agents(stage: Stage, cast: Cast) -> None:
-    stage.show("Two agents are asked for one issue", "ada and bert both get issue #41. One works, one waits.")
-    lane = stage.lane("issue", "41")
+def two_agents(stage: Stage) -> Conclusion:
+    stage.begin(
+        "Two agents are asked for one issue", "ada and bert both get issue #41: one works, one waits."
+    )
     title = "Login fails for e-mail addresses with a plus sign"
-    _background(stage, "dora", "60", "Translate the settings page", "Into Dutch.", span=3.0)
-    _background(stage, LIMITED, "61", "Move to Python 3.13", "CI first.", span=4.5)
-    cast.first = stage.add(
-        title,
-        lane=lane,
-        agent="ada",
-        policy=Policy.COALESCE,
-        work=(_ENDLESS,),
-        message="Sign-in says 'invalid'.",
-    )
-    _started(stage, cast.first)
-    cast.second = stage.add(
-        title, lane=lane, agent="bert", policy=Policy.COALESCE, work=(1.4,), message="bert, please look too."
-    )
+    policy = Policy.COALESCE
+    stage.add("#60", "Translate the settings page", "Into Dutch.", agent="dora", work=3.0)
+    stage.add("#61", "Move to Python 3.13", "CI first.", agent=LIMITED, work=4.5)
+    first = stage.add("#41", title, "Sign-in says 'invalid'.", agent="ada", policy=policy)
+    _started(stage, first)
+    second = stage.add("#41", title, "bert, please look too.", agent="bert", policy=policy, work=1.4)
     stage.rest(0.9)
-    stage.narrate("Two more comments for ada: they go into the run that is already there.")
+    stage.narrate("Two more comments for ada: they join the run that is already there.")
     for text in ("It happens with a dot as well.", "Only on the mobile site, it seems."):
-        stage.add("Comment on #41", lane=lane, agent="ada", policy=Policy.COALESCE, message=text)
+        stage.add("#41", "Comment on #41", text, agent="ada", policy=policy)
         stage.rest(0.4)
     stage.rest(0.5)
-    _let_finish(stage, cast.first)
+    _let_finish(stage, first)
     stage.narrate("ada is done, and in the same transaction the issue is bert's.")
-    _completed(stage, cast.second)
+    _completed(stage, second)
+
+    def conclude() -> tuple[str, dict[str, Any]]:
+        winner = stage.history.succeeded(first)
+        assert winner is not None and winner.ended is not None
+        asked = next(e for e in stage.lines if e.kind == "item.added" and e.item == second)
+        heir = stage.history.runs_of(second)[0]
+        joined = [e for e in stage.lines if e.kind == "item.coalesced" and e.data["into_item"] == first]
+        facts = {
+            "first": stage.shown(winner.agent),
+            "second": stage.shown(heir.agent),
+            "handover_s": round(seconds(winner.ended, heir.started), 3),
+            "waited_s": round(seconds(asked, heir.started), 1),
+            "coalesced": len(joined),
+        }
+        waited = "{second} waited {waited_s:.1f} s behind {first}".format_map(facts)
+        return f"{waited}; {len(joined)} comments joined {facts['first']}'s run", facts
+
+    return conclude
 
 
-def five_comments(stage: Stage, cast: Cast) -> None:
-    stage.show("Five quick comments, one run", "cleo is busy while five comments arrive on issue #57.")
-    _background(stage, "bert", "42", "Log the upload's progress", "Once a second.", span=3.2)
-    busy = stage.add(
-        "Cut the 2.4 release candidate",
-        lane=stage.lane("branch", "release-2.4"),
-        agent="cleo",
-        work=(_ENDLESS,),
-        message="Tag it when the build is green.",
-    )
+def five_comments(stage: Stage) -> Conclusion:
+    stage.begin("Five quick comments, one run", "cleo is busy while five comments arrive on issue #57.")
+    stage.add("#42", "Log the upload's progress", "Once a second.", agent="bert", work=3.2)
+    tag = "Tag it when the build is green."
+    busy = stage.add("release-2.4", "Cut the 2.4 release candidate", tag, agent="cleo")
     _started(stage, busy)
+    comments = []
     for number, text in enumerate(COMMENTS, start=1):
-        cast.comments.append(
-            stage.add(
-                f"Dark mode, comment {number} of {len(COMMENTS)}",
-                lane=stage.lane("issue", "57"),
-                agent="cleo",
-                policy=Policy.SUPERSEDE,
-                work=(1.4,),
-                message=text,
-            )
-        )
+        title = f"Dark mode, comment {number} of {len(COMMENTS)}"
+        comments.append(stage.add("#57", title, text, agent="cleo", policy=Policy.SUPERSEDE, work=1.4))
         stage.rest(0.25)
-    stage.narrate("Each replaces the one before and carries its message along.")
+    stage.narrate("Each replaces the one before and takes over its message.")
     stage.rest(0.4)
     _let_finish(stage, busy)
-    _completed(stage, cast.comments[-1])
+    _completed(stage, comments[-1])
+
+    def conclude() -> tuple[str, dict[str, Any]]:
+        done = [run.result["read"] for run in stage.service.show(comments[-1]).runs if run.result]
+        read = tuple(text for texts in done for text in texts if text in COMMENTS)
+        runs = sum(len(stage.history.runs_of(item)) for item in comments)
+        facts = {
+            "sent": len(comments),
+            "superseded": sum(e.kind == "item.superseded" and e.item in comments for e in stage.lines),
+            "runs": runs,
+            "messages": read,
+            "in_order": read == COMMENTS,
+        }
+        told = f"{runs} run{'' if runs == 1 else 's'}, {facts['superseded']} superseded"
+        return f"{told}, {len(read)} of {len(comments)} messages in its hands", facts
+
+    return conclude
 
 
-def kill(stage: Stage, cast: Cast) -> None:
-    stage.show("kill -9: an agent dies in mid-run", "Somebody takes issue #42 …")
-    _background(stage, LIMITED, "60", "Tidy up the changelog", "Newest first.", span=4.0)
-    item = stage.add(
-        "Upload stalls at 99 %",
-        lane=stage.lane("issue", "42"),
-        work=(_ENDLESS,),
-        message="Every file above 2 GB.",
-    )
-    run = _in_mid_run(stage, item)
-    victim = stage.crew.of(stage.shown(run.agent))
-    cast.crash = stage.kill(victim)
-    stage.until(lambda: run.ended is not None, "the dead agent's lease to run out")
-    stage.until(lambda: _taken_over(stage, run), "another agent to take the item")
-    outlived_s = stage.history.outlived_s(cast.crash)
-    stage.narrate(
-        f"The lock outlived {victim.name} by {outlived_s:.1f} s; now {_holder(stage, item)} has the issue."
-    )
-    stage.crew.replace(victim, stage.agent(victim.name))
+def kill(stage: Stage) -> Conclusion:
+    stage.begin("kill -9: an agent dies in mid-run", "Somebody takes issue #42 …")
+    stage.add("#60", "Tidy up the changelog", "Newest first.", agent=LIMITED, work=4.0)
+    item = stage.add("#42", "Upload stalls at 99 %", "Every file above 2 GB.")
+    run, victim = _in_mid_run(stage, item)
+    blow = stage.kill(victim)
+    stage.until(lambda: stage.history.runs[run.number].ended is not None, "the dead agent's lease to run out")
+    _taken_over(stage, run)
+    outlived = f"The lock outlived {victim.name} by {stage.outlived_s(blow):.1f} s"
+    stage.narrate(f"{outlived}; now {_holder(stage, item)} has the issue.")
+    stage.start(victim.name, instead=victim)
     stage.rest(1.2)
     _let_finish(stage, item)
 
+    def conclude() -> tuple[str, dict[str, Any]]:
+        rescue = stage.history.succeeded(item)
+        assert rescue is not None and rescue.ended is not None
+        facts = {
+            "agent": victim.name,
+            "lease_s": stage.lease_s,
+            # How long its lock lasted after it was dead.
+            "lock_outlived_s": round(stage.outlived_s(blow), 2),
+            "recovered": stage.history.runs[blow.run].outcome == "lost" and rescue.number != blow.run,
+            "recovered_by": stage.shown(rescue.agent),
+            # From the kill to the recorded result of whoever took over.
+            "recovered_after_s": round(seconds(stage.struck(blow), rescue.ended), 2),
+        }
+        lock = "lock outlived {agent} by {lock_outlived_s:.1f} s (lease {lease_s:g} s)"
+        rescued = "{recovered_by} finished at {recovered_after_s:.1f} s"
+        return f"{lock}; {rescued}".format_map(facts), facts
 
-def zombie(stage: Stage, cast: Cast) -> None:
-    stage.show("A zombie: paused beyond its lease, then it writes", "Somebody takes the release branch …")
-    _background(stage, LIMITED, "62", "Compress the images", "PNG to WebP.", span=4.0)
-    item = stage.add(
-        "Back-port the login fix to 2.4",
-        lane=stage.lane("branch", "release-2.4"),
-        work=(_ENDLESS,),
-        message="Cherry-pick, then push.",
-    )
-    run = _in_mid_run(stage, item)
-    sleeper = stage.crew.of(stage.shown(run.agent))
-    cast.zombie = stage.stop(sleeper)
-    stage.until(lambda: _taken_over(stage, run), "another agent to take the item")
+    return conclude
+
+
+def zombie(stage: Stage) -> Conclusion:
+    stage.begin("A zombie: paused beyond its lease, then it writes", "Somebody takes the release branch …")
+    stage.add("#62", "Compress the images", "PNG to WebP.", agent=LIMITED, work=4.0)
+    item = stage.add("release-2.4", "Back-port the login fix to 2.4", "Cherry-pick, then push.")
+    run, sleeper = _in_mid_run(stage, item)
+
+    def refused() -> tuple[str, ...]:
+        late = (e for e in stage.lines if e.kind == "run.refused" and e.run == run.number)
+        return tuple(str(e.data.get("wanted")) for e in late)
+
+    stage.stop(sleeper)
+    _taken_over(stage, run)
     stage.narrate(f"{_holder(stage, item)} works on it now. {sleeper.name} still believes that it does.")
     stage.rest(0.8)
     stage.resume(sleeper)
-    stage.until(lambda: "done" in _late_writes(stage, run.run), "the late report to be refused")
-    holder = _holder(stage, item)
-    stage.narrate(
-        f"REFUSED: {sleeper.name}'s lease is gone, its report changes nothing. {holder} goes on.", alarm=True
-    )
-    stage.until(lambda: sleeper.state == "idle", "the sleeper to hear of it")
+    stage.until(lambda: "done" in refused(), "the late report to be refused")
+    gone = f"REFUSED: {sleeper.name}'s lease is gone, its report changes nothing."
+    stage.narrate(f"{gone} {_holder(stage, item)} goes on.", alarm=True)
+    stage.until(lambda: sleeper.state == "idle", "the paused agent to notice")
     stage.rest(1.0)
     _let_finish(stage, item)
 
+    def conclude() -> tuple[str, dict[str, Any]]:
+        heir = next(r for r in stage.history.runs_of(item) if r.number > run.number)
+        winner = stage.history.succeeded(item)
+        late = f"{len(refused())} late writes of {sleeper.name} refused: {', '.join(refused())}"
+        return late, {
+            "agent": sleeper.name,
+            "refused": refused(),
+            "taken_over_by": stage.shown(heir.agent),
+            "result_stands_of": stage.shown(winner.agent) if winner else "nobody",
+        }
 
-def priority(stage: Stage, cast: Cast) -> None:
-    stage.show(
+    return conclude
+
+
+def priority(stage: Stage) -> Conclusion:
+    stage.begin(
         "Priority and capacity",
         f"{LIMITED} has {LIMITED_PROCESSES} processes but may do {LIMITED_MAX} thing at a time.",
     )
-
-    def chore(number: str, title: str, message: str, *, rank: int = 0, span: float = 0.9) -> int:
-        lane = stage.lane("issue", number)
-        return stage.add(
-            title, lane=lane, agent=LIMITED, kind=CHORE, work=(span,), message=message, priority=rank
-        )
-
-    everyone_idle(stage)
-    cast.chores = [chore("60", "Regenerate the API reference", "The examples are stale.", span=_ENDLESS)]
-    _started(stage, cast.chores[0])
-    cast.chores.append(chore("61", "Bump the dependencies", "Minor versions only."))
-    cast.urgent = chore("62", "Security: patch the YAML parser", "CVE, fix is upstream.", rank=9)
-    cast.chores.append(cast.urgent)
+    stage.everyone_idle()
+    chore = partial(stage.add, agent=LIMITED, work=0.9)
+    first = chore("#60", "Regenerate the API reference", "The examples are stale.")
+    _started(stage, first)
+    second = chore("#61", "Bump the dependencies", "Minor versions only.")
+    urgent = chore("#62", "Security: patch the YAML parser", "CVE, fix is upstream.", priority=9)
     stage.narrate("The security fix came last and goes first.")
     stage.rest(0.8)
-    _let_finish(stage, cast.chores[0])
-    _completed(stage, *cast.chores)
+    _let_finish(stage, first)
+    _completed(stage, first, second, urgent)
+
+    def conclude() -> tuple[str, dict[str, Any]]:
+        starts = {item: stage.history.runs_of(item)[0].started.at_us for item in (first, second, urgent)}
+        overtook = sum(start > starts[urgent] for start in starts.values())
+        most = most_of_limited(stage)
+        facts = {"limit": LIMITED_MAX, "processes": LIMITED_PROCESSES}
+        sentence = f"the urgent item went before {overtook} older; {LIMITED} kept to {most} run at once"
+        return sentence, {"overtook": overtook, "most_at_once": most, **facts}
+
+    return conclude
 
 
-def retry(stage: Stage, cast: Cast) -> None:
-    stage.show("Failure and retry", "dora's first attempt will fail. ada waits for the same branch.")
-    lane = stage.lane("branch", "release-2.4")
-    cast.retried = stage.add(
-        "Publish the release notes",
-        lane=lane,
-        agent="dora",
-        work=(0.9,),
-        failures=1,
-        message="The link check has to pass.",
-    )
-    _started(stage, cast.retried)
-    other = stage.add("Tag 2.4.1", lane=lane, agent="ada", work=(0.9,), message="Signed, please.")
-    stage.until(lambda: stage.history.running(cast.retried) is None, "the first attempt to end")
+def retry(stage: Stage) -> Conclusion:
+    stage.begin("Failure and retry", "dora's first attempt will fail. ada waits for the same branch.")
+    notes, check = "Publish the release notes", "The link check has to pass."
+    item = stage.add("release-2.4", notes, check, agent="dora", work=0.9, failures=1)
+    _started(stage, item)
+    other = stage.add("release-2.4", "Tag 2.4.1", "Signed, please.", agent="ada", work=0.9)
+    stage.until(lambda: stage.history.running(item) is None, "the first attempt to end")
     stage.narrate("While dora waits out its back-off, the branch is free for the next in line.")
-    _completed(stage, cast.retried, other)
+    _completed(stage, item, other)
+
+    def conclude() -> tuple[str, dict[str, Any]]:
+        tries = stage.history.runs_of(item)
+        failed = next(run for run in tries if run.outcome == "failed")
+        after = next(run for run in tries if run.number > failed.number)
+        assert failed.ended is not None
+        pause_s = round(seconds(failed.ended, after.started), 1)
+        sentence = f"attempt {len(tries)} succeeded, {pause_s:.1f} s after the failed one"
+        return sentence, {"attempts": len(tries), "back_off_s": pause_s}
+
+    return conclude
 
 
-def _background(stage: Stage, agent: str, number: str, title: str, message: str, span: float) -> None:
-    """Work on another lane that goes on beside the scene: lanes do not wait for each other."""
-    kind = CHORE if agent == LIMITED else "demo"
-    lane = stage.lane("issue", number)
-    stage.add(title, lane=lane, agent=agent, kind=kind, work=(span,), message=message)
+def most_of_limited(stage: Stage) -> int:
+    """How many runs the limited agent had at once, at most."""
+    return most_at_once(r for r in stage.history.runs.values() if r.agent == stage.agent(LIMITED))
 
 
 # -- waiting for the events ---------------------------------------------------------------------------
-
-
-def everyone_idle(stage: Stage) -> None:
-    stage.until(lambda: all(a.state == "idle" for a in stage.crew.agents), "all agents to be idle")
 
 
 def _started(stage: Stage, item: int) -> None:
@@ -245,52 +267,51 @@ def _started(stage: Stage, item: int) -> None:
 
 
 def _completed(stage: Stage, *items: int) -> None:
-    done = stage.history.succeeded
-    stage.until(lambda: all(done(item) for item in items), f"items {items} to be completed")
+    stage.until(
+        lambda: all(stage.history.succeeded(item) for item in items), f"items {items} to be completed"
+    )
 
 
 def _let_finish(stage: Stage, item: int) -> None:
-    """Let whoever works on an item come to its end; should its lease be lost on the way, the next one too."""
-    told: set[int] = set()
+    """Order whoever works on an item to finish; if its lease is lost on the way, the next one too."""
+    ordered: set[int] = set()
 
     def done() -> bool:
         run = stage.history.running(item)
-        for agent in stage.crew.agents:
-            if run is not None and agent.run == run.run and agent.state == "working" and run.run not in told:
-                told.add(run.run)
-                agent.finish()
+        agent = stage.crew.of_run(run.number) if run else None
+        if run and agent and agent.state == "working" and run.number not in ordered:
+            ordered.add(run.number)
+            agent.finish()
         return stage.history.succeeded(item) is not None
 
     stage.until(done, f"item {item} to be completed")
 
 
-def _in_mid_run(stage: Stage, item: int) -> Run:
-    """Wait until a process is in the middle of the item, past its first step, and has been seen there."""
+def _in_mid_run(stage: Stage, item: int) -> tuple[ReplayedRun, AgentProcess]:
+    """Wait until a process is past the first step of the item, and has been seen there."""
 
-    def busy() -> bool:
+    def busy() -> tuple[ReplayedRun, AgentProcess] | None:
         run = stage.history.running(item)
-        return run is not None and any(
-            a.run == run.run and a.state == "working" and a.doing == STEPS[1] for a in stage.crew.agents
-        )
+        agent = stage.crew.of_run(run.number) if run else None
+        return (run, agent) if run and agent and agent.doing == STEPS[1] else None
 
     _started(stage, item)
     stage.narrate(f"{_holder(stage, item)} has it.")
-    stage.until(busy, "an agent to be in mid-run")
-    stage.rest(0.6)
-    run = stage.history.running(item)
-    assert run is not None
-    return run
+    while True:
+        stage.until(lambda: busy() is not None, "an agent to be in mid-run")
+        stage.rest(0.6)
+        if found := busy():  # a slow machine may lose the lease meanwhile
+            return found
 
 
-def _taken_over(stage: Stage, lost: Run) -> bool:
-    run = stage.history.running(lost.item)
-    return run is not None and run.run != lost.run
+def _taken_over(stage: Stage, lost: ReplayedRun) -> None:
+    def taken() -> bool:
+        run = stage.history.running(lost.item)
+        return run is not None and run.number != lost.number
+
+    stage.until(taken, "another agent to take the item")
 
 
 def _holder(stage: Stage, item: int) -> str:
     run = stage.history.running(item)
     return stage.shown(run.agent) if run else "nobody"
-
-
-def _late_writes(stage: Stage, run: int) -> set[str]:
-    return {str(event.data.get("wanted")) for event in stage.history.refused(run)}

@@ -1,7 +1,8 @@
-"""The stage of the demo: a store, the agents' processes, and the waiting on what the store says.
+"""The stage of the demo: a store, the agents' processes, and the wait for what the store's events report.
 
-One thread does everything in turns: it hears the agents, reads the store's events, sweeps and draws. Scenes
-wait for conditions on the events and never for a fixed time, so a slow machine only makes the demo longer.
+One thread does everything in turns: it reads the agents' reports and the store's events, sweeps and draws.
+Scenes wait for conditions on the events and never for a fixed time, so a slow machine only makes the demo
+longer.
 """
 
 from __future__ import annotations
@@ -13,20 +14,31 @@ import signal
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING
 
 from interlock import app, settings
 from interlock.core.errors import InterlockError, InvalidInput, StoreBusy
 from interlock.core.model import NewItem, Policy
-from interlock.demo.history import Blow, History
 from interlock.demo.processes import AgentProcess, Crew
-from interlock.service.contract import EventView, ItemFilter, Service
+from interlock.proof.history import History, Line, seconds
+from interlock.service.contract import ItemFilter, Service
+from interlock.service.itemview import ItemView
+from interlock.settings import Settings
 
+if TYPE_CHECKING:
+    from interlock.demo.screen import Silent
+
+#: The style of a remark, which only explains.
+REMARK = "italic"
+#: The agent that may have one run at a time although it has two processes; it takes only chores.
+LIMITED = "emil"
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Longer than any demo: such a run ends when its scene orders it to finish.
+ENDLESS = 900.0
 SECONDS = 30.0
 SECONDS_MIN, SECONDS_MAX = 10.0, 300.0
 LEASE_MIN_S = 1.5
@@ -34,124 +46,90 @@ SWEEP_EVERY_S = 0.5
 LISTEN_S = 0.08
 PATIENCE_S = 40.0
 PROBE_BUSY_S = 0.4
-AUTHOR = "demo"
+_ITEMS_MAX = 1_000
 
 
-class Stuck(InterlockError):
+class DemoStuck(InterlockError):
     """The demo waited for something that never came."""
 
     code = "demo_stuck"
 
 
-class Saying(Enum):
-    """What kind of thing the demo itself says, beside the events."""
-
-    SCENE = "a new scene begins"
-    ACT = "the demo does something to an agent"
-    REMARK = "what is to be seen now"
-
-
-class Screen(Protocol):
-    """Where the demo is shown."""
-
-    def happened(self, stage: Stage, event: EventView) -> None: ...
-
-    def said(self, stage: Stage, text: str, kind: Saying) -> None: ...
-
-    def refresh(self, stage: Stage) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
-    """Something an agent must get to read: the text of an arrival or a message."""
+class Blow:
+    """A signal that hit an agent in mid-run. The message sent next gives its time on the store's clock."""
 
     item: int
-    text: str
+    run: int
+    message: int
 
 
-@dataclass(slots=True)
-class Notes:
-    """What the demo did and was told, to be held against the store's history at the end."""
-
-    inputs: list[Input] = field(default_factory=list)
-    #: Results that agents offered, and those whose recording was acknowledged: nonce to run.
-    offered: dict[str, int] = field(default_factory=dict)
-    acknowledged: dict[str, int] = field(default_factory=dict)
-    #: From the beginning of a sweep to the end of the next one, at most.
-    sweep_gap_s: float = 0.0
+@contextmanager
+def open_stage(*, length_s: float, url: str | None, keep: bool, screen: Silent) -> Iterator[Stage]:
+    """A stage on an open store. Afterwards neither a process nor a temporary file is left."""
+    if not SECONDS_MIN <= length_s <= SECONDS_MAX:
+        raise InvalidInput(
+            f"The demo cannot take {length_s:g} s.", f"Use {SECONDS_MIN:g} to {SECONDS_MAX:g}."
+        )
+    with ExitStack() as cleanup:
+        # A signal must not cut the clean-up short: blocked first, unblocked last.
+        cleanup.callback(signal.pthread_sigmask, signal.SIG_UNBLOCK, ENDING_SIGNALS)
+        directory = Path(tempfile.mkdtemp(prefix="interlock-demo-")).resolve()
+        if url is not None or not keep:
+            cleanup.callback(shutil.rmtree, directory, ignore_errors=True)
+        stage = Stage(length_s / SECONDS, url, directory, screen, keep=keep)
+        cleanup.callback(stage.service.close)
+        if url is not None:
+            cleanup.push(lambda kind, *_: stage.cancel_unfinished() if kind else None)
+        cleanup.callback(stage.crew.end)
+        cleanup.callback(signal.pthread_sigmask, signal.SIG_BLOCK, ENDING_SIGNALS)
+        yield stage
 
 
 class Stage:
-    """A context: inside it agents live; after it neither a process nor a temporary file is left."""
+    """Where the scenes are played: it acts on the store and the agents, and keeps what it did and saw."""
 
-    def __init__(self, *, seconds: float, url: str | None, keep: bool, screen: Screen) -> None:
-        if not SECONDS_MIN <= seconds <= SECONDS_MAX:
-            raise InvalidInput(
-                f"The demo cannot take {seconds:g} s.", f"Use {SECONDS_MIN:g} to {SECONDS_MAX:g}."
-            )
+    def __init__(self, pace: float, url: str | None, directory: Path, screen: Silent, *, keep: bool) -> None:
         token = uuid.uuid4().hex[:4]
-        self.pace = seconds / SECONDS
-        self.lease_s = max(2.0 * self.pace, LEASE_MIN_S)
+        self.pace = pace
+        self.lease_s = max(2.0 * pace, LEASE_MIN_S)
         self.project = f"demo-{token}"
-        # In a store of others, names of its own keep the demo's agents and lanes apart from theirs.
+        # In a shared store, names of its own keep the demo's agents and lanes apart from others'.
         self._suffix = f"-{token}" if url else ""
-        self.repository = f"acme/app{self._suffix}"
-        self.keep = keep
-        self.screen = screen
-        self.notes = Notes()
+        self._repository = f"acme/app{self._suffix}"
+        self.url = url or f"sqlite:///{directory}/interlock.db"
+        #: Whether the store is the demo's own and outlives it.
+        self.kept = keep and url is None
+        environ = _environ(self.url, pace, self.lease_s)
+        # The configuration of the current directory must not change a store of the demo's own.
+        cwd = None if url else directory
+        self._settings: Settings = settings.load(environ=environ, directory=cwd)
+        self.service: Service = app.open_service(settings=self._settings)
+        self.crew = Crew(directory, environ, cwd=cwd)
+        self._screen = screen
         self.headline, self.narration, self.alarm = "Starting", "", False
         self.scene, self.scenes = 0, 0
-        self._began_s = time.monotonic()
-        self._swept_s = time.monotonic()
-        self._given_url = url
+        newest = self.service.events(limit=1, newest=True)
+        self._cursor = newest[-1].seq if newest else 0
+        #: The demo's events, and what they amount to.
+        self.lines: list[Line] = []
+        self.history = History([])
+        self.items: dict[int, ItemView] = {}
+        #: Texts that some run must read: of arrivals and messages.
+        self.inputs: list[str] = []
+        #: Results that agents offered, and those whose recording was acknowledged: nonce to run.
+        self.offered: dict[str, int] = {}
+        self.acknowledged: dict[str, int] = {}
+        self.blows: list[Blow] = []
+        #: From the beginning of a sweep to the end of the next one, at most.
+        self.sweep_gap_s = 0.0
+        self._began_s = self._swept_s = time.monotonic()
 
-    def __enter__(self) -> Self:
-        self.directory = Path(tempfile.mkdtemp(prefix="interlock-demo-")).resolve()
-        try:
-            self.url = self._given_url or f"sqlite:///{self.directory}/interlock.db"
-            environ = _environ(self.url, self.pace, self.lease_s)
-            # A store of its own must not be bent by the configuration of the directory one happens to be in.
-            cwd = None if self._shared else self.directory
-            self._settings = settings.load(environ=environ, directory=cwd)
-            self.service: Service = app.open_service(settings=self._settings)
-        except BaseException:
-            shutil.rmtree(self.directory, ignore_errors=True)
-            raise
-        self.history = History(self.service, self.project)
-        self.crew = Crew(self.directory, environ, cwd=cwd, kind="demo", label=self.project)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Whoever presses Ctrl-C now gets what he wants, but not half of it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-        try:
-            self._clear_up(interrupted=kind is not None)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def _clear_up(self, *, interrupted: bool) -> None:
-        self.crew.end()
-        try:
-            if self._shared and interrupted:
-                self._leave_nothing_unfinished()
-            self.service.close()
-        finally:
-            if not self.keep or self._shared:
-                shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _leave_nothing_unfinished(self) -> None:
-        """The store is not ours: an interrupted demo leaves no item there that waits for nobody."""
-        try:
-            for item in self.service.items(ItemFilter(project=self.project, limit=1_000)):
+    def cancel_unfinished(self) -> None:
+        """Cancel all items of an interrupted demo: nobody will ever work on them."""
+        with suppress(InterlockError):  # must not hide why the demo ends
+            for item in self.service.items(ItemFilter(project=self.project, limit=_ITEMS_MAX)):
                 self.service.cancel(item.id, why="the demo was stopped", force=True)
-        except InterlockError:
-            return  # the way out must not hide why we leave
-
-    @property
-    def _shared(self) -> bool:
-        return self._given_url is not None
 
     # -- names ------------------------------------------------------------------------------------
 
@@ -163,12 +141,15 @@ class Stage:
         """An agent's name on the screen."""
         return (agent or "").removesuffix(self._suffix) or "anyone"
 
-    def shown_lane(self, lane: str | None) -> str:
-        """A lane's name on the screen."""
-        return (lane or "").replace(self.repository, "acme/app")
+    def lane(self, place: str) -> str:
+        """The lane of `#41` or of `release-2.4`."""
+        return (
+            f"{'issue:' if '#' in place else 'branch:'}{self._repository}{'' if '#' in place else '/'}{place}"
+        )
 
-    def lane(self, kind: str, name: str) -> str:
-        return f"{kind}:{self.repository}{'#' if kind == 'issue' else '/'}{name}"
+    def place(self, lane: str | None) -> str:
+        """A lane on the screen: `#41` or `release-2.4`."""
+        return (lane or "").partition(self._repository)[2].removeprefix("/")
 
     @property
     def elapsed_s(self) -> float:
@@ -176,114 +157,126 @@ class Stage:
 
     # -- acting -----------------------------------------------------------------------------------
 
-    def start(self, name: str, *, label: str | None = None, kind: str | None = None) -> None:
-        self.crew.start(name, self.agent(name), label=label, kind=kind)
+    def start(self, name: str, *, label: str = "", instead: AgentProcess | None = None) -> None:
+        """Start a process of an agent."""
+        arguments = (self.agent(name), _type_for(name), self.project)
+        self.crew.start(arguments, name=name, label=label or name, instead=instead)
 
     def add(
         self,
+        place: str,
         title: str,
-        *,
-        lane: str,
         message: str,
-        work: tuple[float, ...] = (1.5,),
+        *,
         agent: str = "",
+        work: float = ENDLESS,
         policy: Policy = Policy.QUEUE,
         priority: int = 0,
         failures: int = 0,
-        kind: str = "demo",
     ) -> int:
-        """Add an item; `work` says how long its attempts take, at the usual pace. Gives the arrival's id."""
-        spans_s = [round(span * self.pace, 3) for span in work]
+        """Add an item and answer its id; an attempt takes `work` seconds at the usual pace."""
         new = NewItem(
             title=title,
             project=self.project,
-            type=kind,
+            type=_type_for(agent),
             labels=(self.project,),
             agent=self.agent(agent),
-            lane=lane,
+            lane=self.lane(place),
             policy=policy,
             priority=priority,
-            payload=json.dumps({"work_s": spans_s, "failures": failures}),
+            payload=json.dumps({"work_s": round(work * self.pace, 3), "failures": failures}),
             message=message,
-            author=AUTHOR,
+            author="demo",
             max_attempts=10,
         )
         arrival = self.service.add([new])[0].arrival
         assert arrival is not None  # none of the scenes uses the policy `reject`
-        self.notes.inputs.append(Input(item=arrival, text=message))
+        self.inputs.append(message)
         self.turn()
         return arrival
 
     def kill(self, agent: AgentProcess) -> Blow:
         """kill -9 in mid-run. Nobody tells the store that the run is over."""
-        item, run = agent.item, agent.run
-        assert item is not None and run is not None
         agent.kill()
-        blow = self._blow(self.service, agent, item, run, f"{agent.name} was killed while it worked on this.")
+        blow = self._note(self.service, agent, f"{agent.name} was killed while it worked on this.")
         self._act(agent, "kill -9", "is dead, and nobody tells Interlock.")
         return blow
 
-    def stop(self, agent: AgentProcess) -> Blow:
+    def stop(self, agent: AgentProcess) -> None:
         """SIGSTOP in mid-run.
 
-        Whoever stops a process may catch it inside a write to an embedded database, which then is locked for
-        all. So the note that follows is also a test: if it cannot be written, the process goes on for a
-        moment and is stopped again.
+        It may catch the process inside a write to an embedded database, which then is locked for all. So if
+        the message that follows cannot be written, the process goes on for a moment and is stopped again.
         """
-        item, run = agent.item, agent.run
-        assert item is not None and run is not None
-        probe = app.open_service(settings=replace(self._settings, busy_timeout_s=PROBE_BUSY_S))
-        text = f"{agent.name} was paused while it worked on this."
-        try:
+        brief = replace(self._settings, busy_timeout_s=PROBE_BUSY_S)
+        with closing(app.open_service(settings=brief)) as probe:
             while True:
                 agent.stop()
                 try:
-                    blow = self._blow(probe, agent, item, run, text)
+                    self._note(probe, agent, f"{agent.name} was paused while it worked on this.")
                     break
                 except StoreBusy:
                     agent.resume()
                     time.sleep(LISTEN_S)
-        finally:
-            probe.close()
-        self._act(agent, "SIGSTOP", "is paused and knows nothing of it.")
-        return blow
-
-    def _blow(self, service: Service, agent: AgentProcess, item: int, run: int, text: str) -> Blow:
-        n = service.msg(item, text, author=AUTHOR).n
-        assert n is not None
-        self.notes.inputs.append(Input(item=item, text=text))
-        return Blow(agent=agent.name, item=item, run=run, note=n)
+        self._act(agent, "SIGSTOP", "is paused and does not know it.")
 
     def resume(self, agent: AgentProcess) -> None:
-        """SIGCONT. What it waited for has come meanwhile, so its next act is to report success."""
+        """SIGCONT. The agent's next act is to report success."""
         agent.finish(blindly=True)
         self._act(agent, "SIGCONT", "wakes up and reports success …")
         agent.resume()
 
-    def show(self, headline: str, narration: str) -> None:
+    def _note(self, service: Service, agent: AgentProcess, text: str) -> Blow:
+        assert agent.item is not None and agent.run is not None
+        n = service.msg(agent.item, text, author="demo").n
+        assert n is not None
+        self.inputs.append(text)
+        self.blows.append(Blow(item=agent.item, run=agent.run, message=n))
+        return self.blows[-1]
+
+    # -- speaking ---------------------------------------------------------------------------------
+
+    def begin(self, headline: str, narration: str) -> None:
         """Begin a scene."""
         self.scene += 1
         self.headline = headline
-        self.screen.said(self, f"{self.scene}/{self.scenes}  {headline}", Saying.SCENE)
+        self._screen.line(self, f"{self.scene}/{self.scenes}  {headline}", "bold cyan")
         self.narrate(narration)
 
-    def narrate(self, text: str, *, alarm: bool = False, kind: Saying = Saying.REMARK) -> None:
-        """Say what is to be seen now."""
+    def narrate(self, text: str, *, alarm: bool = False, style: str = REMARK) -> None:
+        """Point out what can be seen now."""
         self.narration, self.alarm = text, alarm
-        self.screen.said(self, text, kind)
+        self._screen.line(self, text, style)
         self.turn()
 
-    def _act(self, agent: AgentProcess, what: str, then: str) -> None:
-        self.narrate(f"{what} {agent.pid}: {agent.name} {then}", alarm=True, kind=Saying.ACT)
+    def _act(self, agent: AgentProcess, signal_name: str, then: str) -> None:
+        self.narrate(f"{signal_name} {agent.pid}: {agent.name} {then}", alarm=True, style="bold yellow")
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def count(self, *kinds: str) -> int:
+        """How many events there were of these kinds."""
+        return sum(line.kind in kinds for line in self.lines)
+
+    def struck(self, blow: Blow) -> Line:
+        """The event of the message that followed a blow."""
+        found = (e for e in self.lines if e.kind == "message.added" and e.item == blow.item)
+        return next(e for e in found if e.data["n"] == blow.message)
+
+    def outlived_s(self, blow: Blow) -> float:
+        """How long a struck agent kept its lock: from the blow to the end of its run."""
+        ended = self.history.runs[blow.run].ended
+        assert ended is not None  # the scenes wait for it
+        return seconds(self.struck(blow), ended)
 
     # -- waiting ----------------------------------------------------------------------------------
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Go on until the events say so."""
+        """Go on until the condition holds."""
         deadline_s = time.monotonic() + PATIENCE_S
         while not holds():
             if time.monotonic() > deadline_s:
-                raise Stuck(
+                raise DemoStuck(
                     f"The demo waited {PATIENCE_S:g} s for {what}.",
                     f"The machine may be too busy; try --seconds {min(SECONDS_MAX, 60 * self.pace):g}.",
                 )
@@ -295,34 +288,56 @@ class Stage:
         while (left_s := end_s - time.monotonic()) > 0:
             self.turn(min(left_s, LISTEN_S))
 
+    def everyone_idle(self) -> None:
+        self.until(lambda: all(a.state == "idle" for a in self.crew.agents), "all agents to be idle")
+
     def turn(self, listen_s: float = 0.0) -> None:
         """One turn of everything: agents, sweeper, events, screen."""
         heard = self.crew.listen(listen_s)
         if (fallen := self.crew.fallen()) is not None:
-            raise Stuck(f"The agent {fallen.name} ended by itself.", self.crew.log.read_text()[-500:].strip())
+            raise DemoStuck(
+                f"The agent {fallen.name} ended by itself.", self.crew.log.read_text()[-500:].strip()
+            )
         if time.monotonic() - self._swept_s >= SWEEP_EVERY_S:
-            self._sweep()
-        for event in self.history.read():
-            self.screen.happened(self, event)
+            before_s, self._swept_s = self._swept_s, time.monotonic()
+            self.service.sweep()
+            self.sweep_gap_s = max(self.sweep_gap_s, time.monotonic() - before_s)
+        for line in self._read_events():
+            self._screen.event(self, line)
         for agent, fact in heard:
-            self._hear(agent, fact)
-        self.screen.refresh(self)
+            match fact["state"]:
+                case "finishing":
+                    self.offered[fact["nonce"]] = fact["run"]
+                case "acknowledged":
+                    self.acknowledged[fact["nonce"]] = fact["run"]
+                case "refused":
+                    self._screen.line(self, f"{agent.name} was told: {fact['sentence']}", "bold yellow")
+                case _:
+                    pass  # the process object keeps the state
+        self._screen.refresh(self)
 
-    def _sweep(self) -> None:
-        before_s, self._swept_s = self._swept_s, time.monotonic()
-        self.service.sweep()
-        self.notes.sweep_gap_s = max(self.notes.sweep_gap_s, time.monotonic() - before_s)
+    def _read_events(self) -> list[Line]:
+        """What is new. Others may use the same store; their events are skipped."""
+        found = self.service.events(after=self._cursor)
+        if found:
+            self._cursor = found[-1].seq
+        # A refused renewal names its run and item, but no project.
+        items = {e.item for e in found if e.project == self.project} | self.items.keys()
+        new = [Line.of(e) for e in found if e.item is not None and e.item in items]
+        if new:
+            self.look()
+            self.lines += new
+            self.history = History(self.lines)
+        return new
 
-    def _hear(self, agent: AgentProcess, fact: Mapping[str, Any]) -> None:
-        match fact["state"]:
-            case "finishing":
-                self.notes.offered[fact["nonce"]] = fact["run"]
-            case "acknowledged":
-                self.notes.acknowledged[fact["nonce"]] = fact["run"]
-            case "refused":
-                self.screen.said(self, f"{agent.name} was told: {fact['sentence']}", Saying.ACT)
-            case _:
-                pass  # the agent keeps its own state
+    def look(self) -> None:
+        """Read all items as they are now."""
+        wanted = ItemFilter(all=True, project=self.project, limit=_ITEMS_MAX)
+        self.items = {item.id: item for item in self.service.items(wanted)}
+
+
+def _type_for(agent: str) -> str:
+    return "demo.chore" if agent == LIMITED else "demo"
 
 
 def _environ(url: str, pace: float, lease_s: float) -> dict[str, str]:

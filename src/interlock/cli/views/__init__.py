@@ -1,1 +1,23 @@
-"""How answers look to a person. Imported only where a person reads: `rich` is not free."""
+"""Views print answers for people, with rich. Each is imported when it is first used: `--json` needs none."""
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.cli.views import (  # noqa: F401
+        arrivals,
+        figures,
+        fleet,
+        history,
+        items,
+        live,
+        runs,
+        sessions,
+        words,
+        workflows,
+    )
+else:
+
+    def __getattr__(name: str) -> ModuleType:
+        return import_module(f"{__name__}.{name}")

@@ -1,4 +1,4 @@
-"""Counts and checks."""
+"""The figures of `stats` and the checks of `doctor`."""
 
 from __future__ import annotations
 
@@ -28,19 +28,15 @@ def stats(console: Console, seen: StatsView) -> None:
     console.print()
     console.print(Text(f"The last {words.span(seen.window_s)}", style="bold"))
     failures = f"{seen.failures}, {seen.failure_rate_percent:.1f} % of ended runs"
+    held = _spans(seen.lock_duration_avg_s, seen.lock_duration_p50_s, seen.lock_duration_p95_s)
+    claimed = _spans(seen.time_to_claim_avg_s, seen.time_to_claim_p50_s, seen.time_to_claim_p95_s)
     console.print(
         words.facts(
             ("claims", f"{seen.claims}, {words.rate(seen.claims_per_s)}"),
             ("completions", f"{seen.completions}, {words.rate(seen.completions_per_s)}"),
             ("failures", Text(failures, style="red" if seen.failures else "")),
-            (
-                "lock held",
-                _spans(seen.lock_duration_avg_s, seen.lock_duration_p50_s, seen.lock_duration_p95_s),
-            ),
-            (
-                "time to claim",
-                _spans(seen.time_to_claim_avg_s, seen.time_to_claim_p50_s, seen.time_to_claim_p95_s),
-            ),
+            ("lock held", held),
+            ("time to claim", claimed),
         )
     )
     named = {
@@ -61,7 +57,7 @@ def stats(console: Console, seen: StatsView) -> None:
 
 
 def checks(console: Console, found: Sequence[CheckView]) -> None:
-    """What was checked; what is broken comes with what to do."""
+    """All checks; a broken one with its remedy."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
     made.add_column()

@@ -17,17 +17,8 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
     if not found:
         console.print("No agent has been seen yet. Type interlock agents set NAME, or let one claim.")
         return
-    made = words.table(
-        "AGENT",
-        "RUNNING",
-        "MAX",
-        "PENDING",
-        "TYPES",
-        "LABELS",
-        "SEEN",
-        "",
-        right=("RUNNING", "MAX", "PENDING"),
-    )
+    numbers = ("RUNNING", "MAX", "PENDING")
+    made = words.table("AGENT", *numbers, "TYPES", "LABELS", "SEEN", "", right=numbers)
     for agent in found:
         paused = f"paused: {agent.paused_reason}" if agent.paused_reason else "paused"
         made.add_row(
@@ -44,7 +35,7 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
 
 
 def lanes(console: Console, found: Sequence[LaneView]) -> None:
-    """Lanes: who holds them and who stands in line."""
+    """Lanes: who holds them and how many wait."""
     if not found:
         console.print("No lane is held.")
         return

@@ -33,8 +33,8 @@ def line(console: Console, event: EventView, *, of_item: int | None = None) -> N
 
 
 def text(event: EventView, *, lane_width: int, of_item: int | None = None) -> Text:
-    """One event on one line. In the history of one item its number and lane go without saying."""
-    said = Text(no_wrap=True, overflow="ellipsis").append_text(
+    """One event on one line; in the history of one item without its number and lane."""
+    shown = Text(no_wrap=True, overflow="ellipsis").append_text(
         Text.assemble(
             (f"{event.seq:>6}  {words.clock(event.at)}  ", words.QUIET),
             (f"{event.kind:<16} ", _STYLES.get(event.kind.partition(".")[0], "")),
@@ -47,11 +47,11 @@ def text(event: EventView, *, lane_width: int, of_item: int | None = None) -> Te
         words.shorten_lane(event.lane, lane_width) if event.lane and of_item is None else "",
         event.reason,
     ]
-    said.append(words.harmless(" · ".join(part for part in parts if part)))
+    shown.append(words.harmless(" · ".join(part for part in parts if part)))
     data = "  ".join(_fact(key, value) for key, value in event.data.items() if value not in (None, "", []))
     if data:
-        said.append(("  " if any(parts) else "") + words.harmless(data), style=words.QUIET)
-    return said
+        shown.append(("  " if any(parts) else "") + words.harmless(data), style=words.QUIET)
+    return shown
 
 
 def _fact(key: str, value: object) -> str:

@@ -93,12 +93,8 @@ def messages(console: Console, found: Sequence[MessageView]) -> None:
             lines = words.harmless(message.text.replace("\r\n", "\n")).split("\n")
             console.print(Text("\n".join("     " + line for line in lines)))
         if message.payload is not None:
-            console.print(
-                Text(
-                    words.harmless("     " + json.dumps(message.payload, ensure_ascii=False)),
-                    style=words.QUIET,
-                )
-            )
+            payload = words.harmless(json.dumps(message.payload, ensure_ascii=False))
+            console.print(Text(f"     {payload}", style=words.QUIET))
 
 
 def change(console: Console, verb: str, answer: ChangeView) -> None:
@@ -112,7 +108,7 @@ def change(console: Console, verb: str, answer: ChangeView) -> None:
 
 
 def told(console: Console, asked: int, answer: ChangeView) -> None:
-    """Where a message went, and who will read it."""
+    """Which item got a message, and who will read it."""
     item = answer.item
     where = f"item {item.id}" if item.id == asked else f"item {item.id}, which took in item {asked}"
     reader = (
@@ -151,18 +147,12 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
         ("kind", f"{item.type} in project {item.project}, priority {item.priority}"),
         ("plan", f"a task of plan {item.plan}" if item.plan is not None else None),
         ("labels", ", ".join(item.labels)),
-        (
-            "attempt",
-            f"{item.attempt} of {item.max_attempts}" if item.attempt else f"none of {item.max_attempts} yet",
-        ),
+        ("attempt", f"{item.attempt or 'none'} of {item.max_attempts}{'' if item.attempt else ' yet'}"),
         ("due", words.at(item.run_at) if item.run_at else None),
         ("timeout", words.span(item.timeout_s) if item.timeout_s else None),
         ("taken in by", f"item {item.absorbed_by}" if item.absorbed_by is not None else None),
         ("came", words.at(item.created_at)),
-        (
-            "ended",
-            words.at(item.ended_at) if item.ended_at else None,
-        ),
+        ("ended", words.at(item.ended_at) if item.ended_at else None),
         ("reason", item.reason),
     ]
 

@@ -20,7 +20,7 @@ _WINDOW_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What one look at the store found."""
+    """The store's state, as one frame shows it."""
 
     stats: StatsView
     lanes: list[LaneView]
@@ -41,7 +41,7 @@ def look(service: Service) -> Frame:
 
 
 def watch(console: Console, service: Service, every_s: float) -> None:
-    """Draw until q or Ctrl-C; one frame where nobody watches."""
+    """Draw until q or Ctrl-C; only one frame if the output is not a terminal."""
     if not console.is_terminal:
         console.print(draw(look(service), console.width, None))
         return
@@ -49,9 +49,9 @@ def watch(console: Console, service: Service, every_s: float) -> None:
 
 
 def redraw(console: Console, frame: Callable[[], RenderableType | None], every_s: float) -> None:
-    """Draw frame after frame on the whole terminal until q or Ctrl-C, or until there is none.
+    """Draw frame after frame on the whole terminal until q or Ctrl-C, or until `frame` answers None.
 
-    A terminal on which nothing can be drawn over gets them one below the other.
+    A terminal that cannot be redrawn gets them one below the other.
     """
     from rich.live import Live
 
@@ -72,7 +72,7 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from interlock.cli.views import fleet, words
+    from interlock.cli.views import fleet, history, items, words
 
     counts = Text("   ").join(words.counts(frame.stats.items)) if frame.stats.items else Text("no items")
     counts.no_wrap, counts.overflow = True, "ellipsis"
@@ -96,31 +96,19 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     share = max(room // 4 - 2, 2)
     for title, made in (
         (f"Lanes held: {len(frame.lanes)}", frame.lanes and fleet.lane_table(frame.lanes[:share], width)),
-        (f"Running: {len(frame.running)}", frame.running and _items(frame.running[:share], width)),
+        (f"Running: {len(frame.running)}", frame.running and items.item_table(frame.running[:share], width)),
         (
             f"Pending: {frame.stats.items.get('pending', 0)}",
-            frame.pending and _items(frame.pending[:share], width),
+            frame.pending and items.item_table(frame.pending[:share], width),
         ),
     ):
         parts += [Text(""), Text(title, style="bold"), *([made] if made else [])]
     parts += [
         Text(""),
         Text("Newest events", style="bold"),
-        *(_event(e, width) for e in frame.events[-share:]),
+        *(history.text(e, lane_width=max(width // 4, 16)) for e in frame.events[-share:]),
     ]
     return Group(*parts)
-
-
-def _items(items: list[ItemView], width: int) -> RenderableType:
-    from interlock.cli.views import items as item_views
-
-    return item_views.item_table(items, width)
-
-
-def _event(event: EventView, width: int) -> RenderableType:
-    from interlock.cli.views import history
-
-    return history.text(event, lane_width=max(width // 4, 16))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Runs: what was claimed, how reports were taken, what is in the inbox."""
+"""Claimed runs, the answers to reports, and the inbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interlock.service.contract import LeaseView, MessageView, RunView
 
 
 def leases(console: Console, agent: str, claimed: Sequence[LeaseView], *, why: str | None = None) -> None:
-    """What was claimed, with the handle on a line of its own; or why the item asked for was not."""
+    """The claimed items, each handle on its own line; or why the wanted item could not be claimed."""
     if not claimed:
         console.print(f"No work for {agent} right now.")
         if why is not None:
@@ -46,26 +46,19 @@ def _lease(console: Console, lease: LeaseView) -> None:
 
 
 def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str, str], None]) -> None:
-    """One line for each run; what was refused goes to standard error with what to do."""
+    """One line for each run; a refusal goes to standard error, with what to do."""
     for answer in answers:
         if answer.refusal is not None:
             refuse(answer.refusal.message, answer.refusal.hint)
             continue
         console.print(_report(answer))
         if answer.cancel_requested and answer.status == "running":
-            why = (
-                f": {words.harmless(answer.item.cancel_reason)}"
-                if answer.item and answer.item.cancel_reason
-                else ""
-            )
-            console.print(
-                Text(f"  You are asked to stop{why}. End it with done, fail or release.", style="bold red")
-            )
+            why = answer.item.cancel_reason if answer.item else None
+            asked = words.harmless(f"  You are asked to stop{f': {why}' if why else ''}.")
+            console.print(Text(f"{asked} End it with done, fail or release.", style="bold red"))
         if answer.unread:
-            several = "message" if answer.unread == 1 else "messages"
-            console.print(
-                Text(f"  {answer.unread} unread {several}: interlock inbox {answer.run}", style="yellow")
-            )
+            unread = f"{answer.unread} unread message{'' if answer.unread == 1 else 's'}"
+            console.print(Text(f"  {unread}: interlock inbox {answer.run}", style="yellow"))
 
 
 def _report(answer: RunView) -> Text:
@@ -84,7 +77,7 @@ def _report(answer: RunView) -> Text:
 
 
 def inbox(console: Console, run: str, messages: Sequence[MessageView]) -> None:
-    """Unread messages, and how to say that they were read."""
+    """Unread messages, and the command that marks them as read."""
     if not messages:
         console.print("No unread message.")
         return

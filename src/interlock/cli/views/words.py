@@ -32,9 +32,9 @@ STATUS_STYLES = {
     "partially_failed": "red",
 }
 QUIET = "bright_black"
-#: Messages and errors come from anywhere; none of them may move the reader's cursor or colours.
+#: Messages and errors come from anywhere and must not move the reader's cursor or change colours.
 _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(9), *range(11, 32), *range(127, 160))}
-#: What programs write to move a terminal's cursor, to colour it and to name its window.
+#: Escape sequences that move a terminal's cursor, set its colours or name its window.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 _COUNT_ORDER = ("in_progress", "pending", "deferred", "waiting", "failed", "completed")
 
@@ -49,7 +49,7 @@ def harmless(text: str) -> str:
 
 
 def uncoloured(text: str) -> str:
-    """What a program printed for a terminal, without the colours; what else it did there is spelled out."""
+    """A program's output without colours and cursor moves; other control characters are spelled out."""
     return harmless(_SEQUENCES.sub("", text))
 
 
@@ -66,7 +66,7 @@ def span(seconds: float) -> str:
 
 
 def rate(per_s: float) -> str:
-    """How often, in a unit in which it is not zero."""
+    """How often, in the first unit in which it does not round to zero."""
     for unit, size in (("s", 1), ("min", 60)):
         if per_s * size >= 0.1:
             return f"{per_s * size:.1f}/{unit}"
@@ -93,7 +93,7 @@ def status(word: str) -> Text:
 
 
 def at(moment: datetime) -> str:
-    """Both ways to say it: `14:02:11 (12 s ago)`."""
+    """Clock time and distance: `14:02:11 (12 s ago)`."""
     return f"{clock(moment)} ({relative(moment)})"
 
 
@@ -140,7 +140,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_lane(lane: str, width: int) -> str:
-    """Cut at the front: the number at the end of a lane is what tells lanes apart."""
+    """Cut at the front: lanes differ in the number at their end."""
     return lane if len(lane) <= width else "…" + lane[len(lane) - width + 1 :] if width > 1 else "…"[:width]
 
 

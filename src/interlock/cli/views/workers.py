@@ -1,7 +1,7 @@
 """A worker at work: a live table of its slots on a terminal, lines in a log, or a JSON object a line.
 
-Whatever is shown goes through a queue to a thread of its own: a terminal that is slow or paused must not hold
-up a heartbeat. Output of agents that comes faster than it can be shown is left out here; the log has it.
+A queue and a thread of its own separate the worker from the terminal: a slow or paused terminal must not
+delay a heartbeat. Output of agents that comes faster than it can be shown is left out; the log has it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _LINES_MAX = 5_000
 _LINE_MAX_BYTES = 4_096
 _FRAME_S = 0.25
-#: So many of the last lines are printed again when the terminal has changed its size.
+#: How many of the last lines are printed again after the terminal has changed its size.
 _RECENT_MAX = 200
 _COLUMNS = ("SLOT", "RUN", "ITEM", "TITLE", "LANE", "SINCE", "STATE", "LAST OUTPUT")
 _GAP, _TEXT_MIN = 2, 9
-#: Columns that are cut, with the room that all of them need together before this one is shown.
+#: Columns that may be cut, with the least width left for all of them at which each is shown.
 _ELASTIC = {"TITLE": 20, "LANE": 48, "LAST OUTPUT": 0}
 _LOUD = {
     "refused",
@@ -57,7 +57,7 @@ _LAST_WORDS = ("ended", "refused", "lost")
 
 
 class WorkerScreen:
-    """Shows what a worker says. Nothing here waits for who reads it."""
+    """Shows a worker's notices. Nothing here waits for the reader."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -90,14 +90,14 @@ class WorkerScreen:
 
     @contextmanager
     def showing(self, worker: Worker) -> Iterator[None]:
-        """Show until the block ends, then what is left."""
+        """Show notices until the block ends, then the rest of them."""
         thread = threading.Thread(target=self._show, args=(worker,), name="interlock-screen", daemon=True)
         thread.start()
         try:
             yield
         finally:
             self._queue.put(None)
-            thread.join(timeout=2.0)  # a reader that does not read must not keep the worker
+            thread.join(timeout=2.0)  # a reader that does not read must not delay the worker
 
     def _show(self, worker: Worker) -> None:
         with contextlib.suppress(BrokenPipeError, ValueError):  # the reader has gone; the work goes on
@@ -129,13 +129,13 @@ class WorkerScreen:
                     if not self._take(console, recent):
                         return
                     live.update(slots(worker, size.width), refresh=True)
-            # The terminal has folded or moved what stood there, nobody knows where to: begin anew.
+            # The terminal has moved the old lines to places we do not know: print them anew.
             console.clear()
             for line in list(recent)[-max(1, console.size.height - worker.wish.slots - 2) :]:
                 console.print(line)
 
     def _take(self, console: Console, recent: deque[Text]) -> bool:
-        """Print what was said until a frame is due; false after the last word."""
+        """Print notices until a frame is due; false after the last notice."""
         with contextlib.suppress(queue.Empty):
             while (said := self._queue.get(timeout=_FRAME_S)) is not None:
                 assert isinstance(said, Notice)
@@ -147,13 +147,13 @@ class WorkerScreen:
 
 
 def _line(run: int, line: bytes) -> str:
-    """A line as a terminal shows it: of a progress bar what was written last."""
+    """A line as a terminal shows it: of a progress bar the last state."""
     shown = line.rstrip(b"\r").rpartition(b"\r")[2]
     return f"{run} | {words.uncoloured(shown[:_LINE_MAX_BYTES].decode(errors='replace'))}"
 
 
 def slots(worker: Worker, width: int) -> Table:
-    """One row for each slot. Numbers and states are whole; where it is narrow the lane goes first."""
+    """One row for each slot. Numbers and states are never cut; a narrow terminal loses the lane first."""
     runs = {run.slot: run for run in worker.runs()}
     rows: list[dict[str, str]] = []
     for n in range(1, worker.wish.slots + 1):
@@ -182,7 +182,7 @@ def slots(worker: Worker, width: int) -> Table:
 
 
 def column_widths(rows: list[dict[str, str]], width: int) -> dict[str, int]:
-    """The columns that there is room for, and how wide each may be; what was last printed gets the rest."""
+    """The columns that fit, with their widths; the last output gets the rest."""
     full = {name: max(len(name), *(cell_len(row[name]) for row in rows)) for name in _COLUMNS}
     # Spans and states come and go; columns that move all the time are hard to read.
     full["SINCE"], full["STATE"] = max(full["SINCE"], 6), max(full["STATE"], 9)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from interlock.actions.findings import Finding
+from interlock.actions.findings import WorkflowFinding
 
 
-def findings(console: Console, files: int, found: Sequence[Finding]) -> None:
+def findings(console: Console, files: int, found: Sequence[WorkflowFinding]) -> None:
     """Each finding as `file:line: code`, why it matters, and how to mend it."""
     for finding in found:
         where = f"{finding.file}:{finding.line}: "

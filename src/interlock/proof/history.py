@@ -1,35 +1,37 @@
 """The history checker: could this event log have come from a store that keeps its promises?
 
-Traffic and faults make a history (`tests/faults`); this module is the model and the validation. The model
-is written from the promises and shares no code with the rules it checks.
+The demo and `tests/faults` make the traffic and the faults; this module replays what they left. It is
+written from the promises and shares no code with the rules it checks.
 
-Order: event numbers are not the order in which things happened to a lane, for PostgreSQL numbers lines by
-transactions as they *begin*. The store's time is: it is read after the last lock. So lines are replayed
-by time, lines of one transaction by number, and run numbers must then grow by themselves.
+Lines are replayed in the order of (time, number). PostgreSQL numbers the lines of a transaction as it
+*begins*, but a store reads its clock after its last lock, so time is the order in which things happened to a
+lane. Run numbers must grow in that order.
 
-It cannot see what leaves no line: a renewal, a read, a payload. And it believes the clock: a history whose
-clock was set back is refused.
+The checker cannot see what leaves no line: a renewal, a read, a payload. It trusts the clock: it refuses a
+history whose clock was set back.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, Self
+
+from interlock.service.contract import EventView
 
 ACTIVE = ("pending", "in_progress")
 UNFINISHED = ("waiting", "deferred", *ACTIVE)
 RETRIED = ("failed", "cancelled")
-#: What a task may be that an edit gives something to wait for; a back-off with a kept lane is `pending` too.
+#: Statuses of a task that may get a new dependency; a back-off that keeps its lane is `pending` too.
 BACK_TO_WAITING = ("pending", "deferred")
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of the log, with what a check needs of it."""
+    """One event of the log, with the fields that the checks need."""
 
     seq: int
     at_us: int
@@ -38,7 +40,15 @@ class Line:
     item: int | None = None
     run: int | None = None
     lane: str | None = None
+    agent: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, event: EventView) -> Self:
+        """An event as the service answers it."""
+        same = ("seq", "kind", "reason", "item", "run", "lane", "agent", "data")
+        values = {name: getattr(event, name) for name in same}
+        return cls(at_us=round(event.at.timestamp() * 1e6), **values)
 
     def __str__(self) -> str:
         about = [f"{name} {value}" for name, value in (("item", self.item), ("run", self.run)) if value]
@@ -47,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A promise that the history breaks. `rule` is stable, `text` is for people."""
+    """A promise that the history breaks: `rule` is a stable name, `text` is for people."""
 
     rule: str
     text: str
@@ -57,39 +67,48 @@ class Violation:
 
 
 @dataclass(slots=True)
-class Run:
-    """One run as the log tells it."""
+class ReplayedRun:
+    """One run, from its `run.started` to the line that ended it."""
 
     number: int
     item: int
     lane: str | None
+    agent: str
     started: Line
     ended: Line | None = None
 
+    def ended_before(self, line: Line) -> bool:
+        """Whether the run had ended when the line was written."""
+        return self.ended is not None and (self.ended.at_us, self.ended.seq) < (line.at_us, line.seq)
+
+    @property
+    def outcome(self) -> str:
+        return self.ended.kind.removeprefix("run.") if self.ended else "running"
+
 
 @dataclass(slots=True)
-class Item:
-    """One item as the log tells it."""
+class ReplayedItem:
+    """One item, as the lines so far leave it."""
 
     id: int
     lane: str | None
     status: str
-    #: Held nothing back: its lane may have other runs.
+    #: In observe mode nothing is held back: other runs may share its lane.
     observed: bool = False
     run: int | None = None
     absorbed_by: int | None = None
-    #: The plan that it is a task of.
+    #: The plan whose task it is.
     plan: int | None = None
 
 
 class History:
-    """A log, replayed. `violations` is empty if every promise held."""
+    """A replayed log. `violations` is empty if every promise held."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.lines = sorted(lines, key=lambda line: (line.at_us, line.seq))
         self.violations: list[Violation] = []
-        self.items: dict[int, Item] = {}
-        self.runs: dict[int, Run] = {}
+        self.items: dict[int, ReplayedItem] = {}
+        self.runs: dict[int, ReplayedRun] = {}
         self.refused: list[Line] = []
         self.kinds: Counter[str] = Counter(line.kind for line in self.lines)
         self._owners: dict[str, set[int]] = defaultdict(set)
@@ -103,10 +122,24 @@ class History:
         self._check_refusals()
         self._check_absorbed()
 
-    # -- what came of it --------------------------------------------------------------------------
+    # -- questions --------------------------------------------------------------------------------
+
+    def runs_of(self, item: int) -> list[ReplayedRun]:
+        return [run for run in self.runs.values() if run.item == item]
+
+    def running(self, item: int) -> ReplayedRun | None:
+        """The live run of an item."""
+        return next((run for run in self.runs_of(item) if run.ended is None), None)
+
+    def succeeded(self, item: int) -> ReplayedRun | None:
+        return next((run for run in self.runs_of(item) if run.outcome == "succeeded"), None)
+
+    def broken(self, *rules: str) -> list[str]:
+        """The violations of these rules, as texts."""
+        return [v.text for v in self.violations if v.rule in rules]
 
     def movers(self) -> dict[int, str]:
-        """Every unfinished item with what moves it next; nothing is promised to move the others."""
+        """Every unfinished item that something will move, and what that is."""
         held = {i.lane for i in self.items.values() if i.status in ACTIVE}
         found = {}
         for item in self.items.values():
@@ -122,7 +155,7 @@ class History:
         return found
 
     def check_inputs(self, added: Iterable[int] = ()) -> None:
-        """No input is lost: whatever was added has ended with a line, or something moves it."""
+        """No input is lost: every added item has ended, or something moves it next."""
         movers = self.movers()
         for item in self.items.values():
             if item.status in UNFINISHED and item.id not in movers:
@@ -131,7 +164,7 @@ class History:
             self._break("nothing_lost", f"item {item_id} was acknowledged and left no line")
 
     def check_acknowledged(self, done: Iterable[tuple[int, int]]) -> None:
-        """Work that was acknowledged as done, given as (run, item), was recorded: that run's, and once."""
+        """Every acknowledged `done`, given as (run, item), is recorded for that run, and once."""
         done = list(done)
         for (run, item), count in Counter(done).items():
             if count > 1:
@@ -150,12 +183,12 @@ class History:
             self._break("acknowledged_once", f"item {item} was acknowledged as done by {twice[item]} runs")
 
     def check_store(self, statuses: Mapping[int, str]) -> None:
-        """The rows agree with the log: no item changed without a line, no line without a change."""
+        """The items' rows agree with the log: no change without a line, no line without a change."""
         for item_id in sorted(set(statuses) | set(self.items)):
-            told = self.items[item_id].status if item_id in self.items else "unknown"
+            logged = self.items[item_id].status if item_id in self.items else "unknown"
             kept = statuses.get(item_id, "missing")
-            if told != kept:
-                self._break("rows_match_lines", f"item {item_id} is {kept}, its lines say {told}")
+            if logged != kept:
+                self._break("rows_match_lines", f"item {item_id} is {kept}, its lines say {logged}")
 
     # -- the model --------------------------------------------------------------------------------
 
@@ -183,7 +216,7 @@ class History:
             case ("cancel" | "message" | "agent" | "project" | "mode", _, _):
                 pass
             case _:
-                self._break("known_kind", f"{line} is of no kind that a history has")
+                self._break("known_kind", f"{line} is of no known kind")
 
     def _move_item(self, line: Line, what: str) -> None:
         match what:
@@ -191,11 +224,11 @@ class History:
                 status = line.data.get("status", "")
                 if status not in ("waiting", "deferred", "pending"):
                     self._break("lawful_birth", f"{line} begins as {status!r}")
-                self._bear(line, status, observed=what == "observed")
+                self._create(line, status, observed=what == "observed")
             case "coalesced":
-                self._bear(line, "coalesced", absorbed_by=line.data.get("into_item"))
+                self._create(line, "coalesced", absorbed_by=line.data.get("into_item"))
             case "superseded":
-                # The run's own line may have said it already.
+                # The line of its run may have moved it already.
                 self._move(line, line.item, (*UNFINISHED, *RETRIED, "superseded"), "superseded")
                 if line.item in self.items:
                     self.items[line.item].absorbed_by = line.data.get("by_item")
@@ -205,25 +238,27 @@ class History:
                 found = (*BACK_TO_WAITING, "waiting", *RETRIED)
                 self._move(line, line.item, found, line.data.get("status", ""))
             case "parked" | "retried" | "duplicate" | "rejected":
-                pass  # the item stands where the line before left it
+                pass  # the item's status does not change
             case _:
-                self._break("known_kind", f"{line} is of no kind that a history has")
+                self._break("known_kind", f"{line} is of no known kind")
 
-    def _bear(
+    def _create(
         self, line: Line, status: str, *, observed: bool = False, absorbed_by: int | None = None
     ) -> None:
         if line.item is None or line.item in self.items:
             self._break("added_once", f"{line} adds an item that is there already, or none")
             return
         plan = line.data.get("plan") if "task" in line.data else None
-        self.items[line.item] = Item(line.item, line.lane, "", observed, absorbed_by=absorbed_by, plan=plan)
+        self.items[line.item] = ReplayedItem(
+            line.item, line.lane, "", observed, absorbed_by=absorbed_by, plan=plan
+        )
         self._put(line, self.items[line.item], status)
 
     def _start(self, line: Line) -> None:
         if line.run is None or line.item is None or line.run in self.runs:
             self._break("numbered_once", f"{line} starts a run whose number was used before, or none")
             return
-        self.runs[line.run] = Run(line.run, line.item, line.lane, line)
+        self.runs[line.run] = ReplayedRun(line.run, line.item, line.lane, line.agent or "", line)
         self._move(line, line.item, ("pending",), "in_progress")
         item = self.items.get(line.item)
         if item is None:
@@ -265,7 +300,7 @@ class History:
             self._break(rule, f"{line} found its item {item.status}, not {' or '.join(before)}")
         self._put(line, item, after)
 
-    def _put(self, line: Line, item: Item, status: str) -> None:
+    def _put(self, line: Line, item: ReplayedItem, status: str) -> None:
         item.status = status
         if item.lane is None or item.observed:
             return
@@ -279,23 +314,22 @@ class History:
             rule = "one_run_a_lane" if len(running) > 1 else "one_owner_a_lane"
             self._break(rule, f"after {line} lane {item.lane} is held by items {sorted(owners)}")
 
-    # -- what can only be told at the end ---------------------------------------------------------
+    # -- checks of the whole log ------------------------------------------------------------------
 
     def _check_refusals(self) -> None:
-        """A refused write changes nothing, and only what has lost its lease is refused."""
+        """A refused write changes nothing, and only a run that has ended is refused."""
         for line in self.refused:
             run = self.runs.get(line.run) if line.run is not None else None
             if run is None:
                 self._break("refused_with_reason", f"{line} refused a run that never started")
             elif run.ended is None:
                 self._break("refused_with_reason", f"{line} refused a run that had not ended")
-            elif (run.ended.at_us, run.ended.seq) > (line.at_us, line.seq):
-                self._break(
-                    "refused_changes_nothing", f"{line} was refused, and then {run.ended} was accepted"
-                )
+            elif not run.ended_before(line):
+                text = f"{line} was refused, and then {run.ended} was accepted"
+                self._break("refused_changes_nothing", text)
 
     def _check_absorbed(self) -> None:
-        """What was absorbed travels with an item that is there, and not in a circle."""
+        """Absorbed items lead to an item that exists, and never in a circle."""
         for item in self.items.values():
             seen, at = {item.id}, item
             while at.absorbed_by is not None and at.status in ("superseded", "coalesced"):
@@ -309,15 +343,16 @@ class History:
         self.violations.append(Violation(rule=rule, text=text))
 
 
-def line_from_row(row: Sequence[Any]) -> Line:
-    """A line from a row of the events table: seq, at_us, kind, reason, project, item, run, lane, …, data."""
-    return Line(
-        seq=row[0],
-        at_us=row[1],
-        kind=row[2],
-        reason=row[3],
-        item=row[5],
-        run=row[6],
-        lane=row[7],
-        data=json.loads(row[10]) if row[10] else {},
-    )
+def seconds(first: Line, last: Line) -> float:
+    """The time between two lines, on the store's clock."""
+    return (last.at_us - first.at_us) / 1e6
+
+
+def most_at_once(runs: Iterable[ReplayedRun]) -> int:
+    """How many of these runs lived at the same time, at most."""
+    changes: list[tuple[int, int]] = []
+    for run in runs:
+        changes.append((run.started.at_us, 1))
+        if run.ended is not None:
+            changes.append((run.ended.at_us, -1))  # sorts before a start at the same time
+    return max(accumulate((change for _, change in sorted(changes)), initial=0))

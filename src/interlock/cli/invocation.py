@@ -1,10 +1,10 @@
-"""What one invocation of the command knows: the options that hold for every command, and its service."""
+"""One invocation of the command line: its global options, settings, output and service."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Session:
+class Invocation:
     """One per process; made by `main`, filled by the global options, handed to every command."""
 
     out: Output = field(default_factory=Output)
@@ -36,36 +36,30 @@ class Session:
         """The service behind the chosen URL, closed at the end."""
         from interlock import app
 
-        service = app.open_service(settings=self.settings)
-        _hush_driver()
-        try:
+        with closing(app.open_service(settings=self.settings)) as service:
+            _hush_driver()
             yield service
-        finally:
-            service.close()
 
     @contextmanager
     def lanes(self) -> Iterator[LaneService]:
         """The same for commands that only hold lanes: these work on a store without a database, too."""
         from interlock import app
 
-        lanes = app.open_lanes(self.settings)
-        _hush_driver()
-        try:
+        with closing(app.open_lanes(self.settings)) as lanes:
+            _hush_driver()
             yield lanes
-        finally:
-            lanes.close()
 
 
 def _hush_driver() -> None:
-    """What the driver logs of an interrupted query is not for the terminal; our errors say what matters."""
+    """Keep the driver's log of an interrupted query off the terminal; our own error is enough."""
     if "psycopg" in sys.modules:
         import logging
 
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
-def session_of(ctx: typer.Context) -> Session:
-    """The session `main` put into the root context."""
-    session = ctx.find_root().obj
-    assert isinstance(session, Session)
-    return session
+def invocation_of(ctx: typer.Context) -> Invocation:
+    """The invocation that `main` put into the root context."""
+    call = ctx.find_root().obj
+    assert isinstance(call, Invocation)
+    return call
