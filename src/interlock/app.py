@@ -19,8 +19,8 @@ from interlock.settings import Settings
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
+    from interlock.gitlanes.documents import ActionsRun
     from interlock.gitlanes.service import GitLanes
-    from interlock.gitlanes.state import ActionsRun
     from interlock.service.contract import LaneService, LaneView, Service
     from interlock.store.postgres.store import PostgresStore
     from interlock.store.sqlite.store import SqliteStore
@@ -210,7 +210,7 @@ def _git_remote(url: str) -> str:
 
 def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
     """The workflow run that this process is part of."""
-    from interlock.gitlanes.state import ActionsRun  # noqa: PLC0415
+    from interlock.gitlanes.documents import ActionsRun  # noqa: PLC0415
 
     repository, run, attempt = (
         environ.get(f"GITHUB_{name}", "") for name in ("REPOSITORY", "RUN_ID", "RUN_ATTEMPT")

@@ -24,7 +24,7 @@ from interlock.git.checkout import Checkout
 from interlock.git.plumbing import Repository
 from interlock.git.refusals import RefMove
 from interlock.push.fence import FenceGuard, LaneRun, arm, fence_ref, read_fence
-from interlock.push.fenced import RETRY_AFTER_S, FencedPush, Pushed
+from interlock.push.fenced_push import RETRY_AFTER_S, FencedPush, Pushed
 from interlock.service.contract import LeaseView, Service
 from tests.git_fixtures import (
     Window,
@@ -416,7 +416,7 @@ def test_a_push_whose_answer_is_lost_is_found_to_have_arrived(
     """The server stays silent after the update until the client gives up."""
     tree = clone(str(bare_repository), tmp_path / "tree")
     commit(tree, {"a": "1"}, "mine")
-    monkeypatch.setattr("interlock.push.fenced.TRANSFER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("interlock.push.fenced_push.TRANSFER_TIMEOUT_S", 1.0)
     push = Push(tree, claim(store, "coder"))
     write_hook(bare_repository, "post-receive", "#!/bin/sh\nexec sleep 3\n")
     pushed = push.run()

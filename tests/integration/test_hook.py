@@ -13,7 +13,7 @@ import pytest
 
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
-from interlock.hook.answers import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
+from interlock.hook.hook import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore

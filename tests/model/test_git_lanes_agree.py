@@ -17,7 +17,7 @@ import pytest
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem, Policy, RetryLane
 from interlock.gitlanes import holder
-from interlock.gitlanes.sight import Sight
+from interlock.gitlanes.first_seen import Sight
 from interlock.service import local
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService

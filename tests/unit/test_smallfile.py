@@ -12,7 +12,7 @@ import pytest
 
 from interlock.core.commands import Outcome
 from interlock.git.plumbing import Repository
-from interlock.gitlanes.sight import Sight
+from interlock.gitlanes.first_seen import Sight
 from interlock.process.smallfile import read_bytes, read_json
 from interlock.worker.rundirectory import Home, RunFiles, Trace, found, read_result
 from interlock.worker.salvage import WAITING, Salvager

@@ -15,7 +15,7 @@ from interlock.cli.session import Session, session_of
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
-    from interlock.hook.settings import Change
+    from interlock.hook.agent_settings import Change
     from interlock.service.contract import LaneService
     from interlock.settings import Settings
 
@@ -53,7 +53,7 @@ def _answer(session: Session, run: str) -> None:
     from interlock import settings
     from interlock.cli.values import text_of
     from interlock.core.handles import handle_numbers
-    from interlock.hook.answers import EVENT_MAX_BYTES, Hook, read_event
+    from interlock.hook.hook import EVENT_MAX_BYTES, Hook, read_event
 
     handle_numbers(run)  # a handle that is none is no matter of the store
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
@@ -73,7 +73,7 @@ def _lanes(chosen: Settings) -> LaneService:
 @hook.command("install", cls=Command)
 def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
     """Put the hook into Claude Code's settings of this repository; what else they say stays."""
-    from interlock.hook.settings import installed
+    from interlock.hook.agent_settings import installed
 
     session = session_of(ctx)
     code = _change(session, installed(_path(settings)), dry_run=dry_run, done="Put the hook into")
@@ -89,7 +89,7 @@ def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = F
 @hook.command("uninstall", cls=Command)
 def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
     """Take the hook out of Claude Code's settings again."""
-    from interlock.hook.settings import uninstalled
+    from interlock.hook.agent_settings import uninstalled
 
     return _change(
         session_of(ctx), uninstalled(_path(settings)), dry_run=dry_run, done="Removed the hook from"
@@ -97,7 +97,7 @@ def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun =
 
 
 def _path(given: str | None) -> Path:
-    from interlock.hook.settings import PLACE
+    from interlock.hook.agent_settings import PLACE
     from interlock.settings import here, worktree_root
 
     return Path(given) if given is not None else worktree_root(here()) / PLACE

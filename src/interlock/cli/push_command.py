@@ -13,7 +13,7 @@ from interlock.core.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
     from interlock.git.plumbing import Repository
-    from interlock.push.identity import Pusher
+    from interlock.push.run import Pusher
 
 
 def push(
@@ -78,7 +78,7 @@ def _push(
     session: Session, repository: Repository, remote: str | None, branch: str | None, pusher: Pusher
 ) -> int:
     from interlock.git.checkout import Checkout, push_remote_of
-    from interlock.push.fenced import FencedPush
+    from interlock.push.fenced_push import FencedPush
 
     checkout = Checkout(repository)
     target, to = checkout.target(branch), push_remote_of(repository, remote)
@@ -111,17 +111,17 @@ def _arm(session: Session, repository: Repository, remote: str | None, pusher: P
 
 def _judge(repository: Repository, remote: str, pusher: Pusher) -> int:
     """Raises `LeaseLost` for a plain push of a run that lost its lane."""
-    from interlock.push import hook
+    from interlock.push import pre_push
 
-    if not hook.needs_no_check(sys.stdin):
+    if not pre_push.needs_no_check(sys.stdin):
         pusher.guard(repository, remote).check()
     return Exit.OK
 
 
 def _change_hook(session: Session, repository: Repository, *, install: bool) -> int:
-    from interlock.push import hook
+    from interlock.push import pre_push
 
-    path = hook.install(repository) if install else hook.uninstall(repository)
+    path = pre_push.install(repository) if install else pre_push.uninstall(repository)
     if session.out.json:
         session.out.print_json({"hook": path if path is None else str(path), "installed": install})
     elif install:
@@ -135,7 +135,7 @@ def _change_hook(session: Session, repository: Repository, *, install: bool) -> 
 
 def _pusher(session: Session, run: str | None) -> Pusher:
     from interlock import app
-    from interlock.push.identity import Pusher
+    from interlock.push.run import Pusher
 
     return Pusher(
         run,

@@ -20,7 +20,7 @@ from interlock.core.handles import handle_numbers
 from interlock.core.model import Item, ItemId
 from interlock.core.timing import Timing, to_us
 from interlock.git.refusals import RefMove
-from interlock.gitlanes import story
+from interlock.gitlanes import commit_message
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.remote import Change, LaneRemote
 from interlock.service.answers import ended_view, kept_view, message_view, refused_view
@@ -74,7 +74,7 @@ class Keeping:
                 return Change(after=lane, answer=refused)
             decision, after = lane.decide(lane.items, [command], self._now(), self._timing)
             view = ended_view(report.run, decision.answers[0], decision.after)
-            return Change(after=after, answer=view, happened=story.told(decision.events))
+            return Change(after=after, answer=view, happened=commit_message.told(decision.events))
 
         return self.remote.transact(self.remote.find(item), step, holder=True)
 
@@ -97,7 +97,9 @@ class Keeping:
             kept = self._kept(before, report.seen)
             if self._is_news(before, kept):
                 after = lane.kept(kept)
-                return Change(after=after, answer=kept_view(report.run, kept), happened=(story.kept(kept),))
+                return Change(
+                    after=after, answer=kept_view(report.run, kept), happened=(commit_message.kept(kept),)
+                )
             return Change(after=lane, answer=kept_view(report.run, before))
 
         return self.remote.transact(self.remote.find(item), step, holder=True)
@@ -132,7 +134,7 @@ class Keeping:
         if refused is not None and refused.refusal is not None:
             raise LeaseLost(refused.refusal.message, refused.refusal.hint)
         kept = self._kept(lane.items[item], 0)
-        happened = (f"{story.kept(kept)} and pushes",)
+        happened = (f"{commit_message.kept(kept)} and pushes",)
         return self.remote.commits(lane, Change(after=lane.kept(kept), answer=None, happened=happened))[0]
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:

@@ -18,8 +18,7 @@ from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.states import ItemStatus
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
-from interlock.gitlanes.sight import Ages
-from interlock.gitlanes.state import (
+from interlock.gitlanes.documents import (
     COUNT_BITS,
     LEASE_FIELDS,
     ActionsRun,
@@ -29,6 +28,7 @@ from interlock.gitlanes.state import (
     Queue,
     lane_bits,
 )
+from interlock.gitlanes.first_seen import Ages
 from interlock.store.port import StoredMessage
 
 #: Ended items and runs stay in the queue for so long that late writers can be answered; all are in `git log`.

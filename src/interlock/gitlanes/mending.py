@@ -18,11 +18,11 @@ from interlock.core.model import Item, ItemId, RunId
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing
 from interlock.git.plumbing import Repository
-from interlock.gitlanes import story
+from interlock.gitlanes import commit_message
+from interlock.gitlanes.documents import Owner, Queue, read_owner, read_queue
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.refs import OWNERS, QUEUES
 from interlock.gitlanes.remote import Change, LaneRemote
-from interlock.gitlanes.state import Owner, Queue, read_owner, read_queue
 
 #: How far back to look. Damage is noticed at the next look at the lane, so it is not old.
 HISTORY_MAX = 200
@@ -55,7 +55,10 @@ def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int,
     items, running = _with_run(queue, owner, now_us)
     taken = [TakeBack(item=running.id, why=why, by=by)] if running is not None else []
     decision, after = before.decide(items, taken, now_us, timing)
-    happened = (f"the lane was mended{f' by {by}' if by else ''}: {why}", *story.told(decision.events))
+    happened = (
+        f"the lane was mended{f' by {by}' if by else ''}: {why}",
+        *commit_message.told(decision.events),
+    )
     remote.replace(seen, Change(after=after, answer=None, happened=happened))
     return after
 

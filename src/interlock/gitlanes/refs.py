@@ -8,8 +8,8 @@ from typing import Any
 
 from interlock.core.errors import InterlockError, UnreadableState
 from interlock.git.plumbing import lane_ref_id
+from interlock.gitlanes.documents import FORMAT, check_pair, read_owner, read_queue, unreadable
 from interlock.gitlanes.lane import Lane
-from interlock.gitlanes.state import FORMAT, check_pair, read_owner, read_queue, unreadable
 
 OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
 

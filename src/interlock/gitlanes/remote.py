@@ -32,10 +32,10 @@ from interlock.core.errors import (
 )
 from interlock.git.plumbing import Repository, access_of, lane_ref_id
 from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
-from interlock.gitlanes import story
+from interlock.gitlanes import commit_message
+from interlock.gitlanes.documents import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.refs import OWNERS, QUEUES, Unread, document_of, read_pair
-from interlock.gitlanes.state import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
 
 #: Where a look at all lanes keeps them, so that it never meets a change of one.
 _ALL = "refs/all/"
@@ -264,7 +264,7 @@ class LaneRemote:
     def commits(self, lane: Lane, change: Change[Answer]) -> list[RefMove]:
         """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal."""
         after, moves = change.after, []
-        subject = story.subject(change.happened) if change.happened else ""
+        subject = commit_message.subject(change.happened) if change.happened else ""
         if after.queue is not lane.queue:
             document = queue_document(after.name, after.queue, change.happened)
             moves.append(self._commit(f"{QUEUES}{lane.ref_id}", lane.queue_oid, document, subject))

@@ -34,14 +34,14 @@ from interlock.core.commands import Cancel, Moved, Tell
 from interlock.core.errors import InvalidInput, ItemEnded
 from interlock.core.model import Item, ItemId, Mode, NewItem, RunId
 from interlock.core.timing import Timing
-from interlock.gitlanes import story
+from interlock.gitlanes import commit_message
+from interlock.gitlanes.documents import ActionsRun
+from interlock.gitlanes.first_seen import Sight
 from interlock.gitlanes.holder import Keeping, digest
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane
 from interlock.gitlanes.mending import mended
 from interlock.gitlanes.refs import Unread
 from interlock.gitlanes.remote import Change, LaneRemote
-from interlock.gitlanes.sight import Sight
-from interlock.gitlanes.state import ActionsRun
 from interlock.service.answers import (
     add_view,
     holder_view,
@@ -113,7 +113,7 @@ class GitLanes(Keeping):
             decision, after = lane.decide(seen, due, now_us, self._timing, arrivals=new)
             shown = {**decision.after, **after.items}  # deadlines as written, not as counted here
             views = [add_view(a, shown) for a in decision.answers[len(due) :]]
-            return Change(after=after, answer=views, happened=story.told(decision.events))
+            return Change(after=after, answer=views, happened=commit_message.told(decision.events))
 
         return self.remote.transact(self.remote.ref_id(lane_name), step, name=lane_name)
 
@@ -181,7 +181,7 @@ class GitLanes(Keeping):
         now_us, waited_s = self._now(), int(1000 * (time.monotonic() - asked_s)) / 1000
         seen = lane.seen_items(self._deadlines(lane, now_us))
         decision, after = lane.decide(seen, lane.overdue(seen, now_us), now_us, self._timing)
-        happened = story.told(decision.events)
+        happened = commit_message.told(decision.events)
         if wish.item is not None:
             after.require_unended(wish.item)
         item = next((i for i in after.queue.items.values() if wanted(wish, i)), None)
@@ -192,7 +192,7 @@ class GitLanes(Keeping):
         handle = f"{item.state.run}.{item.id}.{secrets.token_hex(8)}"
         after = after.begun(item, digest(handle), self._actions)
         lease = self._lease(handle, item, after, lane)._replace(waited_s=waited_s)
-        return Change(after=after, answer=lease, happened=(*happened, story.began(item)))
+        return Change(after=after, answer=lease, happened=(*happened, commit_message.began(item)))
 
     def _lease(self, handle: str, item: Item, after: Lane, before: Lane) -> LeaseView:
         state = item.state
@@ -241,7 +241,7 @@ class GitLanes(Keeping):
             view = ChangeView(
                 item=ItemView(decision.after[command.item]), promoted=moved.promoted, n=moved.n or None
             )
-            return Change(after=after, answer=view, happened=story.told(decision.events))
+            return Change(after=after, answer=view, happened=commit_message.told(decision.events))
 
         return self.remote.transact(self.remote.find(item), step)
 

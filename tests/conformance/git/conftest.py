@@ -17,9 +17,9 @@ from interlock.core.decide import decide
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, NewItem
 from interlock.core.states import ItemStatus
+from interlock.gitlanes.first_seen import Sight
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.service import GitLanes
-from interlock.gitlanes.sight import Sight
 from interlock.service.answers import message_view
 from interlock.service.contract import AddView, ChangeView, ItemFilter, LeaseView, RunView, ShowView
 from interlock.service.itemview import ItemView

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import GitFailed, InterlockError, UnknownRun
-from interlock.hook.effects import publishes
 from interlock.hook.memory import Memory
+from interlock.hook.tool_calls import publishes
 from interlock.service.contract import MessageView, Report, RunView
 
 if TYPE_CHECKING:

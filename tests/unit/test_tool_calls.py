@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.hook.effects import publishes
+from interlock.hook.tool_calls import publishes
 
 
 @pytest.mark.parametrize(

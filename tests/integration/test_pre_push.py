@@ -9,7 +9,7 @@ import pytest
 
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Repository
-from interlock.push import hook as push_hook
+from interlock.push import pre_push
 from tests.git_fixtures import git
 
 
@@ -23,8 +23,8 @@ def test_a_full_disk_leaves_the_hook_of_before(tmp_path: Path, monkeypatch: pyte
     def full() -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(push_hook, "_script", full)
+    monkeypatch.setattr(pre_push, "_script", full)
     with pytest.raises(GitFailed, match="No space left"):
-        push_hook.install(Repository(tmp_path))
+        pre_push.install(Repository(tmp_path))
     assert sorted(hook.parent.iterdir()) == before
     assert hook.read_text() == "#!/bin/sh\nexit 7\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import InvalidInput
-from interlock.hook.settings import COMMAND, EVENTS, installed, uninstalled
+from interlock.hook.agent_settings import COMMAND, EVENTS, installed, uninstalled
 
 
 @pytest.fixture
