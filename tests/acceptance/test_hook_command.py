@@ -68,7 +68,7 @@ def test_a_store_that_is_gone_is_a_warning(il: Command):
     (il.directory / ".interlock" / "interlock.db").write_bytes(b"this is no database, and never was one" * 40)
     answer = call(il, run, "PostToolUse", tool_name="Read", tool_input={})
     assert answer.code == 0
-    assert "cannot be asked right now" in answer.json["hookSpecificOutput"]["additionalContext"]
+    assert "cannot be used right now" in answer.json["hookSpecificOutput"]["additionalContext"]
 
 
 def test_lanes_in_git_are_served_too(il: Command):

@@ -159,7 +159,7 @@ def test_an_item_without_a_lane_is_pushed_with_a_word_of_warning(
     commit(tree, {"a": "1"}, "mine")
     answer = il("push", "--run", run)
     assert answer.code == 0
-    assert answer.err == "Item 1 holds no lane: the store was asked, but nothing in git guards this push.\n"
+    assert answer.err == "Item 1 holds no lane: the store agreed, but nothing in git guards this push.\n"
     assert git(bare_repository, "for-each-ref", "refs/interlock") == ""
 
 
@@ -319,7 +319,7 @@ def test_a_hook_that_was_there_is_kept_and_comes_back(
     hook.with_name("pre-push.before-interlock").write_text(script)
     ours = hook.read_text()
     hook.write_text("#!/bin/sh\n# of another tool\n")
-    assert "a new hook" in refused(il, "--install-hook")
+    assert "is another hook" in refused(il, "--install-hook")
     hook.write_text(ours)
     assert il.ok("push", "--uninstall-hook") == {"hook": str(hook), "installed": False}
     assert hook.read_text() == script

@@ -23,7 +23,7 @@ from interlock.core.errors import (
 from interlock.core.model import NewItem, Policy
 from interlock.git.plumbing import Repository
 from interlock.gitlanes.documents import ActionsRun
-from interlock.gitlanes.first_seen import Sight
+from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
 from interlock.gitlanes.service import GitLanes
 from interlock.service.contract import LeaseView, Report
@@ -292,8 +292,8 @@ class TestSight:
     def lanes(
         self, open_lanes: Open, tmp_path: Path, clock: Clock, machine: str, boot: str = "one"
     ) -> GitLanes:
-        sight = Sight(tmp_path / f"sight-{machine}", now=clock, boot=lambda: boot)
-        return open_lanes(machine, sight=sight)
+        first_seen = FirstSeen(tmp_path / f"sight-{machine}", now=clock, boot=lambda: boot)
+        return open_lanes(machine, first_seen=first_seen)
 
     def test_short_looks_of_many_processes_add_up(
         self, open_lanes: Open, tmp_path: Path, bare_repository: Path
@@ -402,7 +402,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("setting", "value", "hint"),
         [
-            ("receive.advertiseAtomic", "false", "moves several refs at once"),
+            ("receive.advertiseAtomic", "false", "supports git push --atomic"),
             ("receive.hideRefs", "refs/interlock", "write access to refs/interlock"),
         ],
     )

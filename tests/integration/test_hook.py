@@ -268,7 +268,7 @@ def test_a_store_that_is_away_stops_no_work_and_is_told_once(session: Session):
     session.told("SessionStart")
     session.down = True
     session.now_s += 20
-    assert "cannot be asked right now" in session.told("PreToolUse")
+    assert "cannot be used right now" in session.told("PreToolUse")
     session.now_s += 20
     assert session.told("PostToolUse") == ""
     assert session("Stop") == {"systemMessage": "Interlock: The database cannot be reached."}
@@ -277,7 +277,7 @@ def test_a_store_that_is_away_stops_no_work_and_is_told_once(session: Session):
     assert session.told("PreToolUse") == ""
     session.down = True
     session.now_s += 20
-    assert "cannot be asked right now" in session.told("PreToolUse")  # a new outage is news again
+    assert "cannot be used right now" in session.told("PreToolUse")  # a new outage is news again
 
 
 def test_a_push_is_allowed_while_the_lease_may_still_be_good_and_denied_when_it_cannot_be(session: Session):
@@ -286,7 +286,7 @@ def test_a_push_is_allowed_while_the_lease_may_still_be_good_and_denied_when_it_
     session.now_s += 50
     assert session.denied("Bash", PUSH) == ""
     session.now_s += 11
-    assert "the lease is over and the store cannot be asked" in session.denied("Bash", PUSH)
+    assert "the lease is over and the store cannot be used" in session.denied("Bash", PUSH)
     assert session.told("PostToolUse", "Bash", {"command": "ls"}) == ""
     session.down = False
     session.service.renew([Report(run=session.lease.run)])  # the worker had kept it all the while

@@ -16,8 +16,8 @@ import pytest
 
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem, Policy, RetryLane
-from interlock.gitlanes import holder
-from interlock.gitlanes.first_seen import Sight
+from interlock.gitlanes import service
+from interlock.gitlanes.first_seen import FirstSeen
 from interlock.service import local
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
@@ -41,9 +41,14 @@ class Twins:
         self.chance = chance
         self.local = LocalService(SqliteStore(place / "interlock.db", now=self.clock))
         bare = make_bare(place / "lanes.git")
-        sight = Sight(place / "sight", now=self.clock, boot=lambda: "one")
+        first_seen = FirstSeen(place / "sight", now=self.clock, boot=lambda: "one")
         self.git = GitSubject(
-            bare.as_uri(), place / "private", lease_min_s=1, margin_share=0, now=self.clock, sight=sight
+            bare.as_uri(),
+            place / "private",
+            lease_min_s=1,
+            margin_share=0,
+            now=self.clock,
+            first_seen=first_seen,
         )
         self.pairs: list[tuple[int, int]] = []
         self.leases: list[tuple[str, str]] = []
@@ -168,7 +173,7 @@ class Twins:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-offs are of equal length on both sides, and all that ended is still there to be compared."""
-    for module in (local, holder):
+    for module in (local, service):
         monkeypatch.setattr(module.random, "random", lambda: 0.5)
     monkeypatch.setattr("interlock.gitlanes.lane.ENDED_ITEMS_KEPT", 1_000)
 

@@ -27,8 +27,8 @@ def with_hook(command: str) -> bytes:
         (b'{"timeout": 1e400}', "1e400 is not a number"),
         (b'{"timeout": NaN}', "NaN is not a number"),
         (b'{"timeout": 0.12345678901234567890123}', "more digits"),
-        (b'{"hooks": {"Stop": []}, "hooks": {}}', "'hooks' stands twice"),
-        (b'{"hooks": {"Stop": [], "Stop": []}}', "'Stop' stands twice"),
+        (b'{"hooks": {"Stop": []}, "hooks": {}}', "'hooks' is twice"),
+        (b'{"hooks": {"Stop": [], "Stop": []}}', "'Stop' is twice"),
         (b"[" * 5_000, "nested"),
     ],
 )

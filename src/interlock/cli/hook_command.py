@@ -15,7 +15,7 @@ from interlock.cli.session import Session, session_of
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
-    from interlock.hook.agent_settings import Change
+    from interlock.hook.agent_settings import SettingsChange
     from interlock.service.contract import LaneService
     from interlock.settings import Settings
 
@@ -109,7 +109,7 @@ def _on_path() -> bool:
     return which("interlock") is not None
 
 
-def _change(session: Session, change: Change, *, dry_run: bool, done: str) -> int:
+def _change(session: Session, change: SettingsChange, *, dry_run: bool, done: str) -> int:
     changed = change.before != change.after
     if not dry_run:
         change.write()

@@ -13,7 +13,7 @@ from interlock.core.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
     from interlock.git.plumbing import Repository
-    from interlock.push.run import Pusher
+    from interlock.push.run import PushingRun
 
 
 def push(
@@ -75,7 +75,7 @@ def push(
 
 
 def _push(
-    session: Session, repository: Repository, remote: str | None, branch: str | None, pusher: Pusher
+    session: Session, repository: Repository, remote: str | None, branch: str | None, pusher: PushingRun
 ) -> int:
     from interlock.git.checkout import Checkout, push_remote_of
     from interlock.push.fenced_push import FencedPush
@@ -96,7 +96,7 @@ def _push(
     return Exit.OK
 
 
-def _arm(session: Session, repository: Repository, remote: str | None, pusher: Pusher) -> int:
+def _arm(session: Session, repository: Repository, remote: str | None, pusher: PushingRun) -> int:
     from interlock.git.checkout import push_remote_of
 
     fence = pusher.arm(repository, push_remote_of(repository, remote))
@@ -109,7 +109,7 @@ def _arm(session: Session, repository: Repository, remote: str | None, pusher: P
     return Exit.OK
 
 
-def _judge(repository: Repository, remote: str, pusher: Pusher) -> int:
+def _judge(repository: Repository, remote: str, pusher: PushingRun) -> int:
     """Raises `LeaseLost` for a plain push of a run that lost its lane."""
     from interlock.push import pre_push
 
@@ -133,11 +133,11 @@ def _change_hook(session: Session, repository: Repository, *, install: bool) -> 
     return Exit.OK
 
 
-def _pusher(session: Session, run: str | None) -> Pusher:
+def _pusher(session: Session, run: str | None) -> PushingRun:
     from interlock import app
-    from interlock.push.run import Pusher
+    from interlock.push.run import PushingRun
 
-    return Pusher(
+    return PushingRun(
         run,
         lanes=lambda: app.open_lanes(session.settings),
         in_git=app.scheme_of(session.settings.url) == "git",

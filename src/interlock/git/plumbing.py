@@ -274,13 +274,8 @@ class Repository:
                 f"The commit {oid[:12]} cannot be read: {answer.complaint}.",
                 "Fetch again; if it stays so, the ref was changed by hand.",
             )
-        try:
-            # header, subject, document, trailer: none of them contains an empty line
-            parts = answer.out.split("\n\n")
-            document = json.loads(parts[2])
-        except (IndexError, ValueError, RecursionError):
-            document = None
-        if not isinstance(document, dict):
+        document = message_document(answer.out.partition("\n\n")[2])
+        if document is None:
             raise UnreadableState(
                 f"The commit {oid[:12]} carries no state of Interlock.",
                 "The ref was changed by something else; see `git log` of it.",
@@ -295,6 +290,16 @@ class Repository:
     def _empty_tree(self) -> str:
         # Its id depends on the repository's hash, and git only knows it without an object by courtesy.
         return self.text("hash-object", "-t", "tree", "-w", "--stdin")
+
+
+def message_document(message: str) -> dict[str, Any] | None:
+    """The document in a commit message made by `Repository.commit_json`, if there is one."""
+    try:
+        # subject, document, trailer: none of them contains an empty line
+        document = json.loads(message.split("\n\n")[1])
+    except (IndexError, ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
 
 
 def access_of(directory: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from interlock.core.claiming import Agent
 from interlock.core.commands import Arrival, Ended
 from interlock.core.errors import Refusal
-from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, RunRecord, mode_for
+from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, NewMessage, RunRecord, mode_for
 from interlock.core.states import ItemStatus
 from interlock.service.contract import (
     AddView,
@@ -89,15 +89,17 @@ def refused_view(handle: str, refusal: Refusal, item: Item | None) -> RunView:
     )
 
 
-def message_view(message: StoredMessage) -> MessageView:
+def message_view(message: StoredMessage | NewMessage, payload: str | None = None) -> MessageView:
+    """`payload` is that of the message's origin; it is shown only if that is another item."""
     elsewhere = message.origin != message.item
+    payload = message.payload if isinstance(message, StoredMessage) else payload
     return MessageView(
         n=message.n,
         text=message.text,
         author=message.author,
         at=moment(message.at_us),
         origin=message.origin if elsewhere else None,
-        payload=json.loads(message.payload) if message.payload is not None else None,
+        payload=json.loads(payload) if payload is not None and elsewhere else None,
     )
 
 
