@@ -148,7 +148,7 @@ def test_it_pushes_where_git_push_would(
     assert log(fork) == ["by another address", "mine", "first"]
     assert log(bare_repository) == ["first"]
     git(tree, "config", "--add", "remote.origin.pushurl", str(bare_repository))
-    assert "pushes to 2 places" in refused(il, "--run", run, code=2)
+    assert "pushes to 2 addresses" in refused(il, "--run", run, code=2)
 
 
 def test_an_item_without_a_lane_is_pushed_with_a_word_of_warning(
@@ -172,7 +172,7 @@ def test_what_is_wrong_with_the_tree_is_said_before_anything_is_done(
     commit(tree, {"a": "1"}, "mine")
     (tree / "README").write_text("changed\n")
     said = refused(il, "--run", run)
-    assert said.startswith("There are changes that are not committed: README. Commit them")
+    assert said.startswith("There are uncommitted changes: README. Commit them")
     git(tree, "checkout", "--quiet", "README")
     git(tree, "switch", "--quiet", "-c", "side", "HEAD~1")
     commit(tree, {"a": "2"}, "clash")
@@ -187,7 +187,7 @@ def test_names_that_are_no_remote_branch_or_run(il: Command, run: str, tree: Pat
     commit(tree, {"a": "1"}, "mine")
     assert "There is no remote 'upstream'." in refused(il, "--run", run, "upstream")
     git(tree, "remote", "add", "moved", "/nowhere/shop.git")
-    assert "The remote 'moved' leads to no repository: /nowhere/shop.git." in refused(
+    assert "There is no repository at the remote 'moved': /nowhere/shop.git." in refused(
         il, "--run", run, "moved"
     )
     assert "is not a remote" in refused(il, "--run", run, "a\nb", code=2)

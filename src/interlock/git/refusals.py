@@ -1,7 +1,7 @@
-"""Why a git server, or git itself, refused a push: read once from what git printed.
+"""Why a git server, or git itself, refused a push: parsed from what git printed.
 
-Servers say the same thing in many words, and in the window between advertisement and update they say little.
-So a kind is a strong hint, not a proof: who must know looks at the refs again.
+Servers use many words for the same thing, and few when a ref moves between advertisement and update. So a
+kind is a strong hint, not a proof: a caller that must be sure looks at the refs again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ LINE_MAX_CHARS = 500
 
 
 class RefusalKind(StrEnum):
-    """What to do next depends on it."""
+    """The kinds of refusal that callers handle differently."""
 
-    #: A ref is not where its pin says: somebody moved it.
+    #: A ref is not at its pinned id: somebody moved it.
     STALE = "stale"
     #: The branch has commits that this one lacks.
     NON_FAST_FORWARD = "non_fast_forward"
@@ -24,17 +24,17 @@ class RefusalKind(StrEnum):
     ATOMIC_UNSUPPORTED = "atomic_unsupported"
     #: Not signed in, not allowed, or the ref is protected.
     PERMISSION = "permission"
-    #: The server was not reached, or was lost on the way: the push may have arrived.
+    #: The server was not reached, or the connection broke: the push may have arrived.
     NETWORK = "network"
-    #: A hook, here or on the server, said no.
+    #: A hook, here or on the server, refused it.
     HOOK = "hook"
-    #: None of these: `detail` is git's own sentence.
+    #: Anything else: `detail` is git's own sentence.
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefMove:
-    """One ref of a remote, from what it must be now to what it shall be; None is "not there"."""
+    """One ref of a remote: the id it must have now, and its new id; None means "does not exist"."""
 
     ref: str
     old_oid: str | None
@@ -43,16 +43,16 @@ class RefMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRefusal:
-    """Nothing moved (for `NETWORK`: perhaps everything did), and why."""
+    """Why nothing moved (for `NETWORK`, everything may have moved)."""
 
     kind: RefusalKind
-    #: The ref that was named, where one was.
+    #: The ref that git named, if any.
     ref: str | None
-    #: What git said, one line, without passwords.
+    #: One line of git's output, without passwords.
     detail: str
 
 
-#: Names and addresses, in which any word may stand.
+#: Names and addresses, which may contain any word.
 _QUOTED = re.compile(r"'[^'\n]*'")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s']+@")
 _REASON = re.compile(r"^!\t[^\t]*?:(?P<ref>[^\t]+)\t\[(?P<what>[^\]]+)\] \((?P<reason>.*)\)$")
@@ -106,17 +106,17 @@ _NO_ATOMIC = ("does not support --atomic",)
 
 
 def without_secrets(text: str) -> str:
-    """The text with the user and password of every URL taken out."""
+    """The text without the user and password of every URL."""
     return _CREDENTIALS.sub("", text)
 
 
 def printable(text: str) -> str:
-    """One line of another's text, without what could steer a terminal."""
+    """One line of foreign text, without control characters."""
     return "".join(c if c.isprintable() else "?" for c in text.strip())[:LINE_MAX_CHARS]
 
 
 def telling_line(err: str) -> str:
-    """The line of git's standard error that says most."""
+    """The most telling line of git's standard error."""
     lines = [printable(line) for line in without_secrets(err).splitlines() if line.strip()]
     telling = [line for line in lines if "fatal:" in line or "error:" in line]
     return (telling or lines or ["git gave no reason"])[0].rstrip(".")
@@ -127,7 +127,7 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
     if timed_out:
         return PushRefusal(kind=RefusalKind.NETWORK, ref=None, detail="the server did not answer in time")
     marks = [match for line in out.splitlines() if (match := _REASON.match(line))]
-    # In an atomic push the refs that were not at fault are only said to have failed with the others.
+    # In an atomic push, refs that were not at fault are marked as failed too; they come last.
     marks.sort(key=lambda mark: "atomic" in mark["reason"])
     for mark in marks:
         kind = _of_ref(mark["what"], mark["reason"], err)
@@ -137,11 +137,11 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
             detail = f"{mark['reason']}: {said}" if said else mark["reason"]
             return PushRefusal(kind=kind, ref=ref, detail=printable(without_secrets(detail)))
     if not out.strip() and "fatal:" not in err and "error: failed to push some refs" in err:
-        # No ref was spoken of, so the server was not asked: the clone's own hook said no, in whatever words.
+        # No ref is named, so git did not ask the server: the clone's own hook refused, in its own words.
         words = [
             line.strip().rstrip(".") for line in err.splitlines() if not line.startswith("error: failed")
         ]
-        detail = next(filter(None, words), "pre-push, without a word")
+        detail = next(filter(None, words), "pre-push, without a message")
         return PushRefusal(kind=RefusalKind.HOOK, ref=None, detail=printable(without_secrets(detail)))
     return PushRefusal(kind=_of_all(_QUOTED.sub("", err).lower()), ref=None, detail=telling_line(err))
 
@@ -153,7 +153,7 @@ def _of_ref(what: str, reason: str, err: str) -> RefusalKind | None:
     if _any(_BEHIND, said):
         return RefusalKind.NON_FAST_FORWARD
     if _any(_HOOK, said):
-        # A forge's own checks are hooks too; a protected branch is a matter of permission.
+        # A forge's own checks are hooks too; but a protected branch means a missing permission.
         return RefusalKind.PERMISSION if "protected" in said else RefusalKind.HOOK
     if _any(_DENIED, said):
         return RefusalKind.PERMISSION
@@ -176,7 +176,7 @@ def _of_all(err: str) -> RefusalKind:
 
 
 def _server_line(err: str) -> str:
-    """The first thing that the server, or a hook of it, said."""
+    """The first line from the server or its hook."""
     lines = (line.removeprefix("remote:").strip() for line in err.splitlines() if line.startswith("remote:"))
     return next((line.rstrip(".") for line in lines if line), "")
 
