@@ -5,12 +5,13 @@ Written by hand on purpose: the usual library takes longer to import than a whol
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from interlock.core import names, timing
 from interlock.core.errors import InvalidInput
@@ -283,12 +284,10 @@ def _checked(table: Mapping[str, Any], known: tuple[Setting, ...], where: str) -
 
 
 def _from_text(setting: Setting, text: str) -> Any:
-    if setting.kind is str:
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        _refuse(setting, setting.env, text)
+    value: Any = text
+    if setting.kind is not str:
+        with contextlib.suppress(ValueError):
+            value = float(text)
     return _check(setting, setting.env, value)
 
 
@@ -297,17 +296,9 @@ def _check(setting: Setting, label: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise InvalidInput(f"{label} is not a text.", "Put it in quotes.")
         return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if (
-        not number
-        or (setting.kind is int and not isinstance(value, int))
-        or not setting.low <= value <= setting.high
-    ):
-        _refuse(setting, label, value)
-    return setting.kind(value)
-
-
-def _refuse(setting: Setting, label: str, value: object) -> NoReturn:
+    kinds = (int,) if setting.kind is int else (int, float)
+    if type(value) in kinds and setting.low <= value <= setting.high:
+        return setting.kind(value)
     kind = "a whole number" if setting.kind is int else "a number"
     raise InvalidInput(
         f"{label} cannot be {value!r}.",

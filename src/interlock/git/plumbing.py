@@ -119,11 +119,8 @@ class Repository:
     ) -> Answer:
         """Run git and return its output, whatever its exit code."""
         # Files instead of pipes: a helper that outlives git (a credential cache) would keep a pipe open.
-        with (
-            tempfile.TemporaryFile() as given,
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-        ):
+        new_file = tempfile.TemporaryFile
+        with new_file() as given, new_file() as out, new_file() as err:
             given.write(stdin.encode())
             given.seek(0)
             try:
@@ -213,9 +210,9 @@ class Repository:
         )
 
     def _raise_if_not_there(self, remote: str, answer: Answer) -> None:
-        """Raise if there is no such remote, or no repository at its address."""
+        """Raise if there is no such remote, or no repository at its address or here."""
         if "not a git repository (or any" in answer.err:
-            raise NoRepository("This is not a git repository.", "Go to a clone of the repository first.")
+            raise _failure("", answer)
         if "does not appear to be a git repository" not in answer.err and "No such remote" not in answer.err:
             return
         name = without_secrets(remote)

@@ -57,52 +57,27 @@ _QUOTED = re.compile(r"'[^'\n]*'")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s']+@")
 _REASON = re.compile(r"^!\t[^\t]*?:(?P<ref>[^\t]+)\t\[(?P<what>[^\]]+)\] \((?P<reason>.*)\)$")
 
-_STALE = (
-    "stale info",
-    "cannot lock ref",
-    "but expected",
-    "incorrect old value",
-    "reference already exists",
-    "unable to resolve reference",
-)
-_BEHIND = ("fetch first", "non-fast-forward", "needs force", "tip of your current branch is behind")
-_HOOK = ("hook declined", "pre-push hook", "hook failed")
-_DENIED = (
-    "authentication failed",
-    "could not read username",
-    "could not read password",
-    "terminal prompts disabled",
-    "permission",
-    "returned error: 401",
-    "returned error: 403",
-    "access denied",
-    "access rights",
-    "not allowed",
-    "protected",
-    "prohibited",
-    "rule violation",
-    "hidden ref",
-    "deny",
-    "denied",
-    "refusing",
-    "checked out",
-    "read-only",
-)
-_NETWORK = (
-    "could not resolve",
-    "unable to access",
-    "unable to connect",
-    "connection",
-    "timed out",
-    "early eof",
-    "hung up",
-    "rpc failed",
-    "returned error: 5",
-    "could not read from remote",
-    "unexpected disconnect",
-    "unable to unpack",
-)
-_NO_ATOMIC = ("does not support --atomic",)
+#: Words of git and its servers by the kind of refusal, in the order in which they are looked for.
+_WORDS = {
+    RefusalKind.ATOMIC_UNSUPPORTED: re.compile("does not support --atomic"),
+    RefusalKind.STALE: re.compile(
+        "stale info|cannot lock ref|but expected|incorrect old value|reference already exists"
+        "|unable to resolve reference"
+    ),
+    RefusalKind.NON_FAST_FORWARD: re.compile(
+        "fetch first|non-fast-forward|needs force|tip of your current branch is behind"
+    ),
+    RefusalKind.HOOK: re.compile("hook declined|pre-push hook|hook failed"),
+    RefusalKind.PERMISSION: re.compile(
+        "authentication failed|could not read username|could not read password|terminal prompts disabled"
+        "|permission|returned error: 40[13]|access denied|access rights|not allowed|protected|prohibited"
+        "|rule violation|hidden ref|deny|denied|refusing|checked out|read-only"
+    ),
+    RefusalKind.NETWORK: re.compile(
+        "could not resolve|unable to access|unable to connect|connection|timed out|early eof|hung up"
+        "|rpc failed|returned error: 5|could not read from remote|unexpected disconnect|unable to unpack"
+    ),
+}
 
 
 def without_secrets(text: str) -> str:
@@ -143,43 +118,27 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
         ]
         detail = next(filter(None, words), "pre-push, without a message")
         return PushRefusal(kind=RefusalKind.HOOK, ref=None, detail=printable(without_secrets(detail)))
-    return PushRefusal(kind=_of_all(_QUOTED.sub("", err).lower()), ref=None, detail=telling_line(err))
+    kind = _kind(_QUOTED.sub("", err).lower(), but=(RefusalKind.NON_FAST_FORWARD,)) or RefusalKind.OTHER
+    return PushRefusal(kind=kind, ref=None, detail=telling_line(err))
 
 
 def _of_ref(what: str, reason: str, err: str) -> RefusalKind | None:
+    """The kind behind git's reason for one ref; None if the reason is not known."""
     said = reason.lower()
-    if _any(_STALE, said):
-        return RefusalKind.STALE
-    if _any(_BEHIND, said):
-        return RefusalKind.NON_FAST_FORWARD
-    if _any(_HOOK, said):
+    kind = _kind(said, but=(RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.NETWORK))
+    if kind is RefusalKind.HOOK and "protected" in said:
         # A forge's own checks are hooks too; but a protected branch means a missing permission.
-        return RefusalKind.PERMISSION if "protected" in said else RefusalKind.HOOK
-    if _any(_DENIED, said):
         return RefusalKind.PERMISSION
-    if what == "remote rejected" and _any(_STALE, err.lower()):
+    if kind is None and what == "remote rejected" and _WORDS[RefusalKind.STALE].search(err.lower()):
         return RefusalKind.STALE
-    return None
+    return kind
 
 
-def _of_all(err: str) -> RefusalKind:
-    for kind, words in (
-        (RefusalKind.ATOMIC_UNSUPPORTED, _NO_ATOMIC),
-        (RefusalKind.STALE, _STALE),
-        (RefusalKind.HOOK, _HOOK),
-        (RefusalKind.PERMISSION, _DENIED),
-        (RefusalKind.NETWORK, _NETWORK),
-    ):
-        if _any(words, err):
-            return kind
-    return RefusalKind.OTHER
+def _kind(text: str, *, but: tuple[RefusalKind, ...]) -> RefusalKind | None:
+    return next((kind for kind, words in _WORDS.items() if kind not in but and words.search(text)), None)
 
 
 def _server_line(err: str) -> str:
     """The first line from the server or its hook."""
     lines = (line.removeprefix("remote:").strip() for line in err.splitlines() if line.startswith("remote:"))
     return next((line.rstrip(".") for line in lines if line), "")
-
-
-def _any(words: tuple[str, ...], text: str) -> bool:
-    return any(word in text for word in words)

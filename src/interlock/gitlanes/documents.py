@@ -36,6 +36,9 @@ COUNT_BITS, LANE_BITS = 21, 32
 
 NO_RUN = RunId(0)
 
+#: The fields of a queue that are written alike.
+_NUMBERS, _LISTS = ("last_run", "last_count", "last_ticket"), ("messages", "ended", "keys")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The fields of a running item that are in the owner document; in the queue they have their defaults.
 LEASE_FIELDS = (
@@ -135,16 +138,12 @@ def queue_document(lane: str, queue: Queue, lines: tuple[str, ...]) -> dict[str,
     return {
         "format": FORMAT,
         "lane": lane,
-        "last_run": queue.last_run,
-        "last_count": queue.last_count,
-        "last_ticket": queue.last_ticket,
+        **{name: getattr(queue, name) for name in _NUMBERS},
         "items": [
             _written(i.spec, but=("lane",)) | _written(_unleased(i.state)) for i in queue.items.values()
         ],
         "payloads": {str(item): text for item, text in queue.payloads.items()},
-        "messages": [_written(m) for m in queue.messages],
-        "ended": [_written(r) for r in queue.ended],
-        "keys": [_written(k) for k in queue.keys],
+        **{name: [_written(value) for value in getattr(queue, name)] for name in _LISTS},
         "happened": [*lines],
     }
 
@@ -193,19 +192,15 @@ def read_queue(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Queue]:
     with _exactly("queue", ref_id):
         lane = _read_head(ref_id, document)
         items = [_read_item(lane, entry) for entry in _typed(list, document["items"])]
+        kinds = _fields(Queue)
         queue = Queue(
-            last_run=RunId(_typed(int, document["last_run"])),
-            last_count=_typed(int, document["last_count"]),
-            last_ticket=_typed(int, document["last_ticket"]),
             items={item.id: item for item in items},
             payloads={ItemId(int(i)): _typed(str, text) for i, text in document["payloads"].items()},
-            messages=tuple(_read(NewMessage, entry) for entry in document["messages"]),
-            ended=tuple(_read(RunRecord, entry) for entry in document["ended"]),
-            keys=tuple(_read(Key, entry) for entry in document["keys"]),
+            **{name: _typed(kinds[name], document[name]) for name in (*_NUMBERS, *_LISTS)},
         )
-        first, last = lane_bits(ref_id) << COUNT_BITS, (lane_bits(ref_id) << COUNT_BITS) + queue.last_count
+        first = lane_bits(ref_id) << COUNT_BITS
         _require(len(items) == len(queue.items), "an item twice")
-        _require(all(first < i.id <= last for i in items), "an item of another lane")
+        _require(all(first < i.id <= first + queue.last_count for i in items), "an item of another lane")
         _require(sum(i.active for i in items) <= 1, "two owners")
         counts = Counter(m.item for m in queue.messages)
         _require(all(i.terminal or counts[i.id] == i.state.message_count for i in items), "a message missing")

@@ -24,7 +24,6 @@ from interlock.core.errors import (
     InterlockError,
     NoRemote,
     NotFound,
-    PushFailed,
     RemoteUnavailable,
     StoreBusy,
     StoreUnavailable,
@@ -35,6 +34,7 @@ from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, without_se
 from interlock.gitlanes.commit_message import subject
 from interlock.gitlanes.documents import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
 from interlock.gitlanes.lane import OWNERS, QUEUES, Lane, UnreadableLane, read_lane
+from interlock.push.fence import failed_push
 
 #: Where `read_all` keeps what it fetched, apart from the refs of a single lane that is being changed.
 _ALL = "refs/all/"
@@ -246,7 +246,7 @@ class LaneRemote:
                 arrived = self._arrived(self.read(ref_id, name), sent)
                 if arrived is not None:
                     return arrived.answer
-                raise _failed(refusal, tries)
+                raise _failed(self.url, refusal, tries)
             if time.monotonic() > deadline_s:
                 raise StoreBusy(
                     f"Others were faster on lane {lane.name} {beaten} times in {BEATEN_MAX_S:g} s.",
@@ -307,21 +307,18 @@ class LaneRemote:
             moves.append(RefMove(ref=move.ref, old_oid=pin, new_oid=move.new_oid))
         refusal = self.repository.push(self.url, moves)
         if refusal is not None:
-            raise _failed(refusal, 1)
+            raise _failed(self.url, refusal, 1)
 
-    @contextlib.contextmanager
-    def _turn(self, what: str) -> Iterator[None]:
-        """Processes of this machine take turns on a lane, so that they do not beat each other's pushes.
-
-        A courtesy, not a lock: the pinned push excludes.
-        """
-        with _in_turn(self.repository.directory.parent / "turns", what):
-            yield
+    def _turn(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return _in_turn(self._directory / "turns", what)
 
 
 @contextlib.contextmanager
 def _in_turn(directory: Path, what: str) -> Iterator[None]:
-    """One process of this machine after the other. If the file lock cannot be had, go on without it."""
+    """Processes of this machine take turns, so that they do not beat each other's pushes.
+
+    A courtesy, not a lock: the pinned push excludes. If the file lock cannot be had, go on without it.
+    """
     with contextlib.ExitStack() as turn:
         with contextlib.suppress(Timeout, OSError, NotImplementedError):
             directory.mkdir(parents=True, exist_ok=True)
@@ -356,21 +353,10 @@ def back_off_s(beaten: int) -> float:
     return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 4))
 
 
-def _failed(refusal: PushRefusal, tries: int) -> GitFailed:
-    match refusal.kind:
-        case RefusalKind.PERMISSION:
-            hint = (
-                "Lanes need write access to refs/interlock/*; check the token's rights, or a rule for refs."
-            )
-        case RefusalKind.HOOK:
-            hint = "Let the server's hook accept refs below refs/interlock/."
-        case RefusalKind.ATOMIC_UNSUPPORTED:
-            hint = "Lanes need a remote that supports git push --atomic; most do, over https and ssh."
-        case RefusalKind.STALE:
-            hint = "Somebody else was faster; try again."
-        case _:
-            return RemoteUnavailable(
-                f"The push to the lanes' remote failed {tries} times: {refusal.detail}.",
-                "It may have arrived; look with `interlock lanes`, then try again.",
-            )
-    return PushFailed(f"The lanes' remote refused the push: {refusal.detail}.", hint)
+def _failed(url: str, refusal: PushRefusal, tries: int) -> GitFailed:
+    if refusal.kind in (RefusalKind.NETWORK, RefusalKind.OTHER):
+        return RemoteUnavailable(
+            f"The push to the lanes' remote failed {tries} times: {refusal.detail}.",
+            "It may have arrived; look with `interlock lanes`, then try again.",
+        )
+    return failed_push(url, refusal)

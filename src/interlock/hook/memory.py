@@ -25,11 +25,7 @@ _NUMBER_MAX = 2**31 - 1
 class Memory:
     """The memory of one run. `name` must not reveal the handle: others may see the file."""
 
-    FIELDS = ("look_again_s", "expires_at_s", "seen", "lost", "told", "work")
-
     def __init__(self, home: Path, name: str) -> None:
-        self._home = home
-        self._path = home / _DIRECTORY / f"{name}.json"
         #: When to ask the store again, unless the event is urgent.
         self.look_again_s = 0.0
         #: When the lease ends; 0 if not known.
@@ -42,6 +38,9 @@ class Memory:
         self.told: list[str] = []
         #: A mark of the working tree when the session began.
         self.work = ""
+        self._fields = (*vars(self),)
+        self._home = home
+        self._path = home / _DIRECTORY / f"{name}.json"
         self._load()
 
     def tell_once(self, what: str) -> bool:
@@ -56,7 +55,7 @@ class Memory:
         self.told = [each for each in self.told if each != what]
 
     def save(self) -> None:
-        document = {name: getattr(self, name) for name in self.FIELDS}
+        document = {name: getattr(self, name) for name in self._fields}
         passing = self._path.with_suffix(f".{secrets.token_hex(4)}")
         with contextlib.suppress(OSError):
             make_home(self._home)
@@ -81,7 +80,7 @@ class Memory:
             document = read_json(self._path, _MAX_BYTES)
         except (OSError, ValueError):
             return
-        for name in self.FIELDS:
+        for name in self._fields:
             if type(document.get(name)) is type(getattr(self, name)):
                 setattr(self, name, document[name])
         if not 0 <= self.seen <= _NUMBER_MAX:  # else the store would refuse every look

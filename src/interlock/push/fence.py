@@ -198,11 +198,13 @@ def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
             what = refusal.ref or "it"
             return PushFailed(
                 f"You may not push {what} to the remote {name!r}: {said}.",
-                "Interlock needs to write the branch and refs/interlock/*; check your access and the rules"
-                " for protected refs.",
+                "Interlock needs write access to refs/interlock/* and to the branch; check your token and the"
+                " rules for protected refs.",
             )
         case RefusalKind.HOOK:
-            return PushFailed(f"A hook refused the push: {said}.", "Fix what it names, then push again.")
+            return PushFailed(
+                f"A hook refused the push: {said}.", "Fix what it names, or let it accept refs/interlock/*."
+            )
         case RefusalKind.NETWORK:
             return RemoteUnavailable(
                 f"The connection to the remote {name!r} was lost: {said}.",

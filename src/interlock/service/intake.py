@@ -108,10 +108,6 @@ def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
     return word
 
 
-def _time(what: str, value: object) -> str | datetime:
-    return value if isinstance(value, datetime) else _text(what, value)
-
-
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"The {what} {value!r} is not a text.", "Put it in quotes.")
@@ -143,14 +139,6 @@ def _payload(what: str, value: object) -> str:
         raise InvalidInput(f"The {what} cannot be written as JSON: {error}.", "Use plain values.") from None
 
 
-def _policy(what: str, value: object) -> Policy:
-    return Policy(choice(what, value, tuple(Policy)))
-
-
-def _retry_lane(what: str, value: object) -> RetryLane:
-    return RetryLane(choice(what, value, tuple(RetryLane)))
-
-
 def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
     """The fields that the settings give to items of a type."""
     values = asdict(types[name]) if name in types else {}
@@ -174,7 +162,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "agent": _text,
     "lane": _text,
     "no_lane": _flag,
-    "policy": _policy,
+    "policy": lambda what, value: Policy(choice(what, value, tuple(Policy))),
     "priority": whole,
     "position": whole,
     "payload": _payload,
@@ -182,12 +170,12 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "author": _text,
     "dedupe_key": _text,
     "labels": _words,
-    "run_at": _time,
+    "run_at": lambda what, value: value if isinstance(value, datetime) else _text(what, value),
     "run_after_s": span_s,
     "lease_s": span_s,
     "timeout_s": span_s,
     "claim_within_s": span_s,
     "max_attempts": whole,
-    "retry_lane": _retry_lane,
+    "retry_lane": lambda what, value: RetryLane(choice(what, value, tuple(RetryLane))),
     "from_bot": _flag,
 }
