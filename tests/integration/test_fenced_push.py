@@ -428,7 +428,7 @@ def test_a_push_whose_answer_is_lost_is_found_to_have_arrived(
 # -- conflicts
 
 
-def test_a_conflicting_rebase_is_taken_back_and_names_the_files(
+def test_a_conflicting_rebase_is_undone_and_names_the_files(
     bare_repository: Path, store: Service, tmp_path: Path
 ) -> None:
     tree = clone(str(bare_repository), tmp_path / "tree")
@@ -449,9 +449,7 @@ def test_a_conflicting_rebase_is_taken_back_and_names_the_files(
     assert log(bare_repository) == ["theirs", "first"]
 
 
-def test_a_rebase_that_cannot_even_commit_is_taken_back(
-    bare_repository: Path, store: Service, tmp_path: Path
-) -> None:
+def test_a_rebase_that_cannot_commit_is_undone(bare_repository: Path, store: Service, tmp_path: Path) -> None:
     tree = clone(str(bare_repository), tmp_path / "tree")
     other = clone(str(bare_repository), tmp_path / "other")
     commit(other, {"b": "1"}, "theirs")
@@ -466,7 +464,7 @@ def test_a_rebase_that_cannot_even_commit_is_taken_back(
     assert git(tree, "status", "--porcelain") == ""
 
 
-def test_an_interrupted_rebase_is_taken_back(
+def test_an_interrupted_rebase_is_undone(
     bare_repository: Path, store: Service, store_url: str, tmp_path: Path
 ) -> None:
     """The rebase hangs in a hook of the clone; then somebody presses Ctrl-C."""
@@ -506,7 +504,7 @@ def test_a_server_that_hides_the_fence_lets_no_push_through(
     assert log(bare_repository) == ["first"]
 
 
-def test_a_strict_server_takes_fenced_pushes(
+def test_a_server_that_forbids_forced_pushes_takes_fenced_ones(
     bare_repository: Path, remote_url: str, store: Service, tmp_path: Path
 ) -> None:
     for name in ("receive.denyNonFastForwards", "receive.denyDeletes", "receive.fsckObjects"):

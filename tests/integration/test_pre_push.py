@@ -13,7 +13,7 @@ from interlock.push import pre_push
 from tests.git_fixtures import git
 
 
-def test_a_full_disk_leaves_the_hook_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_former_hook_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "--quiet")
     hook = tmp_path / ".git" / "hooks" / "pre-push"
     hook.parent.mkdir(exist_ok=True)

@@ -180,7 +180,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("steady")
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_a_lane_in_git_and_one_in_a_database_are_of_one_mind(tmp_path: Path, seed: int) -> None:
+def test_a_lane_in_git_and_one_in_a_database_decide_alike(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     twins = Twins(tmp_path, chance)
     happenings = [twins.add] * 9 + [twins.claim] * 3 + [twins.report] * 3 + [twins.tell] * 2
