@@ -282,7 +282,7 @@ class TestDamage:
         assert held(lanes).fence > 1_000_000_000 > lease.fence
 
 
-class TestSight:
+class TestFirstSeen:
     """No store clock: a taker counts what it has seen itself."""
 
     LEASE_S = 900.0

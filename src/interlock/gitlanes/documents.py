@@ -40,18 +40,6 @@ NO_RUN = RunId(0)
 _NUMBERS, _LISTS = ("last_run", "last_count", "last_ticket"), ("messages", "ended", "keys")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: The fields of a running item that are in the owner document; in the queue they have their defaults.
-LEASE_FIELDS = (
-    "run_agent",
-    "run_worker",
-    "run_started_us",
-    "run_lease_s",
-    "lease_until_us",
-    "due_us",
-    "revoke_us",
-    "delivered",
-    "seen",
-)
 
 
 class ActionsRun(NamedTuple):
@@ -80,6 +68,11 @@ class OwnerRun(NamedTuple):
     #: Set with the first renewal that saw a request to stop.
     revoke_us: int | None = None
     actions: ActionsRun | None = None
+
+
+#: The fields of a running item that are in the owner document; in the queue they have their defaults.
+LEASE_FIELDS = tuple(name for name in OwnerRun._fields if name in State._fields and name != "run")
+_TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +293,3 @@ def unreadable(ref_id: str, why: str) -> UnreadableState:
 def mend_hint(lane: str) -> str:
     """What to type for a lane that cannot be read."""
     return f"See its history with git log; `interlock lanes mend {lane} --reason TEXT` rebuilds it."
-
-
-_TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))

@@ -55,10 +55,6 @@ LINE_SHOWN = 20
 RENEWED_AFTER = 0.25
 
 
-def _wall_us() -> int:
-    return time.time_ns() // 1_000
-
-
 class GitLanes:
     """The lanes of one remote. Every call is safe from several threads and processes at once."""
 
@@ -73,7 +69,7 @@ class GitLanes:
         poll_s: float = 1.0,
         actions: ActionsRun | None = None,
         has_ended: HasEnded = lambda _: False,
-        now: Callable[[], int] = _wall_us,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000,
         first_seen: FirstSeen | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
