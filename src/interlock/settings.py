@@ -139,14 +139,8 @@ class Settings:
 
     @property
     def timing(self) -> timing.Timing:
-        """The part that the rules use."""
-        return timing.Timing(
-            lease_s=self.lease_s,
-            cancel_grace_s=self.cancel_grace_s,
-            back_off_first_s=self.back_off_first_s,
-            back_off_max_s=self.back_off_max_s,
-            ageing_step_s=self.ageing_step_s,
-        )
+        """The part that the rules use: each of its fields is a setting."""
+        return timing.Timing(**{f.name: getattr(self, f.name) for f in fields(timing.Timing)})
 
     def unread(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Variables that begin with INTERLOCK_ and that nothing reads: most often a typo."""

@@ -297,9 +297,7 @@ def access_of(directory: Path) -> dict[str, str]:
     """
     asked = ("--local", "--includes", "--null", "--get-regexp", r"^(http|credential|url|core\.sshcommand)\b")
     answer = Repository(directory).run("config", *asked)
-    pairs = (
-        [entry.partition("\n")[::2] for entry in answer.out.split("\0") if entry] if not answer.code else []
-    )
+    pairs = [entry.partition("\n")[::2] for entry in answer.out.split("\0") if entry]  # empty if it failed
     first = os.environ.get("GIT_CONFIG_COUNT", "0")
     start = int(first) if first.isdecimal() else 0
     environ = {"GIT_CONFIG_COUNT": str(start + len(pairs))} if pairs else {}
