@@ -32,6 +32,10 @@ class RefusalKind(StrEnum):
     OTHER = "other"
 
 
+#: No retry changes these.
+FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefMove:
     """One ref of a remote: the id it must have now, and its new id; None means "does not exist"."""

@@ -30,7 +30,7 @@ from interlock.core.errors import (
     UnreadableState,
 )
 from interlock.git.plumbing import Repository, access_of, lane_ref_id, message_document
-from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
+from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.gitlanes.commit_message import subject
 from interlock.gitlanes.documents import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
 from interlock.gitlanes.lane import OWNERS, QUEUES, Lane, UnreadableLane, read_lane
@@ -52,7 +52,6 @@ REFS_AT_ONCE = 400
 
 #: Prune deleted refs; leave nothing running in the background.
 _CONFIGURATION = f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
-_FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
 _RECORD = "%(refname)%00%(objectname)%00%(contents)%00"
 
 Answer = TypeVar("Answer")
@@ -241,7 +240,7 @@ class LaneRemote:
             else:
                 tries += 1
                 sent[moves[0].new_oid or ""] = change
-            if refusal.kind in _FINAL or tries == TRIES:
+            if refusal.kind in FINAL or tries == TRIES:
                 # git's own message is a strong hint; only the refs are proof.
                 arrived = self._arrived(self.read(ref_id, name), sent)
                 if arrived is not None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from interlock.core.errors import GitFailed, PushFailed
 from interlock.git.checkout import Checkout
 from interlock.git.plumbing import check_remote
-from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
+from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.push.fence import Guard, failed_push
 
 #: The waits before each retry, and the share by which each is randomly longer or shorter.
@@ -28,8 +28,6 @@ TRANSFER_TIMEOUT_S = 1_800.0
 #: How often in a row the run's own renewals may move the guarding ref during a push.
 OWN_MOVES_MAX = 5
 
-#: No retry changes these.
-_FINAL = (RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK)
 #: Others moved the branch first.
 _OVERTAKEN = (RefusalKind.STALE, RefusalKind.NON_FAST_FORWARD)
 
@@ -116,7 +114,7 @@ class FencedPush:
         self._moved = refusal is None
         if refusal is None:
             return None, False
-        if refusal.kind in _FINAL:
+        if refusal.kind in FINAL:
             raise failed_push(self._remote, refusal)
         now = self._look(guarding)
         if all(now.get(move.ref) == move.new_oid for move in moves):
