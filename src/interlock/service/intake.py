@@ -67,11 +67,13 @@ def field_value(name: str, value: object) -> Any:
 def whole(what: str, value: object) -> int:
     """A whole number that fits a database column, given as a number or as text."""
     if isinstance(value, str) and (digits := _WHOLE.fullmatch(value.strip())):
-        value = int(value) if len(digits[1]) <= _DIGITS_MAX else 10**_DIGITS_MAX
+        if len(digits[1]) > _DIGITS_MAX:
+            raise InvalidInput(f"The {what} is a number out of range.", f"Use at most {_DIGITS_MAX} digits.")
+        return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidInput(f"The {what} {value!r} is not a whole number.", "Use digits, as in 3.")
     if abs(value) >= 10**_DIGITS_MAX:
-        raise InvalidInput(f"The {what} is a number out of range.", f"Use at most {_DIGITS_MAX} digits.")
+        raise InvalidInput(f"The {what} is out of range.", f"Use at most {_DIGITS_MAX} digits.")
     return value
 
 
