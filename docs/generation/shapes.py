@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any
 
 from docs.generation.commands import commands
 from docs.generation.markdown import code, link_shapes, table
@@ -45,8 +44,7 @@ def field_types(kind: type) -> dict[str, str]:
 
 
 def _item_fields() -> dict[str, str]:
-    properties: dict[str, Any] = {name: getattr(ItemView, name) for name in ItemView.FIELDS}
-    return {name: str(p.fget.__annotations__["return"]) for name, p in properties.items()}
+    return {name: str(ItemView.__annotations__[name]) for name in ItemView.FIELDS}
 
 
 def json_type(annotation: str) -> str:

@@ -1,13 +1,14 @@
-"""The composition root: the only place that knows which stores there are and puts a service on one.
+"""The composition root: the only module that knows which stores exist. It opens a service on one of them.
 
-Store modules are imported when their scheme is asked for: the PostgreSQL driver costs 130 ms, which a
-command on SQLite must not pay.
+Each store is imported only when its scheme is used: the PostgreSQL driver takes 130 ms to import, and a
+command on SQLite must not pay that.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +20,8 @@ from interlock.settings import Settings
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
+    from interlock.gitlanes.documents import ActionsRun
     from interlock.gitlanes.service import GitLanes
-    from interlock.gitlanes.state import ActionsRun
     from interlock.service.contract import LaneService, LaneView, Service
     from interlock.store.postgres.store import PostgresStore
     from interlock.store.sqlite.store import SqliteStore
@@ -32,21 +33,25 @@ _FORMS = (
     "Use sqlite:///path/to/file.db, postgresql://user@host/database,"
     " or git+https://host/name.git for lanes alone."
 )
-_GIT = frozenset({"git+file", "git+http", "git+https", "git+ssh"})
-_NOT_YET = {
-    "http": "A remote Interlock server cannot be used yet in this version.",
-    "https": "A remote Interlock server cannot be used yet in this version.",
+_SCHEMES = {
+    "sqlite": "sqlite",
+    "postgres": "postgresql",
+    "postgresql": "postgresql",
+    "git+file": "git",
+    "git+http": "git",
+    "git+https": "git",
+    "git+ssh": "git",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """Where a database stands."""
+    """The schema of a database."""
 
     backend: str
     #: The version it has now.
     version: int
-    #: Migrations that ran just now, and those that are still missing.
+    #: How many migrations ran just now, and how many are still missing.
     applied: int
     missing: int
     #: The SQL of the missing ones.
@@ -58,8 +63,8 @@ def open_service(
 ) -> Service:
     """A service on the store that `url`, the environment or the configuration file names.
 
-    An empty database gets its schema at once, unless `migrate` is false. One with an *older* schema is always
-    refused: other machines may still work on it, so moving it on is a decision (`interlock migrate`).
+    An empty database gets its schema at once, unless `migrate` is false. An *older* schema is always refused:
+    other machines may still use it, so an operator decides when to upgrade (`interlock migrate`).
     """
     settings = settings or choices.load(url=url)
     store = _open_store(settings, migrate=migrate)
@@ -69,7 +74,7 @@ def open_service(
 
 
 def open_lanes(settings: Settings) -> LaneService:
-    """A service for holding lanes, on whatever store the settings name."""
+    """A service for holding lanes, on any store that the settings name."""
     if scheme_of(settings.url) == "git":
         return _open_git(settings)
     return open_service(settings=settings)
@@ -78,76 +83,64 @@ def open_lanes(settings: Settings) -> LaneService:
 def mend_lane(settings: Settings, lane: str, *, why: str) -> LaneView:
     """Rebuild a lane in git whose state cannot be read."""
     if scheme_of(settings.url) != "git":
-        raise InvalidInput("Only lanes in git are mended.", "`interlock doctor` checks a database.")
+        raise InvalidInput("Only lanes in git can be mended.", "`interlock doctor` checks a database.")
     return _open_git(settings).mend(lane, why=why, by=settings.actor)
 
 
 def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
-    """Bring the database to this program's schema; with `check` only say what is missing."""
-    store = _open_store(settings or choices.load(), migrate=False)
-    try:
+    """Upgrade the database to this program's schema; with `check` only report what is missing."""
+    with closing(_open_store(settings or choices.load(), migrate=False)) as store:
         ran = 0 if check else schema.migrate(store)
         applied = store.applied()
-        missing = schema.pending(store.backend, applied)
         return Schema(
             backend=store.backend,
             version=len(applied),
             applied=ran,
-            missing=len(missing),
+            missing=len(schema.pending(store.backend, applied)),
             sql=schema.script(store.backend, applied),
         )
-    finally:
-        store.close()
 
 
 def after_restore(*, settings: Settings | None = None) -> int:
-    """Skip run numbers that may have been given out since the backup that was restored; the last one skipped.
+    """Skip run numbers that may have been used since the restored backup; the last one skipped.
 
-    Run before anyone works on the restored database: else an old run and a new one could share a fence.
+    Run this before anyone works on the restored database: else an old run and a new one could share a fence.
     """
-    store = _open_store(settings or choices.load(), migrate=False)
-    try:
+    with closing(_open_store(settings or choices.load(), migrate=False)) as store:
         schema.require_current(store.backend, store.applied())
         return store.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
-    finally:
-        store.close()
 
 
 def scheme_of(url: str) -> str:
-    """`sqlite`, `postgresql` or `git`; raises for what no store here serves. A URL is never repeated in an
-    error: it may hold a password."""
+    """`sqlite`, `postgresql` or `git`. No error repeats the URL: it may hold a password."""
     scheme, separator, _ = url.partition("://")
     scheme = scheme.lower()
-    if separator and scheme in ("postgresql", "postgres"):
-        return "postgresql"
-    if separator and scheme == "sqlite":
-        return "sqlite"
-    if separator and scheme in _GIT:
-        return "git"
-    if separator and scheme in _NOT_YET:
-        raise InvalidInput(_NOT_YET[scheme], _FORMS)
     if not separator:
         raise InvalidInput("The store's URL has no scheme.", _FORMS)
-    raise InvalidInput(f"Interlock knows no store with the scheme {scheme!r}.", _FORMS)
+    if scheme in ("http", "https"):
+        raise InvalidInput("This version cannot use a remote Interlock server yet.", _FORMS)
+    if scheme not in _SCHEMES:
+        raise InvalidInput(f"There is no store for the scheme {scheme!r}.", _FORMS)
+    return _SCHEMES[scheme]
 
 
 def absolute_url(settings: Settings) -> str:
-    """The store's URL as another process finds it, wherever it works."""
+    """The store's URL for a process in any directory."""
     if scheme_of(settings.url) != "sqlite":
         return settings.url
     return f"sqlite:///{sqlite_path(settings.url, settings.root).absolute()}"
 
 
 def beat_s(settings: Settings) -> float:
-    """How often a holder may ask its store whether it was asked to stop: a remote is asked less often."""
+    """How often a holder asks its store for a cancel request: less often on a git remote."""
     return GIT_BEAT_S if scheme_of(settings.url) == "git" else DATABASE_BEAT_S
 
 
 def sqlite_path(url: str, root: Path) -> Path:
-    """The file a SQLite URL names: four slashes are absolute, three are relative to `root`.
+    """The file that a SQLite URL names: four slashes are absolute, three are relative to `root`.
 
-    `sqlite:///srv/x.db` is often written where four slashes are meant; it is taken as absolute if only
-    that directory exists.
+    People often write `sqlite:///srv/x.db` and mean four slashes: it is absolute if only that directory
+    exists.
     """
     text = url.partition("://")[2]
     if not text.startswith("/") or len(text) < 2 or "?" in text or "#" in text:
@@ -197,12 +190,12 @@ def _open_git(settings: Settings) -> GitLanes:
 
 
 def _git_remote(url: str) -> str:
-    """What git calls the remote."""
+    """The remote's URL for git."""
     remote = url[len("git+") :]
     place = remote.partition("://")[2]
     if not place.strip("/") or (remote.startswith("file:") and not place.startswith("/")):
         raise InvalidInput(
-            "The store's URL names no repository.",
+            "The store's URL does not name a repository.",
             "Use git+https://host/name.git, or git+file:///absolute/path.git.",
         )
     return remote
@@ -210,7 +203,7 @@ def _git_remote(url: str) -> str:
 
 def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
     """The workflow run that this process is part of."""
-    from interlock.gitlanes.state import ActionsRun  # noqa: PLC0415
+    from interlock.gitlanes.documents import ActionsRun  # noqa: PLC0415
 
     repository, run, attempt = (
         environ.get(f"GITHUB_{name}", "") for name in ("REPOSITORY", "RUN_ID", "RUN_ATTEMPT")
@@ -221,7 +214,7 @@ def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
 
 
 def _make_directory(directory: Path, hint: str = "Choose another place with INTERLOCK_URL.") -> None:
-    """Make `.interlock` with a `.gitignore` that ignores all of it; any other directory must be there."""
+    """Make `.interlock` with a `.gitignore` for all of it; any other directory must exist."""
     try:
         if directory.name == choices.DIRECTORY and directory.parent.is_dir():
             choices.make_home(directory)

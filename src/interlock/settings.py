@@ -1,17 +1,17 @@
-"""What a deployment may choose: `INTERLOCK_*` in the environment, then `.interlock/config.toml`.
+"""The settings: `INTERLOCK_*` in the environment, then `.interlock/config.toml`.
 
-`SETTINGS` describes every setting once; reading, checking and the documentation all use that table.
-Written by hand on purpose: the usual library costs more to import than a whole command may take.
+Written by hand on purpose: the usual library takes longer to import than a whole command may take (ADR 0006).
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, cast
 
 from interlock.core import names, timing
 from interlock.core.errors import InvalidInput
@@ -30,9 +30,9 @@ class Setting:
     """One thing to choose. Its variable in the environment wins over the file."""
 
     name: str
-    kind: type[str] | type[float] | type[int]
-    default: str | float | int | None
     description: str
+    default: str | float | int | None = None
+    kind: type[str] | type[float] | type[int] = str
     low: float = -math.inf
     high: float = math.inf
 
@@ -41,101 +41,122 @@ class Setting:
         return f"INTERLOCK_{self.name.upper()}"
 
 
-SETTINGS = (
-    Setting(
-        name="url",
-        kind=str,
-        default=None,
-        description=(
-            f"The store. Without it: the SQLite file {DIRECTORY}/{DATABASE_NAME} of the enclosing git"
-            " repository, or of the current directory outside of one. sqlite:///name.db is relative to the"
-            " same place, sqlite:////srv/name.db is absolute, postgresql://user@host/name is for many"
-            " machines. git+https://host/name.git, git+ssh:// and git+file:// keep lanes only, without a"
-            " database."
-        ),
-    ),
-    Setting(
-        name="lease_s",
-        kind=float,
-        default=timing.LEASE_DEFAULT_S,
-        description="How long a lease lasts without a renewal, where neither item, type nor claim says.",
-        low=names.LEASE_MIN_S,
-        high=names.LEASE_MAX_S,
-    ),
-    Setting(
-        name="cancel_grace_s",
-        kind=float,
-        default=timing.CANCEL_GRACE_S,
-        description=(
-            "How long a run has to end after it was asked to; then its lease is revoked. It covers the cancel"
-            f" ladder of {CANCEL_LADDER_S:g} s."
-        ),
-        low=CANCEL_LADDER_S,
-        high=names.LEASE_MAX_S,
-    ),
-    Setting(
-        name="back_off_first_s",
-        kind=float,
-        default=timing.BACK_OFF_FIRST_S,
-        description="The wait after the first failed attempt; it doubles with each further one.",
-        low=0.0,
-        high=names.TIMEOUT_MAX_S,
-    ),
-    Setting(
-        name="back_off_max_s",
-        kind=float,
-        default=timing.BACK_OFF_MAX_S,
-        description="The longest wait between attempts.",
-        low=0.0,
-        high=names.TIMEOUT_MAX_S,
-    ),
-    Setting(
-        name="ageing_step_s",
-        kind=float,
-        default=0.0,
-        description="The head start that one step of priority is worth. 0 keeps strict priority.",
-        low=0.0,
-        high=names.TIMEOUT_MAX_S,
-    ),
-    Setting(
-        name="busy_timeout_s",
-        kind=float,
-        default=30.0,
-        description="How long to wait for another writer of the same SQLite file.",
-        low=0.0,
-        high=600.0,
-    ),
-    Setting(
-        name="poll_s",
-        kind=float,
-        default=1.0,
-        description="How often a waiting claim looks again where no notification comes.",
-        low=0.01,
-        high=60.0,
-    ),
-    Setting(
-        name="git_lease_min_s",
-        kind=float,
-        default=900.0,
-        description=(
-            "The shortest lease on a store in git; a shorter one that is asked for is lengthened to it. Such"
-            " a store has no clock, and every renewal is a push: less than the default is for tests."
-        ),
-        low=names.LEASE_MIN_S,
-        high=names.LEASE_MAX_S,
-    ),
-    Setting(
-        name="actor",
-        kind=str,
-        default=None,
-        description=(
-            "Who signs messages, and what an operator does, where the caller names nobody."
-            " Without it: the name of the user."
-        ),
-    ),
-)
+def _text(description: str) -> Any:
+    return field(default=None, metadata={"description": description})
 
-#: Variables that are no settings: what a worker tells its command, and the switch for tracebacks.
+
+def _number(default: float | None, low: float, high: float, description: str, *, whole: bool = False) -> Any:
+    kind = int if whole else float
+    metadata = {"description": description, "kind": kind, "low": low, "high": high}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeDefaults:
+    """A table [types.NAME]: what `add` uses for items of that type where the caller gives nothing."""
+
+    lease_s: float | None = _number(
+        None, names.LEASE_MIN_S, names.LEASE_MAX_S, "Lease of items of this type."
+    )
+    timeout_s: float | None = _number(
+        None,
+        names.LEASE_MIN_S,
+        names.TIMEOUT_MAX_S,
+        "Longest a run of this type may take, renewed or not.",
+    )
+    max_attempts: int | None = _number(
+        None, 1, names.ATTEMPTS_MAX, "Attempts before an item of this type is a dead letter.", whole=True
+    )
+    policy: str | None = _text(
+        f"What items of this type do when their lane is taken: {', '.join(Policy)}.",
+    )
+    priority: int | None = _number(
+        None,
+        names.PRIORITY_MIN,
+        names.PRIORITY_MAX,
+        "Priority of items of this type; higher is claimed earlier.",
+        whole=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What this process uses, checked by `load`. Each field but `root` and `types` is a setting."""
+
+    #: The directory that holds `.interlock`, and from which relative SQLite paths start.
+    root: Path
+    url: str = _text(
+        f"The store. Default: the SQLite file {DIRECTORY}/{DATABASE_NAME} of the enclosing git repository, or"
+        " of the current directory outside of one. sqlite:///name.db is relative to the same place,"
+        " sqlite:////srv/name.db is absolute, postgresql://user@host/name is for many machines."
+        " git+https://host/name.git, git+ssh:// and git+file:// keep lanes only, without a database."
+    )
+    lease_s: float = _number(
+        timing.LEASE_DEFAULT_S,
+        names.LEASE_MIN_S,
+        names.LEASE_MAX_S,
+        "How long a lease lasts without a renewal, unless the item, its type or the claim sets it.",
+    )
+    cancel_grace_s: float = _number(
+        timing.CANCEL_GRACE_S,
+        CANCEL_LADDER_S,
+        names.LEASE_MAX_S,
+        "How long a run may take to end after a cancel request; then its lease is revoked. It must cover the"
+        f" cancel ladder of {CANCEL_LADDER_S:g} s.",
+    )
+    back_off_first_s: float = _number(
+        timing.BACK_OFF_FIRST_S,
+        0.0,
+        names.TIMEOUT_MAX_S,
+        "The wait after the first failed attempt; it doubles with each further one.",
+    )
+    back_off_max_s: float = _number(
+        timing.BACK_OFF_MAX_S, 0.0, names.TIMEOUT_MAX_S, "The longest wait between attempts."
+    )
+    ageing_step_s: float = _number(
+        0.0,
+        0.0,
+        names.TIMEOUT_MAX_S,
+        "The head start that one step of priority is worth. 0 keeps strict priority.",
+    )
+    busy_timeout_s: float = _number(
+        30.0, 0.0, 600.0, "How long to wait for another writer of the same SQLite file."
+    )
+    poll_s: float = _number(
+        1.0, 0.01, 60.0, "How often a waiting claim looks again where no notification comes."
+    )
+    git_lease_min_s: float = _number(
+        900.0,
+        names.LEASE_MIN_S,
+        names.LEASE_MAX_S,
+        "The shortest lease on a store in git; a claim that asks for less gets this. Such a store has no"
+        " clock, and every renewal is a push: go below the default only in tests.",
+    )
+    actor: str = _text(
+        "Who signs messages and operator commands when the caller names nobody. Default: the user's name."
+    )
+    types: Mapping[str, TypeDefaults]
+
+    @property
+    def timing(self) -> timing.Timing:
+        """The part that the rules use: each of its fields is a setting."""
+        return timing.Timing(**{f.name: getattr(self, f.name) for f in fields(timing.Timing)})
+
+    def unread(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Variables that begin with INTERLOCK_ and that nothing reads: most often a typo."""
+        known = {setting.env for setting in SETTINGS} | OTHER_VARIABLES
+        return tuple(sorted(name for name in environ if name.startswith("INTERLOCK_") and name not in known))
+
+
+def _described(kind: Any) -> tuple[Setting, ...]:
+    described = (f for f in fields(kind) if f.metadata)
+    return tuple(Setting(name=f.name, default=cast("Any", f.default), **f.metadata) for f in described)
+
+
+#: Every setting, and the keys of a table [types.NAME]; reading, checking and the documentation use these.
+SETTINGS, TYPE_SETTINGS = _described(Settings), _described(TypeDefaults)
+
+#: Variables that are not settings: what a worker passes to its command, and the switch for tracebacks.
 OTHER_VARIABLES = frozenset(
     {
         "INTERLOCK_RUN",
@@ -151,94 +172,6 @@ OTHER_VARIABLES = frozenset(
         "INTERLOCK_DEBUG",
     }
 )
-
-#: The keys of a table [types.NAME]: what `add` takes for items of that type where the caller says nothing.
-TYPE_SETTINGS = (
-    Setting(
-        name="lease_s",
-        kind=float,
-        default=None,
-        description="Lease of items of this type.",
-        low=names.LEASE_MIN_S,
-        high=names.LEASE_MAX_S,
-    ),
-    Setting(
-        name="timeout_s",
-        kind=float,
-        default=None,
-        description="Longest a run of this type may take, renewed or not.",
-        low=names.LEASE_MIN_S,
-        high=names.TIMEOUT_MAX_S,
-    ),
-    Setting(
-        name="max_attempts",
-        kind=int,
-        default=None,
-        description="Attempts before an item of this type is a dead letter.",
-        low=1,
-        high=names.ATTEMPTS_MAX,
-    ),
-    Setting(
-        name="policy",
-        kind=str,
-        default=None,
-        description="What items of this type do when their lane is taken: " + ", ".join(Policy) + ".",
-    ),
-    Setting(
-        name="priority",
-        kind=int,
-        default=None,
-        description="Priority of items of this type; higher is claimed earlier.",
-        low=names.PRIORITY_MIN,
-        high=names.PRIORITY_MAX,
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeDefaults:
-    """What `add` takes for one type of item where the caller says nothing."""
-
-    lease_s: float | None = None
-    timeout_s: float | None = None
-    max_attempts: int | None = None
-    policy: str | None = None
-    priority: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The choices that hold for this process, checked."""
-
-    #: The directory that holds `.interlock`, and from which relative SQLite paths start.
-    root: Path
-    url: str
-    lease_s: float
-    cancel_grace_s: float
-    back_off_first_s: float
-    back_off_max_s: float
-    ageing_step_s: float
-    busy_timeout_s: float
-    poll_s: float
-    git_lease_min_s: float
-    actor: str
-    types: Mapping[str, TypeDefaults] = field(default_factory=dict)
-
-    @property
-    def timing(self) -> timing.Timing:
-        """The part that the rules need."""
-        return timing.Timing(
-            lease_s=self.lease_s,
-            cancel_grace_s=self.cancel_grace_s,
-            back_off_first_s=self.back_off_first_s,
-            back_off_max_s=self.back_off_max_s,
-            ageing_step_s=self.ageing_step_s,
-        )
-
-    def unread(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Variables that look like ours and that nothing reads: most often a slip of the pen."""
-        known = {setting.env for setting in SETTINGS} | OTHER_VARIABLES
-        return tuple(sorted(name for name in environ if name.startswith("INTERLOCK_") and name not in known))
 
 
 def load(
@@ -264,7 +197,7 @@ def load(
 
 
 def here() -> Path:
-    """The working directory, or the place it had if it was deleted: such a run can still report."""
+    """The working directory, or its former path if it was deleted: such a run can still report."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -291,7 +224,7 @@ def repository_root(directory: Path) -> Path:
 
 
 def worktree_root(directory: Path) -> Path:
-    """The root of the working tree around `directory`, else `directory`: where a repository's files stand."""
+    """The root of the working tree around `directory`, else `directory`."""
     directory = directory.absolute()
     return next((p for p in (directory, *directory.parents) if (p / ".git").exists()), directory)
 
@@ -312,13 +245,13 @@ def _read_file(path: Path) -> tuple[dict[str, Any], dict[str, TypeDefaults]]:
     except FileNotFoundError:
         return {}, {}
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Mend or remove the file.") from None
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Fix or remove the file.") from None
     import tomllib  # noqa: PLC0415  (only where there is a file)
 
     try:
         document = tomllib.loads(data.decode())
     except ValueError as error:
-        raise InvalidInput(f"{path} is not valid TOML: {error}.", "Mend the line it names.") from None
+        raise InvalidInput(f"{path} is not valid TOML: {error}.", "Fix the line it names.") from None
     types = document.pop("types", {})
     if not isinstance(types, dict) or not all(isinstance(table, dict) for table in types.values()):
         raise InvalidInput(
@@ -345,12 +278,10 @@ def _checked(table: Mapping[str, Any], known: tuple[Setting, ...], where: str) -
 
 
 def _from_text(setting: Setting, text: str) -> Any:
-    if setting.kind is str:
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        _refuse(setting, setting.env, text)
+    value: Any = text
+    if setting.kind is not str:
+        with contextlib.suppress(ValueError):
+            value = float(text)
     return _check(setting, setting.env, value)
 
 
@@ -359,17 +290,9 @@ def _check(setting: Setting, label: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise InvalidInput(f"{label} is not a text.", "Put it in quotes.")
         return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if (
-        not number
-        or (setting.kind is int and not isinstance(value, int))
-        or not setting.low <= value <= setting.high
-    ):
-        _refuse(setting, label, value)
-    return setting.kind(value)
-
-
-def _refuse(setting: Setting, label: str, value: object) -> NoReturn:
+    kinds = (int,) if setting.kind is int else (int, float)
+    if type(value) in kinds and setting.low <= value <= setting.high:
+        return setting.kind(value)
     kind = "a whole number" if setting.kind is int else "a number"
     raise InvalidInput(
         f"{label} cannot be {value!r}.",

@@ -106,7 +106,7 @@ def test_a_clone_shallow_and_detached_is_left_as_it_is(il: Command, bare_reposit
     assert sorted(path.name for path in work.iterdir()) == [".git", ".interlock", "README"]
 
 
-def test_what_the_clone_is_configured_with_reaches_the_remote(
+def test_credentials_in_the_clones_configuration_reach_the_remote(
     il: Command, bare_repository: Path, tmp_path: Path
 ):
     """As a token that `actions/checkout` left there. None of it is written into Interlock's own files."""

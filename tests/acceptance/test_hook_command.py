@@ -62,13 +62,13 @@ def test_a_session_from_its_start_to_a_lost_lease(il: Command):
     assert call(il, run, "Stop", stop_hook_active=False).out == ""
 
 
-def test_a_store_that_is_gone_is_a_warning(il: Command):
+def test_an_unusable_store_is_a_warning(il: Command):
     il.ok("add", "Fix the login")
     run = il.claim()["run"]
     (il.directory / ".interlock" / "interlock.db").write_bytes(b"this is no database, and never was one" * 40)
     answer = call(il, run, "PostToolUse", tool_name="Read", tool_input={})
     assert answer.code == 0
-    assert "cannot be asked right now" in answer.json["hookSpecificOutput"]["additionalContext"]
+    assert "cannot be used right now" in answer.json["hookSpecificOutput"]["additionalContext"]
 
 
 def test_lanes_in_git_are_served_too(il: Command):
@@ -106,13 +106,13 @@ def test_what_cannot_be_understood_never_blocks_the_agent(here: Command, stdin, 
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "PreToolUse"])
-def test_a_handle_that_is_none_is_called_so_and_blocks_nothing(here: Command, name: str):
+def test_a_malformed_handle_is_reported_and_blocks_nothing(here: Command, name: str):
     answer = here("hook", stdin=event(name), env={"INTERLOCK_RUN": "seven"})
     assert (answer.code, answer.out) == (1, "")
     assert "'seven' is not a handle" in answer.err
 
 
-def test_a_store_that_is_not_known_never_blocks_the_agent(here: Command):
+def test_an_unknown_store_url_never_blocks_the_agent(here: Command):
     env = {"INTERLOCK_RUN": "1.1.0123456789abcdef", "INTERLOCK_URL": "nosuch://x"}
     assert here("hook", stdin=event("PreToolUse"), env=env).code == 0
 
@@ -178,7 +178,7 @@ def test_dry_run_shows_the_difference_and_writes_nothing(here: Command):
 
 @pytest.mark.parametrize("place", ["nope/x.json", "nope/.claude/settings.json"])
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
-def test_no_directory_is_made_but_that_of_the_settings(here: Command, place, dry_run):
+def test_install_makes_no_directory_but_dot_claude(here: Command, place, dry_run):
     answer = here("--json", "hook", "install", "--settings", place, *dry_run)
     assert answer.code == 2
     assert "There is no directory nope" in answer.error["message"]
@@ -187,7 +187,7 @@ def test_no_directory_is_made_but_that_of_the_settings(here: Command, place, dry
     assert here.ok("hook", "install", "--settings", "sub/.claude/settings.json")["written"]
 
 
-def test_a_command_that_agents_would_not_find_is_told_of_at_once(here: Command):
+def test_install_warns_if_interlock_is_not_on_the_path(here: Command):
     nowhere = {"PATH": str(here.directory)}
     answer = here("hook", "install", env=nowhere)
     assert (answer.code, answer.err.count("\n")) == (0, 2)
@@ -200,7 +200,7 @@ def test_a_command_that_agents_would_not_find_is_told_of_at_once(here: Command):
     assert here("--json", "hook", "install", env=nowhere).json["on_path"]
 
 
-def test_from_a_directory_below_the_repository_s_settings_are_meant(here: Command):
+def test_from_a_subdirectory_install_uses_the_repositorys_settings(here: Command):
     (here.directory / ".git").mkdir()
     below = here.directory / "src"
     below.mkdir()

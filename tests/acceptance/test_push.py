@@ -80,7 +80,9 @@ def test_arm_then_push_then_nothing_new(il: Command, run: str, tree: Path, bare_
     assert (again.code, again.out) == (0, f"main of origin has {oid[:12]} already.\n")
 
 
-def test_what_people_read(il: Command, run: str, tree: Path, bare_repository: Path, tmp_path: Path) -> None:
+def test_the_output_for_people(
+    il: Command, run: str, tree: Path, bare_repository: Path, tmp_path: Path
+) -> None:
     assert il("push", "--arm", "--run", run).out.startswith(
         "Run 1 has armed refs/interlock/fence/issue-acme-"
     )
@@ -94,7 +96,7 @@ def test_what_people_read(il: Command, run: str, tree: Path, bare_repository: Pa
     assert answer.err == ""
 
 
-def test_a_run_that_lost_its_lane_is_told_by_the_store_first(
+def test_the_store_refuses_a_run_that_lost_its_lane_before_git_does(
     il: Command, run: str, tree: Path, bare_repository: Path
 ) -> None:
     lose(il)
@@ -123,7 +125,7 @@ def test_a_detached_head_and_other_branches(il: Command, run: str, tree: Path, b
     "branch",
     ["", "HEAD:", "HEAD:HEAD", "HEAD:@", "HEAD:refs/tags/v1", "refs/interlock/owner/x", "+main", "a:b"],
 )
-def test_what_names_no_branch_is_pushed_nowhere(
+def test_arguments_that_name_no_branch_push_nothing(
     il: Command, run: str, tree: Path, bare_repository: Path, branch: str
 ) -> None:
     commit(tree, {"a": "1"}, "mine")
@@ -148,31 +150,29 @@ def test_it_pushes_where_git_push_would(
     assert log(fork) == ["by another address", "mine", "first"]
     assert log(bare_repository) == ["first"]
     git(tree, "config", "--add", "remote.origin.pushurl", str(bare_repository))
-    assert "pushes to 2 places" in refused(il, "--run", run, code=2)
+    assert "pushes to 2 addresses" in refused(il, "--run", run, code=2)
 
 
-def test_an_item_without_a_lane_is_pushed_with_a_word_of_warning(
-    il: Command, tree: Path, bare_repository: Path
-) -> None:
+def test_a_push_for_an_item_without_a_lane_warns(il: Command, tree: Path, bare_repository: Path) -> None:
     il.ok("add", "no lane")
     run = il.claim()["run"]
     commit(tree, {"a": "1"}, "mine")
     answer = il("push", "--run", run)
     assert answer.code == 0
-    assert answer.err == "Item 1 holds no lane: the store was asked, but nothing in git guards this push.\n"
+    assert answer.err == "Item 1 holds no lane: the store agreed, but nothing in git guards this push.\n"
     assert git(bare_repository, "for-each-ref", "refs/interlock") == ""
 
 
 # -- bad input
 
 
-def test_what_is_wrong_with_the_tree_is_said_before_anything_is_done(
+def test_a_dirty_or_half_rebased_tree_is_refused_before_anything_is_pushed(
     il: Command, run: str, tree: Path, bare_repository: Path
 ) -> None:
     commit(tree, {"a": "1"}, "mine")
     (tree / "README").write_text("changed\n")
     said = refused(il, "--run", run)
-    assert said.startswith("There are changes that are not committed: README. Commit them")
+    assert said.startswith("There are uncommitted changes: README. Commit them")
     git(tree, "checkout", "--quiet", "README")
     git(tree, "switch", "--quiet", "-c", "side", "HEAD~1")
     commit(tree, {"a": "2"}, "clash")
@@ -183,11 +183,11 @@ def test_what_is_wrong_with_the_tree_is_said_before_anything_is_done(
     assert "git merge --abort" in refused(il, "--run", run)
 
 
-def test_names_that_are_no_remote_branch_or_run(il: Command, run: str, tree: Path) -> None:
+def test_unknown_remotes_branches_and_runs_are_refused(il: Command, run: str, tree: Path) -> None:
     commit(tree, {"a": "1"}, "mine")
     assert "There is no remote 'upstream'." in refused(il, "--run", run, "upstream")
     git(tree, "remote", "add", "moved", "/nowhere/shop.git")
-    assert "The remote 'moved' leads to no repository: /nowhere/shop.git." in refused(
+    assert "There is no repository at the remote 'moved': /nowhere/shop.git." in refused(
         il, "--run", run, "moved"
     )
     assert "is not a remote" in refused(il, "--run", run, "a\nb", code=2)
@@ -198,7 +198,7 @@ def test_names_that_are_no_remote_branch_or_run(il: Command, run: str, tree: Pat
     assert "exclude each other" in refused(il, "--arm", "--install-hook", code=2)
 
 
-def test_places_that_cannot_push(il: Command, run: str, tree: Path, tmp_path: Path) -> None:
+def test_repositories_that_cannot_push_are_refused(il: Command, run: str, tree: Path, tmp_path: Path) -> None:
     git(tree, "remote", "remove", "origin")
     assert "This repository has no remote to push to." in refused(il, "--run", run)
     empty = tmp_path / "empty"
@@ -216,13 +216,15 @@ def test_a_machine_without_git(il: Command, run: str, tmp_path: Path) -> None:
     assert "git is not installed" in refused(il, "--run", run, env={"PATH": str(tmp_path)})
 
 
-def test_servers_that_do_not_take_the_push(il: Command, run: str, tree: Path, bare_repository: Path) -> None:
+def test_servers_that_refuse_the_push_are_explained(
+    il: Command, run: str, tree: Path, bare_repository: Path
+) -> None:
     commit(tree, {"a": "1"}, "mine")
     git(bare_repository, "config", "receive.advertiseAtomic", "false")
     assert "cannot move two refs in one push" in refused(il, "--run", run)
     git(bare_repository, "config", "--unset", "receive.advertiseAtomic")
     git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
-    assert "Interlock needs to write the branch and refs/interlock/*" in refused(il, "--run", run)
+    assert "Interlock needs write access to refs/interlock/* and to the branch" in refused(il, "--run", run)
     assert "refs/interlock/fence/" in refused(il, "--arm", "--run", run)
     git(bare_repository, "config", "--unset", "receive.hideRefs")
     write_hook(bare_repository, "pre-receive", "#!/bin/sh\necho not on Sundays >&2\nexit 1\n")
@@ -284,7 +286,7 @@ def test_the_hook_refuses_a_plain_push_after_the_lease_was_lost(
     assert log(bare_repository)[0] == "by a person"
 
 
-def test_the_hook_asks_the_fence_where_the_store_is_gone(
+def test_the_hook_checks_the_fence_if_the_store_is_gone(
     il: Command, run: str, tree: Path, bare_repository: Path
 ) -> None:
     il.ok("push", "--install-hook")
@@ -298,9 +300,7 @@ def test_the_hook_asks_the_fence_where_the_store_is_gone(
     assert log(bare_repository) == ["first"]
 
 
-def test_a_hook_that_was_there_is_kept_and_comes_back(
-    il: Command, run: str, tree: Path, tmp_path: Path
-) -> None:
+def test_an_existing_hook_is_kept_and_restored(il: Command, run: str, tree: Path, tmp_path: Path) -> None:
     hook = tree / ".git" / "hooks" / "pre-push"
     script = f'#!/bin/sh\necho "$1" >> {tmp_path}/ran\ncat >> {tmp_path}/ran\n'
     hook.write_text(script)
@@ -319,7 +319,7 @@ def test_a_hook_that_was_there_is_kept_and_comes_back(
     hook.with_name("pre-push.before-interlock").write_text(script)
     ours = hook.read_text()
     hook.write_text("#!/bin/sh\n# of another tool\n")
-    assert "a new hook" in refused(il, "--install-hook")
+    assert "is another hook" in refused(il, "--install-hook")
     hook.write_text(ours)
     assert il.ok("push", "--uninstall-hook") == {"hook": str(hook), "installed": False}
     assert hook.read_text() == script
@@ -346,15 +346,15 @@ def test_a_hook_that_belongs_to_the_repository_is_not_replaced(il: Command, tree
     assert git(tree, "status", "--porcelain") == ""
 
 
-def test_the_hook_judges_what_git_describes(il: Command, run: str, tree: Path) -> None:
-    def judge(*refs: str) -> Answer:
+def test_the_hook_checks_only_pushes_that_are_not_fenced(il: Command, run: str, tree: Path) -> None:
+    def check(*refs: str) -> Answer:
         lines = "".join(f"HEAD {'1' * 40} {ref} {'2' * 40}\n" for ref in refs)
         return il("push", "--pre-push", "origin", stdin=lines, env={"INTERLOCK_RUN": run})
 
-    assert judge("refs/heads/main").code == 0
+    assert check("refs/heads/main").code == 0
     lose(il)
-    assert judge("refs/heads/main").code == 5
-    assert judge("refs/heads/main", "refs/tags/v1").code == 5
-    assert judge("refs/interlock/salvage/1").code == 0
-    assert judge("refs/heads/main", "refs/interlock/fence/x-1").code == 0
-    assert judge().code == 0
+    assert check("refs/heads/main").code == 5
+    assert check("refs/heads/main", "refs/tags/v1").code == 5
+    assert check("refs/interlock/salvage/1").code == 0
+    assert check("refs/heads/main", "refs/interlock/fence/x-1").code == 0
+    assert check().code == 0

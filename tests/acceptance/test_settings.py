@@ -98,7 +98,7 @@ def test_a_bad_file_is_one_sentence_at_the_command(il: Command):
     assert (answer.code, answer.error["code"]) == (2, "invalid_input")
 
 
-def test_doctor_tells_of_variables_nobody_reads(il: Command):
+def test_doctor_names_variables_that_nothing_reads(il: Command):
     answer = il("--json", "doctor", env={"INTERLOCK_LEASES": "5"})
     assert answer.code == 1
     assert [c["name"] for c in answer.json["checks"] if not c["ok"]] == ["environment"]

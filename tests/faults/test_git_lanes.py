@@ -43,7 +43,7 @@ ROUNDS = int(os.environ.get("INTERLOCK_GIT_ROUNDS", "1"))
 ARRIVALS = int(os.environ.get("INTERLOCK_GIT_ARRIVALS", "20"))
 
 
-def test_of_a_hundred_that_try_at_once_exactly_one_owns_the_lane(
+def test_exactly_one_of_a_hundred_concurrent_claimers_owns_the_lane(
     crew: Crew, remote_url: str, bare_repository: Path, tmp_path: Path
 ) -> None:
     """Every process has a clone of its own. Over HTTP, where each costs more, every round is of half as many,
@@ -66,9 +66,7 @@ def test_of_a_hundred_that_try_at_once_exactly_one_owns_the_lane(
     assert assert_one_owner_at_a_time(bare_repository) == list(range(1, ROUNDS + 1))
 
 
-def test_of_many_arrivals_at_once_none_is_lost_and_none_gives_up(
-    crew: Crew, bare_repository: Path, tmp_path: Path
-) -> None:
+def test_many_concurrent_arrivals_are_all_accepted(crew: Crew, bare_repository: Path, tmp_path: Path) -> None:
     """Each is beaten by others many times, more often than five: that is progress of the lane, no failure."""
     answers = crew.race(ARRIVALS, arrive, bare_repository.as_uri(), str(tmp_path))
     assert sorted(position or 0 for _, position in answers) == list(range(ARRIVALS))
@@ -138,7 +136,7 @@ def test_a_renewal_keeps_a_taker_waiting(crew: Crew, bare_repository: Path, tmp_
 
 
 @pytest.mark.parametrize("offset", ["+2h", "-2h"])
-def test_a_clock_two_hours_off_grants_nothing_early_and_nothing_late(
+def test_a_clock_two_hours_off_does_not_change_when_a_lease_ends(
     crew: Crew, bare_repository: Path, tmp_path: Path, offset: str
 ) -> None:
     """The taker's wall clock is wrong from its start. It is granted the lane when *it* has seen enough."""

@@ -192,7 +192,7 @@ def test_a_remote_that_is_away_pauses_the_worker_until_it_is_back(clone: Clone) 
     answer = f'answer() {{ git-upload-pack "$@"; code=$?; echo >> "{asked}"; return $code; }}; answer'
     clone.git("config", "remote.origin.uploadpack", answer)
     worker = clone.site.work("exit 0", "--worktree", "--limit", "2", "--max", "2")
-    assert "The remote 'origin' leads to no repository" in worker.until("hindered")["text"]
+    assert "There is no repository at the remote 'origin'" in worker.until("hindered")["text"]
     for _ in items:
         assert worker.until("ended")["status"] == "released"
     wait_until(lambda: len(asked.read_text()) > len(items), "the remote is asked for again")

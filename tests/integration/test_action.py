@@ -166,7 +166,9 @@ def test_the_lane_of_the_event_and_the_store_of_the_environment_are_the_defaults
         ({"if_held": "skip", "message": "and the docs"}, 0, "queued"),
     ],
 )
-def test_a_lane_that_another_holds(job: Job, tmp_path: Path, url: str, inputs, code, status):
+def test_a_job_fails_or_skips_while_another_run_holds_its_lane(
+    job: Job, tmp_path: Path, url: str, inputs, code, status
+):
     assert job.run("claim.js", lane="deploy", agent="first")[0] == 0
     second = Job(tmp_path / "second", url)
     ended, log = second.run("claim.js", lane="deploy", **inputs)
@@ -182,7 +184,7 @@ def test_a_lane_that_another_holds(job: Job, tmp_path: Path, url: str, inputs, c
     assert ("and the docs" in log) == (status == "queued")
 
 
-def test_a_message_is_no_file_name_and_no_command_to_the_runner(job: Job, tmp_path: Path, url: str):
+def test_a_message_cannot_inject_a_file_name_or_a_runner_command(job: Job, tmp_path: Path, url: str):
     assert job.run("claim.js", lane="deploy")[0] == 0
     second = Job(tmp_path / "second", url)
     evil = "@/etc/passwd\n::error::forged\nrun<<x"
@@ -265,7 +267,7 @@ def test_without_interlock_the_step_says_how_to_get_it(job: Job):
     assert "There is no interlock on the path" in log
 
 
-def test_inputs_that_cannot_be_meant_are_refused(job: Job):
+def test_invalid_inputs_are_refused(job: Job):
     code, log = job.run("claim.js", lane="deploy", if_held="maybe")
     assert (code, log) == (1, "::error::if-held is maybe. Use wait, skip, fail.\n")
     code, log = job.run("claim.js", lane="no lane")

@@ -23,8 +23,8 @@ from interlock.core.model import NewItem
 from interlock.git.checkout import Checkout
 from interlock.git.plumbing import Repository
 from interlock.git.refusals import RefMove
-from interlock.push.fence import FenceGuard, LaneRun, arm, fence_ref, read_fence
-from interlock.push.fenced import RETRY_AFTER_S, FencedPush, Pushed
+from interlock.push.fence import LaneRun, arm, fence_guard, fence_ref, read_fence
+from interlock.push.fenced_push import RETRY_AFTER_S, FencedPush, Pushed
 from interlock.service.contract import LeaseView, Service
 from tests.git_fixtures import (
     Window,
@@ -125,7 +125,7 @@ class Push:
             _Watched(repository, after_look),
             remote="origin",
             branch="main",
-            guard=FenceGuard(repository, "origin", lane_run(lease)),
+            guard=fence_guard(repository, "origin", lane_run(lease)),
             renew=lambda: None,
             tell=self.told.append,
             sleep=self.slept.append,
@@ -281,14 +281,14 @@ git update-ref refs/heads/main "$(git commit-tree 'main^{{tree}}' -p main -m "ri
     )
 
 
-def test_a_push_that_others_overtake_waits_as_the_rule_says_and_then_gives_up(
+def test_a_push_that_others_always_beat_retries_with_growing_waits_and_gives_up(
     bare_repository: Path, remote_url: str, store: Service, tmp_path: Path
 ) -> None:
     tree = clone(remote_url, tmp_path / "tree")
     mine = commit(tree, {"a": "1"}, "mine")
     push = Push(tree, claim(store, "coder"))
     rival_in_the_window(bare_repository, times=100)
-    with pytest.raises(PushFailed, match="6 pushes to main"):
+    with pytest.raises(PushFailed, match="pushed to main first, 6 times in a row"):
         push.run()
     assert push.slept == [1.25, 1.5, 5.0, 6.0, 20.0]
     assert len(push.told) == len(RETRY_AFTER_S)
@@ -402,7 +402,8 @@ def test_a_guard_that_our_own_renewal_moved_is_tried_again_at_once(
     commit(tree, {"a": "1"}, "mine")
     push = start_push(tree, lease, store_url, "--json")
     with window.open():
-        move = FenceGuard(other, "origin", run).move()
+        move = fence_guard(other, "origin", run).move()
+        assert move is not None
         assert other.push("origin", [move]) is None
     out, err = push.communicate(timeout=WAIT_S)
     assert push.returncode == 0, err
@@ -416,7 +417,7 @@ def test_a_push_whose_answer_is_lost_is_found_to_have_arrived(
     """The server stays silent after the update until the client gives up."""
     tree = clone(str(bare_repository), tmp_path / "tree")
     commit(tree, {"a": "1"}, "mine")
-    monkeypatch.setattr("interlock.push.fenced.TRANSFER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("interlock.push.fenced_push.TRANSFER_TIMEOUT_S", 1.0)
     push = Push(tree, claim(store, "coder"))
     write_hook(bare_repository, "post-receive", "#!/bin/sh\nexec sleep 3\n")
     pushed = push.run()
@@ -427,7 +428,7 @@ def test_a_push_whose_answer_is_lost_is_found_to_have_arrived(
 # -- conflicts
 
 
-def test_a_conflicting_rebase_is_taken_back_and_names_the_files(
+def test_a_conflicting_rebase_is_undone_and_names_the_files(
     bare_repository: Path, store: Service, tmp_path: Path
 ) -> None:
     tree = clone(str(bare_repository), tmp_path / "tree")
@@ -448,9 +449,7 @@ def test_a_conflicting_rebase_is_taken_back_and_names_the_files(
     assert log(bare_repository) == ["theirs", "first"]
 
 
-def test_a_rebase_that_cannot_even_commit_is_taken_back(
-    bare_repository: Path, store: Service, tmp_path: Path
-) -> None:
+def test_a_rebase_that_cannot_commit_is_undone(bare_repository: Path, store: Service, tmp_path: Path) -> None:
     tree = clone(str(bare_repository), tmp_path / "tree")
     other = clone(str(bare_repository), tmp_path / "other")
     commit(other, {"b": "1"}, "theirs")
@@ -465,7 +464,7 @@ def test_a_rebase_that_cannot_even_commit_is_taken_back(
     assert git(tree, "status", "--porcelain") == ""
 
 
-def test_an_interrupted_rebase_is_taken_back(
+def test_an_interrupted_rebase_is_undone(
     bare_repository: Path, store: Service, store_url: str, tmp_path: Path
 ) -> None:
     """The rebase hangs in a hook of the clone; then somebody presses Ctrl-C."""
@@ -501,11 +500,11 @@ def test_a_server_that_hides_the_fence_lets_no_push_through(
     tree = Repository(clone(str(bare_repository), tmp_path / "tree"))
     git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
     with pytest.raises(PushFailed, match="You may not push refs/interlock/fence/"):
-        FenceGuard(tree, "origin", lane_run(claim(store, "coder"))).move()
+        fence_guard(tree, "origin", lane_run(claim(store, "coder"))).move()
     assert log(bare_repository) == ["first"]
 
 
-def test_a_strict_server_takes_fenced_pushes(
+def test_a_server_that_forbids_forced_pushes_takes_fenced_ones(
     bare_repository: Path, remote_url: str, store: Service, tmp_path: Path
 ) -> None:
     for name in ("receive.denyNonFastForwards", "receive.denyDeletes", "receive.fsckObjects"):

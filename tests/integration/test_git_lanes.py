@@ -22,10 +22,10 @@ from interlock.core.errors import (
 )
 from interlock.core.model import NewItem, Policy
 from interlock.git.plumbing import Repository
+from interlock.gitlanes.documents import ActionsRun
+from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
 from interlock.gitlanes.service import GitLanes
-from interlock.gitlanes.sight import Sight
-from interlock.gitlanes.state import ActionsRun
 from interlock.service.contract import LeaseView, Report
 from interlock.testing.clock import Clock
 from tests.faults.gitlanes import LANE, OWNER, QUEUE, acquire, chain
@@ -84,9 +84,7 @@ class TestRefs:
         assert owner not in tips()
         assert queue not in tips()
 
-    def test_two_lanes_have_nothing_to_do_with_each_other(
-        self, open_lanes: Open, bare_repository: Path
-    ) -> None:
+    def test_two_lanes_share_no_ref(self, open_lanes: Open, bare_repository: Path) -> None:
         lanes = open_lanes()
         first, second = held(lanes), held(lanes, lane=OTHER_LANE)
         owner = git(bare_repository, "rev-parse", OWNER)
@@ -97,7 +95,7 @@ class TestRefs:
         assert [view.lane for view in lanes.lanes()] == [LANE, OTHER_LANE]
         assert [view.lane for view in lanes.lanes(prefix="issue:")] == [OTHER_LANE]
 
-    def test_a_reader_of_git_log_sees_the_story(self, open_lanes: Open, bare_repository: Path) -> None:
+    def test_git_log_of_a_lane_reads_as_its_history(self, open_lanes: Open, bare_repository: Path) -> None:
         lanes = open_lanes()
         lease = held(lanes)
         waiting = lanes.add([NewItem(title="next", lane=LANE, agent="cto")])[0].arrival
@@ -139,7 +137,7 @@ class TestRefs:
         lanes.done([Report(run=lease.run)])
         assert (git(shallow, "for-each-ref"), git(shallow, "status", "--porcelain", "--ignored")) == before
 
-    def test_refs_that_were_deleted_together_are_a_lane_that_never_was(
+    def test_a_lane_whose_two_refs_were_deleted_is_free(
         self, open_lanes: Open, bare_repository: Path
     ) -> None:
         """Whoever may delete both refs may do anything. Its run is refused all the same."""
@@ -221,7 +219,7 @@ DAMAGES = [
 
 class TestDamage:
     @pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__.strip("_"))
-    def test_what_cannot_be_read_counts_as_held_until_an_operator_mends_it(
+    def test_an_unreadable_lane_counts_as_held_until_an_operator_mends_it(
         self, open_lanes: Open, bare_repository: Path, damage: Callable[[Path], None]
     ) -> None:
         lanes = open_lanes(pause=lambda _: None)
@@ -272,7 +270,7 @@ class TestDamage:
         with pytest.raises(InvalidInput, match="a newer Interlock"):
             lanes.mend(LANE, why="to be sure")
 
-    def test_a_lane_without_any_history_goes_on_with_numbers_above_all_that_were(
+    def test_a_mended_lane_without_history_uses_run_numbers_above_all_former_ones(
         self, open_lanes: Open, bare_repository: Path
     ) -> None:
         lanes = open_lanes(pause=lambda _: None)
@@ -284,7 +282,7 @@ class TestDamage:
         assert held(lanes).fence > 1_000_000_000 > lease.fence
 
 
-class TestSight:
+class TestFirstSeen:
     """No store clock: a taker counts what it has seen itself."""
 
     LEASE_S = 900.0
@@ -292,10 +290,10 @@ class TestSight:
     def lanes(
         self, open_lanes: Open, tmp_path: Path, clock: Clock, machine: str, boot: str = "one"
     ) -> GitLanes:
-        sight = Sight(tmp_path / f"sight-{machine}", now=clock, boot=lambda: boot)
-        return open_lanes(machine, sight=sight)
+        first_seen = FirstSeen(tmp_path / f"sight-{machine}", now=clock, boot=lambda: boot)
+        return open_lanes(machine, first_seen=first_seen)
 
-    def test_short_looks_of_many_processes_add_up(
+    def test_processes_that_each_look_briefly_share_what_they_saw(
         self, open_lanes: Open, tmp_path: Path, bare_repository: Path
     ) -> None:
         clock = Clock()
@@ -311,7 +309,7 @@ class TestSight:
         assert lease.fence == 2
 
     @pytest.mark.parametrize("trouble", ["reboot", "clock went back", "record damaged", "renewed"])
-    def test_whoever_is_unsure_begins_anew(
+    def test_a_taker_that_cannot_trust_its_record_waits_a_full_lease_again(
         self, open_lanes: Open, tmp_path: Path, trouble: str, bare_repository: Path
     ) -> None:
         clock = Clock()
@@ -350,7 +348,7 @@ class TestSight:
         assert acquire(open_lanes("taker", has_ended=ended), "heir") is not None
         assert set(asked) == {mine}
 
-    def test_a_place_in_line_whose_waiter_died_is_given_up_after_it_was_seen_for_its_time(
+    def test_a_waiting_item_that_nobody_claims_in_time_ends(
         self, open_lanes: Open, tmp_path: Path, bare_repository: Path
     ) -> None:
         clock = Clock()
@@ -371,9 +369,7 @@ class TestSight:
         lease = held(open_lanes(), lease_s=1.0)
         assert (lease.lease_s, lease.renew_within_s) == (900, 300)
 
-    def test_a_renewal_that_comes_early_is_a_look_without_a_commit(
-        self, open_lanes: Open, bare_repository: Path
-    ) -> None:
+    def test_an_early_renewal_makes_no_commit(self, open_lanes: Open, bare_repository: Path) -> None:
         clock = Clock()
         lanes = open_lanes(now=clock)
         lease = held(lanes)
@@ -391,7 +387,7 @@ class TestSight:
 
 
 class TestRefusals:
-    def test_a_hook_that_declines_is_named_and_nothing_is_tried_again(
+    def test_a_push_that_a_server_hook_declines_is_not_retried(
         self, open_lanes: Open, bare_repository: Path
     ) -> None:
         write_hook(bare_repository, "pre-receive", "#!/bin/sh\necho refs are guarded >&2\nexit 1\n")
@@ -402,11 +398,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("setting", "value", "hint"),
         [
-            ("receive.advertiseAtomic", "false", "moves several refs at once"),
+            ("receive.advertiseAtomic", "false", "supports git push --atomic"),
             ("receive.hideRefs", "refs/interlock", "write access to refs/interlock"),
         ],
     )
-    def test_a_server_that_does_not_allow_it_is_told_apart_and_not_tried_again(
+    def test_a_server_that_forbids_the_push_gives_a_hint_and_is_not_retried(
         self, open_lanes: Open, bare_repository: Path, setting: str, value: str, hint: str
     ) -> None:
         git(bare_repository, "config", setting, value)
@@ -425,7 +421,7 @@ class TestRefusals:
         assert len(pauses) == 4
         assert all(BACK_OFF_MIN_S <= pause <= BACK_OFF_MAX_S for pause in pauses)
 
-    def test_who_is_beaten_often_waits_longer_and_a_holder_does_not(self) -> None:
+    def test_the_back_off_grows_with_lost_races_but_not_for_a_holder(self) -> None:
         assert all(0.2 <= back_off_s(0) <= 0.8 and 0.2 <= back_off_s(5) <= 0.8 for _ in range(200))
         assert all(0.4 <= back_off_s(6) <= 1.6 and 3.2 <= back_off_s(100) <= 12.8 for _ in range(200))
 
@@ -464,9 +460,7 @@ class TestRefusals:
             with pytest.raises(NotFound):
                 call()
 
-    def test_the_cache_of_another_version_of_a_ref_is_of_no_use_to_a_zombie(
-        self, open_lanes: Open, bare_repository: Path
-    ) -> None:
+    def test_a_zombie_cannot_push_from_its_stale_cache(self, open_lanes: Open, bare_repository: Path) -> None:
         """A push that is pinned to what its own cache says, not to what the remote has, would win here."""
         one, two = open_lanes("one"), open_lanes("two")
         lease = held(one)

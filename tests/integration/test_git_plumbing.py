@@ -125,7 +125,7 @@ def test_a_ref_that_moves_between_advertisement_and_update_is_stale(
     assert place.ls_remote("origin", REF, "refs/interlock/queue/x") == {REF: third}
 
 
-def test_a_hook_that_declines_is_told_apart(place: Repository, bare_repository: Path) -> None:
+def test_a_server_hook_that_declines_is_a_hook_refusal(place: Repository, bare_repository: Path) -> None:
     write_hook(bare_repository, "pre-receive", "#!/bin/sh\nexit 1\n")
     move = RefMove(ref=REF, old_oid=None, new_oid=place.commit_json({}, subject="s"))
     refused = place.push("origin", [move])
@@ -133,7 +133,7 @@ def test_a_hook_that_declines_is_told_apart(place: Repository, bare_repository: 
     assert refused.kind is RefusalKind.HOOK
 
 
-def test_a_server_without_atomic_pushes_is_told_apart(place: Repository, bare_repository: Path) -> None:
+def test_a_server_without_atomic_pushes_is_recognised(place: Repository, bare_repository: Path) -> None:
     git(bare_repository, "config", "receive.advertiseAtomic", "false")
     move = RefMove(ref=REF, old_oid=None, new_oid=place.commit_json({}, subject="s"))
     refused = place.push("origin", [move])
@@ -142,7 +142,7 @@ def test_a_server_without_atomic_pushes_is_told_apart(place: Repository, bare_re
     assert place.push("origin", [move], atomic=False) is None
 
 
-def test_hidden_refs_and_a_checked_out_branch_are_matters_of_permission(
+def test_hidden_refs_and_a_checked_out_branch_are_permission_refusals(
     place: Repository, bare_repository: Path, tmp_path: Path
 ) -> None:
     git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
@@ -157,7 +157,7 @@ def test_hidden_refs_and_a_checked_out_branch_are_matters_of_permission(
     assert refused.kind is RefusalKind.PERMISSION
 
 
-def test_pushing_where_only_reading_is_allowed_is_a_matter_of_permission(
+def test_a_push_to_a_read_only_server_is_a_permission_refusal(
     http_remote: str, bare_repository: Path, tmp_path: Path
 ) -> None:
     git(bare_repository, "config", "http.receivepack", "false")
@@ -169,7 +169,7 @@ def test_pushing_where_only_reading_is_allowed_is_a_matter_of_permission(
     assert refused.kind is RefusalKind.PERMISSION
 
 
-def test_a_server_that_is_not_there_is_a_matter_of_the_network(place: Repository) -> None:
+def test_an_unreachable_server_is_a_network_refusal(place: Repository) -> None:
     oid = place.commit_json({}, subject="s")
     nowhere = "http://someone:secret@127.0.0.1:9/x.git"
     refused = place.push(nowhere, [RefMove(ref=REF, old_oid=None, new_oid=oid)])
@@ -181,7 +181,7 @@ def test_a_server_that_is_not_there_is_a_matter_of_the_network(place: Repository
     assert "secret" not in str(caught.value)
 
 
-def test_a_server_that_never_answers_is_given_up(
+def test_a_server_that_never_answers_times_out(
     place: Repository, bare_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interlock.git.plumbing.REMOTE_TIMEOUT_S", 0.5)
@@ -192,7 +192,7 @@ def test_a_server_that_never_answers_is_given_up(
     assert refused.kind is RefusalKind.NETWORK
 
 
-def test_the_user_s_hook_is_run_only_where_asked(place: Repository) -> None:
+def test_the_users_pre_push_hook_runs_only_if_asked_for(place: Repository) -> None:
     hook = place.directory / ".git" / "hooks" / "pre-push"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(hook.stat().st_mode | stat.S_IXUSR)
@@ -201,7 +201,7 @@ def test_the_user_s_hook_is_run_only_where_asked(place: Repository) -> None:
     assert place.push("origin", [move]) is None
 
 
-def test_the_environment_of_a_hook_leads_to_no_other_repository(
+def test_git_variables_of_a_hook_do_not_redirect_git(
     place: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", str(make_bare(tmp_path / "another.git")))
@@ -253,7 +253,7 @@ def test_every_bad_input_is_one_sentence(
         place.text("version")
 
 
-def test_lane_ids_are_lawful_refs_and_differ_where_lanes_differ(place: Repository) -> None:
+def test_lane_ids_are_valid_refs_and_unique(place: Repository) -> None:
     lanes = ["issue:acme/app#42", "issue:acme/app-42", "branch:A", "branch:a", "=", "x" * 200, "x" * 199]
     ids = [lane_ref_id(lane) for lane in lanes]
     assert len({*ids}) == len(lanes)

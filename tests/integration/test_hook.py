@@ -13,7 +13,7 @@ import pytest
 
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
-from interlock.hook.answers import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
+from interlock.hook.hook import LOOK_S, LOOK_SHARE, MESSAGE_MAX_CHARS, Hook, HookEvent
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -111,7 +111,7 @@ def test_a_session_starts_with_the_item_its_messages_and_what_a_dead_run_left(se
     assert "refs/interlock/salvage/9" in told
 
 
-def test_a_message_is_told_once_and_counts_as_read_only_when_the_next_call_says_so(session: Session):
+def test_a_message_is_delivered_once_and_marked_read_by_the_next_call(session: Session):
     session.told("SessionStart")
     session.service.msg(session.lease.item.id, "also the logout", author="sam")
     session.now_s += 30
@@ -122,7 +122,7 @@ def test_a_message_is_told_once_and_counts_as_read_only_when_the_next_call_says_
     assert session.service.renew([Report(run=session.lease.run)])[0].unread == 0
 
 
-def test_many_and_long_messages_are_told_in_pieces_and_none_is_skipped(session: Session):
+def test_many_and_long_messages_are_delivered_in_pieces_and_none_is_skipped(session: Session):
     for n in range(5):
         session.service.msg(session.lease.item.id, f"{n}" * MESSAGE_MAX_CHARS * 2, author="sam")
     pieces = [session.told("SessionStart")]
@@ -135,7 +135,7 @@ def test_many_and_long_messages_are_told_in_pieces_and_none_is_skipped(session: 
     assert "4,000 more characters" in seen
 
 
-def test_a_cancel_request_is_told_once_and_a_stop_is_then_not_held_up(session: Session):
+def test_a_cancel_request_is_reported_once_and_does_not_hold_up_the_stop(session: Session):
     session.service.msg(session.lease.item.id, "one more thing")
     session.service.cancel(session.lease.item.id, why="not needed")
     assert "You are asked to stop" in session.told("PreToolUse")
@@ -162,7 +162,7 @@ def test_tool_use_renews_the_lease_at_most_every_few_seconds(session: Session):
 
 
 @pytest.mark.parametrize("lease_s", [6, 600, 24 * 3600])
-def test_messages_and_requests_to_stop_are_told_in_seconds_whatever_the_lease(session: Session, lease_s):
+def test_messages_and_cancel_requests_arrive_in_seconds_even_with_a_long_lease(session: Session, lease_s):
     session.service.done([Report(run=session.lease.run)])
     session.service.add([NewItem(title="Another", lease_s=lease_s)])
     session.lease = session.claim()
@@ -209,7 +209,7 @@ def test_a_store_that_is_slow_to_answer_is_asked_less_often(session: Session):
         ("mcp__github__push_files", {}),
     ],
 )
-def test_what_would_be_seen_by_others_is_denied_once_the_lease_is_lost(session: Session, tool, given):
+def test_publishing_tool_calls_are_denied_once_the_lease_is_lost(session: Session, tool, given):
     assert session.denied(tool, given) == ""
     session.lose()
     assert "Stop working on this item" in session.denied(tool, given)
@@ -231,7 +231,7 @@ def test_what_would_be_seen_by_others_is_denied_once_the_lease_is_lost(session: 
         ("mcp__github__get_issue", {}),
     ],
 )
-def test_what_stays_here_is_never_denied(session: Session, tool, given):
+def test_local_tool_calls_are_never_denied(session: Session, tool, given):
     session.lose()
     assert session.denied(tool, given) == ""
 
@@ -247,7 +247,7 @@ def test_a_damaged_memory_does_not_let_a_push_through(session: Session, text: st
     assert "Stop working on this item" in session.denied("Bash", PUSH)
 
 
-def test_the_loss_is_told_once_and_a_stop_is_not_held_up(session: Session):
+def test_a_lost_lease_is_reported_once_and_does_not_hold_up_the_stop(session: Session):
     session.told("SessionStart")
     session.service.msg(session.lease.item.id, "unread")
     session.lose()
@@ -264,11 +264,11 @@ def test_a_handle_of_another_store_pushes_nothing(session: Session):
 # -- a store that is away -----------------------------------------------------------------------------
 
 
-def test_a_store_that_is_away_stops_no_work_and_is_told_once(session: Session):
+def test_an_unreachable_store_is_reported_once_and_work_goes_on(session: Session):
     session.told("SessionStart")
     session.down = True
     session.now_s += 20
-    assert "cannot be asked right now" in session.told("PreToolUse")
+    assert "cannot be used right now" in session.told("PreToolUse")
     session.now_s += 20
     assert session.told("PostToolUse") == ""
     assert session("Stop") == {"systemMessage": "Interlock: The database cannot be reached."}
@@ -277,23 +277,23 @@ def test_a_store_that_is_away_stops_no_work_and_is_told_once(session: Session):
     assert session.told("PreToolUse") == ""
     session.down = True
     session.now_s += 20
-    assert "cannot be asked right now" in session.told("PreToolUse")  # a new outage is news again
+    assert "cannot be used right now" in session.told("PreToolUse")  # a new outage is news again
 
 
-def test_a_push_is_allowed_while_the_lease_may_still_be_good_and_denied_when_it_cannot_be(session: Session):
+def test_without_the_store_a_push_is_allowed_until_the_lease_must_have_ended(session: Session):
     session.told("SessionStart")
     session.down = True
     session.now_s += 50
     assert session.denied("Bash", PUSH) == ""
     session.now_s += 11
-    assert "the lease is over and the store cannot be asked" in session.denied("Bash", PUSH)
+    assert "the lease is over and the store cannot be used" in session.denied("Bash", PUSH)
     assert session.told("PostToolUse", "Bash", {"command": "ls"}) == ""
     session.down = False
     session.service.renew([Report(run=session.lease.run)])  # the worker had kept it all the while
     assert session.denied("Bash", PUSH) == ""
 
 
-def test_a_lease_of_which_nothing_is_known_does_not_deny(session: Session):
+def test_an_unknown_lease_end_denies_nothing(session: Session):
     session.down = True
     assert session.denied("Bash", PUSH) == ""
 
@@ -329,7 +329,7 @@ def tree(session: Session, tmp_path: Path) -> Callable[..., None]:
     return git
 
 
-def test_a_stop_with_work_that_nobody_else_sees_is_held_up_once(session: Session, tree):
+def test_a_stop_with_unpushed_work_is_held_up_once(session: Session, tree):
     session.told("SessionStart")
     assert session("Stop") == {}
     (session.tree / "new.py").write_text("x = 1\n")
@@ -344,7 +344,7 @@ def test_a_stop_with_work_that_nobody_else_sees_is_held_up_once(session: Session
     assert session("Stop") == {}
 
 
-def test_work_is_told_beside_a_message_and_work_done_for_a_message_is_told_after_it(session: Session, tree):
+def test_unpushed_work_is_reported_with_a_message_and_again_after_it(session: Session, tree):
     session.told("SessionStart")
     session.service.msg(session.lease.item.id, "and the tests?", author="sam")
     (session.tree / "new.py").write_text("x = 1\n")
@@ -362,7 +362,7 @@ def test_work_is_told_beside_a_message_and_work_done_for_a_message_is_told_after
     assert session("Stop", asked_before=True) == {}
 
 
-def test_without_a_remote_a_commit_is_asked_for_and_no_push(session: Session, tree):
+def test_without_a_remote_the_stop_asks_for_a_commit_and_no_push(session: Session, tree):
     tree("remote", "remove", "origin")
     session.told("SessionStart")
     (session.tree / "new.py").write_text("x = 1\n")
@@ -374,7 +374,7 @@ def test_without_a_remote_a_commit_is_asked_for_and_no_push(session: Session, tr
     assert session("Stop") == {}
 
 
-def test_work_before_the_first_commit_is_asked_about(session: Session):
+def test_uncommitted_work_in_a_repository_without_commits_holds_up_the_stop(session: Session):
     subprocess.run(["git", "init", "--quiet", session.tree], check=True)
     subprocess.run(["git", "remote", "add", "origin", "nowhere"], cwd=session.tree, check=True)
     session.told("SessionStart")
@@ -382,13 +382,13 @@ def test_work_before_the_first_commit_is_asked_about(session: Session):
     assert "Not committed here: 1 changed file." in session("Stop")["reason"]
 
 
-def test_what_lay_there_before_the_session_is_not_asked_about(session: Session, tree):
+def test_changes_from_before_the_session_do_not_hold_up_the_stop(session: Session, tree):
     (session.tree / "scratch.txt").write_text("mine\n")
     session.told("SessionStart")
     assert session("Stop") == {}
 
 
-def test_a_directory_without_git_is_not_asked_about(session: Session):
+def test_a_directory_without_git_does_not_hold_up_the_stop(session: Session):
     session.told("SessionStart")
     (session.tree / "new.py").write_text("x = 1\n")
     assert session("Stop") == {}
@@ -407,14 +407,14 @@ def test_the_memory_ends_with_the_session_and_does_not_show_the_handle(session: 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"seen": "x", "lost": 7, "told": null}'])
-def test_a_damaged_memory_is_as_good_as_none(session: Session, text):
+def test_a_damaged_memory_counts_as_missing(session: Session, text):
     session.told("SessionStart")
     (file,) = (session.home / "hooks").iterdir()
     file.write_text(text)
     assert "Fix the login" in session.told("SessionStart")
 
 
-def test_memories_of_sessions_long_gone_are_removed(session: Session):
+def test_memories_of_old_sessions_are_removed(session: Session):
     old = session.home / "hooks" / "0123.json"
     session.told("SessionStart")
     old.write_text("{}")
@@ -423,6 +423,6 @@ def test_memories_of_sessions_long_gone_are_removed(session: Session):
     assert not old.exists()
 
 
-def test_events_that_are_not_ours_are_let_pass(session: Session):
+def test_unknown_hook_events_get_an_empty_answer(session: Session):
     assert session("Notification") == {}
     assert session.looks == 0

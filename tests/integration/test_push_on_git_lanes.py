@@ -134,7 +134,7 @@ def test_an_owner_commit_of_our_own_in_the_window_costs_one_more_try_and_no_wait
     assert (code, answer["moved"], answer["attempts"]) == (0, True, 2), answer
 
 
-def test_there_is_nothing_to_arm_but_a_lost_lane_is_told(
+def test_arming_a_lane_in_git_changes_nothing_but_reports_a_lost_lane(
     tree: Path, lanes: LaneService, url: str, bare_repository: Path
 ) -> None:
     lease = claim(lanes)

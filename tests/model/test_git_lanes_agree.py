@@ -16,8 +16,8 @@ import pytest
 
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem, Policy, RetryLane
-from interlock.gitlanes import holder
-from interlock.gitlanes.sight import Sight
+from interlock.gitlanes import service
+from interlock.gitlanes.first_seen import FirstSeen
 from interlock.service import local
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
@@ -41,9 +41,14 @@ class Twins:
         self.chance = chance
         self.local = LocalService(SqliteStore(place / "interlock.db", now=self.clock))
         bare = make_bare(place / "lanes.git")
-        sight = Sight(place / "sight", now=self.clock, boot=lambda: "one")
+        first_seen = FirstSeen(place / "sight", now=self.clock, boot=lambda: "one")
         self.git = GitSubject(
-            bare.as_uri(), place / "private", lease_min_s=1, margin_share=0, now=self.clock, sight=sight
+            bare.as_uri(),
+            place / "private",
+            lease_min_s=1,
+            margin_share=0,
+            now=self.clock,
+            first_seen=first_seen,
         )
         self.pairs: list[tuple[int, int]] = []
         self.leases: list[tuple[str, str]] = []
@@ -168,14 +173,14 @@ class Twins:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-offs are of equal length on both sides, and all that ended is still there to be compared."""
-    for module in (local, holder):
+    for module in (local, service):
         monkeypatch.setattr(module.random, "random", lambda: 0.5)
     monkeypatch.setattr("interlock.gitlanes.lane.ENDED_ITEMS_KEPT", 1_000)
 
 
 @pytest.mark.usefixtures("steady")
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_a_lane_in_git_and_one_in_a_database_are_of_one_mind(tmp_path: Path, seed: int) -> None:
+def test_a_lane_in_git_and_one_in_a_database_decide_alike(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     twins = Twins(tmp_path, chance)
     happenings = [twins.add] * 9 + [twins.claim] * 3 + [twins.report] * 3 + [twins.tell] * 2

@@ -39,7 +39,7 @@ class TestSchedules:
             new_item({"title": "later", "run_at": "+5m", "run_after_s": 300})
 
     @pytest.mark.parametrize("text", ["", "+", "tomorrow", "+5 weeks", "-5m", "2027-13-01", "5m"])
-    def test_what_is_no_time_is_refused(self, text: str) -> None:
+    def test_text_that_is_not_a_time_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidInput, match="is not a time"):
             new_item({"title": "later", "run_at": text})
 

@@ -28,7 +28,7 @@ def line(reason: str, what: str = "remote rejected", ref: str = "refs/heads/main
         ("internal server error", RefusalKind.OTHER),
     ],
 )
-def test_what_a_server_says_of_a_ref(reason: str, kind: RefusalKind) -> None:
+def test_reasons_of_servers_for_a_ref_are_classified(reason: str, kind: RefusalKind) -> None:
     refusal = classify(line(reason), "error: failed to push some refs to 'x'\n", timed_out=False)
     assert refusal.kind is kind
 
@@ -41,7 +41,7 @@ def test_what_a_server_says_of_a_ref(reason: str, kind: RefusalKind) -> None:
         ("non-fast-forward", RefusalKind.NON_FAST_FORWARD),
     ],
 )
-def test_what_git_itself_says_of_a_ref(reason: str, kind: RefusalKind) -> None:
+def test_reasons_of_git_itself_for_a_ref_are_classified(reason: str, kind: RefusalKind) -> None:
     refusal = classify(line(reason, "rejected"), "", timed_out=False)
     assert (refusal.kind, refusal.ref) == (kind, "refs/heads/main")
 
@@ -79,7 +79,7 @@ def test_an_atomic_update_that_failed_on_the_server_names_no_ref() -> None:
         ("", RefusalKind.OTHER),
     ],
 )
-def test_what_is_said_of_the_whole_push(err: str, kind: RefusalKind) -> None:
+def test_failures_of_the_whole_push_are_classified(err: str, kind: RefusalKind) -> None:
     assert classify("", err, timed_out=False).kind is kind
 
 
@@ -90,11 +90,11 @@ def test_the_words_of_a_hook_are_passed_on() -> None:
     assert there.detail == "pre-receive hook declined: too large"
 
 
-def test_silence_is_a_matter_of_the_network() -> None:
+def test_a_timeout_is_a_network_refusal() -> None:
     assert classify("", "", timed_out=True).kind is RefusalKind.NETWORK
 
 
-def test_nothing_a_server_says_steers_a_terminal() -> None:
+def test_control_characters_of_a_server_are_removed() -> None:
     refusal = classify(line("pre-receive hook declined"), "remote: \x1b[2Jgone\n", timed_out=False)
     assert refusal.detail == "pre-receive hook declined: ?[2Jgone"
 

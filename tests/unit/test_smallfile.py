@@ -12,7 +12,7 @@ import pytest
 
 from interlock.core.commands import Outcome
 from interlock.git.plumbing import Repository
-from interlock.gitlanes.sight import Sight
+from interlock.gitlanes.first_seen import FirstSeen
 from interlock.process.briefing import read_result
 from interlock.process.smallfile import read_bytes, read_json
 from interlock.worker.rundirectory import Home, RunFiles, Trace, found
@@ -195,11 +195,11 @@ def test_a_record_of_a_run_that_is_damaged_does_not_hide_the_others(tmp_path: Pa
 @pytest.mark.parametrize(
     "text", [NESTED, "[]", '{"boot": "one", "first_us": [1]}', '{"boot": "one", "first_us": {"a": -900}}']
 )
-def test_a_damaged_first_sight_begins_anew(tmp_path: Path, text: str) -> None:
+def test_a_first_seen_record_that_cannot_be_trusted_starts_over(tmp_path: Path, text: str) -> None:
     """Waiting longer is safe; a lease taken for over is not."""
-    sight = Sight(tmp_path, now=lambda: 1_000, boot=lambda: "one")
+    first_seen = FirstSeen(tmp_path, now=lambda: 1_000, boot=lambda: "one")
     (tmp_path / "lane.json").write_text(text)
-    assert sight.look("lane", ["a"]) == {"a": 0}
+    assert first_seen.ages_us("lane", ["a"]) == {"a": 0}
 
 
 def test_a_foreign_ref_does_not_hide_salvage(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
-    from interlock.hook.settings import Change
+    from interlock.hook.agent_settings import SettingsChange
     from interlock.service.contract import LaneService
     from interlock.settings import Settings
 
@@ -53,7 +53,7 @@ def _answer(call: Invocation, run: str) -> None:
     from interlock import settings
     from interlock.cli.values import text_of
     from interlock.core.handles import handle_numbers
-    from interlock.hook.answers import EVENT_MAX_BYTES, Hook, read_event
+    from interlock.hook.hook import EVENT_MAX_BYTES, Hook, read_event
 
     handle_numbers(run)  # refuse a malformed handle before a store is opened
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
@@ -73,7 +73,7 @@ def _lanes(chosen: Settings) -> LaneService:
 @hook.command("install", cls=Command)
 def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
     """Add the hook to Claude Code's settings of this repository; its other settings stay."""
-    from interlock.hook.settings import installed
+    from interlock.hook.agent_settings import installed
 
     call = invocation_of(ctx)
     code = _change(call, installed(_path(settings)), dry_run=dry_run, done="Added the hook to")
@@ -89,7 +89,7 @@ def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = F
 @hook.command("uninstall", cls=Command)
 def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
     """Remove the hook from Claude Code's settings."""
-    from interlock.hook.settings import uninstalled
+    from interlock.hook.agent_settings import uninstalled
 
     return _change(
         invocation_of(ctx), uninstalled(_path(settings)), dry_run=dry_run, done="Removed the hook from"
@@ -97,7 +97,7 @@ def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun =
 
 
 def _path(given: str | None) -> Path:
-    from interlock.hook.settings import PLACE
+    from interlock.hook.agent_settings import PLACE
     from interlock.settings import here, worktree_root
 
     return Path(given) if given is not None else worktree_root(here()) / PLACE
@@ -109,7 +109,7 @@ def _on_path() -> bool:
     return which("interlock") is not None
 
 
-def _change(call: Invocation, change: Change, *, dry_run: bool, done: str) -> int:
+def _change(call: Invocation, change: SettingsChange, *, dry_run: bool, done: str) -> int:
     changed = change.before != change.after
     if not dry_run:
         change.write()

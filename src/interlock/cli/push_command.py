@@ -14,7 +14,7 @@ from interlock.core.errors import Exit, InvalidInput
 
 if TYPE_CHECKING:
     from interlock.git.plumbing import Repository
-    from interlock.push.identity import Pusher
+    from interlock.push.run import PushingRun
 
 
 def push(
@@ -77,10 +77,10 @@ def push(
 
 
 def _push(
-    call: Invocation, repository: Repository, remote: str | None, branch: str | None, pusher: Pusher
+    call: Invocation, repository: Repository, remote: str | None, branch: str | None, pusher: PushingRun
 ) -> int:
     from interlock.git.checkout import Checkout, push_remote_of
-    from interlock.push.fenced import FencedPush
+    from interlock.push.fenced_push import FencedPush
 
     checkout = Checkout(repository)
     target, to = checkout.target(branch), push_remote_of(repository, remote)
@@ -93,7 +93,7 @@ def _push(
     return call.out.answer(pushed, text)
 
 
-def _arm(call: Invocation, repository: Repository, remote: str | None, pusher: Pusher) -> int:
+def _arm(call: Invocation, repository: Repository, remote: str | None, pusher: PushingRun) -> int:
     from interlock.git.checkout import push_remote_of
 
     fence = pusher.arm(repository, push_remote_of(repository, remote))
@@ -103,19 +103,19 @@ def _arm(call: Invocation, repository: Repository, remote: str | None, pusher: P
     return call.out.answer({"fence": fence}, text)
 
 
-def _check_push(repository: Repository, remote: str, pusher: Pusher) -> int:
+def _check_push(repository: Repository, remote: str, pusher: PushingRun) -> int:
     """Raise `LeaseLost` for a plain push of a run that lost its lane."""
-    from interlock.push import hook
+    from interlock.push import pre_push
 
-    if not hook.needs_no_check(sys.stdin):
+    if not pre_push.needs_no_check(sys.stdin):
         pusher.guard(repository, remote).check()
     return Exit.OK
 
 
 def _change_hook(call: Invocation, repository: Repository, *, install: bool) -> int:
-    from interlock.push import hook
+    from interlock.push import pre_push
 
-    path = hook.install(repository) if install else hook.uninstall(repository)
+    path = pre_push.install(repository) if install else pre_push.uninstall(repository)
     text = f"{'Installed' if install else 'Removed'} {path}."
     return call.out.answer(
         {"hook": path if path is None else str(path), "installed": install},
@@ -123,11 +123,11 @@ def _change_hook(call: Invocation, repository: Repository, *, install: bool) -> 
     )
 
 
-def _pusher(call: Invocation, run: str | None) -> Pusher:
+def _pusher(call: Invocation, run: str | None) -> PushingRun:
     from interlock import app
-    from interlock.push.identity import Pusher
+    from interlock.push.run import PushingRun
 
-    return Pusher(
+    return PushingRun(
         run,
         lanes=lambda: app.open_lanes(call.settings),
         in_git=app.scheme_of(call.settings.url) == "git",

@@ -1,11 +1,11 @@
-"""Git, as plumbing: the only module that runs it.
+"""Git as plumbing: the only module that runs git.
 
-A `Repository` is a place on this machine where git keeps objects: a working tree or a bare one. Refs on a
-remote are moved by compare-and-swap only: a `RefMove` names what the ref must be now, and the git server
-refuses the whole push when it is something else. State is JSON in the message of a commit, one commit for
-each change, so that `git log` reads as the history.
+A `Repository` is a working tree or a bare repository on this machine. Refs on a remote move only by
+compare-and-swap: a `RefMove` names what the ref must be now, and the git server refuses the whole push if it
+is something else. State is JSON in a commit message, one commit for each change, so that `git log` is the
+history.
 
-What is not promised: that a push that ended in `RefusalKind.NETWORK` did not arrive. Look again.
+Not promised: that a push that ended in `RefusalKind.NETWORK` did not arrive. Look again.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from interlock.core.errors import (
 from interlock.core.names import lane_key
 from interlock.git.refusals import PushRefusal, RefMove, classify, telling_line, without_secrets
 
-#: Commands that only touch this machine, and those that talk to a remote.
+#: For commands that stay on this machine, and for those that talk to a remote.
 LOCAL_TIMEOUT_S = 60.0
 REMOTE_TIMEOUT_S = 120.0
-#: After this a git that was told to end is killed.
+#: How long after SIGTERM git is killed.
 END_WITHIN_S = 2.0
 OUTPUT_MAX_BYTES = 32 << 20
 STATE_MAX_BYTES = 16 << 20
@@ -48,7 +48,7 @@ OLDEST_GIT = "2.30"
 _USAGE_ERROR = 129
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?", re.ASCII)
 _NONCE_KEY = "Interlock-Nonce"
-#: Where a caller's environment would send git to another repository than the one it was asked about.
+#: Variables of the caller that would send git to another repository.
 STRAY_VARIABLES = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -60,7 +60,7 @@ STRAY_VARIABLES = (
     "GIT_PREFIX",
     "GIT_QUARANTINE_PATH",
 )
-#: Commits that carry state are signed by Interlock, so that none needs a user's name to be configured.
+#: The author of commits that hold state, so that the user needs no configured name.
 _IDENTITY = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -70,7 +70,7 @@ _IDENTITY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a git command said."""
+    """The exit code and output of a git command."""
 
     code: int
     out: str
@@ -79,15 +79,15 @@ class Answer:
 
     @property
     def complaint(self) -> str:
-        """The line of standard error that says most, without passwords."""
+        """The most telling line of standard error, without passwords."""
         return telling_line(self.err)
 
 
 class Repository:
     """One git repository on this machine.
 
-    Every call is a process of its own with an argument list, a timeout and bounded output. It never asks
-    for a password, and stays in the caller's process group, so that what ends the caller ends git too.
+    Every call is a process of its own with an argument list, a timeout and bounded output. It never asks for
+    a password. It stays in the caller's process group, so that a signal that ends the caller ends git too.
     """
 
     def __init__(self, directory: Path, *, environ: Mapping[str, str] | None = None) -> None:
@@ -104,7 +104,7 @@ class Repository:
 
     @classmethod
     def make_bare(cls, directory: Path) -> Repository:
-        """A bare repository at `directory`; one that is there already is left as it is."""
+        """A bare repository at `directory`; an existing one stays as it is."""
         directory.mkdir(parents=True, exist_ok=True)
         repository = cls(directory)
         repository.text("-c", "init.templateDir=", "init", "--quiet", "--bare")
@@ -117,13 +117,10 @@ class Repository:
         timeout_s: float = LOCAL_TIMEOUT_S,
         environ: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Run git and answer what it said, whatever its exit code."""
-        # Files instead of pipes: a helper that outlives git (a credential cache, say) would keep a pipe open.
-        with (
-            tempfile.TemporaryFile() as given,
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-        ):
+        """Run git and return its output, whatever its exit code."""
+        # Files instead of pipes: a helper that outlives git (a credential cache) would keep a pipe open.
+        new_file = tempfile.TemporaryFile
+        with new_file() as given, new_file() as out, new_file() as err:
             given.write(stdin.encode())
             given.seek(0)
             try:
@@ -143,7 +140,7 @@ class Repository:
             return Answer(code=process.returncode, out=_bounded(out), err=_bounded(err), timed_out=timed_out)
 
     def text(self, *args: str, stdin: str = "", timeout_s: float = LOCAL_TIMEOUT_S) -> str:
-        """What a command prints, without the last line break; raises where it fails."""
+        """What a command prints, without the last line break; raises if it fails."""
         answer = self.run(*args, stdin=stdin, timeout_s=timeout_s)
         if answer.code:
             raise _failure(_subcommand(args), answer)
@@ -152,7 +149,7 @@ class Repository:
     # -- remotes
 
     def ls_remote(self, remote: str, *patterns: str) -> dict[str, str]:
-        """Refs of a remote and where they point. A pattern is a whole ref, or one ending in `/*`."""
+        """Refs of a remote and the ids they point to. A pattern is a whole ref, or ends in `/*`."""
         answer = self.run(
             "ls-remote", "--quiet", "--", check_remote(remote), *patterns, timeout_s=REMOTE_TIMEOUT_S
         )
@@ -162,19 +159,11 @@ class Repository:
         return {ref: oid for oid, ref in pairs}
 
     def fetch(self, remote: str, *refspecs: str, timeout_s: float | None = None) -> None:
-        """Bring refs here. Nothing but what the refspecs say is written: no FETCH_HEAD, and no tracking
-        branch, about which two worktrees of one clone would quarrel."""
+        """Fetch refs. Writes only what the refspecs name: no FETCH_HEAD, and no tracking branch, which two
+        worktrees of one clone would both write."""
+        options = ("--quiet", "--no-tags", "--refmap=", "--no-write-fetch-head", "--no-recurse-submodules")
         answer = self.run(
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--refmap=",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--no-auto-gc",
-            "--",
-            check_remote(remote),
-            *refspecs,
+            *("fetch", *options, "--no-auto-gc", "--", check_remote(remote), *refspecs),
             timeout_s=timeout_s or REMOTE_TIMEOUT_S,
         )
         if answer.code:
@@ -190,10 +179,10 @@ class Repository:
         environ: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> PushRefusal | None:
-        """Move refs of a remote, each only from the id it is pinned to; nothing when all have moved.
+        """Move refs of a remote, each only from the id it is pinned to; None if all have moved.
 
-        A pin also allows what is no fast-forward: a caller who wants one checks that before. With `hooks`
-        the user's `pre-push` hook runs; state is pushed without it.
+        A pinned ref may move to any commit: a caller who wants a fast-forward checks that before. With
+        `hooks` the user's `pre-push` hook runs; state is pushed without it.
         """
         args = ["-c", "push.followTags=false", "-c", "push.gpgSign=false", "push", "--porcelain"]
         args += ["--atomic"] if atomic else []
@@ -221,9 +210,9 @@ class Repository:
         )
 
     def _raise_if_not_there(self, remote: str, answer: Answer) -> None:
-        """Raise if there is no such remote, or no repository where it leads to."""
+        """Raise if there is no such remote, or no repository at its address or here."""
         if "not a git repository (or any" in answer.err:
-            raise NoRepository("This is not a git repository.", "Go to a clone of the repository first.")
+            raise _failure("", answer)
         if "does not appear to be a git repository" not in answer.err and "No such remote" not in answer.err:
             return
         name = without_secrets(remote)
@@ -234,8 +223,8 @@ class Repository:
                 "See git remote -v, or add one with git remote add origin URL.",
             )
         raise RemoteUnavailable(
-            f"The remote {name!r} leads to no repository: {without_secrets(configured.out.strip())}.",
-            f"See whether it is there; git remote set-url {name} URL mends the address.",
+            f"There is no repository at the remote {name!r}: {without_secrets(configured.out.strip())}.",
+            f"Check the address; git remote set-url {name} URL changes it.",
         )
 
     # -- state
@@ -248,16 +237,14 @@ class Repository:
         parents: Sequence[str] = (),
         tree: str | None = None,
     ) -> str:
-        """The id of a new commit that carries `document` and the files of `tree`. No two calls make the same.
+        """The id of a new commit with `document` and the files of `tree`, different at each call.
 
-        Uniqueness matters: two clones that push the *same* commit to a new ref both succeed.
+        Otherwise two clones that push the *same* commit to a new ref would both succeed.
         """
         body = json.dumps(document, indent=1, sort_keys=True)
         message = f"{subject}\n\n{body}\n\n{_NONCE_KEY}: {secrets.token_hex(16)}\n"
         if len(message) > STATE_MAX_BYTES:
-            raise TooLarge(
-                f"The state has {len(message):,} bytes.", f"At most {STATE_MAX_BYTES:,} are allowed."
-            )
+            raise TooLarge(f"The state has {len(message):,} bytes.", f"The limit is {STATE_MAX_BYTES:,}.")
         args = ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", check_oid(tree or self._empty_tree)]
         for parent in parents:
             args += ["-p", check_oid(parent)]
@@ -267,23 +254,18 @@ class Repository:
         return answer.out.strip()
 
     def read_json(self, oid: str) -> dict[str, Any]:
-        """The document of a commit that is here (fetch it first). `UnreadableState` if it carries none."""
+        """The document of a commit (fetch it first). `UnreadableState` if it has none."""
         answer = self.run("cat-file", "commit", check_oid(oid))
         if answer.code:
             raise UnreadableState(
                 f"The commit {oid[:12]} cannot be read: {answer.complaint}.",
-                "Fetch again; if it stays so, the ref was changed by hand.",
+                "Fetch again; if that does not help, somebody changed the ref by hand.",
             )
-        try:
-            # header, subject, document, trailer: none of them contains an empty line
-            parts = answer.out.split("\n\n")
-            document = json.loads(parts[2])
-        except (IndexError, ValueError, RecursionError):
-            document = None
-        if not isinstance(document, dict):
+        document = message_document(answer.out.partition("\n\n")[2])
+        if document is None:
             raise UnreadableState(
-                f"The commit {oid[:12]} carries no state of Interlock.",
-                "The ref was changed by something else; see `git log` of it.",
+                f"The commit {oid[:12]} has no state of Interlock.",
+                "Something else changed the ref; see `git log` of it.",
             )
         return document
 
@@ -293,21 +275,29 @@ class Repository:
 
     @cached_property
     def _empty_tree(self) -> str:
-        # Its id depends on the repository's hash, and git only knows it without an object by courtesy.
+        # Written, because its id depends on the repository's hash and not every git knows it by itself.
         return self.text("hash-object", "-t", "tree", "-w", "--stdin")
+
+
+def message_document(message: str) -> dict[str, Any] | None:
+    """The document in a commit message made by `Repository.commit_json`, if there is one."""
+    try:
+        # subject, document, trailer: none of them contains an empty line
+        document = json.loads(message.split("\n\n")[1])
+    except (IndexError, ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
 
 
 def access_of(directory: Path) -> dict[str, str]:
     """How the clone around `directory` reaches its remotes, as variables for git in another repository.
 
-    Continuous integration keeps a token in the configuration of its clone; none of it is written anywhere.
-    Empty where there is no clone. What is configured for the user or the machine git finds by itself.
+    Continuous integration keeps a token in the configuration of its clone; it is not written anywhere. Empty
+    without a clone. git itself reads the configuration of the user and the machine.
     """
     asked = ("--local", "--includes", "--null", "--get-regexp", r"^(http|credential|url|core\.sshcommand)\b")
     answer = Repository(directory).run("config", *asked)
-    pairs = (
-        [entry.partition("\n")[::2] for entry in answer.out.split("\0") if entry] if not answer.code else []
-    )
+    pairs = [entry.partition("\n")[::2] for entry in answer.out.split("\0") if entry]  # empty if it failed
     first = os.environ.get("GIT_CONFIG_COUNT", "0")
     start = int(first) if first.isdecimal() else 0
     environ = {"GIT_CONFIG_COUNT": str(start + len(pairs))} if pairs else {}
@@ -317,7 +307,7 @@ def access_of(directory: Path) -> dict[str, str]:
 
 
 def lane_ref_id(lane: str) -> str:
-    """A lane as one part of a ref or path: readable, lower case, and different for every lane."""
+    """A lane's name as one part of a ref or path: readable, lower case, and unique."""
     key = lane_key(lane)
     slug = re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-")[:40].strip("-")
     return f"{slug or 'lane'}-{sha256(key.encode()).hexdigest()[:20]}"
@@ -339,13 +329,13 @@ def check_remote(text: str) -> str:
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if name not in STRAY_VARIABLES}
-    # English messages, for they are read; no questions, for nobody may be there to answer.
+    # English messages, because we parse them; no prompts, because nobody may be there to answer.
     environ |= {"LC_ALL": "C", "LANGUAGE": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true"}
     return {**environ, **extra}
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait for the end; after the timeout, or when the caller is interrupted, make it end."""
+    """Wait for the end; terminate git after the timeout (True), or if the caller is interrupted."""
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
@@ -370,7 +360,7 @@ def _bounded(file: Any) -> str:
     file.seek(0)
     data = file.read(OUTPUT_MAX_BYTES + 1)
     if len(data) > OUTPUT_MAX_BYTES:
-        raise TooLarge("git printed more than Interlock reads.", f"The limit is {OUTPUT_MAX_BYTES:,} bytes.")
+        raise TooLarge("git printed too much.", f"The limit is {OUTPUT_MAX_BYTES:,} bytes.")
     return str(data.decode(errors="replace"))
 
 
@@ -381,7 +371,7 @@ def _cannot_start(directory: Path) -> GitFailed:
 
 
 def _subcommand(args: Sequence[str]) -> str:
-    """What git was asked to do, behind the configuration that is given to it."""
+    """The git subcommand in these arguments, after any `-c` options."""
     while len(args) > 2 and args[0] == "-c":
         args = args[2:]
     return args[0]
@@ -389,12 +379,12 @@ def _subcommand(args: Sequence[str]) -> str:
 
 def _failure(command: str, answer: Answer) -> GitFailed:
     if answer.timed_out:
-        return GitFailed(f"git {command} did not end in time.", "Try again; see whether the disk is slow.")
+        return GitFailed(f"git {command} did not end in time.", "Try again; check whether the disk is slow.")
     if "not a git repository" in answer.err:
         return NoRepository("This is not a git repository.", "Go to a clone of the repository first.")
     if answer.code == _USAGE_ERROR:
         return GitFailed(
-            f"This git does not understand what Interlock asked of it: {answer.complaint}.",
+            f"This git does not know an option that Interlock uses: {answer.complaint}.",
             f"Interlock needs git {OLDEST_GIT} or later; see git --version.",
         )
     full = "No space left" in answer.err or "quota exceeded" in answer.err

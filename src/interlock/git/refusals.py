@@ -1,7 +1,7 @@
-"""Why a git server, or git itself, refused a push: read once from what git printed.
+"""Why a git server, or git itself, refused a push: parsed from what git printed.
 
-Servers say the same thing in many words, and in the window between advertisement and update they say little.
-So a kind is a strong hint, not a proof: who must know looks at the refs again.
+Servers use many words for the same thing, and few when a ref moves between advertisement and update. So a
+kind is a strong hint, not a proof: a caller that must be sure looks at the refs again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ LINE_MAX_CHARS = 500
 
 
 class RefusalKind(StrEnum):
-    """What to do next depends on it."""
+    """The kinds of refusal that callers handle differently."""
 
-    #: A ref is not where its pin says: somebody moved it.
+    #: A ref is not at its pinned id: somebody moved it.
     STALE = "stale"
     #: The branch has commits that this one lacks.
     NON_FAST_FORWARD = "non_fast_forward"
@@ -24,17 +24,21 @@ class RefusalKind(StrEnum):
     ATOMIC_UNSUPPORTED = "atomic_unsupported"
     #: Not signed in, not allowed, or the ref is protected.
     PERMISSION = "permission"
-    #: The server was not reached, or was lost on the way: the push may have arrived.
+    #: The server was not reached, or the connection broke: the push may have arrived.
     NETWORK = "network"
-    #: A hook, here or on the server, said no.
+    #: A hook, here or on the server, refused it.
     HOOK = "hook"
-    #: None of these: `detail` is git's own sentence.
+    #: Anything else: `detail` is git's own sentence.
     OTHER = "other"
+
+
+#: No retry changes these.
+FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefMove:
-    """One ref of a remote, from what it must be now to what it shall be; None is "not there"."""
+    """One ref of a remote: the id it must have now, and its new id; None means "does not exist"."""
 
     ref: str
     old_oid: str | None
@@ -43,80 +47,55 @@ class RefMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRefusal:
-    """Nothing moved (for `NETWORK`: perhaps everything did), and why."""
+    """Why nothing moved (for `NETWORK`, everything may have moved)."""
 
     kind: RefusalKind
-    #: The ref that was named, where one was.
+    #: The ref that git named, if any.
     ref: str | None
-    #: What git said, one line, without passwords.
+    #: One line of git's output, without passwords.
     detail: str
 
 
-#: Names and addresses, in which any word may stand.
+#: Names and addresses, which may contain any word.
 _QUOTED = re.compile(r"'[^'\n]*'")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s']+@")
 _REASON = re.compile(r"^!\t[^\t]*?:(?P<ref>[^\t]+)\t\[(?P<what>[^\]]+)\] \((?P<reason>.*)\)$")
 
-_STALE = (
-    "stale info",
-    "cannot lock ref",
-    "but expected",
-    "incorrect old value",
-    "reference already exists",
-    "unable to resolve reference",
-)
-_BEHIND = ("fetch first", "non-fast-forward", "needs force", "tip of your current branch is behind")
-_HOOK = ("hook declined", "pre-push hook", "hook failed")
-_DENIED = (
-    "authentication failed",
-    "could not read username",
-    "could not read password",
-    "terminal prompts disabled",
-    "permission",
-    "returned error: 401",
-    "returned error: 403",
-    "access denied",
-    "access rights",
-    "not allowed",
-    "protected",
-    "prohibited",
-    "rule violation",
-    "hidden ref",
-    "deny",
-    "denied",
-    "refusing",
-    "checked out",
-    "read-only",
-)
-_NETWORK = (
-    "could not resolve",
-    "unable to access",
-    "unable to connect",
-    "connection",
-    "timed out",
-    "early eof",
-    "hung up",
-    "rpc failed",
-    "returned error: 5",
-    "could not read from remote",
-    "unexpected disconnect",
-    "unable to unpack",
-)
-_NO_ATOMIC = ("does not support --atomic",)
+#: Words of git and its servers by the kind of refusal, in the order in which they are looked for.
+_WORDS = {
+    RefusalKind.ATOMIC_UNSUPPORTED: re.compile("does not support --atomic"),
+    RefusalKind.STALE: re.compile(
+        "stale info|cannot lock ref|but expected|incorrect old value|reference already exists"
+        "|unable to resolve reference"
+    ),
+    RefusalKind.NON_FAST_FORWARD: re.compile(
+        "fetch first|non-fast-forward|needs force|tip of your current branch is behind"
+    ),
+    RefusalKind.HOOK: re.compile("hook declined|pre-push hook|hook failed"),
+    RefusalKind.PERMISSION: re.compile(
+        "authentication failed|could not read username|could not read password|terminal prompts disabled"
+        "|permission|returned error: 40[13]|access denied|access rights|not allowed|protected|prohibited"
+        "|rule violation|hidden ref|deny|denied|refusing|checked out|read-only"
+    ),
+    RefusalKind.NETWORK: re.compile(
+        "could not resolve|unable to access|unable to connect|connection|timed out|early eof|hung up"
+        "|rpc failed|returned error: 5|could not read from remote|unexpected disconnect|unable to unpack"
+    ),
+}
 
 
 def without_secrets(text: str) -> str:
-    """The text with the user and password of every URL taken out."""
+    """The text without the user and password of every URL."""
     return _CREDENTIALS.sub("", text)
 
 
 def printable(text: str) -> str:
-    """One line of another's text, without what could steer a terminal."""
+    """One line of foreign text, without control characters."""
     return "".join(c if c.isprintable() else "?" for c in text.strip())[:LINE_MAX_CHARS]
 
 
 def telling_line(err: str) -> str:
-    """The line of git's standard error that says most."""
+    """The most telling line of git's standard error."""
     lines = [printable(line) for line in without_secrets(err).splitlines() if line.strip()]
     telling = [line for line in lines if "fatal:" in line or "error:" in line]
     return (telling or lines or ["git gave no reason"])[0].rstrip(".")
@@ -127,7 +106,7 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
     if timed_out:
         return PushRefusal(kind=RefusalKind.NETWORK, ref=None, detail="the server did not answer in time")
     marks = [match for line in out.splitlines() if (match := _REASON.match(line))]
-    # In an atomic push the refs that were not at fault are only said to have failed with the others.
+    # In an atomic push, refs that were not at fault are marked as failed too; they come last.
     marks.sort(key=lambda mark: "atomic" in mark["reason"])
     for mark in marks:
         kind = _of_ref(mark["what"], mark["reason"], err)
@@ -137,49 +116,33 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
             detail = f"{mark['reason']}: {said}" if said else mark["reason"]
             return PushRefusal(kind=kind, ref=ref, detail=printable(without_secrets(detail)))
     if not out.strip() and "fatal:" not in err and "error: failed to push some refs" in err:
-        # No ref was spoken of, so the server was not asked: the clone's own hook said no, in whatever words.
+        # No ref is named, so git did not ask the server: the clone's own hook refused, in its own words.
         words = [
             line.strip().rstrip(".") for line in err.splitlines() if not line.startswith("error: failed")
         ]
-        detail = next(filter(None, words), "pre-push, without a word")
+        detail = next(filter(None, words), "pre-push, without a message")
         return PushRefusal(kind=RefusalKind.HOOK, ref=None, detail=printable(without_secrets(detail)))
-    return PushRefusal(kind=_of_all(_QUOTED.sub("", err).lower()), ref=None, detail=telling_line(err))
+    kind = _kind(_QUOTED.sub("", err).lower(), but=(RefusalKind.NON_FAST_FORWARD,)) or RefusalKind.OTHER
+    return PushRefusal(kind=kind, ref=None, detail=telling_line(err))
 
 
 def _of_ref(what: str, reason: str, err: str) -> RefusalKind | None:
+    """The kind behind git's reason for one ref; None if the reason is not known."""
     said = reason.lower()
-    if _any(_STALE, said):
-        return RefusalKind.STALE
-    if _any(_BEHIND, said):
-        return RefusalKind.NON_FAST_FORWARD
-    if _any(_HOOK, said):
-        # A forge's own checks are hooks too; a protected branch is a matter of permission.
-        return RefusalKind.PERMISSION if "protected" in said else RefusalKind.HOOK
-    if _any(_DENIED, said):
+    kind = _kind(said, but=(RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.NETWORK))
+    if kind is RefusalKind.HOOK and "protected" in said:
+        # A forge's own checks are hooks too; but a protected branch means a missing permission.
         return RefusalKind.PERMISSION
-    if what == "remote rejected" and _any(_STALE, err.lower()):
+    if kind is None and what == "remote rejected" and _WORDS[RefusalKind.STALE].search(err.lower()):
         return RefusalKind.STALE
-    return None
+    return kind
 
 
-def _of_all(err: str) -> RefusalKind:
-    for kind, words in (
-        (RefusalKind.ATOMIC_UNSUPPORTED, _NO_ATOMIC),
-        (RefusalKind.STALE, _STALE),
-        (RefusalKind.HOOK, _HOOK),
-        (RefusalKind.PERMISSION, _DENIED),
-        (RefusalKind.NETWORK, _NETWORK),
-    ):
-        if _any(words, err):
-            return kind
-    return RefusalKind.OTHER
+def _kind(text: str, *, but: tuple[RefusalKind, ...]) -> RefusalKind | None:
+    return next((kind for kind, words in _WORDS.items() if kind not in but and words.search(text)), None)
 
 
 def _server_line(err: str) -> str:
-    """The first thing that the server, or a hook of it, said."""
+    """The first line from the server or its hook."""
     lines = (line.removeprefix("remote:").strip() for line in err.splitlines() if line.startswith("remote:"))
     return next((line.rstrip(".") for line in lines if line), "")
-
-
-def _any(words: tuple[str, ...], text: str) -> bool:
-    return any(word in text for word in words)

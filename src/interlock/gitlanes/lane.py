@@ -1,7 +1,7 @@
-"""One lane as git has it: from two documents to a snapshot for the rules, from a decision to new documents.
+"""One lane in git: from two documents to a snapshot for the rules, from a decision to new documents.
 
-There is no rule here. What is special is time: the deadline of a run, and of an item that must be claimed
-soon, is counted from when *this machine* first saw it (`git_sight`), never from what a document says.
+No rule is decided here. Deadlines are special: `deadline = first seen here + span * (1 + margin)`, for a run
+and for an item that must be claimed in time. A time in a document is never trusted.
 """
 
 from __future__ import annotations
@@ -12,51 +12,59 @@ from typing import Any
 
 from interlock.core.commands import Arrive, Command, Expire, Repair
 from interlock.core.decide import decide
-from interlock.core.errors import ItemEnded, NotFound, TooLarge
+from interlock.core.errors import InterlockError, ItemEnded, NotFound, TooLarge, UnreadableState
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.states import ItemStatus
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
-from interlock.gitlanes.sight import Ages
-from interlock.gitlanes.state import (
+from interlock.git.plumbing import lane_ref_id
+from interlock.gitlanes.documents import (
     COUNT_BITS,
+    FORMAT,
     LEASE_FIELDS,
     ActionsRun,
     Key,
     Owner,
     OwnerRun,
     Queue,
+    check_pair,
     lane_bits,
+    read_owner,
+    read_queue,
+    unreadable,
 )
-from interlock.store.port import StoredMessage
+from interlock.service.answers import message_view
+from interlock.service.contract import MessageView
 
-#: Ended items and runs stay in the queue for so long that late writers can be answered; all are in `git log`.
+OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
+#: Ended items and runs that the queue keeps, to answer late writers; `git log` has all of them.
 ENDED_ITEMS_KEPT, ENDED_RUNS_KEPT, KEYS_KEPT = 20, 20, 200
 
-#: Whether a workflow run's attempt has ended, as its forge says. Anything but a certain yes is no.
+#: Whether a workflow run's attempt has ended, according to its forge. When in doubt, False.
 HasEnded = Callable[[ActionsRun], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """How long something must have been seen unchanged before its time is over."""
+    """Turns spans into deadlines that count from when this machine first saw their start."""
 
-    ages: Ages
+    #: How long ago each key of `Lane.clock_keys` was first seen.
+    ages_us: Mapping[str, int]
     now_us: int
     grace_s: float
     #: Added to every span, as a share of it: clocks of two machines do not run at exactly the same rate.
     margin_share: float
     has_ended: HasEnded
 
-    def of(self, sight: str, span_s: float) -> int:
-        """When the span is over that began with this first sight, on the clock of `now_us`."""
-        return self.now_us + to_us(span_s * (1 + self.margin_share)) - self.ages.get(sight, 0)
+    def of(self, key: str, span_s: float) -> int:
+        """When a span ends that began when this key was first seen."""
+        return self.now_us + to_us(span_s * (1 + self.margin_share)) - self.ages_us.get(key, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A lane at one moment: its documents, and the commits that carry them."""
+    """A lane at one moment: its documents, and the ids of the commits that hold them."""
 
     name: str
     ref_id: str
@@ -67,7 +75,7 @@ class Lane:
 
     @property
     def items(self) -> dict[ItemId, Item]:
-        """The items as written; the running one with its lease."""
+        """The items as documented; the running one with its lease."""
         items = dict(self.queue.items)
         run = self.owner.run
         if run is not None:
@@ -83,17 +91,17 @@ class Lane:
 
     @property
     def line(self) -> list[Item]:
-        """Who waits, first one first."""
+        """The waiting items, in order."""
         waiting = (i for i in self.queue.items.values() if i.status is ItemStatus.DEFERRED)
         return sorted(waiting, key=lambda i: i.line)
 
     def require(self, item: ItemId) -> Item:
-        """The item, as long as it is kept."""
+        """The item, if the queue still has it."""
         found = self.queue.items.get(item)
         if found is None:
             raise NotFound(
                 f"There is no item {item} on lane {self.name}.",
-                "If it ended long ago, git log of the lane has it.",
+                "If it ended long ago, see git log of the lane.",
             )
         return found
 
@@ -103,7 +111,7 @@ class Lane:
         if found.terminal:
             raise ItemEnded(
                 f"Item {item} has already ended as {found.status} ({found.state.reason}).",
-                "git log of the lane tells more.",
+                "See git log of the lane.",
                 reason=found.state.reason,
             )
 
@@ -114,35 +122,25 @@ class Lane:
             found = self.require(found.state.absorbed_by)
         return found.id
 
-    def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]:
+    def messages(self, item: ItemId, after: int, limit: int) -> tuple[MessageView, ...]:
         """Messages of an item above a number, with the payload of the arrival they came with."""
-        told = sorted((m for m in self.queue.messages if m.item == item and m.n > after), key=lambda m: m.n)
-        return [
-            StoredMessage(
-                item=m.item,
-                n=m.n,
-                text=m.text,
-                author=m.author,
-                origin=m.origin,
-                at_us=m.at_us,
-                payload=self.queue.payloads.get(m.origin) if m.origin != m.item else None,
-            )
-            for m in sorted(told[:limit], key=lambda m: (m.ticket, m.n))
-        ]
+        found = sorted((m for m in self.queue.messages if m.item == item and m.n > after), key=lambda m: m.n)
+        ordered = sorted(found[:limit], key=lambda m: (m.ticket, m.n))
+        return tuple(message_view(m, self.queue.payloads.get(m.origin)) for m in ordered)
 
     # -- time -----------------------------------------------------------------------------------------
 
-    def sights(self) -> list[str]:
-        """What must have been seen for a while before this lane's time is over."""
-        seen = [_ready(i) for i in self.queue.items.values() if i.state.claim_by_us is not None]
+    def clock_keys(self) -> list[str]:
+        """Names for the states whose age decides a deadline; a state that changes gets a new name."""
+        keys = [_ready(i) for i in self.queue.items.values() if i.state.claim_by_us is not None]
         run = self.owner.run
         if run is not None:
-            seen += [_lease(self), f"run:{run.run}"]
-            seen += [f"asked:{run.run}"] if run.revoke_us is not None else []
-        return seen
+            keys += [_lease(self), f"run:{run.run}"]
+            keys += [f"asked:{run.run}"] if run.revoke_us is not None else []
+        return keys
 
-    def seen_items(self, deadlines: Deadlines) -> dict[ItemId, Item]:
-        """The items with deadlines by this machine's first sights instead of those written."""
+    def timed_items(self, deadlines: Deadlines) -> dict[ItemId, Item]:
+        """The items with this machine's deadlines instead of the documented ones."""
         items = self.items
         for item in items.values():
             if item.state.claim_by_us is not None and item.spec.claim_within_s is not None:
@@ -150,15 +148,15 @@ class Lane:
                 items[item.id] = item._replace(state=item.state._replace(claim_by_us=by_us))
         run = self.owner.run
         if run is not None:
-            items[run.item] = self._seen_run(items[run.item], run, deadlines)
+            items[run.item] = self._timed_run(items[run.item], run, deadlines)
         return items
 
-    def _seen_run(self, item: Item, run: OwnerRun, deadlines: Deadlines) -> Item:
+    def _timed_run(self, item: Item, run: OwnerRun, deadlines: Deadlines) -> Item:
         until_us = deadlines.of(_lease(self), run.run_lease_s)
         due_us, revoke_us = until_us, None
         if item.spec.timeout_s is not None:
             due_us = min(due_us, deadlines.of(f"run:{run.run}", item.spec.timeout_s))
-        if run.revoke_us is not None:  # only a run that knows of the request has a grace that can end
+        if run.revoke_us is not None:  # the grace begins when the run has seen the request
             revoke_us = deadlines.of(f"asked:{run.run}", deadlines.grace_s)
             due_us = min(due_us, revoke_us)
         if run.actions is not None and due_us > deadlines.now_us and deadlines.has_ended(run.actions):
@@ -177,7 +175,7 @@ class Lane:
         *,
         arrivals: Sequence[NewItem] = (),
     ) -> tuple[Decision, Lane]:
-        """What the rules say to these commands and then to these arrivals, and the lane that follows."""
+        """Let the rules decide these commands and then these arrivals; the decision and the lane after it."""
         count, ticket = self.queue.last_count, self.queue.last_ticket
         commands = [*commands]
         for nth, new in enumerate(arrivals, 1):
@@ -195,29 +193,30 @@ class Lane:
             last_count=count + spare,
             last_ticket=ticket + len(arrivals),
         )
-        return decision, self._followed(queue)
+        return decision, self._with_queue(queue)
 
     def overdue(self, items: Mapping[ItemId, Item], now_us: int) -> list[Command]:
-        """What time alone must move, the earliest first."""
+        """An `Expire` for each item whose deadline has passed, the earliest first."""
         due = [i for i in items.values() if i.overdue(now_us)]
         due.sort(key=lambda i: (i.state.due_us or i.state.claim_by_us or 0, i.id))
         return [Expire(item=i.id) for i in due]
 
-    def begun(self, item: Item, handle: str, actions: ActionsRun | None) -> Lane:
-        """The lane with this started item's run as its owner."""
+    def with_start(self, item: Item, handle: str, actions: ActionsRun | None) -> Lane:
+        """The lane after this item was started."""
         run = item.state.run
         assert run is not None
         owner = Owner(last_run=run, run=_owner_run(item, handle, actions))
         queue = replace(self.queue, last_run=run, items={**self.queue.items, item.id: item})
         return replace(self, owner=owner, queue=queue)
 
-    def kept(self, item: Item) -> Lane:
-        """The lane with its run's lease as this renewed item has it. The queue stays."""
+    def with_renewal(self, item: Item) -> Lane:
+        """The lane after its run was renewed. The queue does not change."""
         run = self.owner.run
         assert run is not None and run.run == item.state.run
         return replace(self, owner=replace(self.owner, run=_owner_run(item, run.handle, run.actions)))
 
-    def _followed(self, queue: Queue) -> Lane:
+    def _with_queue(self, queue: Queue) -> Lane:
+        """The lane with this queue, and without an owner if its run has ended there."""
         run = self.owner.run
         item = queue.items.get(run.item) if run is not None else None
         if run is None or (item is not None and item.state.run == run.run):
@@ -228,22 +227,22 @@ class Lane:
         if count >= 1 << COUNT_BITS:
             raise TooLarge(
                 f"The lane {self.name} has had {1 << COUNT_BITS:,} items.",
-                "Use another name for it from now on.",
+                "Use another name for it.",
             )
         return ItemId((lane_bits(self.ref_id) << COUNT_BITS) + count)
 
     def _snapshot(self, items: Mapping[ItemId, Item], now_us: int) -> Snapshot:
-        told: dict[ItemId, tuple[tuple[int, int], ...]] = {}
+        unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
         for m in self.queue.messages:
             item = items[m.item]
             if m.n > item.state.delivered and (item.has_unread or item.comes_back):
-                told[m.item] = (*told.get(m.item, ()), (m.n, m.ticket))
+                unread[m.item] = (*unread.get(m.item, ()), (m.n, m.ticket))
         waiting = [i.spec.position for i in items.values() if i.status is ItemStatus.DEFERRED]
         keys = {(k.project, k.key): k.item for k in self.queue.keys if k.expires_us > now_us}
         return Snapshot(
             items=items,
             lines={self.name: (len(waiting), tuple(p for p in waiting if p != UNPOSITIONED))},
-            unread=told,
+            unread=unread,
             seen_keys=keys,
             ended_runs={r.run: r for r in self.queue.ended},
         )
@@ -272,13 +271,13 @@ def _applied(
     *,
     before: Mapping[ItemId, Item],
 ) -> Queue:
-    """The queue after a decision. What an ended item was told nobody reads any more; `git log` has it."""
+    """The queue after a decision. Messages of ended items are dropped; `git log` has them."""
     items = dict(queue.items)
     for item in (*decision.settled, *decision.born, *decision.raised):
-        items[item.id] = _as_written(item, before.get(item.id), queue.items.get(item.id))
+        items[item.id] = _documented(item, before.get(item.id), queue.items.get(item.id))
     payloads = {**queue.payloads, **dict(decision.payloads)}
     payloads |= {child: payloads[parent] for parent, child in decision.payload_copies if parent in payloads}
-    messages = _moved(queue.messages, decision)
+    messages = _with_moves(queue.messages, decision)
     keys = _keys(queue, decision, arrivals, now_us)
     items = _trimmed(items, {k.item for k in keys})
     messages = tuple(m for m in messages if m.item in items and not items[m.item].terminal)
@@ -294,24 +293,24 @@ def _applied(
     )
 
 
-def _as_written(item: Item, loaded: Item | None, written: Item | None) -> Item:
-    """A deadline that was only counted here, and did not change, stays as it was written."""
+def _documented(item: Item, loaded: Item | None, written: Item | None) -> Item:
+    """The item with its documented deadline, unless the decision changed that."""
     if loaded is None or written is None or item.state.claim_by_us != loaded.state.claim_by_us:
         return item
     return item._replace(state=item.state._replace(claim_by_us=written.state.claim_by_us))
 
 
-def _moved(messages: Sequence[NewMessage], decision: Decision) -> tuple[NewMessage, ...]:
-    told = list(messages)
+def _with_moves(messages: Sequence[NewMessage], decision: Decision) -> tuple[NewMessage, ...]:
+    moved = list(messages)
     for move in decision.moves:
-        for i, m in enumerate(told):
+        for i, m in enumerate(moved):
             if m.item == move.source and m.n > move.after:
-                told[i] = m._replace(item=move.target, n=m.n + move.shift)
-    return (*told, *decision.messages)
+                moved[i] = m._replace(item=move.target, n=m.n + move.shift)
+    return (*moved, *decision.messages)
 
 
 def _trimmed(items: dict[ItemId, Item], keyed: set[ItemId]) -> dict[ItemId, Item]:
-    """Without the items that ended longest ago, but for those that a dedupe key still leads to."""
+    """Without the items that ended longest ago, except those that a dedupe key still points to."""
     ended = sorted((i for i in items.values() if i.terminal), key=lambda i: (i.state.ended_us or 0, i.id))
     gone = {i.id for i in ended[:-ENDED_ITEMS_KEPT]} - keyed
     return {item: value for item, value in items.items() if item not in gone}
@@ -325,3 +324,51 @@ def _keys(queue: Queue, decision: Decision, arrivals: Sequence[NewItem], now_us:
             key = (new.project, new.dedupe_key)
             keys.setdefault(key, Key(*key, arrival.arrived, now_us + to_us(DEDUPE_KEPT_S)))
     return tuple([*keys.values()][-KEYS_KEPT:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableLane:
+    """A lane whose documents cannot be read. It counts as held, by an unknown holder."""
+
+    ref_id: str
+    error: UnreadableState
+    #: Its name, if at least one document still has it.
+    name: str | None
+    owner_oid: str | None
+    queue_oid: str | None
+    #: Written by a newer version of Interlock.
+    newer: bool
+
+
+def read_lane(ref_id: str, found: Mapping[str, tuple[str, Any]]) -> Lane | UnreadableLane:
+    """The lane behind two refs; `found` has the commit id and the document of each ref that exists."""
+    owner_oid, owner_document = found.get(f"{OWNERS}{ref_id}", (None, None))
+    queue_oid, queue_document = found.get(f"{QUEUES}{ref_id}", (None, None))
+    if owner_oid is None and queue_oid is None:
+        return Lane(name="", ref_id=ref_id)
+    try:
+        if owner_document is None or queue_document is None:
+            missing = "owner" if owner_document is None else "queue"
+            raise unreadable(ref_id, f"its {missing} is not a document of Interlock")
+        name, queue = read_queue(ref_id, queue_document)
+        name, owner = read_owner(ref_id, owner_document)
+        check_pair(ref_id, owner, queue)
+    except UnreadableState as error:
+        documents = [document for document in (owner_document, queue_document) if document]
+        formats = [document.get("format") for document in documents]
+        return UnreadableLane(
+            ref_id=ref_id,
+            error=error,
+            name=next((d["lane"] for d in documents if _is_name_of(ref_id, d.get("lane"))), None),
+            owner_oid=owner_oid,
+            queue_oid=queue_oid,
+            newer=any(type(number) is int and number > FORMAT for number in formats),
+        )
+    return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
+
+
+def _is_name_of(ref_id: str, name: object) -> bool:
+    try:
+        return isinstance(name, str) and lane_ref_id(name) == ref_id
+    except InterlockError:
+        return False

@@ -1,7 +1,7 @@
-"""Mending: a lane whose state somebody broke is rebuilt from the last state in its history that can be read.
+"""Mending: rebuild a lane that somebody broke from the last readable state in its history.
 
-Only an operator asks for it; until then the lane counts as held. The new state stands under a new owner
-commit, so whoever held the lane before is refused from then on. Its item, if still known, is offered again.
+Only an operator asks for it; until then the lane counts as held. The rebuilt lane has a new owner commit, so
+the former holder is refused from then on. Its item, if still known, is offered again.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from interlock.core.model import Item, ItemId, RunId
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing
 from interlock.git.plumbing import Repository
-from interlock.gitlanes import story
-from interlock.gitlanes.lane import Lane
-from interlock.gitlanes.refs import OWNERS, QUEUES
+from interlock.gitlanes.commit_message import event_lines
+from interlock.gitlanes.documents import Owner, Queue, read_owner, read_queue
+from interlock.gitlanes.lane import OWNERS, QUEUES, Lane
 from interlock.gitlanes.remote import Change, LaneRemote
-from interlock.gitlanes.state import Owner, Queue, read_owner, read_queue
 
-#: How far back to look. Damage is noticed at the next look at the lane, so it is not old.
+#: How many commits to look back. The next command on a lane notices damage, so it is recent.
 HISTORY_MAX = 200
 
 Document = TypeVar("Document", Owner, Queue)
@@ -42,12 +41,12 @@ def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int,
     if seen.newer:
         raise InvalidInput(
             f"The lane {name} was written by a newer Interlock; it is not broken.",
-            "Use that version here, too.",
+            "Use that version here too.",
         )
     queue = _last_whole(_readable(remote.repository, f"{QUEUES}{ref_id}", read_queue))
     owner = next(iter(_readable(remote.repository, f"{OWNERS}{ref_id}", read_owner)), Owner())
     known = max(queue.last_run, owner.last_run)
-    # Where no number can be read, the seconds since 1970 are greater than any count of runs.
+    # If no number can be read, use the seconds since 1970: greater than any count of runs.
     last_run = RunId(known + 1 if known else now_us // 1_000_000)
     before = Lane(
         name=name, ref_id=ref_id, owner=Owner(last_run=last_run), queue=replace(queue, last_run=last_run)
@@ -55,8 +54,9 @@ def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int,
     items, running = _with_run(queue, owner, now_us)
     taken = [TakeBack(item=running.id, why=why, by=by)] if running is not None else []
     decision, after = before.decide(items, taken, now_us, timing)
-    happened = (f"the lane was mended{f' by {by}' if by else ''}: {why}", *story.told(decision.events))
-    remote.replace(seen, Change(after=after, answer=None, happened=happened))
+    signature = f" by {by}" if by else ""
+    lines = (f"the lane was mended{signature}: {why}", *event_lines(decision.events))
+    remote.replace(seen, Change(after=after, answer=None, lines=lines))
     return after
 
 
@@ -73,7 +73,7 @@ def _readable(
 
 
 def _last_whole(queues: list[Queue]) -> Queue:
-    """The newest queue with all that was unfinished in the one before it: nothing unfinished ever leaves."""
+    """The newest queue that lost no unfinished item of the one before it: Interlock never drops one."""
     for queue, before in pairwise(queues):
         if all(item.terminal or item.id in queue.items for item in before.items.values()):
             return queue
@@ -81,7 +81,7 @@ def _last_whole(queues: list[Queue]) -> Queue:
 
 
 def _with_run(queue: Queue, owner: Owner, now_us: int) -> tuple[dict[ItemId, Item], Item | None]:
-    """The items of a queue, the running one with what is still known of its run."""
+    """The items of a queue and the running one, with what is still known of its run."""
     items = dict(queue.items)
     running = next((i for i in items.values() if i.status is ItemStatus.IN_PROGRESS), None)
     if running is None:

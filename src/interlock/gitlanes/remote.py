@@ -1,8 +1,8 @@
-"""Lanes on a git remote: read them, and move their refs by compare-and-swap.
+"""The refs of lanes on a git remote: read them, and move them by compare-and-swap.
 
 A private bare repository below `.interlock` keeps what was fetched. The user's clone, its index and its refs
-are never touched, and there need not be one. Whoever wants to change a lane reads it, decides, and pushes
-pinned to what was read; where another was faster the server refuses, and all is read and decided anew.
+are never touched; a clone is not even needed. To change a lane: read it, decide, push pinned to what was
+read. If another process was faster the server refuses, and the lane is read and decided again.
 """
 
 from __future__ import annotations
@@ -24,36 +24,34 @@ from interlock.core.errors import (
     InterlockError,
     NoRemote,
     NotFound,
-    PushFailed,
     RemoteUnavailable,
     StoreBusy,
     StoreUnavailable,
     UnreadableState,
 )
-from interlock.git.plumbing import Repository, access_of, lane_ref_id
-from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
-from interlock.gitlanes import story
-from interlock.gitlanes.lane import Lane
-from interlock.gitlanes.refs import OWNERS, QUEUES, Unread, document_of, read_pair
-from interlock.gitlanes.state import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
+from interlock.git.plumbing import Repository, access_of, lane_ref_id, message_document
+from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
+from interlock.gitlanes.commit_message import subject
+from interlock.gitlanes.documents import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
+from interlock.gitlanes.lane import OWNERS, QUEUES, Lane, UnreadableLane, read_lane
+from interlock.push.fence import failed_push
 
-#: Where a look at all lanes keeps them, so that it never meets a change of one.
+#: Where `read_all` keeps what it fetched, apart from the refs of a single lane that is being changed.
 _ALL = "refs/all/"
-#: Pushes that fail although nobody else was faster are worth so many tries.
+#: How often to try a push that fails although nobody else was faster.
 TRIES = 5
 BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
-#: Being beaten by another's push is progress of the lane; it is borne for so long.
+#: How long to retry while others win: each of their pushes is progress of the lane.
 BEATEN_MAX_S = 180.0
-#: Processes of one machine take turns. Not longer than this: whoever has the turn may be stopped.
+#: Processes of one machine take turns, but wait at most this long: the process whose turn it is may hang.
 TURN_MAX_S, TURN_POLL_S = 10.0, 0.02
-#: Two refs of one push are not seen at exactly the same moment; two that stay apart are corrupt.
+#: A fetch may see only one of two refs that one push moved; a pair that stays inconsistent is corrupt.
 AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
 LOOSE_MAX = 2_000
 REFS_AT_ONCE = 400
 
-#: A ref that was deleted must not linger here; nothing runs on in the background.
+#: Prune deleted refs; leave nothing running in the background.
 _CONFIGURATION = f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
-_FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
 _RECORD = "%(refname)%00%(objectname)%00%(contents)%00"
 
 Answer = TypeVar("Answer")
@@ -61,11 +59,14 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[Answer]):
-    """What a decision makes of a lane; `after` is the lane itself where there is nothing to write."""
+    """A decision on a lane: what it becomes, the caller's answer, and the lines of the commit message.
+
+    `after` is the lane itself if there is nothing to write.
+    """
 
     after: Lane
     answer: Answer
-    happened: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 class LaneRemote:
@@ -73,7 +74,7 @@ class LaneRemote:
 
     def __init__(self, url: str, directory: Path, *, pause: Callable[[float], None] = time.sleep) -> None:
         self.url = url
-        # A new password does not make a new remote.
+        # The same remote with a new password is the same remote.
         self._directory = directory / sha256(without_secrets(url).encode()).hexdigest()[:16]
         self._pause = pause
         self._ref_ids: dict[int, str] = {}
@@ -81,13 +82,13 @@ class LaneRemote:
         self._left: dict[str, Lane] = {}
 
     @property
-    def sights(self) -> Path:
-        """Where first sights of this remote's lanes are kept."""
+    def first_seen(self) -> Path:
+        """The directory for the records of `FirstSeen`."""
         return self._directory / "sight"
 
     @property
     def objects(self) -> Path:
-        """Where the commits lie that are not pushed yet."""
+        """The directory that holds commits which are not pushed yet."""
         return self.repository.directory / "objects"
 
     @cached_property
@@ -97,45 +98,43 @@ class LaneRemote:
         made = path / "interlock"
         try:
             if not made.is_file():
-                with _in_turn(self._directory, "cache"):  # of two that git makes at once, one fails
+                with _in_turn(self._directory, "cache"):  # one of two concurrent `git init` would fail
                     _make_cache(path, made)
             place = self._directory.resolve()
             clone = next((p for p in place.parents if (p / ".git").exists()), place)
         except OSError as error:
             raise StoreUnavailable(
-                f"{self._directory} cannot be made: {error.strerror}.", "Make room, or work elsewhere."
+                f"{self._directory} cannot be made: {error.strerror}.", "Free some space, or work elsewhere."
             ) from None
-        # Network remotes may be reachable only by what the clone around us is configured with.
+        # The credentials for a network remote may be in the configuration of the clone around us.
         environ = {} if self.url.startswith("file:") else access_of(clone)
         return Repository(path, environ=environ)
 
     def close(self) -> None:
-        """Pack what has piled up in the private repository."""
-        if "repository" not in self.__dict__:  # nobody looked at a lane
-            return
+        """Pack the private repository if it has many loose objects."""
         with contextlib.suppress(OSError):
-            # One of 256 directories tells about all; git itself guesses like this.
-            if len([*(self.objects / "17").iterdir()]) > LOOSE_MAX // 256:
+            # Estimated from one of 256 directories, as git does it, to save a process for each command.
+            if len([*(self._directory / "cache.git/objects/17").iterdir()]) > LOOSE_MAX // 256:
                 self.repository.run("gc", "--auto", "--quiet")
 
     # -- reading --------------------------------------------------------------------------------------
 
     def read(self, ref_id: str, name: str | None = None) -> Lane:
-        """The lane as the remote has it now; raises `UnreadableState`, or `NotFound` without a name."""
+        """The lane as the remote has it now; raises `UnreadableState`, or `NotFound` if no name is given."""
         with self._turn(ref_id):
             return self._named(ref_id, name)
 
     def _named(self, ref_id: str, name: str | None) -> Lane:
         found = self._read(ref_id)
-        if isinstance(found, Unread):
+        if isinstance(found, UnreadableLane):
             known = found.name or name
-            raise found.why if known is None else UnreadableState(found.why.sentence, mend_hint(known))
+            raise found.error if known is None else UnreadableState(found.error.sentence, mend_hint(known))
         if not found.name and name is None:
             raise NotFound(f"There is no lane {ref_id} on this remote.", "`interlock lanes` lists them.")
         return replace(found, name=found.name or name or "")
 
     def find(self, item: int) -> str:
-        """The lane that an item's number belongs to."""
+        """The ref id of the lane that an item's number belongs to."""
         bits = item >> COUNT_BITS
         if bits not in self._ref_ids:
             refs = self.repository.ls_remote(self.url, f"{QUEUES}*")
@@ -149,34 +148,44 @@ class LaneRemote:
             ) from None
 
     def ref_id(self, lane: str) -> str:
-        """The lane's part of its refs."""
+        """The last part of the lane's two refs."""
         ref_id = lane_ref_id(lane)
         self._ref_ids[lane_bits(ref_id)] = ref_id
         return ref_id
 
-    def read_all(self) -> list[Lane | Unread]:
-        """Every lane there is, by name."""
-        with self._turn("all"):
-            for _ in range(AGREE_TRIES):
-                self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
-                refs = self.repository.text("for-each-ref", "--format=%(refname)", _ALL).split()
-                carried: dict[str, tuple[str, Any]] = {}
-                for start in range(0, len(refs), REFS_AT_ONCE):
-                    carried |= self._carried(*refs[start : start + REFS_AT_ONCE])
-                ref_ids = sorted({ref.rpartition("/")[2] for ref in refs})
-                found = [read_pair(ref_id, carried) for ref_id in ref_ids]
-                if not any(isinstance(lane, Unread) for lane in found):
-                    break
-                self._pause(AGREE_PAUSE_S)
-        return sorted(found, key=lambda lane: lane.name or lane.ref_id)
+    def read_all(self) -> list[Lane | UnreadableLane]:
+        """All lanes, by name."""
 
-    def _read(self, ref_id: str) -> Lane | Unread:
-        # A pattern, because a ref that is not there is no error then.
-        patterns = [f"{OWNERS}{ref_id}", f"{QUEUES}{ref_id}"]
+        def fetch() -> list[Lane | UnreadableLane]:
+            self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
+            refs = self.repository.text("for-each-ref", "--format=%(refname)", _ALL).split()
+            found: dict[str, tuple[str, Any]] = {}
+            for start in range(0, len(refs), REFS_AT_ONCE):
+                found |= self._fetched(*refs[start : start + REFS_AT_ONCE])
+            return [read_lane(ref_id, found) for ref_id in {ref.rpartition("/")[2] for ref in refs}]
+
+        with self._turn("all"):
+            return sorted(self._consistent(fetch), key=lambda lane: lane.name or lane.ref_id)
+
+    def look(self, ref_id: str) -> Lane | UnreadableLane:
+        """The lane, or what is known of it if it cannot be read."""
+        with self._turn(ref_id):
+            return self._read(ref_id)
+
+    def _read(self, ref_id: str) -> Lane | UnreadableLane:
+        refs = [f"{OWNERS}{ref_id}", f"{QUEUES}{ref_id}"]
+
+        def fetch() -> list[Lane | UnreadableLane]:
+            self._fetch(*(f"+{ref}*:{ref}*" for ref in refs))  # to a pattern, a missing ref is not an error
+            return [read_lane(ref_id, self._fetched(*refs))]
+
+        return self._consistent(fetch)[0]
+
+    def _consistent(self, fetch: Callable[[], list[Lane | UnreadableLane]]) -> list[Lane | UnreadableLane]:
+        """What `fetch` brings, repeated while a lane cannot be read."""
         for _ in range(AGREE_TRIES):
-            self._fetch(*(f"+{ref}*:{ref}*" for ref in patterns))
-            found = read_pair(ref_id, self._carried(*patterns))
-            if isinstance(found, Lane):
+            found = fetch()
+            if not any(isinstance(lane, UnreadableLane) for lane in found):
                 break
             self._pause(AGREE_PAUSE_S)
         return found
@@ -190,12 +199,12 @@ class LaneRemote:
                 f"There is no git repository at {where}.", f"Check INTERLOCK_URL; try git ls-remote {where}."
             ) from None
 
-    def _carried(self, *patterns: str) -> dict[str, tuple[str, Any]]:
-        """Fetched refs with their commit's id and document, in one process."""
+    def _fetched(self, *patterns: str) -> dict[str, tuple[str, Any]]:
+        """Fetched refs with the id and the document of their commit, in one process."""
         text = self.repository.text("for-each-ref", f"--format={_RECORD}", *patterns)
         fields = text.replace("\0\n", "\0").split("\0")
         records = zip(*[iter(fields[:-1])] * 3, strict=True)
-        return {ref.removeprefix(_ALL): (oid, document_of(contents)) for ref, oid, contents in records}
+        return {ref.removeprefix(_ALL): (oid, message_document(message)) for ref, oid, message in records}
 
     # -- changing -------------------------------------------------------------------------------------
 
@@ -207,9 +216,9 @@ class LaneRemote:
         name: str | None = None,
         holder: bool = False,
     ) -> Answer:
-        """Read, let `step` decide, push; as often as it takes within bounds. `step` must not have effects.
+        """Read, let `step` decide, push; repeat within bounds. `step` must not have effects.
 
-        A `holder` does not give way to many arrivals.
+        A `holder` retries without a growing back-off, so that many arrivals do not keep it away.
         """
         sent: dict[str, Change[Answer]] = {}
         tries = beaten = 0
@@ -231,12 +240,12 @@ class LaneRemote:
             else:
                 tries += 1
                 sent[moves[0].new_oid or ""] = change
-            if refusal.kind in _FINAL or tries == TRIES:
-                # What git says of a push is a strong hint, no proof; the refs are.
+            if refusal.kind in FINAL or tries == TRIES:
+                # git's own message is a strong hint; only the refs are proof.
                 arrived = self._arrived(self.read(ref_id, name), sent)
                 if arrived is not None:
                     return arrived.answer
-                raise _failed(refusal, tries)
+                raise _failed(self.url, refusal, tries)
             if time.monotonic() > deadline_s:
                 raise StoreBusy(
                     f"Others were faster on lane {lane.name} {beaten} times in {BEATEN_MAX_S:g} s.",
@@ -247,10 +256,10 @@ class LaneRemote:
     def _decided(
         self, ref_id: str, name: str | None, step: Callable[[Lane], Change[Answer]]
     ) -> tuple[Lane, Change[Answer]]:
-        """What `step` makes of the lane, and of which.
+        """The lane that `step` decided on, and its change.
 
-        If a handover follows from what our own last push left, it is tried without reading first: it is
-        pinned to both refs, so it is refused unless nothing else has happened.
+        A handover that follows from our own last push is tried without reading first: it is pinned to both
+        refs, so the server refuses it if anything else has changed.
         """
         left = self._left.pop(ref_id, None)
         if left is not None:
@@ -263,61 +272,52 @@ class LaneRemote:
 
     def commits(self, lane: Lane, change: Change[Answer]) -> list[RefMove]:
         """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal."""
-        after, moves = change.after, []
-        subject = story.subject(change.happened) if change.happened else ""
+        after, moves, lines = change.after, [], change.lines
+
+        def commit(ref: str, old: str | None, document: dict[str, Any]) -> None:
+            new = self.repository.commit_json(
+                document, subject=subject(lines) if lines else "", parents=[old] if old is not None else []
+            )
+            moves.append(RefMove(ref=ref, old_oid=old, new_oid=new))
+
         if after.queue is not lane.queue:
-            document = queue_document(after.name, after.queue, change.happened)
-            moves.append(self._commit(f"{QUEUES}{lane.ref_id}", lane.queue_oid, document, subject))
-        # A first arrival makes the owner's ref too: a lane has both from then on, or something is amiss.
+            commit(f"{QUEUES}{lane.ref_id}", lane.queue_oid, queue_document(after.name, after.queue, lines))
+        # The first arrival makes the owner's ref too: from then on, a lane with only one ref is corrupt.
         if after.owner is not lane.owner or (lane.owner_oid is None and moves):
-            document = owner_document(after.name, after.owner, change.happened)
-            moves.append(self._commit(f"{OWNERS}{lane.ref_id}", lane.owner_oid, document, subject))
+            commit(f"{OWNERS}{lane.ref_id}", lane.owner_oid, owner_document(after.name, after.owner, lines))
         return moves
 
-    def _commit(self, ref: str, old: str | None, document: dict[str, Any], subject: str) -> RefMove:
-        parents = [old] if old is not None else []
-        new = self.repository.commit_json(document, subject=subject, parents=parents)
-        return RefMove(ref=ref, old_oid=old, new_oid=new)
-
     def _arrived(self, lane: Lane, sent: dict[str, Change[Answer]]) -> Change[Answer] | None:
-        """The change whose push was not answered and that did arrive, if there is one."""
+        """The change that reached the remote although its push reported a failure, if there is one."""
         for oid, change in sent.items():
             for tip in (lane.queue_oid, lane.owner_oid):
                 if tip and not self.repository.run("merge-base", "--is-ancestor", oid, tip).code:
                     return change
         return None
 
-    def look(self, ref_id: str) -> Lane | Unread:
-        """The lane, or what is known of it if it cannot be read."""
-        with self._turn(ref_id):
-            return self._read(ref_id)
-
-    def replace(self, seen: Unread, change: Change[None]) -> None:
-        """Put a lane in the place of what could not be read, if that is still what is there."""
+    def replace(self, seen: UnreadableLane, change: Change[None]) -> None:
+        """Write a lane over one that cannot be read, unless that has changed meanwhile."""
         moves = []
         pins = seen.queue_oid, seen.owner_oid
-        # By hand a ref can be pointed at anything; what is no commit has no history to go on with.
+        # Somebody may have pointed a ref at anything; only a commit can be the parent of the next one.
         tips = (oid if oid is not None and self.repository.has(oid) else None for oid in pins)
         blank = Lane(name="", ref_id=seen.ref_id, queue_oid=next(tips), owner_oid=next(tips))
         for pin, move in zip(pins, self.commits(blank, change), strict=True):
             moves.append(RefMove(ref=move.ref, old_oid=pin, new_oid=move.new_oid))
         refusal = self.repository.push(self.url, moves)
         if refusal is not None:
-            raise _failed(refusal, 1)
+            raise _failed(self.url, refusal, 1)
 
-    @contextlib.contextmanager
-    def _turn(self, what: str) -> Iterator[None]:
-        """Processes of this machine take turns on a lane: none of them is beaten by a neighbour.
-
-        A courtesy, not a lock: the pinned push is what excludes.
-        """
-        with _in_turn(self.repository.directory.parent / "turns", what):
-            yield
+    def _turn(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return _in_turn(self._directory / "turns", what)
 
 
 @contextlib.contextmanager
 def _in_turn(directory: Path, what: str) -> Iterator[None]:
-    """One process of this machine after the other. Where no turn is to be had, we do without."""
+    """Processes of this machine take turns, so that they do not beat each other's pushes.
+
+    A courtesy, not a lock: the pinned push excludes. If the file lock cannot be had, go on without it.
+    """
     with contextlib.ExitStack() as turn:
         with contextlib.suppress(Timeout, OSError, NotImplementedError):
             directory.mkdir(parents=True, exist_ok=True)
@@ -327,17 +327,17 @@ def _in_turn(directory: Path, what: str) -> Iterator[None]:
 
 
 def _make_cache(path: Path, made: Path) -> None:
-    """Make the private repository, unless another has by now."""
+    """Make the private repository, unless another process just did."""
     if made.is_file():
         return
     Repository.make_bare(path)
     with (path / "config").open("a") as file:
         file.write(f"[include]\n\tpath = {made.name}\n")
-    made.write_text(_CONFIGURATION)  # last: it says that the repository is ready
+    made.write_text(_CONFIGURATION)  # last: this file marks the repository as ready
 
 
 def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
-    """The lane after these moves arrived."""
+    """The lane once these moves are on the remote."""
     tips = {move.ref: move.new_oid for move in moves}
     return replace(
         after,
@@ -347,26 +347,15 @@ def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
 
 
 def back_off_s(beaten: int) -> float:
-    """200 to 800 ms; doubled for each further five pushes that others were faster than, up to 16 times."""
+    """200 to 800 ms; doubled after every five lost races, at most four times."""
     spread = random.uniform(BACK_OFF_MIN_S, BACK_OFF_MAX_S)  # noqa: S311  (not a secret)
     return float(spread * 2 ** min(max(0, beaten - 1) // TRIES, 4))
 
 
-def _failed(refusal: PushRefusal, tries: int) -> GitFailed:
-    match refusal.kind:
-        case RefusalKind.PERMISSION:
-            hint = (
-                "Lanes need write access to refs/interlock/*; check the token's rights, or a rule for refs."
-            )
-        case RefusalKind.HOOK:
-            hint = "Let the server's hook accept refs below refs/interlock/."
-        case RefusalKind.ATOMIC_UNSUPPORTED:
-            hint = "Lanes need a remote that moves several refs at once; most do, over https and ssh."
-        case RefusalKind.STALE:
-            hint = "Look again: somebody else was faster."
-        case _:
-            return RemoteUnavailable(
-                f"The push to the lanes' remote failed {tries} times: {refusal.detail}.",
-                "It may have arrived; look with `interlock lanes`, then try again.",
-            )
-    return PushFailed(f"The lanes' remote refused the push: {refusal.detail}.", hint)
+def _failed(url: str, refusal: PushRefusal, tries: int) -> GitFailed:
+    if refusal.kind in (RefusalKind.NETWORK, RefusalKind.OTHER):
+        return RemoteUnavailable(
+            f"The push to the lanes' remote failed {tries} times: {refusal.detail}.",
+            "It may have arrived; look with `interlock lanes`, then try again.",
+        )
+    return failed_push(url, refusal)

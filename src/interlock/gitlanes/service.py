@@ -1,15 +1,18 @@
 """Lanes on a git remote, with no server and no database: `LaneService` on refs moved by compare-and-swap.
 
 Each lane has two refs, `refs/interlock/owner/<id>` and `refs/interlock/queue/<id>`, each a chain of commits
-that carry JSON; `git log` of them is the history. The rules are those of the databases. What is different:
+that hold JSON; `git log` of them is the history. The rules are those of the databases. The differences:
 
-- There is no store clock. A lease is over for a taker that has itself seen the owner's commit unchanged for
-  the lease and a margin, or that knows the owner's workflow run to have ended.
-- Tickets are given out in the order in which pushes won.
-- Agents, projects and modes are not kept; every lane is enforced, and nobody is overtaken.
+- There is no store clock. A taker may end a lease once it has itself seen the owner's commit unchanged for
+  the lease and a margin, or knows that the owner's workflow run has ended.
+- Tickets follow the order in which pushes won.
+- Agents, projects and modes are not stored; every lane is enforced, and nobody is overtaken.
+
+A run's write is accepted iff the owner document names exactly this run, by its number and the digest of its
+handle, and the pinned push succeeds: the server refuses a push that was decided on an older document.
 
 Anyone who may write to the remote can break a lane by hand. Handles protect against mistakes and guesses, not
-against somebody who has that right and means harm.
+against somebody with that access and bad intent.
 """
 
 from __future__ import annotations
@@ -17,48 +20,42 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
+from hmac import compare_digest
 from pathlib import Path
 
 from interlock.core import names
-from interlock.core.checking import (
-    check_batch,
-    checked,
-    checked_wish,
-    given_reason,
-    signed,
-)
-from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, started, wanted
-from interlock.core.commands import Cancel, Moved, Tell
-from interlock.core.errors import InvalidInput, ItemEnded
+from interlock.core.checking import check_batch, check_report, checked, checked_wish, given_reason, signed
+from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started, wanted
+from interlock.core.commands import Cancel, Finish, Moved, Outcome, Tell
+from interlock.core.ending import explain_loss
+from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, UnknownRun
+from interlock.core.handles import handle_numbers
 from interlock.core.model import Item, ItemId, Mode, NewItem, RunId
-from interlock.core.timing import Timing
-from interlock.gitlanes import story
-from interlock.gitlanes.holder import Keeping, digest
-from interlock.gitlanes.lane import Deadlines, HasEnded, Lane
+from interlock.core.timing import Timing, to_us
+from interlock.git.refusals import RefMove
+from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
+from interlock.gitlanes.documents import ActionsRun
+from interlock.gitlanes.first_seen import FirstSeen
+from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
 from interlock.gitlanes.mending import mended
-from interlock.gitlanes.refs import Unread
 from interlock.gitlanes.remote import Change, LaneRemote
-from interlock.gitlanes.sight import Sight
-from interlock.gitlanes.state import ActionsRun
-from interlock.service.answers import (
-    add_view,
-    holder_view,
-    message_view,
-)
-from interlock.service.contract import AddView, ChangeView, LaneView, LeaseView
+from interlock.service.answers import add_view, ended_view, holder_view, kept_view, refused_view
+from interlock.service.contract import AddView, ChangeView, LaneView, LeaseView, MessageView, Report, RunView
 from interlock.service.itemview import ItemView, moment
-from interlock.store.clock import wall_us
 
 LEASE_MIN_S = 900.0
 MARGIN_SHARE = 0.1
-#: Who waits looks less and less often, down to this share: a remote is not to be flooded by those who wait.
-SLOWER, SLOWEST = 1.5, 10.0
+#: A waiting claim looks less and less often, down to `poll_s * POLL_MAX_FACTOR`, to spare the remote.
+POLL_GROWTH, POLL_MAX_FACTOR = 1.5, 10.0
 LINE_SHOWN = 20
+#: A renewal makes a commit once this share of the lease is gone; holders renew every third.
+RENEWED_AFTER = 0.25
 
 
-class GitLanes(Keeping):
+class GitLanes:
     """The lanes of one remote. Every call is safe from several threads and processes at once."""
 
     def __init__(
@@ -72,22 +69,24 @@ class GitLanes(Keeping):
         poll_s: float = 1.0,
         actions: ActionsRun | None = None,
         has_ended: HasEnded = lambda _: False,
-        now: Callable[[], int] = wall_us,
-        sight: Sight | None = None,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        first_seen: FirstSeen | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        super().__init__(LaneRemote(url, directory, pause=pause), timing or Timing(), now)
+        self.remote = LaneRemote(url, directory, pause=pause)
+        self._timing = timing or Timing()
         self._lease_min_s = lease_min_s
         self._margin_share = margin_share
         self._poll_s = poll_s
         self._actions = actions
         self._has_ended = has_ended
-        self._sight = sight or Sight(self.remote.sights)
+        self._now = now
+        self._first_seen = first_seen or FirstSeen(self.remote.first_seen)
         self._pause = pause
 
     @property
     def objects(self) -> Path:
-        """The directory of git objects in which the commits of `touch` lie."""
+        """The directory of git objects that has the commits made by `touch`."""
         return self.remote.objects
 
     # -- arrivals -------------------------------------------------------------------------------------
@@ -98,22 +97,20 @@ class GitLanes(Keeping):
         if not items:
             return []
         new = [checked(i) for i in items]
-        lanes = {n.lane for n in new}
         lane_name = new[0].lane
-        if lane_name is None or len(lanes) != 1:
+        if lane_name is None or any(n.lane != lane_name for n in new):
             raise InvalidInput(
                 "A store in git takes items of one lane at a time.",
                 "Give every item the same --lane; work without a lane needs a database.",
             )
 
         def step(lane: Lane) -> Change[list[AddView]]:
-            now_us = self._now()
-            seen = lane.seen_items(self._deadlines(lane, now_us))
-            due = lane.overdue(seen, now_us)
-            decision, after = lane.decide(seen, due, now_us, self._timing, arrivals=new)
-            shown = {**decision.after, **after.items}  # deadlines as written, not as counted here
+            now_us, timed = self._timed(lane)
+            due = lane.overdue(timed, now_us)
+            decision, after = lane.decide(timed, due, now_us, self._timing, arrivals=new)
+            shown = {**decision.after, **after.items}  # with the documented deadlines
             views = [add_view(a, shown) for a in decision.answers[len(due) :]]
-            return Change(after=after, answer=views, happened=story.told(decision.events))
+            return Change(after=after, answer=views, lines=event_lines(decision.events))
 
         return self.remote.transact(self.remote.ref_id(lane_name), step, name=lane_name)
 
@@ -148,10 +145,10 @@ class GitLanes(Keeping):
             if leases or left_s <= 0:
                 return leases
             self._pause(min(left_s, pause_s * random.uniform(0.75, 1.25)))  # noqa: S311  (not a secret)
-            pause_s = min(pause_s * SLOWER, self._poll_s * SLOWEST)
+            pause_s = min(pause_s * POLL_GROWTH, self._poll_s * POLL_MAX_FACTOR)
 
     def _claim(self, wish: Claim, asked_s: float) -> list[LeaseView]:
-        ref_ids = [self.remote.find(wish.item)] if wish.item is not None else self._worth_a_look(wish)
+        ref_ids = [self.remote.find(wish.item)] if wish.item is not None else self._candidates(wish)
         leases: list[LeaseView] = []
         for ref_id in ref_ids:
             lease = self.remote.transact(ref_id, lambda lane: self._begin(lane, wish, asked_s))
@@ -160,58 +157,146 @@ class GitLanes(Keeping):
                 break
         return leases
 
-    def _worth_a_look(self, wish: Claim) -> list[str]:
-        """Lanes on which this wish may find something, or on which time has run out: those of the highest
-        priority first, of one priority the oldest."""
+    def _candidates(self, wish: Claim) -> list[str]:
+        """Lanes with an item that this wish may start, or with a deadline that has passed: the highest
+        priority first, then the oldest."""
         found = []
         for lane in self.remote.read_all():
-            if isinstance(lane, Unread):  # held by nobody knows whom
+            if isinstance(lane, UnreadableLane):  # counts as held
                 continue
-            now_us = self._now()
-            seen = lane.seen_items(self._deadlines(lane, now_us))
-            ready = [i for i in seen.values() if wanted(wish, i)]
-            if ready or lane.overdue(seen, now_us):
-                order = min(
-                    ((-i.spec.priority, i.spec.created_us) for i in ready), default=(names.PRIORITY_MAX, 0)
-                )
-                found.append((order, lane.ref_id))
+            now_us, timed = self._timed(lane)
+            ready = [(-i.spec.priority, i.spec.created_us) for i in timed.values() if wanted(wish, i)]
+            if ready or lane.overdue(timed, now_us):
+                found.append((min(ready, default=(names.PRIORITY_MAX, 0)), lane.ref_id))
         return [ref_id for _, ref_id in sorted(found)]
 
     def _begin(self, lane: Lane, wish: Claim, asked_s: float) -> Change[LeaseView | None]:
-        now_us, waited_s = self._now(), int(1000 * (time.monotonic() - asked_s)) / 1000
-        seen = lane.seen_items(self._deadlines(lane, now_us))
-        decision, after = lane.decide(seen, lane.overdue(seen, now_us), now_us, self._timing)
-        happened = story.told(decision.events)
+        waited_s = int(1000 * (time.monotonic() - asked_s)) / 1000
+        now_us, timed = self._timed(lane)
+        decision, after = lane.decide(timed, lane.overdue(timed, now_us), now_us, self._timing)
+        lines = event_lines(decision.events)
         if wish.item is not None:
             after.require_unended(wish.item)
         item = next((i for i in after.queue.items.values() if wanted(wish, i)), None)
         if item is None:
-            return Change(after=after, answer=None, happened=happened)
+            return Change(after=after, answer=None, lines=lines)
         lease_s = max(wish.lease_s or item.spec.lease_s or self._timing.lease_s, self._lease_min_s)
         item = started(item, wish, RunId(after.owner.last_run + 1), lease_s, now_us)
         handle = f"{item.state.run}.{item.id}.{secrets.token_hex(8)}"
-        after = after.begun(item, digest(handle), self._actions)
-        lease = self._lease(handle, item, after, lane)._replace(waited_s=waited_s)
-        return Change(after=after, answer=lease, happened=(*happened, story.began(item)))
-
-    def _lease(self, handle: str, item: Item, after: Lane, before: Lane) -> LeaseView:
+        after = after.with_start(item, _digest(handle), self._actions)
         state = item.state
         assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
-        payload = after.queue.payloads.get(item.id) or before.queue.payloads.get(item.id)
-        return LeaseView(
+        payload = after.queue.payloads.get(item.id) or lane.queue.payloads.get(item.id)
+        lease = LeaseView(
             run=handle,
             fence=state.run,
             expires_at=moment(state.due_us),
             lease_s=state.run_lease_s,
             renew_within_s=round(state.run_lease_s / 3, 3),
             item=ItemView(item, payload),
-            messages=tuple(message_view(m) for m in after.messages(item.id, 0, MESSAGES_AT_ONCE)),
+            messages=after.messages(item.id, 0, MESSAGES_AT_ONCE),
+            waited_s=waited_s,
         )
+        return Change(after=after, answer=lease, lines=(*lines, started_line(item)))
 
-    # -- messages, operators and looking --------------------------------------------------------------
+    # -- the holder's writes --------------------------------------------------------------------------
+
+    def done(self, reports: Sequence[Report]) -> list[RunView]:
+        """The work of these runs is done."""
+        return self._finish(reports, Outcome.DONE)
+
+    def fail(self, reports: Sequence[Report]) -> list[RunView]:
+        """These runs failed; their items are tried again while attempts are left."""
+        return self._finish(reports, Outcome.FAIL)
+
+    def release(self, reports: Sequence[Report]) -> list[RunView]:
+        """These runs give their items back unworked."""
+        return self._finish(reports, Outcome.RELEASE)
+
+    def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
+        """Each run ends in a commit of its own: two lanes have no common ref."""
+
+        def finish(lane: Lane, report: Report) -> Change[RunView]:
+            run, item = handle_numbers(report.run)
+            jitter = random.random()  # noqa: S311  (spreads retries; nothing secret)
+            command = Finish(
+                run, item, outcome, report.seen, report.result, report.error, report.retry, jitter
+            )
+            decision, after = lane.decide(lane.items, [command], self._now(), self._timing)
+            view = ended_view(report.run, decision.answers[0], decision.after)
+            return Change(after=after, answer=view, lines=event_lines(decision.events))
+
+        return self._as_holders(reports, finish)
+
+    def renew(self, reports: Sequence[Report]) -> list[RunView]:
+        """Extend the leases of these runs, and learn of cancel requests and unread messages.
+
+        An early renewal writes nothing: `expires_at` stays what it was.
+        """
+
+        def renew(lane: Lane, report: Report) -> Change[RunView]:
+            before = lane.items[handle_numbers(report.run)[1]]
+            after = self._renewed(before, report.seen)
+            if not _worth_a_commit(before, after):
+                return Change(after=lane, answer=kept_view(report.run, before))
+            view = kept_view(report.run, after)
+            return Change(after=lane.with_renewal(after), answer=view, lines=(renewed_line(after),))
+
+        return self._as_holders(reports, renew)
+
+    def _as_holders(
+        self, reports: Sequence[Report], write: Callable[[Lane, Report], Change[RunView]]
+    ) -> list[RunView]:
+        """Fenced writes: `write` decides only while the lane's owner is the run of the report."""
+        check_batch("runs", len(reports))
+        for report in reports:
+            check_report(report.seen, report.result, report.error)
+
+        def transact(report: Report) -> RunView:
+            def step(lane: Lane) -> Change[RunView]:
+                refused = _refusal(lane, report.run)
+                return write(lane, report) if refused is None else Change(after=lane, answer=refused)
+
+            return self.remote.transact(self.remote.find(handle_numbers(report.run)[1]), step, holder=True)
+
+        return [transact(report) for report in reports]
+
+    def _renewed(self, item: Item, seen: int) -> Item:
+        """The running item renewed. The grace begins with the first renewal after a cancel request."""
+        now_us = self._now()
+        if item.state.cancel_into is not None and item.state.revoke_us is None:
+            revoke_us = now_us + to_us(self._timing.cancel_grace_s)
+            item = item._replace(state=item.state._replace(revoke_us=revoke_us))
+        return renewed(item, seen, now_us)
+
+    def touch(self, handle: str) -> RefMove:
+        """A new owner commit for the lane of this run, not pushed yet; raises `LeaseLost`.
+
+        Pushed together with a branch in one atomic push, it lets only the lane's owner push.
+        """
+        item = handle_numbers(handle)[1]
+        lane = self.remote.read(self.remote.find(item))
+        refused = _refusal(lane, handle)
+        if refused is not None and refused.refusal is not None:
+            raise LeaseLost(refused.refusal.message, refused.refusal.hint)
+        after = self._renewed(lane.items[item], 0)
+        lines = (f"{renewed_line(after)} and pushes",)
+        return self.remote.commits(lane, Change(after=lane.with_renewal(after), answer=None, lines=lines))[0]
+
+    def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
+        """Unread messages of a run; `seen` moves its read mark first. Reading is fenced like writing."""
+        view = self.renew([Report(run=run, seen=seen)])[0]
+        if view.refusal is not None:
+            raise LeaseLost(view.refusal.message, view.refusal.hint)
+        assert view.item is not None
+        item = ItemId(view.item.id)
+        lane = self.remote.read(self.remote.find(item))
+        return [*lane.messages(item, view.item.messages - view.unread, MESSAGES_AT_ONCE)]
+
+    # -- messages and operators -----------------------------------------------------------------------
 
     def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView:
-        """Tell an item something; if it was absorbed, its absorber is told."""
+        """Append a message to an item, or to the item that absorbed it."""
         names.check_text("message", text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
 
@@ -229,76 +314,102 @@ class GitLanes(Keeping):
 
     def _operate(self, item: int, build: Callable[[Lane], Tell | Cancel]) -> ChangeView:
         def step(lane: Lane) -> Change[ChangeView]:
-            now_us = self._now()
             command = build(lane)
             lane.require(command.item)
-            seen = lane.seen_items(self._deadlines(lane, now_us))
-            decision, after = lane.decide(seen, [command], now_us, self._timing)
+            now_us, timed = self._timed(lane)
+            decision, after = lane.decide(timed, [command], now_us, self._timing)
             moved: Moved = decision.answers[0]
             if not moved.changed:
-                raise ItemEnded(moved.refusal, "git log of the lane tells more.")
+                raise ItemEnded(moved.refusal, "See git log of the lane.")
             if isinstance(command, Tell):
                 after = replace(after, queue=replace(after.queue, last_ticket=command.ticket))
             view = ChangeView(
                 item=ItemView(decision.after[command.item]), promoted=moved.promoted, n=moved.n or None
             )
-            return Change(after=after, answer=view, happened=story.told(decision.events))
+            return Change(after=after, answer=view, lines=event_lines(decision.events))
 
         return self.remote.transact(self.remote.find(item), step)
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
-        """Lanes that are held or have a line, and those whose state cannot be read: they count as held."""
+        """Lanes that are held or have a line, and those that cannot be read: they count as held."""
         names.check_number("limit", limit, 1, names.BATCH_MAX)
         beginning, views = names.folded_lane(prefix), []
         for lane in self.remote.read_all():
-            if isinstance(lane, Unread):
-                views.append(_unread_view(lane))
+            if isinstance(lane, UnreadableLane):
+                views.append(_lane_view(lane.name or lane.ref_id, unreadable=lane.error.sentence))
                 continue
-            self._sight.look(lane.ref_id, lane.sights())
+            self._ages_us(lane)
             if lane.holder is not None or lane.line:
-                views.append(_lane_view(lane))
+                views.append(_lane_view(lane.name, lane.holder, lane.line))
         return [view for view in views if view.lane.startswith(beginning)][:limit]
 
     def hindered(self, item: int) -> str | None:  # noqa: ARG002  (the contract's)
-        """Nothing: no limits of agents are kept in git."""
+        """None: git stores no limits of agents."""
         return None
 
     def mend(self, lane: str, *, why: str, by: str = "") -> LaneView:
-        """Rebuild a lane whose state cannot be read, from the last state in its history that can be."""
+        """Rebuild a lane that cannot be read from the last readable state in its history."""
         name, now_us = names.lane_key(lane), self._now()
-        return _lane_view(mended(self.remote, name, given_reason(why), signed(by), now_us, self._timing))
+        after = mended(self.remote, name, given_reason(why), signed(by), now_us, self._timing)
+        return _lane_view(name, after.holder, after.line)
 
     def close(self) -> None:
-        """Nothing is kept open; what has piled up is packed."""
+        """Pack loose objects. Nothing is kept open between calls."""
         self.remote.close()
 
-    def _deadlines(self, lane: Lane, now_us: int) -> Deadlines:
-        return Deadlines(
-            ages=self._sight.look(lane.ref_id, lane.sights()),
+    def _timed(self, lane: Lane) -> tuple[int, dict[ItemId, Item]]:
+        """The time, and the lane's items with the deadlines that hold on this machine."""
+        now_us = self._now()
+        deadlines = Deadlines(
+            ages_us=self._ages_us(lane),
             now_us=now_us,
             grace_s=self._timing.cancel_grace_s,
             margin_share=self._margin_share,
             has_ended=self._has_ended,
         )
+        return now_us, lane.timed_items(deadlines)
+
+    def _ages_us(self, lane: Lane) -> Mapping[str, int]:
+        return self._first_seen.ages_us(lane.ref_id, lane.clock_keys())
 
 
-def _lane_view(lane: Lane) -> LaneView:
-    line = lane.line
+def _digest(handle: str) -> str:
+    """What everybody may know of a handle."""
+    return sha256(handle.encode()).hexdigest()
+
+
+def _refusal(lane: Lane, handle: str) -> RunView | None:
+    """None if this handle is that of the run in the owner document; equality, nothing else."""
+    run, item = handle_numbers(handle)
+    owner = lane.owner.run
+    if owner is not None and (owner.run, owner.item) == (run, item):
+        if compare_digest(owner.handle, _digest(handle)):
+            return None
+        raise UnknownRun(
+            f"The handle {handle} was never issued by this store.",
+            "Use the handle that the run was given, and check INTERLOCK_URL.",
+        )
+    ended = next((r for r in lane.queue.ended if r.run == run), None)
+    now = lane.items.get(item)
+    return refused_view(handle, explain_loss(run, ended, now), now)
+
+
+def _worth_a_commit(before: Item, after: Item) -> bool:
+    """False for a renewal that came early and changes neither the read mark nor the grace."""
+    old, new = before.state, after.state
+    assert old.lease_until_us is not None and new.lease_until_us is not None and new.run_lease_s is not None
+    early = 0 <= new.lease_until_us - old.lease_until_us < to_us(new.run_lease_s * RENEWED_AFTER)
+    return not early or new.seen > old.seen or new.revoke_us != old.revoke_us
+
+
+def _lane_view(
+    name: str, holder: Item | None = None, line: Sequence[Item] = (), *, unreadable: str | None = None
+) -> LaneView:
     return LaneView(
-        lane=lane.name,
+        lane=name,
         mode=Mode.ENFORCE.value,
-        holder=holder_view(lane.holder),
+        holder=holder_view(holder),
         waiting=len(line),
         line=tuple(i.id for i in line[:LINE_SHOWN]),
-    )
-
-
-def _unread_view(lane: Unread) -> LaneView:
-    return LaneView(
-        lane=lane.name or lane.ref_id,
-        mode=Mode.ENFORCE.value,
-        holder=None,
-        waiting=0,
-        line=(),
-        unreadable=lane.why.sentence,
+        unreadable=unreadable,
     )

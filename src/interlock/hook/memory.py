@@ -1,7 +1,7 @@
-"""What the hook of one run remembers from call to call: a small file of this host.
+"""What the hook of one run remembers from call to call, in a small file.
 
-Two hooks at once may each write it; the last one wins. The worst that follows is that something is told
-twice or a lease is renewed twice. A file that cannot be read or written is as good as none.
+Two hooks at once may each write it; the last one wins. At worst the agent gets something twice, or the lease
+is renewed twice. A file that cannot be read or written counts as missing.
 """
 
 from __future__ import annotations
@@ -14,34 +14,33 @@ from pathlib import Path
 from interlock.process.smallfile import read_json
 from interlock.settings import make_home
 
-#: Sessions that ended without saying so leave their files behind; after this they are removed.
+#: When to remove the files of sessions that ended without a `SessionEnd`.
 KEPT_S = 7 * 24 * 3600.0
 _DIRECTORY = "hooks"
 _MAX_BYTES = 1 << 20
-#: Of a message, as the stores count them.
+#: The greatest number of a message in a store.
 _NUMBER_MAX = 2**31 - 1
 
 
 class Memory:
-    """The memory of one run. `name` must not tell the handle: the file may be seen by others."""
-
-    FIELDS = ("look_again_s", "expires_at_s", "seen", "lost", "told", "work")
+    """The memory of one run. `name` must not reveal the handle: others may see the file."""
 
     def __init__(self, home: Path, name: str) -> None:
+        #: When to ask the store again, unless the event is urgent.
+        self.look_again_s = 0.0
+        #: When the lease ends; 0 if not known.
+        self.expires_at_s = 0.0
+        #: The last message that the agent got.
+        self.seen = 0
+        #: Why the lease is lost; empty if it is not.
+        self.lost = ""
+        #: What the agent knows already.
+        self.told: list[str] = []
+        #: A mark of the working tree when the session began.
+        self.work = ""
+        self._fields = (*vars(self),)
         self._home = home
         self._path = home / _DIRECTORY / f"{name}.json"
-        #: Not before this is the store asked again, unless something urgent is at stake.
-        self.look_again_s = 0.0
-        #: When the lease ends, as far as this host knows; 0 if it does not.
-        self.expires_at_s = 0.0
-        #: The last message the agent was told.
-        self.seen = 0
-        #: Why the lease is lost; empty while it is not known to be.
-        self.lost = ""
-        #: What the agent knows already and is not told again.
-        self.told: list[str] = []
-        #: A mark of what lay in the working tree when the session began.
-        self.work = ""
         self._load()
 
     def tell_once(self, what: str) -> bool:
@@ -52,11 +51,11 @@ class Memory:
         return True
 
     def tell_again(self, what: str) -> None:
-        """It is over; should it come back, that is news."""
+        """It has ended; if it comes back, that is news."""
         self.told = [each for each in self.told if each != what]
 
     def save(self) -> None:
-        document = {name: getattr(self, name) for name in self.FIELDS}
+        document = {name: getattr(self, name) for name in self._fields}
         passing = self._path.with_suffix(f".{secrets.token_hex(4)}")
         with contextlib.suppress(OSError):
             make_home(self._home)
@@ -70,7 +69,7 @@ class Memory:
             self._path.unlink(missing_ok=True)
 
     def prune(self, now_s: float) -> None:
-        """Remove what sessions of long ago left behind."""
+        """Remove the files of old sessions."""
         with contextlib.suppress(OSError):
             for path in self._path.parent.iterdir():
                 if path.stat().st_mtime < now_s - KEPT_S:
@@ -81,8 +80,8 @@ class Memory:
             document = read_json(self._path, _MAX_BYTES)
         except (OSError, ValueError):
             return
-        for name in self.FIELDS:
+        for name in self._fields:
             if type(document.get(name)) is type(getattr(self, name)):
                 setattr(self, name, document[name])
-        if not 0 <= self.seen <= _NUMBER_MAX:  # the store would refuse every look, and nothing be heard of it
+        if not 0 <= self.seen <= _NUMBER_MAX:  # else the store would refuse every look
             self.seen = 0

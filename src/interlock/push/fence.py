@@ -1,11 +1,11 @@
-"""The fence of a lane in a git repository: which run may push.
+"""The fence of a lane in a git repository: it decides which run may push.
 
-A lane that lives in a database says nothing to a git server. So a run *arms* before its worktree exists: it
-puts its number into `refs/interlock/fence/<lane>` by compare-and-swap, and is refused if a greater number is
-there. Each push of the run moves that ref as well, in the same atomic push and pinned to what it was. Once a
-later run has armed, the server refuses every push of an earlier one as a whole.
+A git server knows nothing of a lane in a database. So a run *arms* before its worktree exists: it writes its
+number to `refs/interlock/fence/<lane>` by compare-and-swap, and is refused if a greater number is there. Each
+push of the run moves that ref too, in the same atomic push and pinned to what it was. Once a later run has
+armed, the server refuses every push of an earlier one as a whole.
 
-A lane that lives in git itself needs no arming: its owner commit is moved instead.
+A lane in git needs no arming: its owner commit moves instead.
 
 Not promised: anything about plain `git push`, or about a run whose successor has not armed yet.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -47,13 +47,13 @@ class LaneRun:
 
     @property
     def mark(self) -> str:
-        """Tells runs of the same number in two stores apart, and gives no handle away."""
+        """Distinguishes runs of the same number in two stores, without revealing the handle."""
         return sha256(self.handle.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """What a fence ref says: the last run that armed the lane."""
+    """The content of a fence ref: the last run that armed the lane."""
 
     ref: str
     oid: str
@@ -64,24 +64,17 @@ class Fence:
     mark: str
 
 
-class Guard(Protocol):
-    """What moves together with the branch, so that only the lane's holder can push."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The ref that moves together with the branch, so that only the lane's holder can push."""
 
-    @property
-    def environ(self) -> Mapping[str, str]:
-        """What git must know to find the commit of `move`."""
-        ...
-
-    def check(self) -> None:
-        """Raise `LeaseLost` if the lane is another run's by now; changes nothing."""
-        ...
-
-    def move(self) -> RefMove | None:
-        """A new commit for the guarding ref, pinned to what the ref is now. `LeaseLost` if it is another's.
-
-        None where nothing in git guards the push.
-        """
-        ...
+    #: Raises `LeaseLost` if another run has the lane now; changes nothing.
+    check: Callable[[], object] = lambda: None
+    #: A new commit for the ref, pinned to what the ref is now; `LeaseLost` if another run has the lane. None
+    #: where no ref guards the push: the item has no lane.
+    move: Callable[[], RefMove | None] = lambda: None
+    #: Variables with which git finds the commit of `move`.
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -90,11 +83,11 @@ class LanesInGit(LaneService, Protocol):
 
     @property
     def objects(self) -> Path:
-        """The directory of git objects in which the commits of `touch` lie."""
+        """The directory of git objects that has the commits made by `touch`."""
         ...
 
     def touch(self, handle: str) -> RefMove:
-        """A new owner commit for the lane this handle holds, not yet pushed; raises `LeaseLost`."""
+        """A new owner commit for the lane of this run, not pushed yet; raises `LeaseLost`."""
         ...
 
 
@@ -124,7 +117,7 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
     except (UnreadableState, KeyError, TypeError, ValueError):
         raise UnreadableState(
             f"The fence {ref} was not written by Interlock, so nobody may push through it.",
-            f"If no run is at work on the lane, remove it with git push {without_secrets(remote)} :{ref}.",
+            f"If no run works on the lane, remove it with git push {without_secrets(remote)} :{ref}.",
         ) from None
 
 
@@ -148,7 +141,7 @@ def arm(
         tries += 1
         if refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK) or tries == ARM_TRIES:
             raise failed_push(remote, refusal)
-        pause(random.uniform(ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S))  # noqa: S311  (spreads, hides nothing)
+        pause(random.uniform(ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S))  # noqa: S311  (not a secret)
 
 
 def check_fence(run: LaneRun, fence: Fence | None) -> None:
@@ -158,62 +151,38 @@ def check_fence(run: LaneRun, fence: Fence | None) -> None:
     raise LeaseLost(
         f"Run {fence.run} of {fence.agent} has armed {run.lane} since {fence.since}: run {run.number} may not"
         " push to it any more.",
-        "Stop and leave the branch alone; your commits stay in this clone. If the store was made anew or"
-        " restored, its numbers lag behind: interlock migrate --after-restore.",
+        "Stop and leave the branch alone; your commits stay in this clone. If the store was restored or made"
+        " again, its run numbers are behind: interlock migrate --after-restore.",
     )
 
 
-class FenceGuard:
+def fence_guard(repository: Repository, remote: str, run: LaneRun) -> Guard:
     """The guard of a lane in a database: its fence.
 
-    A run that has not armed does so by a push of its own. Arming along with the branch would not do: a server
-    that hides the ref refuses it before it looks at `--atomic`, and lets the branch through.
+    A run that has not armed does so by a push of its own. Arming in the same push as the branch is not safe:
+    a server that hides the ref refuses it before it looks at `--atomic`, and lets the branch through.
     """
 
-    environ: Mapping[str, str] = {}
+    def move() -> RefMove:
+        fence = arm(repository, remote, run)
+        return _move(fence, _raised(repository, run, fence, "pushes"))
 
-    def __init__(self, repository: Repository, remote: str, run: LaneRun) -> None:
-        self.run = run
-        self._repository, self._remote = repository, remote
-
-    def check(self) -> None:
-        check_fence(self.run, read_fence(self._repository, self._remote, self.run.lane))
-
-    def move(self) -> RefMove:
-        fence = arm(self._repository, self._remote, self.run)
-        return _move(fence, _raised(self._repository, self.run, fence, "pushes"))
+    return Guard(check=lambda: check_fence(run, read_fence(repository, remote, run.lane)), move=move)
 
 
-class OwnerGuard:
-    """The guard of a lane in git: its owner commit, made and judged by the store."""
+def owner_guard(lanes: LanesInGit, handle: str) -> Guard:
+    """The guard of a lane in git: its owner commit, which the store makes."""
+    path = str(lanes.objects).replace("\\", r"\\").replace('"', r"\"")
 
-    def __init__(self, lanes: LanesInGit, handle: str) -> None:
-        self._lanes, self._handle = lanes, handle
-        # Quoted, for a path may have a colon in it.
-        path = str(lanes.objects).replace("\\", r"\\").replace('"', r"\"")
-        self.environ = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{path}"'}
+    def touch() -> RefMove:
+        return lanes.touch(handle)
 
-    def check(self) -> None:
-        self.move()  # a commit that is never pushed changes nothing
-
-    def move(self) -> RefMove:
-        return self._lanes.touch(self._handle)
-
-
-class NoGuard:
-    """For an item without a lane: nothing in git says whose turn it is."""
-
-    environ: Mapping[str, str] = {}
-
-    def check(self) -> None:
-        pass
-
-    def move(self) -> None:
-        return None
+    # To check, make a commit and do not push it. The path is quoted because it may contain a colon.
+    return Guard(check=touch, move=touch, environ={"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{path}"'})
 
 
 def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
-    """A refusal that no retry will change, as a sentence and a hint."""
+    """The error for a refused push that is not retried."""
     name, said = without_secrets(remote), refusal.detail
     match refusal.kind:
         case RefusalKind.ATOMIC_UNSUPPORTED:
@@ -229,22 +198,24 @@ def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
             what = refusal.ref or "it"
             return PushFailed(
                 f"You may not push {what} to the remote {name!r}: {said}.",
-                "Interlock needs to write the branch and refs/interlock/*; check your access and the rules"
-                " for protected refs.",
+                "Interlock needs write access to refs/interlock/* and to the branch; check your token and the"
+                " rules for protected refs.",
             )
         case RefusalKind.HOOK:
-            return PushFailed(f"A hook refused the push: {said}.", "Mend what it says, then push again.")
+            return PushFailed(
+                f"A hook refused the push: {said}.", "Fix what it names, or let it accept refs/interlock/*."
+            )
         case RefusalKind.NETWORK:
             return RemoteUnavailable(
-                f"The remote {name!r} was lost on the way: {said}.",
-                "The push may have arrived. Run the same command again: it looks first.",
+                f"The connection to the remote {name!r} was lost: {said}.",
+                "The push may have arrived. Run the same command again: it checks first.",
             )
         case _:
             return PushFailed(f"git could not push to the remote {name!r}: {said}.", "Try again.")
 
 
 def _raised(repository: Repository, run: LaneRun, fence: Fence | None, verb: str) -> Fence:
-    """The fence with a new commit of this run, which is here and not pushed yet."""
+    """The fence with a new commit of this run, not pushed yet."""
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     since = fence.since if fence is not None and fence.run == run.number else now
     document = {
@@ -255,7 +226,7 @@ def _raised(repository: Repository, run: LaneRun, fence: Fence | None, verb: str
         "at": now,
         "mark": run.mark,
     }
-    # A child of the last one, so that the move is a fast-forward and servers that forbid others take it.
+    # A child of the last commit, because some servers accept only a fast-forward.
     oid = repository.commit_json(
         document,
         subject=f"run {run.number} of {run.agent} {verb}",

@@ -1,16 +1,16 @@
-"""From stored values to the contract's answers."""
+"""From core and store values to the answers of the contract."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from interlock.core.claiming import Agent
 from interlock.core.commands import Arrival, Ended
 from interlock.core.errors import Refusal
-from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, RunRecord, mode_for
+from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, NewMessage, RunRecord, mode_for
 from interlock.core.states import ItemStatus
 from interlock.service.contract import (
     AddView,
@@ -81,23 +81,20 @@ def kept_view(handle: str, item: Item) -> RunView:
 
 
 def refused_view(handle: str, refusal: Refusal, item: Item | None) -> RunView:
-    return RunView(
-        run=handle,
-        status="refused",
-        item=ItemView(item) if item else None,
-        refusal=refusal_view(refusal),
-    )
+    return RunView(handle, "refused", ItemView(item) if item else None, refusal=refusal_view(refusal))
 
 
-def message_view(message: StoredMessage) -> MessageView:
+def message_view(message: StoredMessage | NewMessage, payload: str | None = None) -> MessageView:
+    """`payload` is that of the message's origin; it is shown only if that is another item."""
     elsewhere = message.origin != message.item
+    payload = message.payload if isinstance(message, StoredMessage) else payload
     return MessageView(
         n=message.n,
         text=message.text,
         author=message.author,
         at=moment(message.at_us),
         origin=message.origin if elsewhere else None,
-        payload=json.loads(message.payload) if message.payload is not None else None,
+        payload=json.loads(payload) if payload is not None and elsewhere else None,
     )
 
 
@@ -121,7 +118,7 @@ def run_view(run: RunRecord) -> EndedRunView:
 
 
 def live_run_view(item: Item) -> EndedRunView | None:
-    """The run that has not ended yet stands on its item's row."""
+    """The current run, which is on its item's row."""
     state = item.state
     if state.run is None or state.run_started_us is None:
         return None
@@ -180,12 +177,12 @@ def lane_view(row: LaneRow, rules: tuple[ModeRule, ...]) -> LaneView:
 
 
 def stats_view(figures: Figures, window_s: float) -> StatsView:
-    by_kind: dict[str, int] = {}
+    by_kind: Counter[str] = Counter()
     for (kind, _), count in figures.counts.items():
-        by_kind[kind] = by_kind.get(kind, 0) + count
-    ended = sum(n for k, n in by_kind.items() if k in _RUN_ENDINGS)
-    failures = sum(by_kind.get(k, 0) for k in ("run.failed", "run.lost", "run.timed_out"))
-    claims, completions = by_kind.get("run.started", 0), by_kind.get("run.succeeded", 0)
+        by_kind[kind] += count
+    failures = by_kind["run.failed"] + by_kind["run.lost"] + by_kind["run.timed_out"]
+    claims, completions = by_kind["run.started"], by_kind["run.succeeded"]
+    ended = failures + completions + by_kind["run.cancelled"] + by_kind["run.released"]
     oldest = figures.oldest_pending_us
     return StatsView(
         window_s=window_s,
@@ -205,26 +202,17 @@ def stats_view(figures: Figures, window_s: float) -> StatsView:
         time_to_claim_avg_s=average_s(figures.to_claim_us),
         time_to_claim_p50_s=quantile_s(figures.to_claim_us, 0.5),
         time_to_claim_p95_s=quantile_s(figures.to_claim_us, 0.95),
-        lease_losses=by_kind.get("run.lost", 0),
-        timeouts=by_kind.get("run.timed_out", 0),
-        refused_writes=by_kind.get("run.refused", 0),
-        promotions=by_kind.get("lane.promoted", 0),
-        coalesced=by_kind.get("item.coalesced", 0),
-        superseded=by_kind.get("item.superseded", 0),
-        overtaken=by_kind.get("lane.overtaken", 0),
-        duplicates=by_kind.get("item.duplicate", 0),
-        rejected=by_kind.get("item.rejected", 0),
-        would_have=_would_have(figures.counts),
+        lease_losses=by_kind["run.lost"],
+        timeouts=by_kind["run.timed_out"],
+        refused_writes=by_kind["run.refused"],
+        promotions=by_kind["lane.promoted"],
+        coalesced=by_kind["item.coalesced"],
+        superseded=by_kind["item.superseded"],
+        overtaken=by_kind["lane.overtaken"],
+        duplicates=by_kind["item.duplicate"],
+        rejected=by_kind["item.rejected"],
+        would_have={reason: n for (kind, reason), n in figures.counts.items() if kind == "item.observed"},
     )
-
-
-_RUN_ENDINGS = frozenset(
-    {"run.succeeded", "run.failed", "run.cancelled", "run.timed_out", "run.lost", "run.released"}
-)
-
-
-def _would_have(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    return {reason: n for (kind, reason), n in counts.items() if kind == "item.observed"}
 
 
 def average_s(spans_us: Sequence[int]) -> float | None:

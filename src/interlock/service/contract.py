@@ -1,9 +1,8 @@
-"""The interface every shell uses, and the values it answers with.
+"""The interface that every shell uses, and its answers.
 
-`Service` is implemented here on a store (`interlock.service.local`); a remote client can implement the same.
-`LaneService` is the part of it that a store without a database can serve too.
-Answers are plain frozen values (those that come in batches are named tuples, which are made faster);
-`to_json` turns any of them into what `--json` prints.
+`interlock.service.local` implements `Service` on a store; a remote client can implement it too. `LaneService`
+is the part that a store without a database serves as well. Answers are frozen values (those that come in
+batches are named tuples, which are faster to make); `to_json` turns any of them into what `--json` prints.
 """
 
 from __future__ import annotations
@@ -21,35 +20,35 @@ from interlock.service.planview import PlanService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HolderView:
-    """Who has a lane: a run, or an owner that has not started (then `run` is null)."""
+    """Who holds a lane: a run, or an owner that has not started (then `run` is null)."""
 
     item: int
     run: int | None
     agent: str | None
     since: datetime
     expires_at: datetime | None
-    #: It was asked to stop; `expires_at` is at the latest the end of its grace.
+    #: It was asked to stop; `expires_at` is no later than the end of its grace.
     cancel_requested: bool
-    #: It is what an item before it was told and did not read.
+    #: It was made from messages that an earlier item's run did not read.
     follow_up: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddView:
-    """The answer to an arrival. `item` is null only when it was rejected."""
+    """The answer to an arrival. `item` is null only if the arrival was rejected."""
 
     decision: str
     reason: str
     item: ItemView | None
     holder: HolderView | None
     position: int | None
-    #: The arrival's own row, which differs from `item` when it was coalesced.
+    #: The arrival's own item, which differs from `item` if it was coalesced.
     arrival: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageView:
-    """A message of an item. `origin` is the arrival it came with, when that was another item."""
+    """A message of an item. `origin` is the arrival it came with, if that was another item."""
 
     n: int
     text: str
@@ -60,7 +59,7 @@ class MessageView:
 
 
 class LeaseView(NamedTuple):
-    """A claimed item: the handle is the right to write, the fence its number."""
+    """A claimed item: `run` is the handle, the right to write; `fence` is the run's number."""
 
     run: str
     fence: int
@@ -70,7 +69,7 @@ class LeaseView(NamedTuple):
     renew_within_s: float
     item: ItemView
     messages: tuple[MessageView, ...]
-    #: How long the call had waited when its claim was made: the lease began no earlier.
+    #: How long the call had waited before the claim: the lease began no earlier.
     waited_s: float = 0.0
 
 
@@ -95,7 +94,7 @@ class RunView(NamedTuple):
     expires_at: datetime | None = None
     cancel_requested: bool = False
     unread: int = 0
-    #: The item that messages became which this run ended without reading.
+    #: The item made from messages that this run did not read.
     follow_up: int | None = None
 
 
@@ -105,13 +104,13 @@ class ChangeView:
 
     item: ItemView
     promoted: tuple[int, ...] = ()
-    #: The number of the message that was appended.
+    #: The number of the appended message.
     n: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldView:
-    """How a hold ended. What ran last is named; of one that was skipped, who has its message."""
+    """How a hold ended: the item and run that ran last or, if skipped, those that got its message."""
 
     #: `ran` or `skipped`.
     status: str
@@ -123,7 +122,7 @@ class HoldView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRunView:
-    """A run in an item's record."""
+    """A run in an item's history."""
 
     run: int
     agent: str
@@ -174,7 +173,7 @@ class WhyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """An agent: what it can do and what it does."""
+    """An agent: what it can do, and how much it does now."""
 
     name: str
     key: str
@@ -199,7 +198,7 @@ class LaneView:
     waiting: int
     #: The first of the line, at most 20.
     line: tuple[int, ...]
-    #: Why its state cannot be read, on a store that people can write to by hand; it counts as held.
+    #: Why it cannot be read (only in git, where people can break it by hand); it counts as held.
     unreadable: str | None = None
 
 
@@ -236,7 +235,7 @@ class StatsView:
     overtaken: int
     duplicates: int
     rejected: int
-    #: What enforcing would have done, in observe mode, by reason.
+    #: In observe mode: what enforcing would have done, by reason.
     would_have: Mapping[str, int]
 
 
@@ -252,7 +251,7 @@ class SweepView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckView:
-    """One invariant, checked against the database."""
+    """The check of one invariant on the database."""
 
     name: str
     ok: bool
@@ -262,7 +261,7 @@ class CheckView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemFilter:
-    """Which items to list. Without `all`, terminal items are left out."""
+    """Which items to list; terminal ones only with `all`."""
 
     all: bool = False
     statuses: tuple[str, ...] = ()
@@ -274,22 +273,22 @@ class ItemFilter:
 
 
 class Report(NamedTuple):
-    """What a holder says of one run when it ends, renews or reads."""
+    """One run's part of a call to end, renew or read."""
 
     run: str
     seen: int = 0
-    #: JSON text kept with the run.
+    #: JSON text, stored with the run.
     result: str | None = None
     error: str | None = None
-    #: False: fail for good although attempts are left.
+    #: False: fail for good even if attempts are left.
     retry: bool = True
 
 
 class LaneService(Protocol):
-    """What holding a lane needs: arrive, claim, keep, end, read and be told. Lists in, lists out.
+    """What holding a lane needs: add, claim, renew, end, read and send messages. Lists in, lists out.
 
-    Every store serves this, also one without a database. Bad input raises `InvalidInput` and changes
-    nothing. Refusals are values. A store that is gone raises `StoreUnavailable`.
+    Every store serves this, even one without a database. Bad input raises `InvalidInput` and changes nothing.
+    Refusals are values. A store that cannot be reached raises `StoreUnavailable`.
     """
 
     def add(self, items: Sequence[NewItem]) -> list[AddView]: ...
@@ -329,7 +328,7 @@ class LaneService(Protocol):
 
 
 class Service(LaneService, PlanService, Protocol):
-    """One function per use case. `by` is who does it, for the history."""
+    """One function per use case. `by` is the operator, for the history."""
 
     def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...
 
@@ -386,7 +385,7 @@ class Service(LaneService, PlanService, Protocol):
 
 
 def to_json(value: Any) -> Any:
-    """Plain JSON values: dataclasses to objects, times to UTC ISO 8601, enums to their text."""
+    """As plain JSON values: dataclasses as objects, times as UTC ISO 8601, enums as their text."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, LeaseView | RunView):

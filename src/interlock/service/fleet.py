@@ -1,4 +1,4 @@
-"""The fleet: what agents can do, what is paused, and how strictly lanes are kept."""
+"""The fleet: what agents can do, what is paused, and whether lanes are enforced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Fleet:
     store: Store
 
     def agents(self) -> list[AgentView]:
-        """Every agent that was set or has asked for work."""
+        """Every agent that was set, or that has asked for work."""
         return [agent_view(a) for a in self.store.agents()]
 
     def set_agent(
@@ -34,32 +34,35 @@ class Fleet:
         labels: Sequence[str] | None = None,
         by: str = "",
     ) -> AgentView:
-        """Say what an agent can do and how much at once; what is not named stays."""
-        key = _key(name)
+        """Set what an agent can do and how much at once; None leaves a value as it is."""
         if max_concurrency is not None:
             names.check_number("number of runs at once", max_concurrency, 1, 10_000)
-        agent = self.store.agent(key) or Agent(key=key, name=name.strip())
-        agent = replace(agent, name=name.strip())
+        agent = replace(self._agent(name), name=name.strip())
         if max_concurrency is not None or unlimited:
             agent = replace(agent, max_concurrency=None if unlimited else max_concurrency)
         if types is not None:
             agent = replace(agent, types=tuple(names.check_name("type", t) for t in types))
         if labels is not None:
             agent = replace(agent, labels=tuple(names.check_name("label", n) for n in labels))
-        data = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
-        return self._set_agent(agent, EventKind.AGENT_SET, "", {"by": signed(by), **data})
+        can = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
+        return self._set_agent(agent, self._event(EventKind.AGENT_SET, by, agent=agent.key, data=can))
 
     def pause_agent(self, name: str, *, paused: bool, why: str, by: str = "") -> AgentView:
         """Stop or resume giving an agent work. Its runs go on."""
-        key = _key(name)
-        agent = self.store.agent(key) or Agent(key=key, name=name.strip())
+        agent = self._agent(name)
         reason = given_reason(why) if paused else checked_reason(why)
         agent = replace(agent, paused_why=reason if paused else None)
         kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
-        return self._set_agent(agent, kind, reason, {"by": signed(by)})
+        return self._set_agent(agent, self._event(kind, by, reason, agent=agent.key))
 
-    def _set_agent(self, agent: Agent, kind: EventKind, why: str, data: Mapping[str, object]) -> AgentView:
-        event = Event(kind=kind, at_us=self.store.now_us(), reason=why, agent=agent.key, data=dict(data))
+    def _agent(self, name: str) -> Agent:
+        """The agent, a new one if the store does not know it. It must have a name: empty means any agent."""
+        key = names.agent_key(name)
+        if not key:
+            raise InvalidInput("The agent's name is empty.", "Pass a name.")
+        return self.store.agent(key) or Agent(key=key, name=name.strip())
+
+    def _set_agent(self, agent: Agent, event: Event) -> AgentView:
         self.store.set_agent(agent, event)
         return next(agent_view(a) for a in self.store.agents() if a.key == agent.key)
 
@@ -68,13 +71,7 @@ class Fleet:
         names.check_name("project", project)
         reason = given_reason(why) if paused else checked_reason(why)
         kind = EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED
-        event = Event(
-            kind=kind,
-            at_us=self.store.now_us(),
-            reason=reason,
-            project=project,
-            data={"by": signed(by)},
-        )
+        event = self._event(kind, by, reason, project=project)
         self.store.pause_project(project, reason if paused else None, event)
 
     def paused_projects(self) -> Mapping[str, str]:
@@ -89,36 +86,36 @@ class Fleet:
         return [lane_view(row, rules) for row in self.store.lanes(beginning, limit)]
 
     def modes(self) -> list[ModeRule]:
-        """Every mode that was set, for projects and for prefixes of lanes; elsewhere lanes are enforced."""
+        """Every mode that was set, for projects and lane prefixes; all other lanes are enforced."""
         return list(self.store.modes())
 
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
-        """Choose how strictly the lanes of a project or prefix are kept."""
+        """Enforce, observe or switch off the lanes of a project or prefix."""
         if scope not in ("project", "lane"):
             raise InvalidInput(f"A mode is set for a project or a lane prefix, not {scope!r}.", "")
         value = _lane_prefix(value) if scope == "lane" else names.check_name("project", value)
         if mode not in list(Mode):
             raise InvalidInput(f"There is no mode {mode!r}.", "Use off, observe or enforce.")
-        event = Event(
-            kind=EventKind.MODE_SET,
-            at_us=self.store.now_us(),
-            reason=mode,
-            data={"by": signed(by), "scope": scope, "value": value},
-        )
+        event = self._event(EventKind.MODE_SET, by, mode, data={"scope": scope, "value": value})
         self.store.set_mode(ModeRule(scope=scope, value=value, mode=Mode(mode)), event)
+
+    def _event(
+        self,
+        kind: EventKind,
+        by: str,
+        reason: str = "",
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        data: Mapping[str, object] | None = None,
+    ) -> Event:
+        signature = {"by": signed(by), **(data or {})}
+        return Event(self.store.now_us(), kind, reason, project=project, agent=agent, data=signature)
 
 
 def _lane_prefix(prefix: str) -> str:
-    """The beginning of lane names in their normal form; it may end where a whole name may not."""
+    """A lane prefix in normal form; unlike a whole name it may end in / or a dot."""
     whole = prefix.rstrip("/.")
     if not whole:
-        raise InvalidInput("The lane prefix is empty.", "Name how the lanes begin: issue:acme/.")
+        raise InvalidInput("The lane prefix is empty.", "Pass how the lanes' names begin: issue:acme/.")
     return names.lane_key(whole) + prefix[len(whole) :]
-
-
-def _key(name: str) -> str:
-    """The key of an agent that must be named: elsewhere an empty name means any agent."""
-    key = names.agent_key(name)
-    if not key:
-        raise InvalidInput("The agent's name is empty.", "Pass a name.")
-    return key

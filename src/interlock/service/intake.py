@@ -1,8 +1,7 @@
-"""From plain fields to an arrival: the one place where a type's defaults are filled in.
+"""From plain fields to an arrival, with the defaults of its type.
 
-Every shell that lets people name fields (options, lines of a batch, keyword arguments) comes through here,
-so that the same words mean the same item everywhere. Names, limits and the lane of a payload are left to
-the core.
+Options, lines of a batch and keyword arguments all come through here, so that a field means the same
+everywhere. The core checks names and limits and finds the lane of a payload.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from interlock.settings import TypeDefaults
 
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_WHOLE, _DIGITS = re.compile(r"[+-]?\d{1,18}", re.ASCII), re.compile(r"[+-]?\d+", re.ASCII)
+_WHOLE, _DIGITS_MAX = re.compile(r"[+-]?(\d+)", re.ASCII), 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -30,10 +30,10 @@ def new_item(
     author: str = "",
     types: Mapping[str, TypeDefaults] | None = None,
 ) -> NewItem:
-    """An arrival from named fields; one that is null counts as not given.
+    """An arrival from named fields; null means not given.
 
     Numbers, spans and times may be text. `payload` is JSON text or an object. `run_at` is a time, or a delay
-    that the store's clock counts.
+    on the store's clock.
     """
     given: dict[str, Any] = {}
     for key, value in fields.items():
@@ -41,7 +41,7 @@ def new_item(
         if value is not None:
             given[name] = field_value(name, value)
     if "title" not in given:
-        raise InvalidInput("The item has no title.", "Say in a few words what is to be done.")
+        raise InvalidInput("The item has no title.", "Describe the work in a few words.")
     if "run_at" in given:
         name, value = _schedule("run at", given.pop("run_at"))
         if name in given:
@@ -52,7 +52,7 @@ def new_item(
 
 
 def field_name(key: str) -> str:
-    """The name of a field as `NewItem` has it, from the name that somebody gave it."""
+    """The name of a field in `NewItem`, from an option's name or an alias."""
     name = _ALIASES.get(key.replace("-", "_"), key.replace("-", "_"))
     if name not in _READERS:
         raise InvalidInput(f"The field {key!r} does not exist.", f"Known are {', '.join(_READERS)}.")
@@ -60,21 +60,21 @@ def field_name(key: str) -> str:
 
 
 def field_value(name: str, value: object) -> Any:
-    """What a field's value means, or a clear refusal."""
+    """The value of a field in its own type; `InvalidInput` if it cannot be read."""
     return _READERS[name](name.removesuffix("_s").replace("_", " "), value)
 
 
 def whole(what: str, value: object) -> int:
-    """A whole number that fits a database column, given as such or as text."""
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+    """A whole number that fits a database column, given as a number or as text."""
+    if isinstance(value, str) and (digits := _WHOLE.fullmatch(value.strip())):
+        if len(digits[1]) > _DIGITS_MAX:
+            raise InvalidInput(f"The {what} is a number out of range.", f"Use at most {_DIGITS_MAX} digits.")
         return int(value)
-    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
-        raise InvalidInput(f"The {what} is a number that is out of range.", "Use at most 18 digits.")
-    if isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) < 10**18:
-            return value
-        raise InvalidInput(f"The {what} is out of range.", "Use at most 18 digits.")
-    raise InvalidInput(f"The {what} {value!r} is not a whole number.", "Use digits, as in 3.")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(f"The {what} {value!r} is not a whole number.", "Use digits, as in 3.")
+    if abs(value) >= 10**_DIGITS_MAX:
+        raise InvalidInput(f"The {what} is out of range.", f"Use at most {_DIGITS_MAX} digits.")
+    return value
 
 
 def span_s(what: str, value: object) -> float:
@@ -87,7 +87,7 @@ def span_s(what: str, value: object) -> float:
 
 
 def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
-    """When to run: `+5m` from now, or a time. Without an offset it is local time."""
+    """When to run: `+5m` from now, or a time. A time without an offset is local."""
     try:
         if isinstance(time, str) and time.startswith("+"):
             return "run_after_s", span_s(what, time[1:])
@@ -108,10 +108,6 @@ def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
             f"The {what} {value!r} does not exist.", f"Use {', '.join(lawful[:-1])} or {lawful[-1]}."
         )
     return word
-
-
-def _time(what: str, value: object) -> str | datetime:
-    return value if isinstance(value, datetime) else _text(what, value)
 
 
 def _text(what: str, value: object) -> str:
@@ -145,23 +141,11 @@ def _payload(what: str, value: object) -> str:
         raise InvalidInput(f"The {what} cannot be written as JSON: {error}.", "Use plain values.") from None
 
 
-def _policy(what: str, value: object) -> Policy:
-    return Policy(choice(what, value, tuple(Policy)))
-
-
-def _retry_lane(what: str, value: object) -> RetryLane:
-    return RetryLane(choice(what, value, tuple(RetryLane)))
-
-
 def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
-    """What items of a type are where nothing else was said."""
-    chosen = types.get(name)
-    if chosen is None:
-        return {}
-    values = {key: getattr(chosen, key) for key in chosen.__slots__}
-    if values["policy"] is not None:
-        values["policy"] = Policy(values["policy"])
-    return {key: value for key, value in values.items() if value is not None}
+    """The fields that the settings give to items of a type."""
+    values = asdict(types[name]) if name in types else {}
+    given = {key: value for key, value in values.items() if value is not None}
+    return {**given, "policy": Policy(given["policy"])} if "policy" in given else given
 
 
 #: Shorter names that options have.
@@ -180,7 +164,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "agent": _text,
     "lane": _text,
     "no_lane": _flag,
-    "policy": _policy,
+    "policy": lambda what, value: Policy(choice(what, value, tuple(Policy))),
     "priority": whole,
     "position": whole,
     "payload": _payload,
@@ -188,12 +172,12 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "author": _text,
     "dedupe_key": _text,
     "labels": _words,
-    "run_at": _time,
+    "run_at": lambda what, value: value if isinstance(value, datetime) else _text(what, value),
     "run_after_s": span_s,
     "lease_s": span_s,
     "timeout_s": span_s,
     "claim_within_s": span_s,
     "max_attempts": whole,
-    "retry_lane": _retry_lane,
+    "retry_lane": lambda what, value: RetryLane(choice(what, value, tuple(RetryLane))),
     "from_bot": _flag,
 }

@@ -17,10 +17,9 @@ from interlock.core.decide import decide
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, NewItem
 from interlock.core.states import ItemStatus
+from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.service import GitLanes
-from interlock.gitlanes.sight import Sight
-from interlock.service.answers import message_view
 from interlock.service.contract import AddView, ChangeView, ItemFilter, LeaseView, RunView, ShowView
 from interlock.service.itemview import ItemView
 from interlock.testing.clock import Clock
@@ -36,7 +35,7 @@ class GitSubject(GitLanes):
     def show(self, item: int) -> ShowView:
         lane = self.remote.read(self.remote.find(item))
         found = lane.items[item]  # type: ignore[index]
-        messages = tuple(message_view(m) for m in lane.messages(found.id, 0, 10_000))
+        messages = lane.messages(found.id, 0, 10_000)
         return ShowView(item=ItemView(found), runs=(), messages=messages, events=(), why="")
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:
@@ -102,14 +101,14 @@ class GitScene(Scene):
 def scene(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitScene]:
     """Lanes in an empty repository."""
     bare = make_bare(tmp_path / "lanes.git")
-    sight = Sight(tmp_path / "sight", now=clock)
+    first_seen = FirstSeen(tmp_path / "sight", now=clock)
     lanes = GitSubject(
         bare.as_uri(),
         tmp_path / "private",
         lease_min_s=1,
         margin_share=0,
         now=clock,
-        sight=sight,
+        first_seen=first_seen,
         poll_s=0.01,
     )
     scene = GitScene(lanes, clock)

@@ -1,11 +1,11 @@
-"""The two documents of a lane in git: who owns it, and who stands in line. Values, and their JSON.
+"""The two documents of a lane in git, who owns it and who waits: their values, and their JSON.
 
 The *owner* document holds the run and its lease; only the run itself and a handover write it. The *queue*
-document holds the items, what they were told and the line. Arrivals write only that one, so they never
-disturb the owner's renewals and pushes; what the lease of a running item consists of is therefore not in it.
-`run` links the two, and a pair that does not agree is not readable.
+document holds the items, their messages and the line. Arrivals write only the queue, so they never disturb
+the owner's renewals and pushes; the lease of a running item is therefore not in it. Both name the run, and a
+pair that names different runs is unreadable.
 
-Whatever cannot be read exactly as it was written raises `UnreadableState`: such a lane counts as held.
+A document that Interlock did not write exactly so raises `UnreadableState`: the lane counts as held.
 """
 
 from __future__ import annotations
@@ -30,29 +30,20 @@ from interlock.core.states import ItemStatus
 from interlock.git.plumbing import lane_ref_id
 
 FORMAT = 1
-#: An item's number is its lane's part and a count: those of two lanes differ although nobody hands them out.
-#: Numbers stay below 2^53, so that every JSON reader keeps them exactly.
+#: `item number = (lane bits << COUNT_BITS) + count`: numbers of two lanes differ without a common sequence.
+#: They stay below 2^53, so that every JSON reader keeps them exactly.
 COUNT_BITS, LANE_BITS = 21, 32
 
 NO_RUN = RunId(0)
 
+#: The fields of a queue that are written alike.
+_NUMBERS, _LISTS = ("last_run", "last_count", "last_ticket"), ("messages", "ended", "keys")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: What the owner document says of a running item; in the queue these stay at their defaults.
-LEASE_FIELDS = (
-    "run_agent",
-    "run_worker",
-    "run_started_us",
-    "run_lease_s",
-    "lease_until_us",
-    "due_us",
-    "revoke_us",
-    "delivered",
-    "seen",
-)
 
 
 class ActionsRun(NamedTuple):
-    """The workflow run that a holder lives in: when this attempt has ended, so has the holder."""
+    """The workflow run that a holder is part of: when this attempt has ended, so has the holder."""
 
     repository: str
     run: int
@@ -60,11 +51,11 @@ class ActionsRun(NamedTuple):
 
 
 class OwnerRun(NamedTuple):
-    """The run that owns a lane. Its times are the holder's, for people: nobody counts on them."""
+    """The run that owns a lane. Its times are by the holder's clock, for people: no rule uses them."""
 
     run: RunId
     item: ItemId
-    #: Digest of the handle: who reads the document cannot write as the run.
+    #: Digest of the handle, so that reading the document does not give the right to write as the run.
     handle: str
     run_agent: str
     run_worker: str | None
@@ -79,9 +70,14 @@ class OwnerRun(NamedTuple):
     actions: ActionsRun | None = None
 
 
+#: The fields of a running item that are in the owner document; in the queue they have their defaults.
+LEASE_FIELDS = tuple(name for name in OwnerRun._fields if name in State._fields and name != "run")
+_TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who owns a lane. `last_run` is the highest number given out, so numbers grow."""
+    """Who owns a lane. `last_run` is the highest run number so far; the next is greater."""
 
     last_run: RunId = NO_RUN
     run: OwnerRun | None = None
@@ -98,7 +94,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The items of a lane, unfinished ones and those that ended last."""
+    """The items of a lane: all unfinished ones, and the latest that ended."""
 
     last_run: RunId = NO_RUN
     last_count: int = 0
@@ -111,14 +107,14 @@ class Queue:
 
 
 def lane_bits(ref_id: str) -> int:
-    """The part of an item's number that tells its lane."""
+    """The part of an item's number that identifies its lane."""
     return int.from_bytes(sha256(ref_id.encode()).digest()[: LANE_BITS // 8])
 
 
 # -- writing ----------------------------------------------------------------------------------------
 
 
-def owner_document(lane: str, owner: Owner, happened: tuple[str, ...]) -> dict[str, Any]:
+def owner_document(lane: str, owner: Owner, lines: tuple[str, ...]) -> dict[str, Any]:
     """The owner as JSON. Times are readable, exact to the microsecond."""
     run = None
     if owner.run is not None:
@@ -127,25 +123,21 @@ def owner_document(lane: str, owner: Owner, happened: tuple[str, ...]) -> dict[s
             run[name] = _written_time(run[name])
         if owner.run.actions is not None:
             run["actions"] = owner.run.actions._asdict()
-    return {"format": FORMAT, "lane": lane, "last_run": owner.last_run, "run": run, "happened": [*happened]}
+    return {"format": FORMAT, "lane": lane, "last_run": owner.last_run, "run": run, "happened": [*lines]}
 
 
-def queue_document(lane: str, queue: Queue, happened: tuple[str, ...]) -> dict[str, Any]:
-    """The queue as JSON. Fields that have their default value are left out."""
+def queue_document(lane: str, queue: Queue, lines: tuple[str, ...]) -> dict[str, Any]:
+    """The queue as JSON, without fields that have their default value."""
     return {
         "format": FORMAT,
         "lane": lane,
-        "last_run": queue.last_run,
-        "last_count": queue.last_count,
-        "last_ticket": queue.last_ticket,
+        **{name: getattr(queue, name) for name in _NUMBERS},
         "items": [
             _written(i.spec, but=("lane",)) | _written(_unleased(i.state)) for i in queue.items.values()
         ],
         "payloads": {str(item): text for item, text in queue.payloads.items()},
-        "messages": [_written(m) for m in queue.messages],
-        "ended": [_written(r) for r in queue.ended],
-        "keys": [_written(k) for k in queue.keys],
-        "happened": [*happened],
+        **{name: [_written(value) for value in getattr(queue, name)] for name in _LISTS},
+        "happened": [*lines],
     }
 
 
@@ -193,28 +185,24 @@ def read_queue(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Queue]:
     with _exactly("queue", ref_id):
         lane = _read_head(ref_id, document)
         items = [_read_item(lane, entry) for entry in _typed(list, document["items"])]
+        kinds = _fields(Queue)
         queue = Queue(
-            last_run=RunId(_typed(int, document["last_run"])),
-            last_count=_typed(int, document["last_count"]),
-            last_ticket=_typed(int, document["last_ticket"]),
             items={item.id: item for item in items},
             payloads={ItemId(int(i)): _typed(str, text) for i, text in document["payloads"].items()},
-            messages=tuple(_read(NewMessage, entry) for entry in document["messages"]),
-            ended=tuple(_read(RunRecord, entry) for entry in document["ended"]),
-            keys=tuple(_read(Key, entry) for entry in document["keys"]),
+            **{name: _typed(kinds[name], document[name]) for name in (*_NUMBERS, *_LISTS)},
         )
-        first, last = lane_bits(ref_id) << COUNT_BITS, (lane_bits(ref_id) << COUNT_BITS) + queue.last_count
+        first = lane_bits(ref_id) << COUNT_BITS
         _require(len(items) == len(queue.items), "an item twice")
-        _require(all(first < i.id <= last for i in items), "an item of another lane")
+        _require(all(first < i.id <= first + queue.last_count for i in items), "an item of another lane")
         _require(sum(i.active for i in items) <= 1, "two owners")
-        told = Counter(m.item for m in queue.messages)
-        _require(all(i.terminal or told[i.id] == i.state.message_count for i in items), "a message too few")
-        _require(told.keys() <= queue.items.keys(), "a message to nobody")
+        counts = Counter(m.item for m in queue.messages)
+        _require(all(i.terminal or counts[i.id] == i.state.message_count for i in items), "a message missing")
+        _require(counts.keys() <= queue.items.keys(), "a message of an unknown item")
         return lane, queue
 
 
 def check_pair(ref_id: str, owner: Owner, queue: Queue) -> None:
-    """Raise unless the two documents are of one moment: both name the same run, or none."""
+    """Raise unless both documents name the same run, or no run."""
     running = [i for i in queue.items.values() if i.status is ItemStatus.IN_PROGRESS]
     named = [(i.state.run, i.id) for i in running]
     with _exactly("owner and queue", ref_id):
@@ -238,7 +226,7 @@ def _read_item(lane: str, entry: Mapping[str, Any]) -> Item:
 
 
 def _read(kind: Any, entry: Mapping[str, Any]) -> Any:
-    """A named tuple from its fields: none unknown, none of another type, absent ones at their default."""
+    """A named tuple from its fields; refuses unknown fields and other types, fills in defaults."""
     fields = _fields(kind)
     _require(entry.keys() <= fields.keys(), "an unknown field")
     absent: dict[str, Any] = {name: None for name in fields if name not in kind._field_defaults}
@@ -252,7 +240,7 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 
 def _typed(kind: Any, value: Any) -> Any:
-    """The value as its type says, exactly; JSON knows neither enums nor tuples."""
+    """The value as exactly this type; enums and tuples are made from what JSON has instead."""
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return None if value is None else _typed(typing.get_args(kind)[0], value)
     kind = getattr(kind, "__supertype__", kind)
@@ -266,7 +254,7 @@ def _typed(kind: Any, value: Any) -> Any:
         value = float(value)
     _require(type(value) is kind, f"{str(value)[:40]!r} in a wrong place")
     if kind in (int, float):
-        _require(math.isfinite(value) and abs(value) < 1 << 63, "a number without bounds")
+        _require(math.isfinite(value) and abs(value) < 1 << 63, "a number out of range")
     return value
 
 
@@ -279,13 +267,13 @@ def _require(holds: bool, what: str) -> None:
         raise ValueError(what)
 
 
-#: What a document that was not written by us can cause while it is read.
+#: What reading a document that Interlock did not write can raise.
 _BROKEN = (InterlockError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 @contextmanager
 def _exactly(what: str, ref_id: str) -> Iterator[None]:
-    """Whatever goes wrong while a document is read: the document is at fault, and the lane is held."""
+    """Turn whatever goes wrong while a document is read into `UnreadableState`."""
     try:
         yield
     except UnreadableState:
@@ -295,7 +283,7 @@ def _exactly(what: str, ref_id: str) -> Iterator[None]:
 
 
 def unreadable(ref_id: str, why: str) -> UnreadableState:
-    """The one error for a lane whose state is not what Interlock wrote."""
+    """The error for a lane with documents that Interlock did not write."""
     return UnreadableState(
         f"The state of the lane {ref_id} cannot be read: {why}. It counts as held.",
         mend_hint("LANE"),
@@ -305,6 +293,3 @@ def unreadable(ref_id: str, why: str) -> UnreadableState:
 def mend_hint(lane: str) -> str:
     """What to type for a lane that cannot be read."""
     return f"See its history with git log; `interlock lanes mend {lane} --reason TEXT` rebuilds it."
-
-
-_TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))

@@ -9,11 +9,11 @@ import pytest
 
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Repository
-from interlock.push import hook as push_hook
+from interlock.push import pre_push
 from tests.git_fixtures import git
 
 
-def test_a_full_disk_leaves_the_hook_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_former_hook_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "--quiet")
     hook = tmp_path / ".git" / "hooks" / "pre-push"
     hook.parent.mkdir(exist_ok=True)
@@ -23,8 +23,8 @@ def test_a_full_disk_leaves_the_hook_of_before(tmp_path: Path, monkeypatch: pyte
     def full() -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(push_hook, "_script", full)
+    monkeypatch.setattr(pre_push, "_script", full)
     with pytest.raises(GitFailed, match="No space left"):
-        push_hook.install(Repository(tmp_path))
+        pre_push.install(Repository(tmp_path))
     assert sorted(hook.parent.iterdir()) == before
     assert hook.read_text() == "#!/bin/sh\nexit 7\n"

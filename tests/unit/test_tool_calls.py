@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.hook.effects import publishes
+from interlock.hook.tool_calls import publishes
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_a_push_is_seen_however_it_is_started(script, found):
         "case $x in 'git push') echo no ;; esac",
     ],
 )
-def test_what_only_speaks_of_a_push_is_none(script):
+def test_text_that_only_mentions_a_push_does_not_publish(script):
     assert publishes("Bash", {"command": script}) == ""

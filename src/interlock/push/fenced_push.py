@@ -1,8 +1,8 @@
-"""The fenced push: one atomic push of the branch and of its guard, repeated where others were faster.
+"""The fenced push: one atomic push of the branch and the guarding ref, retried if others pushed first.
 
-What it promises: when it returns, the branch and the guarding ref have both moved, and the run held the lane
-in that moment. When it raises `LeaseLost`, neither has moved. A push that was overtaken is rebased and tried
-again; a conflict leaves the working tree as it was.
+When it returns, the branch and the guarding ref have both moved, and the run held the lane in that moment.
+When it raises `LeaseLost`, neither has moved. If others pushed first, the own commits are rebased and the
+push is tried again; a conflict leaves the working tree as it was.
 
 Not promised: anything after the push. The run may lose its lane in the next moment.
 """
@@ -17,40 +17,38 @@ from dataclasses import dataclass
 from interlock.core.errors import GitFailed, PushFailed
 from interlock.git.checkout import Checkout
 from interlock.git.plumbing import check_remote
-from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, without_secrets
+from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.push.fence import Guard, failed_push
 
-#: What a push waits before each retry, and by how much of it at most the wait is longer or shorter.
+#: The waits before each retry, and the share by which each is randomly longer or shorter.
 RETRY_AFTER_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 RETRY_SPREAD = 0.25
-#: One fetch or push of the branch, with the user's own hooks: they may run tests.
+#: For one fetch or push of the branch, with the user's own hooks: they may run tests.
 TRANSFER_TIMEOUT_S = 1_800.0
-#: How often in a row the run's own renewals may move the guard under a push.
+#: How often in a row the run's own renewals may move the guarding ref during a push.
 OWN_MOVES_MAX = 5
 
-#: No retry changes these.
-_FINAL = (RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK)
 #: Others moved the branch first.
 _OVERTAKEN = (RefusalKind.STALE, RefusalKind.NON_FAST_FORWARD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """What a push did."""
+    """The result of a push."""
 
     remote: str
     branch: str
-    #: The commit that the branch has now.
+    #: The tip of the branch now.
     commit: str
     #: False: the branch had it already.
     moved: bool
-    #: Whether the own commits were put on top of others first.
+    #: Whether the own commits were rebased first.
     rebased: bool
     attempts: int
 
 
 class FencedPush:
-    """One push of what is checked out in a clean working tree, with its retries."""
+    """One push of the checked-out commit of a clean working tree, with its retries."""
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class FencedPush:
         sleep: Callable[[float], None] = time.sleep,
         spread: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """`renew` asks the store whether the run still holds its lane, and raises `LeaseLost` if not."""
+        """`renew` raises `LeaseLost` if the store says that the run has lost its lane."""
         self._checkout, self._repository = checkout, checkout.repository
         self._remote, self._branch, self._guard = check_remote(remote), branch, guard
         self._ref = f"refs/heads/{branch}"
@@ -72,7 +70,7 @@ class FencedPush:
         self._head, self._moved, self._attempts = "", False, 0
 
     def run(self) -> Pushed:
-        """Push; raises where it cannot be done, with nothing moved and nothing half done."""
+        """Push, or raise with nothing moved and nothing half done."""
         first_head = self._checkout.head()
         retries = 0
         while (refusal := self._try()) is not None:
@@ -92,17 +90,17 @@ class FencedPush:
         )
 
     def _try(self) -> PushRefusal | None:
-        """Push, and at once again where only a renewal of our own came between; the refusal of others."""
+        """Push, and push again at once if only our own renewal interfered; the refusal if others did."""
         self._renew()
         for _ in range(OWN_MOVES_MAX):
             refusal, only_guard_moved = self._attempt()
             if not only_guard_moved:
                 break
-            # By another run, which the guard's next look tells, or by our own renewal.
+            # The guarding ref moved: by our own renewal, or by another run, which the next move() finds out.
         return refusal
 
     def _attempt(self) -> tuple[PushRefusal | None, bool]:
-        """Look, rebase if others were faster, push; and whether it failed by the guard's move alone."""
+        """Look, rebase if others were faster, push. The flag: only the guarding ref was in the way."""
         guarding = [move] if (move := self._guard.move()) is not None else []
         tip = self._look(guarding).get(self._ref)
         self._head = self._on_top_of(tip)
@@ -116,7 +114,7 @@ class FencedPush:
         self._moved = refusal is None
         if refusal is None:
             return None, False
-        if refusal.kind in _FINAL:
+        if refusal.kind in FINAL:
             raise failed_push(self._remote, refusal)
         now = self._look(guarding)
         if all(now.get(move.ref) == move.new_oid for move in moves):
@@ -126,7 +124,7 @@ class FencedPush:
         return refusal, guard_moved and now.get(self._ref) == tip
 
     def _look(self, guarding: list[RefMove]) -> dict[str, str]:
-        """Where the refs of this push point now."""
+        """The refs of this push on the remote now."""
         now = self._repository.ls_remote(self._remote, self._ref, *(move.ref for move in guarding))
         for move in guarding:
             if move.old_oid is not None and move.ref not in now:
@@ -140,18 +138,18 @@ class FencedPush:
     def _why(self, refusal: PushRefusal) -> str:
         if refusal.kind in _OVERTAKEN:
             return f"Others pushed to {self._branch} first."
-        return f"The push did not arrive: {refusal.detail}."
+        return f"The push failed: {refusal.detail}."
 
     def _given_up(self, refusal: PushRefusal) -> GitFailed:
         if refusal.kind in _OVERTAKEN:
             return PushFailed(
-                f"Others were faster than each of {self._attempts} pushes to {self._branch}.",
+                f"Others pushed to {self._branch} first, {self._attempts} times in a row.",
                 "Nothing was pushed; your commits are safe in this clone. Push again.",
             )
         return failed_push(self._remote, refusal)
 
     def _on_top_of(self, tip: str | None) -> str:
-        """The commit to push: what is checked out, rebased where the branch has more."""
+        """The commit to push: the checked-out one, rebased if the branch has others."""
         if tip is not None:
             if not self._repository.has(tip):
                 self._repository.fetch(self._remote, self._ref, timeout_s=TRANSFER_TIMEOUT_S)

@@ -1,7 +1,7 @@
 """The hook in an agent's settings: `.claude/settings.json` of a repository, which people edit too.
 
-Whatever else the file says stays as it is, in its order and with its kind of line ends. A file that cannot be
-understood, or not be written back as it was meant, is not touched.
+Everything else in the file stays as it is, in its order and with its line ends. A file that Interlock cannot
+understand, or cannot write back unchanged, is not touched.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from interlock.core.errors import InvalidInput
 PLACE = Path(".claude") / "settings.json"
 SIZE_MAX_BYTES = 1 << 20
 EVENTS = ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
-#: Outside of a run the shell decides, and no Python is started.
+#: Outside of a run the shell ends it, without starting Python.
 COMMAND = 'test -z "$INTERLOCK_RUN" || interlock hook'
 TIMEOUT_S = 30
 
-#: What may stand beside our command in a hook that is ours, and what may start it.
+#: Programs that a hook of ours may run besides our command, and programs that may start it.
 _CONDITIONS = frozenset({"[", "[[", "test"})
 _STARTERS = frozenset({"hatch", "pdm", "pipx", "poetry", "python", "python3", "uv"})
 
@@ -35,8 +35,8 @@ _HOOK = {"type": "command", "command": COMMAND, "timeout": TIMEOUT_S}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What a file says and what it would say; both are equal where there is nothing to do."""
+class SettingsChange:
+    """A settings file before and after; both are equal if there is nothing to do."""
 
     path: Path
     before: str
@@ -48,7 +48,7 @@ class Change:
         return "".join(unified_diff(*lines, fromfile=str(self.path), tofile=str(self.path)))
 
     def write(self) -> None:
-        """Put the new text in the place of the old one, in one step."""
+        """Replace the file in one step."""
         if self.before == self.after:
             return
         target = self.path.resolve()
@@ -64,14 +64,14 @@ class Change:
                 f"{self.path} cannot be written: {error.strerror}.", "Choose another with --settings."
             ) from None
         finally:
-            with contextlib.suppress(OSError):  # gone where it took the place of the other
+            with contextlib.suppress(OSError):  # gone if it replaced the file
                 passing.unlink(missing_ok=True)
 
 
-def installed(path: Path) -> Change:
-    """The settings with the hook at every event; where it is already, nothing is added.
+def installed(path: Path) -> SettingsChange:
+    """The settings with the hook at every event that does not have it yet.
 
-    Of directories only `.claude` is made: any other that is missing is a mistake in the path.
+    Only the directory `.claude` is made: any other that is missing is a mistake in the path.
     """
     parent = path.parent
     if not parent.is_dir() and not (parent.name == PLACE.parent.name and parent.parent.is_dir()):
@@ -80,22 +80,22 @@ def installed(path: Path) -> Change:
         )
     before, document = _read(path)
     hooks = document.setdefault("hooks", {})
-    _require(isinstance(hooks, dict), path, "hooks is no object")
+    _require(isinstance(hooks, dict), path, "hooks is not an object")
     added = False
     for event in EVENTS:
         entries = hooks.setdefault(event, [])
-        _require(isinstance(entries, list), path, f"hooks.{event} is no list")
+        _require(isinstance(entries, list), path, f"hooks.{event} is not a list")
         if not any(_runs_ours(hook) for _, hook in _each(entries)):
             entries.append({"hooks": [dict(_HOOK)]})
             added = True
-    return Change(path=path, before=before, after=_text(document, before) if added else before)
+    return SettingsChange(path=path, before=before, after=_text(document, before) if added else before)
 
 
-def uninstalled(path: Path) -> Change:
-    """The settings without the hook; lists and objects that it alone filled go with it."""
+def uninstalled(path: Path) -> SettingsChange:
+    """The settings without the hook, and without the lists and objects that are empty then."""
     before, document = _read(path)
     hooks = document.get("hooks", {})
-    _require(isinstance(hooks, dict), path, "hooks is no object")
+    _require(isinstance(hooks, dict), path, "hooks is not an object")
     found = False
     for event in list(hooks):
         entries = hooks[event]
@@ -110,11 +110,11 @@ def uninstalled(path: Path) -> Change:
             del hooks[event]
     if found and not hooks:
         del document["hooks"]
-    return Change(path=path, before=before, after=_text(document, before) if found else before)
+    return SettingsChange(path=path, before=before, after=_text(document, before) if found else before)
 
 
 def _each(entries: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every hook of an event, with the entry it stands in."""
+    """Every hook of an event, with its entry."""
     for entry in entries if isinstance(entries, list) else ():
         members = entry.get("hooks") if isinstance(entry, dict) else None
         for hook in members if isinstance(members, list) else ():
@@ -123,12 +123,12 @@ def _each(entries: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def _runs_ours(hook: dict[str, Any]) -> bool:
-    """Whether it calls `interlock hook`; people may have changed path, condition and how it is started."""
+    """Whether it calls `interlock hook`; people may have changed the path, the condition and the launcher."""
     return any(_calls_hook(command.program) for command in _commands_of(hook))
 
 
 def _is_ours(hook: dict[str, Any]) -> bool:
-    """Whether it does nothing else, conditions aside."""
+    """Whether it does nothing else, apart from conditions."""
     return all(
         _calls_hook(command.program) or _CONDITIONS.issuperset(command.program[:1])
         for command in _commands_of(hook)
@@ -162,42 +162,35 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         document = jsontext.parse(text, pairs=_object) if text.strip() else {}
     except ValueError as error:
         raise InvalidInput(
-            f"{path} is not valid JSON: {error}.", "Mend it first; nothing was changed."
+            f"{path} is not valid JSON: {error}.", "Fix it first; nothing was changed."
         ) from None
-    _require(isinstance(document, dict), path, "it is no object")
+    _require(isinstance(document, dict), path, "it is not an object")
     if document:
         again = json.dumps(document, ensure_ascii=False)
         same = json.loads(text, parse_float=Decimal) == json.loads(again, parse_float=Decimal)
         _require(same, path, "a number in it has more digits than can be written back")
-        _require(_encodable(again), path, "a text in it has half of a surrogate pair, which no file can hold")
+        halves = any("\ud800" <= character <= "\udfff" for character in again)
+        _require(not halves, path, "a text in it has half of a surrogate pair, which no file can hold")
     return text, document
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of two members with one name only one would be written back."""
+    """An object without duplicate names: only one of two would be written back."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!a} stands twice in one object")
+        raise ValueError(f"{twice!a} is twice in one object")
     return found
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _require(right: bool, path: Path, what: str) -> None:
     if not right:
-        raise InvalidInput(f"{path} cannot be understood: {what}.", "Mend it first; nothing was changed.")
+        raise InvalidInput(f"{path} cannot be understood: {what}.", "Fix it first; nothing was changed.")
 
 
 def _text(document: dict[str, Any], before: str) -> str:
-    """JSON as the file was indented, two blanks if that cannot be told; with its line ends."""
+    """JSON with the indentation of the file, two blanks by default, and with its line ends."""
     first, _, second = before.partition("\n")
     indent = second[: len(second) - len(second.lstrip(" \t"))] or "  "
     text = json.dumps(document, indent=indent, ensure_ascii=False) + "\n"

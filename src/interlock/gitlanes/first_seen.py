@@ -1,9 +1,9 @@
-"""What this machine has seen of the lanes, and since when: the clock of a store that has none.
+"""When this machine first saw each state of a lane: the clock of a store that has none.
 
-A lease in git is over for a taker when the taker itself has seen the same owner commit for the lease and a
-margin. Wall clocks play no part, neither of other machines nor of this one: spans are counted on the time
-since boot. First sights are kept on disk, so that processes which look only for a moment share them. After
-a reboot, or where a record cannot be trusted, sight begins anew: waiting longer is always safe.
+A lease in git ends for a taker once the taker has seen the same owner commit for the lease and a margin. Wall
+clocks play no part, neither of this machine nor of others: spans are counted on the time since boot. The
+records are on disk, so that short-lived processes share them. After a reboot, or where a record cannot be
+trusted, the count starts over: waiting longer is always safe.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from pathlib import Path
 from interlock.process.smallfile import read_json
 from interlock.store.clock import boot_id, since_boot_us
 
-Ages = Mapping[str, int]
-#: Far more than a lane and its line can take: sight that begins anew at each look would never see an end.
+#: Far more than a lane and its line need: if the count started over at each look, no lease would ever end.
 _MAX_BYTES = 16 << 20
 
 
 def this_clock() -> str:
-    """A name for the clock that spans are counted on: this boot, and the time of this container."""
+    """A name for the clock that spans are counted on: this boot, and this container's time namespace."""
     try:
         return f"{boot_id()} {Path('/proc/self/ns/time').readlink()}"
     except OSError:
         return boot_id()
 
 
-class Sight:
+class FirstSeen:
     """First sights, one small file for each lane."""
 
     def __init__(
@@ -41,15 +40,15 @@ class Sight:
         self._now = now
         self._boot = boot
 
-    def look(self, ref_id: str, seen: Iterable[str]) -> Ages:
-        """For how many microseconds each of these has been seen; 0 for what is new. The rest is forgotten.
+    def ages_us(self, ref_id: str, keys: Iterable[str]) -> dict[str, int]:
+        """How long ago each key was first seen; 0 for a new one. Keys that are not given are forgotten.
 
-        Call it after the state was read: what is noted is never before the moment of seeing.
+        Call it after reading the state: a recorded time is never before the moment of seeing.
         """
         now_us, boot = self._now(), self._boot()
         before = self._read(ref_id, boot)
-        # A first sight that lies ahead comes from a clock that went back: it counts from now.
-        first = {key: min(before.get(key, now_us), now_us) for key in seen}
+        # A first sight in the future comes from a clock that went back: it counts from now.
+        first = {key: min(before.get(key, now_us), now_us) for key in keys}
         if first != before:
             self._write(ref_id, boot, first)
         return {key: now_us - at_us for key, at_us in first.items()}
@@ -65,15 +64,15 @@ class Sight:
         first = record.get("first_us")
         if record.get("boot") != boot or not isinstance(first, dict):
             return {}
-        # Time since boot is never negative; one that is would make a lease of this moment look long over.
+        # Time since boot is never negative; a negative one would make a fresh lease look long over.
         return {key: at_us for key, at_us in first.items() if type(at_us) is int and at_us >= 0}
 
     def _write(self, ref_id: str, boot: str, first: Mapping[str, int]) -> None:
-        # Two processes may write at once. Keys are never used again, so the worst that one can do to the
-        # other is to let it forget, which only makes somebody wait longer. So does a full disk.
+        # Two processes may write at once. Keys are never reused, so at worst one makes the other forget,
+        # which only makes somebody wait longer. So does a full disk.
         with contextlib.suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._directory, prefix=".sight-")
+            handle, name = tempfile.mkstemp(dir=self._directory, prefix=".first-seen-")
             try:
                 with os.fdopen(handle, "w") as file:
                     json.dump({"boot": boot, "first_us": first}, file)

@@ -1,7 +1,7 @@
 """The `pre-push` hook of a clone: it stops a plain `git push` of a run that lost its lease.
 
-A seat belt, not a lock: `git push --no-verify` goes around it, and a lease can be lost a moment after it
-looked. `interlock push` is what the server itself enforces; it passes through this hook.
+A seat belt, not a lock: `git push --no-verify` skips it, and a lease can be lost a moment after the check.
+The server itself enforces only `interlock push`, which this hook lets through.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Repository
 
-#: Where a hook that was there before is kept; it still runs, after ours.
+#: The name of a hook that was there before; it still runs, after ours.
 KEPT_NAME = "pre-push.before-interlock"
 _MARK = "# Installed by `interlock push --install-hook`."
 _STATE_REFS = "refs/interlock/"
 
 
 def install(repository: Repository) -> Path:
-    """Put the hook where git looks for it and keep one that is there. Repeating it changes nothing."""
+    """Install the hook, and keep one that is there already. Repeating it changes nothing."""
     path = _place(repository)
     kept, fresh = path.with_name(KEPT_NAME), path.with_name(f"{path.name}.{os.getpid()}")
     made = [fresh]
@@ -33,11 +33,11 @@ def install(repository: Repository) -> Path:
             _check_untracked(repository, path)
             if kept.exists():
                 raise GitFailed(
-                    f"{kept} is there from before, and {path.name} is a new hook.",
-                    "Put both into one of them and remove the other; then install again.",
+                    f"{kept} exists already, and {path.name} is another hook.",
+                    "Merge both into one file and remove the other; then install again.",
                 )
             made.append(kept)
-            shutil.copy2(path, kept, follow_symlinks=False)  # not moved: until ours is there, theirs is
+            shutil.copy2(path, kept, follow_symlinks=False)  # copied, so that there is always a hook
         fresh.write_text(_script())
         fresh.chmod(0o755)
         fresh.replace(path)
@@ -49,7 +49,7 @@ def install(repository: Repository) -> Path:
 
 
 def uninstall(repository: Repository) -> Path | None:
-    """Take the hook away and put back the one that was there; None if ours is not installed."""
+    """Remove the hook and restore the one that was there; None if ours is not installed."""
     path = _place(repository)
     if not _is_ours(path):
         return None
@@ -65,14 +65,14 @@ def uninstall(repository: Repository) -> Path | None:
 
 
 def needs_no_check(lines: Iterable[str]) -> bool:
-    """Whether a push, as git describes it to the hook, is fenced, or moves nothing but Interlock's refs."""
+    """Whether a push, described by git in these lines, is fenced or moves only refs of Interlock."""
     refs = [words[2] for line in lines if len(words := line.split()) == 4]
     ours = [ref.startswith(_STATE_REFS) for ref in refs]
     return any(ref.startswith((f"{_STATE_REFS}fence/", f"{_STATE_REFS}owner/")) for ref in refs) or all(ours)
 
 
 def _place(repository: Repository) -> Path:
-    """The file git runs: below core.hooksPath where that is set, else in the clone, for all its worktrees."""
+    """The file that git runs: below core.hooksPath if set, else in the clone, for all its worktrees."""
     top = repository.run("rev-parse", "--show-toplevel")
     base = Path(top.out.strip()) if not top.code else repository.directory
     return base / Repository(base).text("rev-parse", "--git-path", "hooks") / "pre-push"
@@ -89,28 +89,28 @@ def _check_untracked(repository: Repository, path: Path) -> None:
     if repository.run("ls-files", "--error-unmatch", "--", str(path)).code == 0:
         raise GitFailed(
             f"{path} belongs to the repository, so Interlock does not replace it.",
-            f'Add to it: [ -z "$INTERLOCK_RUN" ] || {_command()} "$1" || exit',
+            f'Add this line to it: [ -z "$INTERLOCK_RUN" ] || {_command()} "$1" || exit',
         )
 
 
 def _command() -> str:
-    # -P: a directory of the repository that happens to be called interlock is not this program.
+    # -P: do not import a directory of the repository that happens to be called interlock.
     return f"{shlex.quote(sys.executable)} -P -m interlock push --pre-push"
 
 
 def _script() -> str:
     return f"""#!/bin/sh
 {_MARK}
-# A run that lost its lease does not push. What was here before is kept beside this file and runs as well.
+# A run that lost its lease does not push. The hook that was here before is beside this file and runs as well.
 refs=$(cat)
-told() {{
+refs_of_push() {{
     [ -z "$refs" ] || printf '%s\\n' "$refs"
 }}
 if [ -n "$INTERLOCK_RUN" ]; then
-    told | {_command()} "$1" || exit
+    refs_of_push | {_command()} "$1" || exit
 fi
 kept=$(dirname "$0")/{KEPT_NAME}
 if [ -x "$kept" ]; then
-    told | "$kept" "$@" || exit
+    refs_of_push | "$kept" "$@" || exit
 fi
 """

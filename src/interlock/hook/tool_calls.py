@@ -1,7 +1,7 @@
-"""Which tool calls of an agent put something before others: pushes, pull requests, comments.
+"""Which tool calls of an agent publish something: pushes, pull requests, comments.
 
-A guard against mistakes, not against ill will: what `actions.shellscript` does not see is not seen here.
-What must not be done twice should go through `interlock push`, which the git server itself refuses.
+A guard against mistakes, not against bad intent: it sees only commands that `actions.shellscript` sees. Work
+that must not be published twice goes through `interlock push`, which the git server itself refuses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from interlock.actions.shellscript import commands
 
-#: Options of git and gh that stand before the subcommand and take the next word as their value.
+#: Options of git and gh before the subcommand that take the next word as their value.
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
 _GH_VALUES = frozenset({"-R", "--repo", "--hostname"})
 _GH_NOUNS = frozenset(
@@ -22,14 +22,14 @@ _GH_NOUNS = frozenset(
 _READS = frozenset(
     {"list", "view", "status", "diff", "checks", "checkout", "clone", "watch", "download", "search", "get"}
 )
-#: How `gh api` is told a method, and what makes it write without one; a value may stand in the same word.
+#: How `gh api` gets a method, and what makes it write without one; a value may be in the same word.
 _API_METHOD = re.compile(r"(?:--method|-i?X)(?:$|=?(.+))", re.DOTALL)
 _API_WRITES = re.compile(r"-i?[fF].*|--(?:field|raw-field|input)(?:=.*)?", re.DOTALL)
 _GITHUB_TOOLS = "mcp__github__"
 
 
 def publishes(tool: str, given: Mapping[str, Any]) -> str:
-    """What a tool call would publish with, such as `git push`; empty if it is not known to publish."""
+    """The command by which a tool call publishes, such as `git push`; empty if none is known."""
     if tool.startswith(_GITHUB_TOOLS):
         verb = tool.removeprefix(_GITHUB_TOOLS)
         return "" if verb.partition("_")[0] in _READS else verb
@@ -66,7 +66,7 @@ def _method(program: list[str]) -> str:
 
 
 def _words(arguments: list[str], with_value: frozenset[str]) -> list[str]:
-    """The arguments that are no options."""
+    """The arguments without options."""
     found: list[str] = []
     skip = False
     for argument in arguments:

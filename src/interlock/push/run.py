@@ -1,18 +1,18 @@
-"""The run that wants to push, as the store knows it and, where the store cannot be asked, its environment.
+"""The run that pushes: what the store knows of it or, if the store cannot be reached, its environment.
 
-Two guards stand before a branch. The store is asked first: a refused renewal ends the matter. Then git
-itself guards the push. When the store cannot be reached the second decides alone, and that is said.
+Two checks protect a branch. First the store: a refused renewal ends the push. Then git: the guard decides. If
+the store cannot be reached, git decides alone, and the user gets a warning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from interlock.core.errors import InvalidInput, Refusal, StoreBusy, StoreUnavailable
 from interlock.git.plumbing import Repository
-from interlock.push.fence import Fence, FenceGuard, Guard, LaneRun, LanesInGit, NoGuard, OwnerGuard, arm
+from interlock.push.fence import Fence, Guard, LaneRun, LanesInGit, arm, fence_guard, owner_guard
 from interlock.service.contract import Report
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from interlock.service.itemview import ItemView
 
 
-class Pusher:
-    """One run; `lanes` opens the store it belongs to.
+class PushingRun(AbstractContextManager["PushingRun"]):
+    """One run; `lanes` opens its store.
 
-    Lanes that live in git (`in_git`) are guarded by that store itself: without it nothing is decided.
+    A store in git (`in_git`) guards the push itself: without it there is no push.
     """
 
     def __init__(
@@ -39,51 +39,46 @@ class Pusher:
         if not self._handle:
             raise InvalidInput(
                 "There is no run to push for.",
-                "Give --run HANDLE from interlock next, or set INTERLOCK_RUN; for no run use git push.",
+                "Pass --run HANDLE from interlock next, or set INTERLOCK_RUN; without a run use git push.",
             )
         self._lanes, self._in_git, self._environ, self._tell = lanes, in_git, environ, tell
         self._store: LaneService | None = None
         self._warned = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._store is not None:
             self._store.close()
 
     def guard(self, repository: Repository, remote: str) -> Guard:
-        """What guards this run's pushes to `remote` in git. `LeaseLost` if the store refuses to renew."""
+        """The guard of this run's pushes to `remote`. `LeaseLost` if the store refuses to renew."""
         if self._in_git:
             self._store = self._lanes()
             assert isinstance(self._store, LanesInGit)
-            return OwnerGuard(self._store, self._handle)
+            return owner_guard(self._store, self._handle)
         run = self._lane_run(self._renewed())
-        return NoGuard() if run is None else FenceGuard(repository, remote, run)
+        return Guard() if run is None else fence_guard(repository, remote, run)
 
     def arm(self, repository: Repository, remote: str) -> Fence | None:
-        """Shut out the earlier runs of the lane; None where no fence is needed for that."""
-        guard = self.guard(repository, remote)
-        if isinstance(guard, FenceGuard):
-            return arm(repository, remote, guard.run)
-        guard.check()
-        return None
+        """Shut out the earlier runs of the lane; None if the lane needs no fence for that."""
+        if self._in_git:
+            self.guard(repository, remote).check()
+            return None
+        run = self._lane_run(self._renewed())
+        return None if run is None else arm(repository, remote, run)
 
     def renew(self) -> None:
-        """Keep the lease; `LeaseLost` if the store refuses. A store that cannot be asked is told of, once."""
-        if not self._in_git:  # there the push itself is the renewal
+        """Renew the lease; `LeaseLost` if the store refuses. Warns once if the store cannot be reached."""
+        if not self._in_git:  # in git, the push itself renews
             self._renewed()
 
     def _renewed(self) -> ItemView | None:
-        """The run's item; None if the store cannot be asked."""
+        """The run's item; None if the store cannot be reached."""
         try:
             self._store = self._store or self._lanes()
             (answer,) = self._store.renew([Report(run=self._handle)])
         except (StoreUnavailable, StoreBusy) as error:
             if not self._warned:
-                self._tell(f"The store could not be asked: {error.sentence} The fence in git decides alone.")
+                self._tell(f"The store cannot be reached: {error.sentence} The fence in git decides alone.")
             self._warned = True
             return None
         if answer.refusal is not None:
@@ -98,8 +93,8 @@ class Pusher:
             return LaneRun(lane=lane, handle=self._handle, agent=agent or "an unnamed agent")
         if item is None:
             raise StoreUnavailable(
-                "The store cannot be asked which lane the run holds.",
+                "The store cannot be reached, so the lane of the run is unknown.",
                 "Set INTERLOCK_LANE, or push again when the store is back.",
             )
-        self._tell(f"Item {item.id} holds no lane: the store was asked, but nothing in git guards this push.")
+        self._tell(f"Item {item.id} holds no lane: the store agreed, but nothing in git guards this push.")
         return None

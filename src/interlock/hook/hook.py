@@ -1,13 +1,12 @@
-"""What an agent is told, and what it is refused, while it works for a run: the answers of `interlock hook`.
+"""`interlock hook`: what it answers an agent's program at each event of a session.
 
 The agent's program calls the hook at the start of a session, around every use of a tool, and when the agent
-wants to stop. Each call is a process of its own; what one must remember for the next lies in a small file.
-The hook renews the lease every few seconds, however long it is, and brings what came: messages, a request to
-stop, the loss of the lease.
+wants to stop. Each call is a process of its own; a small file is its memory. The hook renews the lease every
+few seconds, however long that is, and reports news: messages, a request to stop, the loss of the lease.
 
-Not promised: that a paused or stubborn agent stops acting. Once the lease is lost a push is denied here, and
-the git server refuses it where it goes through `interlock push`. A store that cannot be reached never stops
-an agent, unless the lease is known to be over.
+Not promised: that a paused or stubborn agent stops acting. Once the lease is lost the hook denies a push, and
+the git server refuses one through `interlock push`. A store that cannot be reached never stops an agent,
+unless the lease is known to be over.
 """
 
 from __future__ import annotations
@@ -22,36 +21,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import GitFailed, InterlockError, UnknownRun
-from interlock.hook.effects import publishes
 from interlock.hook.memory import Memory
+from interlock.hook.tool_calls import publishes
 from interlock.service.contract import MessageView, Report, RunView
 
 if TYPE_CHECKING:
     from interlock.service.contract import LaneService
     from interlock.service.itemview import ItemView
 
-#: What the program sends may hold a whole file that a tool wrote.
+#: An event may contain a whole file that a tool wrote.
 EVENT_MAX_BYTES = 64 << 20
-#: So often the store is asked while tools are used, whatever the lease: people who write wait for no renewal.
+#: How often to ask the store while tools are used, whatever the lease: messages should arrive soon.
 LOOK_S = 5.0
-#: A store that is slow to answer, as a git server may be, costs an agent at most this share of its time.
+#: A store that is slow to answer, such as a git server, costs an agent at most this share of its time.
 LOOK_SHARE = 1 / 10
-#: The program cuts longer texts; what does not fit is told next time.
+#: The program cuts longer texts; the rest waits for the next call.
 TOLD_MAX_CHARS, MESSAGE_MAX_CHARS = 8_000, 4_000
 GIT_TIMEOUT_S = 10.0
 
-Answer = dict[str, Any]
+Reply = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """What happened in the agent's program."""
+    """An event in the agent's program."""
 
     name: str
     directory: Path
     tool: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
-    #: The agent goes on because a hook asked it to: it must not be asked again.
+    #: The agent already continues because a hook asked it to: do not ask again.
     asked_before: bool = False
 
 
@@ -62,9 +61,9 @@ def read_event(text: str) -> HookEvent:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("hook_event_name"), str):
-        # Not InvalidInput: its exit code is the one by which a hook blocks the agent.
+        # Not InvalidInput: a hook that ends with its exit code blocks the agent.
         raise InterlockError(
-            "Standard input holds no hook event.", "Let the agent call it: interlock hook install."
+            "Standard input is not a hook event.", "Let the agent call it: interlock hook install."
         )
     given = document.get("tool_input")
     return HookEvent(
@@ -77,17 +76,17 @@ def read_event(text: str) -> HookEvent:
 
 
 @dataclass(slots=True)
-class _Sight:
-    """What one look at the store brought."""
+class _News:
+    """What one look at the store found."""
 
     view: RunView | None = None
     messages: list[MessageView] = field(default_factory=list)
-    #: Why the store could not be asked.
+    #: Why the store could not be reached.
     trouble: str = ""
 
 
 class Hook:
-    """One run's hook; `lanes` opens the store it belongs to."""
+    """The hook of one run; `lanes` opens its store."""
 
     def __init__(
         self,
@@ -101,108 +100,111 @@ class Hook:
         self._handle, self._lanes, self._environ, self._now_s = handle, lanes, environ, now_s
         self._memory = Memory(home, sha256(handle.encode()).hexdigest()[:24])
 
-    def answer(self, event: HookEvent) -> Answer:
-        """What to print for the program; empty where there is nothing to say."""
+    def answer(self, event: HookEvent) -> Reply:
+        """What to print for the program; empty if there is nothing to say."""
         match event.name:
             case "SessionStart":
-                answer = self._start(event)
+                reply = self._start(event)
             case "PreToolUse":
-                answer = self._before_tool(event)
+                reply = self._before_tool(event)
             case "PostToolUse":
-                answer = _context(event, self._news(self._look(urgent=False)))
+                reply = _context(event, self._lines(self._look(urgent=False)))
             case "Stop":
-                answer = self._stop(event)
+                reply = self._stop(event)
             case "SessionEnd":
                 self._memory.forget()
                 return {}
             case _:
                 return {}
         self._memory.save()
-        return answer
+        return reply
 
-    def _start(self, event: HookEvent) -> Answer:
+    def _start(self, event: HookEvent) -> Reply:
         self._memory.prune(self._now_s())
-        self._memory.work = _work(event.directory).mark
-        sight = self._look(urgent=True)
-        item = sight.view.item if sight.view is not None else None
-        return _context(event, [*_introduction(item, self._environ), *self._news(sight)])
+        self._memory.work = _local_work(event.directory).mark
+        news = self._look(urgent=True)
+        item = news.view.item if news.view is not None else None
+        return _context(event, [*_introduction(item, self._environ), *self._lines(news)])
 
-    def _before_tool(self, event: HookEvent) -> Answer:
+    def _before_tool(self, event: HookEvent) -> Reply:
         what = publishes(event.tool, event.given)
-        sight = self._look(urgent=bool(what))
-        news = self._news(sight)
+        news = self._look(urgent=bool(what))
+        lines = self._lines(news)
         if what and self._memory.lost:
             return _denied(f"{what} is refused: {self._memory.lost} Stop working on this item.")
-        if what and sight.trouble and 0 < self._memory.expires_at_s <= self._now_s():
+        if what and news.trouble and 0 < self._memory.expires_at_s <= self._now_s():
             return _denied(
-                f"{what} is refused: the lease is over and the store cannot be asked for it."
-                f" {sight.trouble} Wait until it can, then try again."
+                f"{what} is refused: the lease is over and the store cannot be used to renew it."
+                f" {news.trouble} Wait until it can, then try again."
             )
-        return _context(event, news)
+        return _context(event, lines)
 
-    def _stop(self, event: HookEvent) -> Answer:
-        sight = self._look(urgent=True)  # also the last chance to say what was read
-        if self._memory.lost or (sight.view and sight.view.cancel_requested):
+    def _stop(self, event: HookEvent) -> Reply:
+        news = self._look(urgent=True)  # also the last chance to move the read mark
+        if self._memory.lost or (news.view and news.view.cancel_requested):
             return {}  # the sooner it stops the better
         wanted = []
         if not event.asked_before:
             self._memory.tell_again("work")
-            wanted = self._told(sight.messages)
+            wanted = self._message_lines(news.messages)
         if wanted:
             wanted.append("Answer these messages or act on them, then end.")
-        work = _work(event.directory)
-        # What it did because of a message may be asked about too, but no work is asked about twice in a row.
+        work = _local_work(event.directory)
+        # Work that a message caused may be asked about too, but no work is asked about twice in a row.
         if work.left and work.mark != self._memory.work and self._memory.tell_once("work"):
             wanted.append(
                 f"{work.left} {work.remedy}, or undo what is not wanted, then end: other runs do not see what"
-                " only lies here."
+                " is only here."
             )
-        return {"decision": "block", "reason": "\n".join(wanted)} if wanted else _warning(sight)
+        if wanted:
+            return {"decision": "block", "reason": "\n".join(wanted)}
+        # At a stop only the person who watches can read a warning.
+        return {"systemMessage": f"Interlock: {news.trouble}"} if news.trouble else {}
 
-    def _look(self, *, urgent: bool) -> _Sight:
-        """Renew, and read what came, unless that was done a moment ago or nothing can come any more."""
+    def _look(self, *, urgent: bool) -> _News:
+        """Renew and read new messages, unless that was just done or the lease is lost."""
         memory = self._memory
-        sight = _Sight()
+        news = _News()
         if memory.lost or (not urgent and self._now_s() < memory.look_again_s):
-            return sight
+            return news
         sent_s = self._now_s()
         try:
             with contextlib.closing(self._lanes()) as service:
-                sight.view = service.renew([Report(run=self._handle, seen=memory.seen)])[0]
-                if sight.view.refusal is None and sight.view.unread:
-                    sight.messages = service.inbox(self._handle, seen=memory.seen)
+                news.view = service.renew([Report(run=self._handle, seen=memory.seen)])[0]
+                if news.view.refusal is None and news.view.unread:
+                    news.messages = service.inbox(self._handle, seen=memory.seen)
         except UnknownRun as error:
             memory.lost = error.sentence
         except InterlockError as error:
-            sight.trouble = error.sentence
+            news.trouble = error.sentence
         answered_s = self._now_s()
         memory.look_again_s = answered_s + max(LOOK_S, (answered_s - sent_s) / LOOK_SHARE)
-        if sight.view is not None and sight.view.refusal is not None:
-            memory.lost = sight.view.refusal.message
-        elif sight.view is not None and sight.view.expires_at is not None:
+        if news.view is not None and news.view.refusal is not None:
+            memory.lost = news.view.refusal.message
+        elif news.view is not None and news.view.expires_at is not None:
             memory.tell_again("trouble")
-            memory.expires_at_s = sight.view.expires_at.timestamp()
-        return sight
+            memory.expires_at_s = news.view.expires_at.timestamp()
+        return news
 
-    def _news(self, sight: _Sight) -> list[str]:
-        """What the agent does not know yet; each thing is told once."""
+    def _lines(self, news: _News) -> list[str]:
+        """What the agent does not know yet; each thing once."""
         memory = self._memory
-        news = self._told(sight.messages)
+        lines = self._message_lines(news.messages)
         if memory.lost and memory.tell_once("lost"):
-            news.append(
+            lines.append(
                 f"Your lease on this item is lost: {memory.lost} Another run may be at work on it. Stop now:"
                 " do not push, comment or open pull requests."
             )
-        if sight.view is not None and sight.view.cancel_requested and memory.tell_once("cancel"):
-            news.append(
+        if news.view is not None and news.view.cancel_requested and memory.tell_once("cancel"):
+            lines.append(
                 "You are asked to stop. Commit what is worth keeping, run interlock push, and end at once;"
                 " soon the lease is revoked and pushes are refused."
             )
-        if sight.trouble and memory.tell_once("trouble"):
-            news.append(f"Interlock's store cannot be asked right now: {sight.trouble} Go on working.")
-        return news
+        if news.trouble and memory.tell_once("trouble"):
+            lines.append(f"Interlock's store cannot be used right now: {news.trouble} Go on working.")
+        return lines
 
-    def _told(self, messages: Sequence[MessageView]) -> list[str]:
+    def _message_lines(self, messages: Sequence[MessageView]) -> list[str]:
         """Messages as lines, as many as fit; the next call marks these as read."""
         lines: list[str] = []
         for message in messages:
@@ -232,42 +234,37 @@ def _introduction(item: ItemView | None, environ: Mapping[str, str]) -> list[str
         lines.append(f"The item's payload is the JSON file {environ['INTERLOCK_PAYLOAD']}.")
     if environ.get("INTERLOCK_SALVAGE"):
         lines.append(
-            "An earlier run died and left work that it had not committed:"
+            "An earlier run died and left uncommitted work:"
             f" {environ['INTERLOCK_SALVAGE']}. Look at it with git show before you begin."
         )
     return lines
 
 
-def _context(event: HookEvent, lines: Sequence[str]) -> Answer:
-    """Something for the agent to know, which decides nothing."""
+def _context(event: HookEvent, lines: Sequence[str]) -> Reply:
+    """Information for the agent, without a decision."""
     if not lines:
         return {}
     return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": "\n".join(lines)}}
 
 
-def _denied(reason: str) -> Answer:
+def _denied(reason: str) -> Reply:
     decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
 
 
-def _warning(sight: _Sight) -> Answer:
-    """For the person who watches: at a stop there is nobody else to tell."""
-    return {"systemMessage": f"Interlock: {sight.trouble}"} if sight.trouble else {}
-
-
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What lies in a working tree and nowhere else."""
+class LocalWork:
+    """Work that exists only in this working tree."""
 
     left: str = ""
     remedy: str = ""
     mark: str = ""
 
 
-def _work(directory: Path) -> Work:
-    """Changes that are not committed and commits that no remote has; nothing where git cannot say.
+def _local_work(directory: Path) -> LocalWork:
+    """Uncommitted changes, and commits that no remote has; empty if git fails.
 
-    Where there is no remote a commit is as far as work can go.
+    Without a remote, only uncommitted changes count.
     """
     from interlock.git.plumbing import Repository  # noqa: PLC0415  (only two of the events need it)
 
@@ -276,7 +273,7 @@ def _work(directory: Path) -> Work:
         status = repository.text("status", "--porcelain", timeout_s=GIT_TIMEOUT_S)
         remote = bool(repository.text("remote", timeout_s=GIT_TIMEOUT_S))
     except GitFailed:
-        return Work()
+        return LocalWork()
     ahead = ""
     if remote:
         with contextlib.suppress(GitFailed):  # there is no commit yet
@@ -284,7 +281,7 @@ def _work(directory: Path) -> Work:
     changed, commits = len(status.splitlines()), len(ahead.splitlines())
     left = f"Not committed here: {_counted(changed, 'changed file')}." if changed else ""
     left += f" Not pushed: {_counted(commits, 'commit')}." if commits else ""
-    return Work(
+    return LocalWork(
         left=left.strip(),
         remedy="Commit and run interlock push" if remote else "Commit it",
         mark=sha256(f"{status}\0{ahead}".encode()).hexdigest()[:16],

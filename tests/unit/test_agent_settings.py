@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import InvalidInput
-from interlock.hook.settings import COMMAND, EVENTS, installed, uninstalled
+from interlock.hook.agent_settings import COMMAND, EVENTS, installed, uninstalled
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def with_hook(command: str) -> bytes:
         (b'{"timeout": 1e400}', "1e400 is not a number"),
         (b'{"timeout": NaN}', "NaN is not a number"),
         (b'{"timeout": 0.12345678901234567890123}', "more digits"),
-        (b'{"hooks": {"Stop": []}, "hooks": {}}', "'hooks' stands twice"),
-        (b'{"hooks": {"Stop": [], "Stop": []}}', "'Stop' stands twice"),
+        (b'{"hooks": {"Stop": []}, "hooks": {}}', "'hooks' is twice"),
+        (b'{"hooks": {"Stop": [], "Stop": []}}', "'Stop' is twice"),
         (b"[" * 5_000, "nested"),
     ],
 )
@@ -79,7 +79,7 @@ def test_a_file_that_has_the_hook_keeps_its_form(place):
         COMMAND,
     ],
 )
-def test_our_hook_is_known_however_people_start_it(place, command):
+def test_our_hook_is_recognised_however_people_start_it(place, command):
     place.write_bytes(with_hook(command))
     assert (
         json.loads(installed(place).after)["hooks"]["Stop"] == json.loads(with_hook(command))["hooks"]["Stop"]
@@ -97,7 +97,7 @@ def test_a_hook_that_only_looks_like_ours_is_not(place, command):
     assert uninstalled(place).diff == ""
 
 
-def test_a_hook_that_does_other_things_too_is_for_people_to_take_apart(place):
+def test_a_hook_that_also_does_other_things_is_not_removed(place):
     place.write_bytes(with_hook("./mine.sh; interlock hook"))
     assert len(json.loads(installed(place).after)["hooks"]["Stop"]) == 1
     with pytest.raises(InvalidInput, match="other commands"):
