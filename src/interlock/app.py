@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from interlock.gitlanes.service import GitLanes
     from interlock.gitlanes.state import ActionsRun
     from interlock.service.contract import LaneService, LaneView, Service
+    from interlock.store.postgres.database import Database
     from interlock.store.postgres.store import PostgresStore
     from interlock.store.sqlite.store import SqliteStore
 
@@ -171,7 +172,7 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
     if scheme == "postgresql":
         from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415  (see above)
 
-        return PostgresStore(settings.url, timing=settings.timing, migrate=migrate)
+        return PostgresStore(Database(settings.url, timing=settings.timing, migrate=migrate))
     from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
 
     path = sqlite_path(settings.url, settings.root)

@@ -20,6 +20,7 @@ from psycopg_pool import ConnectionPool
 from interlock.core.timing import Timing
 from interlock.service.contract import Service
 from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
@@ -58,7 +59,7 @@ class Kept:
     def __init__(self, url: str) -> None:
         self.url = url
         self.pool: ConnectionPool[Any] | None = None
-        PostgresStore(url).close()
+        Database(url).close()
         self._connection = psycopg.connect(url, autocommit=True)
         # In any order, whatever refers to what.
         self._connection.execute("SET session_replication_role = replica")
@@ -79,8 +80,8 @@ class Kept:
             self.pool.close()
 
 
-class KeptStore(PostgresStore):
-    """A store on a kept database: the first that is open takes the kept connections, and leaves them."""
+class KeptDatabase(Database):
+    """A kept database: the first that is open takes the kept connections, and leaves them."""
 
     def __init__(self, kept: Kept, **options: Any) -> None:
         self._kept = kept
@@ -140,9 +141,9 @@ def open_service(
             return SqliteStore(tmp_path / f"{uuid.uuid4().hex}.db" if elsewhere else path, **options)
         if elsewhere:
             server: PostgresServer = request.getfixturevalue(backend)
-            return PostgresStore(server.create_database(f"test_{uuid.uuid4().hex[:12]}"), **options)
+            return PostgresStore(Database(server.create_database(f"test_{uuid.uuid4().hex[:12]}"), **options))
         assert kept is not None
-        return KeptStore(kept, **options)
+        return PostgresStore(KeptDatabase(kept, **options))
 
     def open_one(*, elsewhere: bool = False, **timing: Any) -> Service:
         service = LocalService(store(elsewhere, timing=Timing(**timing), now=clock), poll_s=0.05)

@@ -20,9 +20,10 @@ from tests.faults.stores import is_sqlite, query
 def replace_statement(service: LocalService, name: str, old: str, new: str) -> None:
     """Change the text of a store's statement, in this store only."""
     store: Any = service.store
-    text = store.sql[name]
+    sql = store.database.sql
+    text = sql[name]
     assert old in text, f"{name}.sql has changed: mend the mutation"
-    store.sql._texts[name] = text.replace(old, new)
+    sql._texts[name] = text.replace(old, new)
 
 
 def replace_source(module: ModuleType, old: str, new: str) -> dict[str, Any]:
@@ -71,11 +72,11 @@ class Meeting:
     If a lock keeps the second away, the first goes on alone after a moment."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, url: str, name: str) -> None:
-        import interlock.store.postgres.deciding
-        import interlock.store.postgres.store
+        import interlock.store.postgres.claims
+        import interlock.store.postgres.transactions
         import interlock.store.sqlite.store
 
-        postgres = interlock.store.postgres.store, interlock.store.postgres.deciding
+        postgres = interlock.store.postgres.claims, interlock.store.postgres.transactions
         modules = (interlock.store.sqlite.store,) if is_sqlite(url) else postgres
         module = next(m for m in modules if hasattr(m, name))
         function = getattr(module, name)

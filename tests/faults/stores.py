@@ -14,6 +14,7 @@ import psycopg
 from interlock.core.timing import Timing
 from interlock.service.contract import CheckView
 from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.history import History, Line, line_from_row
@@ -35,7 +36,7 @@ def open_store(
 ) -> SqliteStore | PostgresStore:
     if is_sqlite(url):
         return SqliteStore(file_of(url), timing=timing, now=now, **options)
-    return PostgresStore(url, timing=timing, now=now, **options)
+    return PostgresStore(Database(url, timing=timing, now=now, **options))
 
 
 def open_service(

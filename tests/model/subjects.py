@@ -35,6 +35,7 @@ TABLES = (
     "agents",
     "paused_projects",
     "modes",
+    "tallies",
 )
 #: These depend on the test's clock and on a server that need not survive a crash.
 NOT_COMPARED = frozenset({"clock_agrees", "writes_are_durable"})
@@ -51,7 +52,7 @@ class Subject:
         query: Callable[[str], Iterable[tuple[Any, ...]]],
         reset: Callable[[], None],
     ) -> None:
-        self.name = store.backend
+        self.name = store.database.backend
         self.quick = isinstance(store, SqliteStore)
         self.store = store
         self._query = query
@@ -332,6 +333,6 @@ def postgres_subject(store: PostgresStore, connection: psycopg.Connection[Any]) 
     connection.execute("SET search_path = interlock")
 
     def reset() -> None:
-        connection.execute(";".join(f"DELETE FROM {table}" for table in TABLES))
+        connection.execute(";".join(f"DELETE FROM {table}" for table in (*TABLES, "tally_changes")))
 
     return Subject(store, lambda sql: connection.execute(sql.encode()), reset)

@@ -18,7 +18,6 @@ from interlock.core.model import Event, Item, ItemId, ModeRule, PlanId, RunId, R
 from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
 from interlock.core.timing import Timing
 
-
 #: Where reads stop that would grow with the history: events that `stats` counts, spans for its quantiles.
 EVENTS_MAX, SPANS_MAX = 20_000, 2_000
 
@@ -179,7 +178,8 @@ class Finding:
 class Store(Protocol):
     """A database behind Interlock."""
 
-    timing: Timing
+    @property
+    def timing(self) -> Timing: ...
 
     # -- writing
     def tickets(self, count: int) -> list[int]: ...
@@ -235,3 +235,9 @@ class Store(Protocol):
     def wait_for_work(self, wish: Claim, timeout_s: float) -> bool: ...
 
     def close(self) -> None: ...
+
+
+class Look(NamedTuple):  # TEMPORARY
+    agent: Agent | None
+    due: bool
+    maybe_shut: bool

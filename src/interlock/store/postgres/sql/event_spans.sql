@@ -1,2 +1,3 @@
--- Lock durations and times to a first claim in the window, the newest 100,000.
-SELECT kind, span_us FROM interlock.events WHERE seq >= %(seq)s AND span_us IS NOT NULL ORDER BY seq DESC LIMIT 100000
+-- Lock durations and times to a first claim from a number on, the newest of them.
+SELECT kind, span_us FROM interlock.events WHERE seq >= %(seq)s AND span_us IS NOT NULL
+ORDER BY seq DESC LIMIT (SELECT %(limit)s::integer)
