@@ -22,7 +22,7 @@ from interlock.store.port import Load, Store
 
 BATCH = 200
 #: How many lines a sweep looks at for one that lost its owner.
-LINES = 1_000
+LINES = 200
 #: How long one call goes on at most; whoever claims or sweeps next takes it up.
 PATIENCE_S = 5.0
 

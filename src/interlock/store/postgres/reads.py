@@ -106,7 +106,7 @@ class Reads:
                 "limit": query.limit,
                 "horizon": self._horizon(conn),
             }
-            name = "newest_events" if query.newest else "events"
+            name = ("newest_" if query.newest else "") + ("events" if query.item is None else "events_of_item")
             rows = conn.execute(database.sql[name], params, binary=True).fetchall()
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
@@ -178,7 +178,7 @@ class Reads:
             depth_by_priority={p: n for p, n in sorted(ready.items(), reverse=True) if n},
             oldest_pending_us=next((r[0] for r in self._rows("oldest_pending")), None),
             counts={(kind, reason): n for kind, reason, n, _ in counts},
-            **spans(self._rows("event_spans", seq=since, limit=SPANS_MAX)),
+            **spans(self._rows("event_spans", seq=since, events=EVENTS_MAX, limit=SPANS_MAX)),
         )
 
     def _first_event_since(self, since_us: int) -> int:

@@ -7,8 +7,8 @@ WITH asked AS MATERIALIZED (
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text) AS go
     FROM (SELECT
-        coalesce((SELECT at_us FROM interlock.deadlines ORDER BY at_us LIMIT 1)
-            <= coalesce(%(now_us)s, interlock.now_us()), false) AS due,
+        (SELECT item FROM interlock.deadlines WHERE at_us <= coalesce(%(now_us)s, (SELECT interlock.now_us()))
+            ORDER BY at_us, item LIMIT 1) IS NOT NULL AS due,
         (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s ORDER BY lane LIMIT 1) IS NOT NULL
         OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' ORDER BY lane LIMIT 1) IS NOT NULL AS rivals
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
@@ -16,7 +16,17 @@ WITH asked AS MATERIALIZED (
 items AS MATERIALIZED (
     SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.ready
-        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, %(types)s, %(labels)s, %(edits)s)
+        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+        ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
+    ) AS r
+    WHERE (SELECT go FROM asked) AND %(only)s::bigint IS NULL AND %(types)s::text[] IS NULL
+),
+typed AS MATERIALIZED (
+    SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT %(types)s::text[])) AS wanted(type)
+    CROSS JOIN LATERAL (
+        SELECT id, sort_key FROM interlock.ready
+        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
+            AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
     WHERE (SELECT go FROM asked) AND %(only)s::bigint IS NULL
@@ -47,7 +57,7 @@ tasks AS MATERIALIZED (
     ORDER BY r.sort_key, r.id LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE OF r SKIP LOCKED FOR SHARE OF g SKIP LOCKED
 ),
 picked AS MATERIALIZED (
-    SELECT id FROM (TABLE items UNION ALL TABLE named UNION ALL TABLE tasks) AS locked
+    SELECT id FROM (TABLE items UNION ALL TABLE typed UNION ALL TABLE named UNION ALL TABLE tasks) AS locked
     ORDER BY sort_key, id LIMIT (SELECT n FROM asked)
 ),
 -- Read after the locks.

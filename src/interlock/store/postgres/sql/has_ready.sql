@@ -2,7 +2,16 @@
 SELECT coalesce((
     SELECT true FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
         SELECT FROM interlock.ready
-        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, %(types)s, %(labels)s, %(edits)s)
+        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+        ORDER BY sort_key LIMIT 1
+    ) AS r
+    WHERE %(only)s::bigint IS NULL AND %(types)s::text[] IS NULL LIMIT 1
+), (
+    SELECT true FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT %(types)s::text[])) AS wanted(type)
+    CROSS JOIN LATERAL (
+        SELECT FROM interlock.ready
+        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
+            AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
         ORDER BY sort_key LIMIT 1
     ) AS r
     WHERE %(only)s::bigint IS NULL LIMIT 1

@@ -28,11 +28,20 @@ CREATE INDEX items_behind ON interlock.items (agent_key, lane) WHERE status = 'd
 DROP INDEX interlock.items_owed;
 DROP INDEX interlock.items_owed_task;
 DROP INDEX interlock.plans_shut;
--- Lists by status, newest first.
-CREATE INDEX items_status ON interlock.items (status, id);
+-- An agent that wants some types only does not walk past the others.
+CREATE INDEX items_ready_type ON interlock.items (agent_key, type, sort_key)
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL;
+-- Lists by status, newest first. The primary key cannot give this order, so that no plan walks the whole history by it.
+CREATE INDEX items_status ON interlock.items (status, (-id));
 DROP INDEX interlock.items_failed;
 -- Back-offs that keep their lane: pending, and not ready.
 CREATE INDEX items_parked ON interlock.items (priority) WHERE status = 'pending' AND due_us IS NOT NULL;
+
+-- The history of one item: a block range index reads all ranges in which any older item was still alive.
+DROP INDEX interlock.events_item;
+CREATE INDEX events_item ON interlock.events (item, seq) WHERE item IS NOT NULL;
+DROP INDEX interlock.runs_item;
+CREATE INDEX runs_item ON interlock.runs (item);
 
 -- How many items there are by status and priority: the folded counts, and what changed since, which nobody waits for.
 CREATE TABLE interlock.tallies (
