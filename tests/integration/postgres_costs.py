@@ -3,8 +3,7 @@ the server for the buffers of every statement before they run it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,7 +73,7 @@ class Costs:
     def name(self, query: str) -> str:
         assert self.database is not None
         texts = {text: name for name, text in self.database.sql._texts.items()}
-        return texts.get(query, query.split("\n")[0][:60])
+        return texts.get(query, query.split("\n", maxsplit=1)[0][:60])
 
 
 class Watched(psycopg.Connection[Any]):
@@ -97,7 +96,9 @@ class Watched(psycopg.Connection[Any]):
 
 def _custom(conn: psycopg.Connection[Any], text: str, params: Any) -> int:
     with _undone(conn):
-        plan = psycopg.Connection.execute(conn, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode(), params)
+        plan = psycopg.Connection.execute(
+            conn, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode(), params
+        )
         return _buffers(plan.fetchone())
 
 

@@ -106,7 +106,9 @@ class Reads:
                 "limit": query.limit,
                 "horizon": self._horizon(conn),
             }
-            name = ("newest_" if query.newest else "") + ("events" if query.item is None else "events_of_item")
+            name = ("newest_" if query.newest else "") + (
+                "events" if query.item is None else "events_of_item"
+            )
             rows = conn.execute(database.sql[name], params, binary=True).fetchall()
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
