@@ -94,7 +94,7 @@ class KeptDatabase(Database):
     def close(self) -> None:
         self._notices.close()  # sends what is wanted, for which it needs a connection
         if self._kept.pool is None:
-            self._kept.pool, self.pool = self.pool, ConnectionPool(self._url, open=False)
+            self._kept.pool, self.pool = self.pool, ConnectionPool(self.url, open=False)
         super().close()
 
 

@@ -75,7 +75,7 @@ class Database:
         self._notices = Notices(self._send_notice)
         self._local = threading.local()
         self._listeners: list[Connection] = []
-        self._url = url
+        self.url = url
         self._max_connections = max_connections
         self._pid = os.getpid()
         self._inherited: list[object] = []
@@ -87,7 +87,7 @@ class Database:
 
     def _open_pool(self) -> ConnectionPool[Connection]:
         return ConnectionPool(
-            self._url,
+            self.url,
             kwargs={"autocommit": True, "connect_timeout": 5},
             min_size=0,
             max_size=self._max_connections,
@@ -100,7 +100,7 @@ class Database:
 
     def _probe(self) -> None:
         """Fail at once, and with the server's own words, where the pool would wait and try again."""
-        with psycopg.connect(self._url, connect_timeout=5):
+        with psycopg.connect(self.url, connect_timeout=5):
             pass
 
     # -- connections and transactions -------------------------------------------------------------
@@ -326,7 +326,7 @@ class Database:
             self._leave_parent()
         listener: Connection | None = getattr(self._local, "listener", None)
         if listener is None or listener.closed:
-            listener = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+            listener = psycopg.connect(self.url, autocommit=True, connect_timeout=5)
             _configure(listener)
             listener.execute("LISTEN interlock_ready")
             self._local.listener = listener
