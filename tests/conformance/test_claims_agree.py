@@ -235,7 +235,7 @@ class Story:
             service.set_agent(agent)
         tasks = [TaskSpec(key=key, agent=pick(AGENTS), lane=pick(LANES)) for key in "ABCD"]
         graph = Graph(tasks=tuple(tasks), edges=(EdgeSpec(source="A", target="B"),))
-        made = service.create_plan("work", graph, editor=pick((*LIMITED, None)), edit_deadline_s=45.0)
+        made = service.create_plan("work", graph, editor=pick((*LIMITED, "")), edit_deadline_s=45.0)
         self.plans.append(made.id)
 
     def turn_plan(self) -> None:
@@ -250,9 +250,9 @@ class Story:
                     self.scene.service.cancel_plan(plan, why="not wanted")
 
     def cancel(self) -> None:
-        item = self.random.choice(Rules(self.scene).items or [None])  # type: ignore[list-item]
-        if item is not None:
-            self.scene.cancel(item.id)
+        items = Rules(self.scene).items
+        if items:
+            self.scene.cancel(self.random.choice(items).id)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -260,7 +260,7 @@ def test_in_random_states_the_database_and_the_rules_agree(
     scene: Scene, query: Callable[[str], list[tuple[Any, ...]]], seed: int
 ) -> None:
     """Taken out one by one: the conditions of the views and of `candidates.sql`. A seed noticed each, but for
-    two that others imply: nothing of an ended plan is pending, and only a kept retry is pending with a time."""
+    two that others imply: no task of an ended plan is pending; only a kept retry is pending with a time."""
     story = Story(scene, seed)
     scene.service.set_agent(CLAIMER)
     met: Counter[str] = Counter()
@@ -277,7 +277,7 @@ def test_in_random_states_the_database_and_the_rules_agree(
         met.update({what: len(items) for what, items in found.items()})
         if step % 10 == 9:
             scene.service.sweep()
-            options = ({}, {"types": ("review",)}, {"labels": ("gpu",)})[step // 10 % 3]
+            options: dict[str, Any] = ({}, {"types": ("review",)}, {"labels": ("gpu",)})[step // 10 % 3]
             expected = Rules(scene).claimed(wish(CLAIMER, **options))
             leases = scene.service.next(CLAIMER, limit=1_000, **options)
             assert [lease.item.id for lease in leases] == expected, f"step {step}"
@@ -286,4 +286,4 @@ def test_in_random_states_the_database_and_the_rules_agree(
                 scene.release(lease)
     for agent in LIMITED:  # a limit lowered below the number of runs is no fault, but the doctor finds it
         scene.service.set_agent(agent, unlimited=True)
-    assert met["ready"] and met["due"] and met["claimed"], f"it met too little: {met}"
+    assert min(met["ready"], met["due"], met["claimed"]) > 0, f"it met too little: {met}"

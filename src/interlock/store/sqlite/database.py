@@ -76,6 +76,8 @@ class SqliteDatabase:
             _pause()
             return time.monotonic() - begun_s < self._busy_timeout_s
 
+        # Plan a statement once: without this, SQLite plans it again whenever a bound value changes.
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         db.set_busy_handler(wait_a_little)
         self._use_wal(db)
         db.pragma("synchronous", "full")
