@@ -118,7 +118,7 @@ class Costs:
         runs, steps = status["SQLITE_STMTSTATUS_RUN"], status["SQLITE_STMTSTATUS_VM_STEP"]
         runs_before, steps_before = self._before.get(which, (0, 0))
         self._before[which] = runs, steps
-        return steps - steps_before if runs > runs_before else steps
+        return int(steps - steps_before if runs > runs_before else steps)
 
 
 def run_everything(costs: Costs) -> None:

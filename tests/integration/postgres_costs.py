@@ -13,12 +13,11 @@ import psycopg
 
 from interlock.service.local import LocalService
 from interlock.store import statements
-from interlock.store.postgres.database import Connection, Database
+from interlock.store.postgres.database import Database
+from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.postgres.store import PostgresStore
 
 _FILL = Path(__file__).parent / "sql" / "fill_postgres.sql"
-#: What is never looked at: it touches nothing of ours.
-_BARE = ("BEGIN", "COMMIT", "ROLLBACK", "SET ", "LISTEN", "LOCK ")
 
 
 def fill(url: str, last: int, first: int = 1) -> None:
@@ -49,56 +48,40 @@ class Costs:
             self.watching = False
 
 
-class Watched(psycopg.Connection[Any]):
+class Watched(Connection):
     """A connection that explains every statement before it runs it, with a custom and a generic plan."""
 
     costs: Costs
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        text = query if isinstance(query, str) else ""
-        if self.costs.watching and text and not text.startswith(_BARE):
-            self.costs.note(text, max(_custom(self, text, params), _generic(self, text, params)))
+        if self.costs.watching and isinstance(query, Statement):
+            self.costs.note(query, max(_custom(self, query, params), _generic(self, query, params)))
         return super().execute(query, params, **options)
 
 
-_run = psycopg.Connection.execute
+_run = Connection.execute
 
 
-def _custom(conn: psycopg.Connection[Any], text: str, params: Any) -> int:
+def _custom(conn: Connection, text: Statement, params: Any) -> int:
+    explained = Statement(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}")
+    explained.names = text.names
     with _undone(conn):
-        plan = psycopg.Connection.execute(
-            conn, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode(), params
-        )
-        return _buffers(plan.fetchone())
+        return _buffers(Connection.execute(conn, explained, params).fetchone())
 
 
-def _generic(conn: psycopg.Connection[Any], text: str, params: Any) -> int:
+def _generic(conn: Connection, text: Statement, params: Any) -> int:
     """The plan that the server keeps for any parameters."""
+    values = [params[name] for name in text.names] if text.names else list(params or ())
     cursor = psycopg.ClientCursor(conn)
-    if isinstance(params, dict):
-        used = [k for k in params if f"%({k})s" in text]
-        values = [params[k] for k in used]
-        numbered = text % {k: f"${n + 1}" for n, k in enumerate(used)}
-    else:
-        values = list(params or ())
-        numbered = _numbered(text, len(values))
+    given = ", ".join(cursor.mogrify("%s", (value,)) for value in values)
+    call = f"EXECUTE looked_at({given})" if values else "EXECUTE looked_at"
     with _undone(conn):
         _run(conn, "SET LOCAL plan_cache_mode = force_generic_plan")
-        _run(conn, f"PREPARE looked_at AS {numbered.replace('%%', '%')}".encode())
-        given = ", ".join(cursor.mogrify("%s", (v,)) for v in values)
-        call = f"EXECUTE looked_at({given})" if values else "EXECUTE looked_at"
-        try:
-            plan = _run(conn, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {call}".encode())
-            return _buffers(plan.fetchone())
-        finally:
-            if conn.info.transaction_status != psycopg.pq.TransactionStatus.INERROR:
-                _run(conn, "DEALLOCATE looked_at")
-
-
-def _numbered(text: str, count: int) -> str:
-    for n in range(count):
-        text = text.replace("%s", f"${n + 1}", 1)
-    return text
+        _run(conn, f"PREPARE looked_at AS {text}")
+        explained = _run(conn, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {call}")
+        buffers = _buffers(explained.fetchone())
+        _run(conn, "DEALLOCATE looked_at")
+    return buffers
 
 
 def _buffers(row: Any) -> int:
@@ -108,7 +91,7 @@ def _buffers(row: Any) -> int:
 
 
 @contextmanager
-def _undone(conn: psycopg.Connection[Any]) -> Iterator[None]:
+def _undone(conn: Connection) -> Iterator[None]:
     inside = conn.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
     _run(conn, "SAVEPOINT looked" if inside else "BEGIN")
     try:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from interlock.core.model import NewItem
-from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.testing.postgres import PostgresServer
@@ -94,7 +94,7 @@ def _plan(service: LocalService) -> None:
     plan = service.create_plan(name="plan", graph=Graph(tasks=tasks, edges=edges))
     service.done(_reports(service.next("planner", limit=2)))
     task = TaskSpec(key="new", title="new")
-    operations = [AddTask(task=task), AddEdge(edge=EdgeSpec(source="t9", target="new"))]
+    operations: list[Operation] = [AddTask(task=task), AddEdge(edge=EdgeSpec(source="t9", target="new"))]
     service.edit_plan(plan.id, base=plan.revision, operations=operations)
     service.cancel_plan(plan.id, why="enough")
 

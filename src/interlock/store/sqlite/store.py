@@ -31,8 +31,6 @@ WATCH_INTERVAL_S = 0.005
 class SqliteStore(Reads):
     """A store on one SQLite file."""
 
-    backend = SqliteDatabase.backend
-
     def __init__(
         self,
         path: str | Path,
@@ -46,8 +44,6 @@ class SqliteStore(Reads):
         super().__init__(database)
         self.timing = timing or Timing()
         self.tickets = database.tickets
-        self.applied, self.exclusively, self.run = database.applied, database.exclusively, database.run
-        self.advance_runs = database.advance_runs
 
     # -- deciding ---------------------------------------------------------------------------------
 
