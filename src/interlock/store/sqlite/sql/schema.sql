@@ -110,7 +110,7 @@ CREATE TABLE items (
     CHECK ((status IN ('completed', 'failed', 'cancelled', 'superseded', 'coalesced')) = (ended_us IS NOT NULL))
 ) STRICT;
 
--- Promise 1 stands in the schema too: one active item a lane.
+-- Promise 1, in the schema too: one active item a lane.
 CREATE UNIQUE INDEX items_lane_owner ON items (lane)
     WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL;
 CREATE INDEX items_line ON items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
@@ -173,7 +173,7 @@ CREATE TABLE messages (
     PRIMARY KEY (item, n)
 ) STRICT, WITHOUT ROWID;
 
--- Ended runs, written once. A live run stands on its item's row.
+-- Ended runs, written once. A live run is part of its item's row.
 CREATE TABLE runs (
     run        INTEGER PRIMARY KEY,
     item       INTEGER NOT NULL,
