@@ -14,6 +14,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from interlock.client import Interlock
 from interlock.core.errors import ItemEnded, LeaseLost
@@ -93,6 +94,7 @@ def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
     store: Any = service.store
     write = writing(service)
     apply = write.get()
+    send = store.claims._send if stage == "claiming" else None
 
     def wait() -> None:
         say(talk, "open")
@@ -105,13 +107,13 @@ def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
         if stage == "deciding":
             apply(*args)
 
-    def slow_claim(*args: Any, **options: Any) -> Any:
-        wait()  # its agent is locked already
-        return send(*args, **options)
+    def slow_claim(conn: Any, *args: Any, **options: Any) -> Any:
+        if conn.info.transaction_status != TransactionStatus.IDLE:
+            wait()  # its agent is locked already
+        return send(conn, *args, **options)
 
     for n in range(rounds):
         if stage == "claiming":
-            send = store.claims._send
             store.claims._send = slow_claim
             service.next("slow")
         else:
