@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from interlock.store.postgres.store import PostgresStore
+from interlock.store.postgres.database import Database
 from interlock.testing.postgres import (
     PostgresFailed,
     PostgresMissing,
@@ -72,7 +72,7 @@ class TestRun:
             server.start()
             if not server.has_database(_TEMPLATE):
                 server.drop_database("being_made")  # somebody may not have come to the end
-                PostgresStore(server.create_database("being_made")).close()
+                Database(server.create_database("being_made")).close()
                 server.rename_database("being_made", _TEMPLATE)
         return server
 

@@ -69,7 +69,7 @@ def open_service(
     settings = settings or choices.load(url=url)
     store = _open_store(settings, migrate=migrate)
     if not migrate:
-        schema.require_current(store.backend, store.applied())
+        schema.require_current(store.database.backend, store.database.applied())
     return LocalService(store, poll_s=settings.poll_s)
 
 
@@ -89,15 +89,15 @@ def mend_lane(settings: Settings, lane: str, *, why: str) -> LaneView:
 
 def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
     """Upgrade the database to this program's schema; with `check` only report what is missing."""
-    with closing(_open_store(settings or choices.load(), migrate=False)) as store:
-        ran = 0 if check else schema.migrate(store)
-        applied = store.applied()
+    with closing(_open_store(settings or choices.load(), migrate=False).database) as database:
+        ran = 0 if check else schema.migrate(database)
+        applied = database.applied()
         return Schema(
-            backend=store.backend,
+            backend=database.backend,
             version=len(applied),
             applied=ran,
-            missing=len(schema.pending(store.backend, applied)),
-            sql=schema.script(store.backend, applied),
+            missing=len(schema.pending(database.backend, applied)),
+            sql=schema.script(database.backend, applied),
         )
 
 
@@ -106,9 +106,9 @@ def after_restore(*, settings: Settings | None = None) -> int:
 
     Run this before anyone works on the restored database: else an old run and a new one could share a fence.
     """
-    with closing(_open_store(settings or choices.load(), migrate=False)) as store:
-        schema.require_current(store.backend, store.applied())
-        return store.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
+    with closing(_open_store(settings or choices.load(), migrate=False).database) as database:
+        schema.require_current(database.backend, database.applied())
+        return database.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
 
 
 def scheme_of(url: str) -> str:
@@ -162,9 +162,10 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
             "The git store serves `hold`, `push` and `lanes`; this needs a database.", _DATABASES
         )
     if scheme == "postgresql":
-        from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415  (see above)
+        from interlock.store.postgres.database import Database  # noqa: PLC0415  (see above)
+        from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415
 
-        return PostgresStore(settings.url, timing=settings.timing, migrate=migrate)
+        return PostgresStore(Database(settings.url, timing=settings.timing, migrate=migrate))
     from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
 
     path = sqlite_path(settings.url, settings.root)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from psycopg_pool import ConnectionPool
 from interlock.core.timing import Timing
 from interlock.service.contract import Service
 from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from interlock.testing.postgres import PostgresServer
 from tests.conformance.planner import Planner
 from tests.conformance.scene import Scene
+from tests.faults import stores
 
 #: Every backend, named once. A new store joins the suite here and in `_database`.
 BACKENDS = ("sqlite", "postgres16", "postgres18")
@@ -59,7 +62,7 @@ class Kept:
     def __init__(self, url: str) -> None:
         self.url = url
         self.pool: ConnectionPool[Any] | None = None
-        PostgresStore(url).close()
+        Database(url).close()
         self._connection = psycopg.connect(url, autocommit=True)
         # In any order, whatever refers to what.
         self._connection.execute("SET session_replication_role = replica")
@@ -80,8 +83,8 @@ class Kept:
             self.pool.close()
 
 
-class KeptStore(PostgresStore):
-    """A store on a kept database: the first that is open takes the kept connections, and leaves them."""
+class KeptDatabase(Database):
+    """A kept database: the first that is open takes the kept connections, and leaves them."""
 
     def __init__(self, kept: Kept, **options: Any) -> None:
         self._kept = kept
@@ -94,7 +97,7 @@ class KeptStore(PostgresStore):
     def close(self) -> None:
         self._notices.close()  # sends what is wanted, for which it needs a connection
         if self._kept.pool is None:
-            self._kept.pool, self.pool = self.pool, ConnectionPool(self._url, open=False)
+            self._kept.pool, self.pool = self.pool, ConnectionPool(self.url, open=False)
         super().close()
 
 
@@ -141,9 +144,9 @@ def open_service(
             return SqliteStore(tmp_path / f"{uuid.uuid4().hex}.db" if elsewhere else path, **options)
         if elsewhere:
             server: PostgresServer = request.getfixturevalue(backend)
-            return PostgresStore(server.create_database(f"test_{uuid.uuid4().hex[:12]}"), **options)
+            return PostgresStore(Database(server.create_database(f"test_{uuid.uuid4().hex[:12]}"), **options))
         assert kept is not None
-        return KeptStore(kept, **options)
+        return PostgresStore(KeptDatabase(kept, **options))
 
     def open_one(*, elsewhere: bool = False, **timing: Any) -> Service:
         service = LocalService(store(elsewhere, timing=Timing(**timing), now=clock), poll_s=0.05)
@@ -157,6 +160,17 @@ def open_service(
     finally:
         for service in reversed(opened):
             service.close()
+
+
+@pytest.fixture
+def query(
+    backend: str, open_service: OpenService, request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[str], list[tuple[Any, ...]]]:
+    """Plain SQL on the test's one database, past the store. Tables are named without schema."""
+    url = f"sqlite://{tmp_path / 'interlock.db'}"
+    if backend != "sqlite":
+        url = request.getfixturevalue("kept_databases")(backend).url
+    return partial(stores.query, url)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
@@ -16,6 +17,7 @@ from interlock.core.timing import Timing
 from interlock.proof.history import History, Line
 from interlock.service.contract import CheckView
 from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 
@@ -36,7 +38,7 @@ def open_store(
 ) -> SqliteStore | PostgresStore:
     if is_sqlite(url):
         return SqliteStore(file_of(url), timing=timing, now=now, **options)
-    return PostgresStore(url, timing=timing, now=now, **options)
+    return PostgresStore(Database(url, timing=timing, now=now, **options))
 
 
 def open_service(
@@ -90,3 +92,24 @@ def assert_kept(url: str, *, added: tuple[int, ...] = (), done: tuple[tuple[int,
         service.close()
     assert not found, found
     return history
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A function of a store that a test may hold up: where it lives differs from store to store."""
+
+    place: Any
+    name: str
+
+    def get(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(self.place, self.name)
+        return found
+
+    def put(self, function: Callable[..., Any]) -> None:
+        setattr(self.place, self.name, function)
+
+
+def writing(service: LocalService) -> Seam:
+    """Where a store writes what was decided, inside its transaction."""
+    store: Any = service.store
+    return Seam(store, "_apply") if isinstance(store, SqliteStore) else Seam(store.transactions, "_write")

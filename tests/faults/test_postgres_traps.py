@@ -23,6 +23,7 @@ from interlock.core.model import SPEC_FIELDS, ItemId, NewItem
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from interlock.store.port import Load
+from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.faults import racers
 from tests.faults.failpoints import wait_for_lock_waiters
@@ -202,10 +203,10 @@ def test_p3_a_limit_is_a_limit_under_every_plan(
         )
         assert one.run(naive) > 1, "more than one was taken: the trap"
 
-    store = PostgresStore(pg_url, max_connections=1)
+    store = PostgresStore(Database(pg_url, max_connections=1))
     service = LocalService(store)
     service.add([NewItem(title=f"item {n}", agent="coder" if n % 2 else "") for n in range(100)])
-    with store.pool.connection() as conn:
+    with store.database.pool.connection() as conn:
         for name in PLANS[plan]:
             conn.execute(f"SET {name} = off".encode())
     for analysed in (False, True):
@@ -383,7 +384,7 @@ def session_settings(service: LocalService) -> dict[str, int]:
     """What the store's own sessions are set to, in milliseconds."""
     names = ["idle_in_transaction_session_timeout", "lock_timeout", "client_connection_check_interval"]
     store: Any = service.store
-    with store.pool.connection() as conn:
+    with store.database.pool.connection() as conn:
         rows = conn.execute("SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)", (names,))
         return dict(rows.fetchall())
 
@@ -423,7 +424,7 @@ def test_p10_claims_keep_their_pace_under_an_old_snapshot_and_without_statistics
     Taken out: the partial index `items_ready`; the claim then reads every row there ever was.
     """
     url = pg_database18
-    store = PostgresStore(url)
+    store = PostgresStore(Database(url))
     service = LocalService(store)
     query(url, "ALTER TABLE items SET (autovacuum_enabled = off)")
     churn(service, 2_000)
@@ -456,9 +457,9 @@ def claim_s(service: LocalService) -> float:
     taken = []
     for _ in range(31):
         begun_s = time.perf_counter()
-        claimed = service.store.claim(Claim(agent="coder"), None)
+        answer = service.store.claim(Claim(agent="coder"), due_first=True)
         taken.append(time.perf_counter() - begun_s)
-        assert len(claimed) == 1
+        assert len(answer.claimed) == 1
     service.done([Report(run=lease.run) for lease in service.next("coder", limit=500)])
     return statistics.median(taken)
 

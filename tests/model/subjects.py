@@ -35,6 +35,7 @@ TABLES = (
     "agents",
     "paused_projects",
     "modes",
+    "tallies",
 )
 #: These depend on the test's clock and on a server that need not survive a crash.
 NOT_COMPARED = frozenset({"clock_agrees", "writes_are_durable"})
@@ -51,7 +52,7 @@ class Subject:
         query: Callable[[str], Iterable[tuple[Any, ...]]],
         reset: Callable[[], None],
     ) -> None:
-        self.name = store.backend
+        self.name = store.database.backend
         self.quick = isinstance(store, SqliteStore)
         self.store = store
         self._query = query
@@ -317,21 +318,21 @@ def differences(wanted: Any, found: Any, path: str = "") -> list[Difference]:
 
 
 def sqlite_subject(store: SqliteStore) -> Subject:
-    store.db.pragma("synchronous", "off")  # no test here pulls the plug
+    store.database.db.pragma("synchronous", "off")  # no test here pulls the plug
 
     def reset() -> None:
-        with store._write() as db:
+        with store.database.write():
             for table in TABLES:
-                db.execute(f"DELETE FROM {table}")
-            db.execute("UPDATE counters SET value = 0")
+                store.database.db.execute(f"DELETE FROM {table}")
+            store.database.db.execute("UPDATE counters SET value = 0")
 
-    return Subject(store, store.db.execute, reset)
+    return Subject(store, store.database.db.execute, reset)
 
 
 def postgres_subject(store: PostgresStore, connection: psycopg.Connection[Any]) -> Subject:
     connection.execute("SET search_path = interlock")
 
     def reset() -> None:
-        connection.execute(";".join(f"DELETE FROM {table}" for table in TABLES))
+        connection.execute(";".join(f"DELETE FROM {table}" for table in (*TABLES, "tally_changes")))
 
     return Subject(store, lambda sql: connection.execute(sql.encode()), reset)

@@ -36,6 +36,7 @@ from interlock.core.errors import InterlockError, ItemEnded
 from interlock.core.plans.model import EdgeSpec, Graph, Operation
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
@@ -458,7 +459,7 @@ def sqlite(tmp_path: Path, clock: Clock) -> Iterator[LocalService]:
 
 @pytest.fixture
 def postgres(pg_database18: str, clock: Clock) -> Iterator[LocalService]:
-    service = LocalService(PostgresStore(pg_database18, now=clock))
+    service = LocalService(PostgresStore(Database(pg_database18, now=clock)))
     yield service
     service.close()
 

@@ -47,6 +47,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
@@ -89,7 +90,7 @@ def sqlite(tmp_path: Path, clock: Clock) -> Iterator[Subject]:
 
 @pytest.fixture
 def postgres(pg_database18: str, clock: Clock) -> Iterator[Subject]:
-    store = PostgresStore(pg_database18, now=clock)
+    store = PostgresStore(Database(pg_database18, now=clock))
     with psycopg.connect(pg_database18, autocommit=True) as connection:
         yield postgres_subject(store, connection)
     store.close()

@@ -13,6 +13,8 @@ from interlock.core.states import ItemStatus
 _NAMED_AT_MOST = 5
 #: Type and label of what `interlock hold` adds, and only it claims.
 _HOLD = "hold"
+#: Items ahead of another are counted no further: the answer must not cost more the longer the queue is.
+AHEAD_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,7 @@ class Facts:
 
     now_us: int
     owner: Item | None = None
+    #: How many go before it, up to `AHEAD_MAX`.
     ahead: int = 0
     agent: Agent | None = None
     project_paused_why: str | None = None
@@ -81,7 +84,7 @@ def _pending(item: Item, facts: Facts) -> str:
         return f"keeps its lane and waits out its back-off; it can be claimed {when}."
     if hindrance := hindered(item, facts):
         return f"is ready, but {hindrance}"
-    queue = f"{facts.ahead} ahead of it" if facts.ahead else "first in the queue"
+    queue = f"{_counted(facts.ahead)} ahead of it" if facts.ahead else "first in the queue"
     if item.state.claim_by_us is not None:
         queue += f" (it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed)"
     if not item.spec.agent_key:
@@ -163,7 +166,7 @@ def _gate(plan: Plan, now_us: int) -> str:
 
 def _deferred(item: Item, facts: Facts) -> str:
     owner = facts.owner
-    place = "next in line" if facts.ahead == 0 else f"behind {facts.ahead} more in line"
+    place = "next in line" if facts.ahead == 0 else f"behind {_counted(facts.ahead)} more in line"
     if owner is None:
         return f"waits on lane {item.spec.lane}, which has lost its owner; the next sweep promotes it."
     if owner.state.run is not None:
@@ -222,3 +225,7 @@ def span(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def _counted(ahead: int) -> str:
+    return f"{ahead}" if ahead < AHEAD_MAX else f"{AHEAD_MAX} or more"

@@ -176,7 +176,8 @@ def lane_view(row: LaneRow, rules: tuple[ModeRule, ...]) -> LaneView:
     )
 
 
-def stats_view(figures: Figures, window_s: float) -> StatsView:
+def stats_view(figures: Figures) -> StatsView:
+    window_s = figures.window_us / US_PER_S
     by_kind: Counter[str] = Counter()
     for (kind, _), count in figures.counts.items():
         by_kind[kind] += count

@@ -66,6 +66,7 @@ class LocalService(Planning, Fleet):
         super().__init__(store)
         self._poll_s = poll_s
         self._known: dict[str, float] = {}
+        self._swept_to = ""
 
     # -- arrivals ---------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class LocalService(Planning, Fleet):
         in_vain_s = 0.0
         while True:
             waited_s = int(1000 * (time.monotonic() - asked_s)) / 1000
-            agent_now, claimed = self._claim(wish)
+            claimed, agent_now = self._claim(wish)
             if wish.item is not None and not claimed:
                 self._require_unended(wish.item)
             left_s = deadline_s - time.monotonic()
@@ -142,15 +143,12 @@ class LocalService(Planning, Fleet):
                 reason=found.state.reason,
             )
 
-    def _claim(self, wish: Claim) -> tuple[Agent | None, list[Claimed]]:
-        (agent, due, maybe_shut), claimed = self.store.look_and_claim(wish)
-        if due:
+    def _claim(self, wish: Claim) -> tuple[list[Claimed], Agent | None]:
+        answer = self.store.claim(wish, due_first=True)
+        if answer.due:
             sweeper.bring_due(self.store, sweeper.Swept())
-            agent, _, maybe_shut = self.store.look(wish.agent)  # whoever was promoted may be unable to start
-            claimed = self.store.claim(wish, agent)
-        if maybe_shut and len(claimed) < wish.limit:
-            claimed += self.store.overtake(replace(wish, limit=wish.limit - len(claimed)), agent)
-        return agent, claimed
+            answer = self.store.claim(wish, due_first=False)
+        return answer.claimed, answer.agent
 
     def _make_known(self, key: str, name: str) -> None:
         now_s = time.monotonic()
@@ -201,7 +199,6 @@ class LocalService(Planning, Fleet):
         load = Load(
             items=tuple(sorted({i for _, i in runs})),
             runs=tuple(r for r, _ in runs),
-            success=outcome is Outcome.DONE,
         )
         decision = self.store.transact(load, lambda _: commands)
         sweeper.bring_now(self.store, decision)
@@ -290,7 +287,8 @@ class LocalService(Planning, Fleet):
 
     def sweep(self) -> SweepView:
         """Move whatever time alone must move."""
-        swept = sweeper.sweep(self.store)
+        swept = sweeper.sweep(self.store, self._swept_to)
+        self._swept_to = swept.onward
         return SweepView(
             expired=swept.expired,
             reentered=swept.reentered,

@@ -96,15 +96,13 @@ class Looking:
         waits = item.status in (ItemStatus.PENDING, ItemStatus.DEFERRED)
         owner = None
         if item.status is ItemStatus.DEFERRED and item.spec.lane is not None:
-            lane = next((r for r in self.store.lanes(item.spec.lane, 50) if r.lane == item.spec.lane), None)
-            owner = lane.owner if lane else None
-        agents = {a.key: a for a in self.store.agents()} if item.spec.agent_key else {}
+            owner = self.store.owner(item.spec.lane)
         plan = self.store.plan(item.spec.plan) if item.spec.plan is not None else None
         return Facts(
             now_us=self.store.now_us(),
             owner=owner,
             ahead=self.store.ahead_of(item) if waits else 0,
-            agent=agents.get(item.spec.agent_key),
+            agent=self.store.agent(item.spec.agent_key) if item.spec.agent_key else None,
             project_paused_why=self.store.paused_projects().get(item.spec.project),
             plan=plan,
             unmet=self._unmet(item) if plan is not None and item.status in _WAITED else (),
@@ -154,7 +152,7 @@ class Looking:
     def stats(self, *, window_s: float = 3600.0) -> StatsView:
         """Counts now, rates and spans over the window."""
         names.check_number("window", window_s, 1, 366 * 24 * 3600)
-        return stats_view(self.store.figures(round(window_s * 1_000_000)), window_s)
+        return stats_view(self.store.figures(round(window_s * 1_000_000)))
 
 
 def _status(name: str) -> str:

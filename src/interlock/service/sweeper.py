@@ -21,6 +21,8 @@ from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
 BATCH = 200
+#: How many lines a sweep looks at for one that lost its owner.
+LINES = 200
 #: How long one call goes on at most; whoever claims or sweeps next takes it up.
 PATIENCE_S = 5.0
 
@@ -37,6 +39,8 @@ class Swept:
     reentered: int = 0
     promoted: int = 0
     forgotten_keys: int = 0
+    #: The lane behind which the next sweep looks for stranded ones.
+    onward: str = ""
 
     @property
     def anything(self) -> bool:
@@ -104,20 +108,25 @@ def _cancel(store: Store, tasks: list[ItemId]) -> Decision:
     return store.transact(Load(items=tuple(sorted(tasks))), lambda _: commands)
 
 
-def lead_stranded(store: Store, swept: Swept) -> None:
-    """Lanes whose line lost its owner."""
-    lanes = store.stranded(BATCH)
+def lead_stranded(store: Store, swept: Swept, after: str = "") -> str:
+    """Promote the first of every line that lost its owner, among the next `LINES` lanes behind `after`.
+
+    Gives the lane where the next sweep goes on: a sweep looks at a bounded number of lines, and one after
+    the other they look at all.
+    """
+    lanes, onward = store.stranded(after, LINES)
     if lanes:
         decision = store.transact(Load(lanes=tuple(lanes)), lambda _: [Repair(lane=name) for name in lanes])
         swept.promoted += sum(i.status is ItemStatus.PENDING for i in decision.raised)
+    return onward
 
 
-def sweep(store: Store) -> Swept:
-    """One full sweep."""
+def sweep(store: Store, after: str = "") -> Swept:
+    """One full sweep; `after` is where the last one stopped looking for stranded lanes."""
     swept = Swept()
     stop_cancelled(store)
     bring_due(store, swept)
-    lead_stranded(store, swept)
+    swept.onward = lead_stranded(store, swept, after)
     swept.forgotten_keys = store.forget_keys(BATCH * 5)
     return swept
 
@@ -141,9 +150,10 @@ class Sweeper:
         self._thread.join()
 
     def _loop(self) -> None:
+        after = ""
         while not self._stopped.wait(self._every_s):
             try:
-                sweep(self._store)
+                after = sweep(self._store, after).onward
                 self.failed = None
             except InterlockError as error:
                 # The store may be restarting or busy. Nothing is lost by sweeping later; all would be

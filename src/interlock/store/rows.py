@@ -33,26 +33,14 @@ _RETRY_LANE = {r.value: r for r in RetryLane}
 _STATUS = {s.value: s for s in ItemStatus}
 _RUN_STATUS = {s.value: s for s in RunStatus}
 _KIND = {k.value: k for k in EventKind}
-#: What can differ in items that end bare; the rest of their state is the same in all.
-OVER_FIELDS = (
-    "status",
-    "attempt",
-    "absorbed_by",
-    "message_count",
-    "delivered",
-    "seen",
-    "ended_us",
-    "reason",
-)
-over_values = itemgetter(*(STATE_FIELDS.index(name) for name in OVER_FIELDS))
 _RUN_FROM, _RUN_TO = STATE_FIELDS.index("releases"), STATE_FIELDS.index("absorbed_by")
 #: What a run, its releases and its cancel request leave in a state: nothing.
 _NO_RUN = State(status=ItemStatus.COMPLETED)[_RUN_FROM:_RUN_TO]
-#: What a promotion leaves as it is: all but status, front, promoted_from and reason.
-_NOT_PROMOTED = (
-    slice(1, STATE_FIELDS.index("front")),
-    slice(STATE_FIELDS.index("promoted_from") + 1, STATE_FIELDS.index("reason")),
-    slice(STATE_FIELDS.index("reason") + 1, None),
+_end_values = itemgetter(
+    *map(
+        STATE_FIELDS.index,
+        ("status", "attempt", "absorbed_by", "message_count", "delivered", "seen", "ended_us", "reason"),
+    )
 )
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
 #: A named tuple from its type and all its values. Its constructor is Python code, and batches make thousands.
@@ -90,33 +78,13 @@ def state_row(item: Item) -> tuple[Any, ...]:
 
 
 def ends_bare(state: State) -> bool:
-    """Whether an item is over and keeps nothing of a run, so that `over_columns` say all of its state."""
+    """Whether an item is over and keeps nothing of a run, so that `end_row` says all of its state."""
     return state.ended_us is not None and state[_RUN_FROM:_RUN_TO] == _NO_RUN and state.promoted_from is None
 
 
-def over_columns(items: Sequence[Item]) -> list[str]:
-    """What `settle` takes of items that end bare."""
-    return [
-        array([i.spec.id for i in items]),
-        *columns([over_values(i.state) for i in items], len(OVER_FIELDS)),
-    ]
-
-
-def was_promoted(before: Item | None, after: Item) -> bool:
-    """Whether an item became pending and nothing else, so that `promoted_columns` say all that changed."""
-    if before is None or before.spec is not after.spec or after.state.front or not after.state.ready:
-        return False
-    return all(before.state[part] == after.state[part] for part in _NOT_PROMOTED)
-
-
-def promoted_columns(items: Sequence[Item]) -> list[str]:
-    """What `settle` takes for items that were promoted."""
-    states = [i.state for i in items]
-    return [
-        array([i.spec.id for i in items]),
-        array([s.promoted_from for s in states]),
-        array([s.reason for s in states]),
-    ]
+def end_row(item: Item) -> tuple[Any, ...]:
+    """What `end_items` takes: the id, what can differ in items that end bare, and the attempts granted."""
+    return (item.spec.id, *_end_values(item.state), item.spec.max_attempts)
 
 
 def run_from_row(row: Sequence[Any]) -> RunRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -12,52 +12,38 @@ _ROOT = Path(__file__).parent
 class Statements:
     """The statements of one backend, read when first used."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, prepare: Callable[[str], str] = str) -> None:
+        """`prepare` turns a text into what the driver takes."""
         self._folder = _ROOT / backend / "sql"
+        self._prepare = prepare
         self._texts: dict[str, str] = {}
-        self._variants: dict[tuple[str, frozenset[str], int], str] = {}
+        self._replaced: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
+        """A statement without comments and indentation."""
         text = self._texts.get(name)
         if text is None:
-            text = self._texts[name] = (self._folder / f"{name}.sql").read_text("utf-8")
+            text = self._texts[name] = self._prepare(self.text(name))
         return text
 
-    def variant(self, name: str, features: frozenset[str], *, limit: int = 0) -> str:
-        """A statement with a literal limit, and of its optional lines only those asked for: one line marked
-        `--? feature`, or those from `--[ feature` to `--]`.
+    def text(self, name: str) -> str:
+        if name in self._replaced:
+            return self._replaced[name]
+        lines = (self._folder / f"{name}.sql").read_text("utf-8").splitlines()
+        return "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
 
-        Plans are made once and kept, and a plan made for an unknown limit or for a condition that may be
-        absent is a bad one. The few combinations in use are planned one by one. Comments and indentation are
-        left out: the driver prepares a text of more than 4 KiB anew for every call.
-        """
-        key = (name, features, limit)
-        text = self._variants.get(key)
-        if text is None:
-            kept = "\n".join(_asked_for(self[name].splitlines(), features))
-            text = self._variants[key] = kept.replace("%(limit)s", str(int(limit)))
-        return text
+    def replace(self, name: str, old: str, new: str) -> None:
+        """Change a statement for a test that looks whether anybody notices."""
+        text = self.text(name)
+        assert old in text, f"{name}.sql has changed"
+        self._replaced[name] = text.replace(old, new)
+        self._texts.pop(name, None)
 
     @cached_property
     def checks(self) -> dict[str, str]:
         """The doctor's questions by name: each gives the rows that break one invariant."""
         files = sorted((self._folder / "doctor").glob("*.sql"))
         return {f.stem: f.read_text("utf-8") for f in files}
-
-
-def _asked_for(lines: Iterable[str], features: frozenset[str]) -> Iterator[str]:
-    block = ""
-    for line in lines:
-        if line.startswith("--[ "):
-            block = line.removeprefix("--[ ")
-        elif line == "--]":
-            block = ""
-        elif line.lstrip().startswith("-- "):
-            continue
-        elif not block or block in features:
-            text, _, feature = line.partition(" --? ")
-            if not feature or feature in features:
-                yield text.strip()
 
 
 def promise(text: str) -> str:

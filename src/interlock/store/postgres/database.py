@@ -14,18 +14,19 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import IsolationLevel
 from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from interlock.core.errors import StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
 from interlock.store.migrate import Applied, prepare, rows_to_applied
-from interlock.store.postgres.claimed_here import ClaimedHere
 from interlock.store.postgres.notices import Notices
+from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.statements import Statements
 
 GONE_RETRY_S = 30.0
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+EVENT_BITS = 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
 _SETTINGS = {
     # A client that died while it waited for a lock must not get the lock later.
@@ -33,16 +34,13 @@ _SETTINGS = {
     # A client that was stopped inside a transaction must not hold its rows for ever.
     "idle_in_transaction_session_timeout": "15s",
     "lock_timeout": "20s",
-    # Every statement here is written for an index and an order of look-ups. Plans that follow statistics
-    # turn over when a queue is filled or drained faster than they are gathered, so: made once, never
-    # a scan, a sort or a join by hash where an index will do.
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_sort": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
+    # Compiling a statement takes longer than any of ours runs.
     "jit": "off",
 }
+#: From PostgreSQL 17 on. A client that is stopped in the middle of a pipeline looks busy to the server:
+#: `idle_in_transaction_session_timeout` does not end it, this does.
+_TRANSACTION_TIMEOUT = "60s"
+_PIPELINES_FROM = 17_00_00
 GONE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -52,10 +50,9 @@ _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _FORK_LOCK = threading.Lock()
 
 T = TypeVar("T")
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-class PostgresDatabase:
+class Database:
     """A database whose schema `interlock` is ours."""
 
     backend = "postgres"
@@ -71,20 +68,18 @@ class PostgresDatabase:
         migrate: bool = True,
     ) -> None:
         self.timing = timing or Timing()
-        self.sql = Statements("postgres")
-        self._now = now
+        self.sql = Statements("postgres", Statement.numbered)
+        self.now = now
         self._retry_s = retry_s
         self._meta: dict[str, str] | None = None
-        self._handle_key: bytes | None = None
-        self._claimed_here = ClaimedHere()
         self._notices = Notices(self._send_notice)
         self._local = threading.local()
         self._listeners: list[Connection] = []
-        self._url = url
+        self.url = url
         self._max_connections = max_connections
         self._pid = os.getpid()
         self._inherited: list[object] = []
-        with self._guard():
+        with self.guard():
             self._probe()
         self.pool = self._open_pool()
         if migrate:
@@ -92,7 +87,8 @@ class PostgresDatabase:
 
     def _open_pool(self) -> ConnectionPool[Connection]:
         return ConnectionPool(
-            self._url,
+            self.url,
+            connection_class=Connection,
             kwargs={"autocommit": True, "connect_timeout": 5},
             min_size=0,
             max_size=self._max_connections,
@@ -105,13 +101,13 @@ class PostgresDatabase:
 
     def _probe(self) -> None:
         """Fail at once, and with the server's own words, where the pool would wait and try again."""
-        with psycopg.connect(self._url, connect_timeout=5):
+        with psycopg.connect(self.url, connect_timeout=5):
             pass
 
     # -- connections and transactions -------------------------------------------------------------
 
     @contextmanager
-    def _guard(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
         """Say in one sentence what the database refused."""
         try:
             yield
@@ -140,11 +136,11 @@ class PostgresDatabase:
                 "Is the server up? Check INTERLOCK_URL.",
             ) from None
 
-    def _persistently(self, work: Callable[[], T]) -> T:
+    def persistently(self, work: Callable[[], T]) -> T:
         """Do work that may be repeated: again after a deadlock, and until a restarted server is back."""
         deadline_s = time.monotonic() + self._retry_s
         pause_s = 0.02
-        with self._guard():
+        with self.guard():
             while True:
                 try:
                     return work()
@@ -181,7 +177,7 @@ class PostgresDatabase:
     # -- schema -----------------------------------------------------------------------------------
 
     def applied(self) -> list[Applied]:
-        with self._guard(), self._connection() as conn:
+        with self.guard(), self.connection() as conn:
             # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
             # another session has made while this transaction waited for its turn to migrate.
             there = conn.execute(
@@ -194,9 +190,11 @@ class PostgresDatabase:
             return rows_to_applied(rows.fetchall())
 
     def exclusively(self, work: Callable[[], int]) -> int:
-        with self._guard(), self._connection() as conn, conn.transaction():
+        with self.guard(), self.connection() as conn, conn.transaction():
             conn.execute("SET LOCAL lock_timeout = '5min'")
-            conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            if conn.info.server_version >= _PIPELINES_FROM:
+                conn.execute("SET LOCAL transaction_timeout = 0")
+            conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
             self._local.pinned = conn
             try:
                 return work()
@@ -210,9 +208,9 @@ class PostgresDatabase:
     def advance_runs(self, count: int) -> int:
         """After a restore: skip run numbers that may have been given out since the backup, and number
         events above those of the restored history."""
-        with self._guard(), self._connection() as conn, conn.transaction():
+        with self.guard(), self.connection() as conn, conn.transaction():
             conn.execute(
-                "SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + %s)", (count,)
+                "SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + $1)", (count,)
             )
             conn.execute(
                 "INSERT INTO interlock.meta (name, value)"
@@ -228,7 +226,7 @@ class PostgresDatabase:
     # -- asking ---------------------------------------------------------------------------------------
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[Connection]:
         if self._pid != os.getpid():
             self._leave_parent()
         pinned: Connection | None = getattr(self._local, "pinned", None)
@@ -241,67 +239,120 @@ class PostgresDatabase:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Whatever this thread reads meanwhile is of one moment. It must not write."""
-        with self._guard(), self._connection() as conn:
+        with self.guard(), self.connection() as conn:
             conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._local.pinned = conn
             try:
                 yield
             finally:
                 self._local.pinned = None
-                if not conn.broken:
-                    conn.execute("ROLLBACK")
+                roll_back(conn)
 
-    def _all(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
-        with self._connection() as conn:
+    def ask(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self.connection() as conn:
             return conn.execute(self.sql[name], params, binary=True).fetchall()
 
-    def _rows(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
-        with self._guard():
-            return self._all(name, params)
+    def run_statement(self, name: str) -> None:
+        with self.connection() as conn:
+            conn.execute(self.sql[name])
 
-    def _time(self, conn: Connection) -> int:
-        return self._now() if self._now else int(only(conn.execute(self.sql["now"]).fetchone()))
+    def rows(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
+        with self.guard():
+            return self.ask(name, params)
+
+    def time(self, conn: Connection) -> int:
+        return self.now() if self.now else int(only(conn.execute(self.sql["now"]).fetchone()))
+
+    def given_now(self) -> int | None:
+        """The time of an injected clock, for statements that else read the server's."""
+        return self.now() if self.now else None
 
     @contextmanager
-    def _transaction(self, conn: Connection) -> Iterator[None]:
-        conn.isolation_level = IsolationLevel.READ_COMMITTED
-        with conn.transaction():
+    def pipeline(self, conn: Connection) -> Iterator[None]:
+        """Statements sent inside go out together; their answers are there after the block.
+
+        Before PostgreSQL 17 they are sent one by one: there a client that was stopped in the middle of a
+        pipeline would keep its locks for ever.
+        """
+        if conn.info.server_version < _PIPELINES_FROM:
+            yield
+            return
+        with conn.pipeline():
+            yield
+
+    @contextmanager
+    def transaction(self, conn: Connection) -> Iterator[None]:
+        """READ COMMITTED: whatever follows a lock is read by a later statement, so that it sees what was
+        committed meanwhile."""
+        conn.execute(BEGIN)
+        try:
             conn.execute(self.sql["announce"])
             yield
+            conn.execute("COMMIT")
+        except BaseException:
+            roll_back(conn)
+            raise
+
+    # -- what every database knows of itself --------------------------------------------------------
+
+    def event_base(self, conn: Connection) -> int:
+        return int(self.meta(conn).get("event_base", 0))
+
+    def meta(self, conn: Connection) -> dict[str, str]:
+        """Read once, on the caller's connection: to wait for a second one while holding locks would be a
+        deadlock that the database cannot see."""
+        if self._meta is None:
+            self._meta = {str(k): str(v) for k, v in conn.execute(self.sql["meta"]).fetchall()}
+        return self._meta
+
+    def first_seq(self, conn: Connection, xid: int) -> int:
+        """The number of the first line of history that a transaction writes."""
+        return self.event_base(conn) + (xid << EVENT_BITS)
 
     # -- notices --------------------------------------------------------------------------------------
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
         if self._pid != os.getpid():
             self._leave_parent()
         self._notices.want()
 
     def _send_notice(self) -> None:
         try:
-            self._all("notify", {})
+            self.ask("notify", {})
         except (*GONE, PoolTimeout):
             return  # waiters poll as well; a lost notice costs them a second
 
-    def _listener(self) -> Connection:
+    def listener(self) -> Connection:
         if self._pid != os.getpid():
             self._leave_parent()
         listener: Connection | None = getattr(self._local, "listener", None)
         if listener is None or listener.closed:
-            listener = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+            listener = Connection.connect(self.url, autocommit=True, connect_timeout=5)
             _configure(listener)
             listener.execute("LISTEN interlock_ready")
             self._local.listener = listener
             self._listeners = [each for each in self._listeners if not each.closed] + [listener]
         return listener
 
+    def forget_listener(self) -> None:
+        self._local.listener = None
+
 
 def _configure(conn: Connection) -> None:
     conn.adapters.register_dumper(int, Int8Dumper)  # one parameter type, so one prepared statement
-    names = list(_SETTINGS)
+    chosen = dict(_SETTINGS)
+    if conn.info.server_version >= _PIPELINES_FROM:
+        chosen["transaction_timeout"] = _TRANSACTION_TIMEOUT
     conn.execute(
-        "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
-        (names, [_SETTINGS[n] for n in names]),
+        "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s(name, value)",
+        (list(chosen), list(chosen.values())),
     )
+
+
+def roll_back(conn: Connection) -> None:
+    """End a transaction that failed, if there is still anybody to tell."""
+    if not conn.broken:
+        conn.execute("ROLLBACK")
 
 
 def only(row: tuple[Any, ...] | None) -> Any:

@@ -1,15 +1,41 @@
-"""What is only read from a PostgreSQL store, and the connection it is read through."""
+"""What people and the service read from a PostgreSQL store."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from contextlib import AbstractContextManager
 
 from interlock.core.claiming import Agent
-from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
+from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
+from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.states import ItemStatus
-from interlock.store.port import EventQuery, Figures, Finding, ItemQuery, LaneRow, StoredEvent, StoredMessage
-from interlock.store.postgres.database import Connection, PostgresDatabase, only
+from interlock.core.why import AHEAD_MAX
+from interlock.store.plan_rows import (
+    TASK_WIDTH,
+    completion_from_row,
+    edge_from_row,
+    plan_from_row,
+    revision_from_row,
+    task_from_row,
+)
+from interlock.store.port import (
+    EVENTS_MAX,
+    SPANS_MAX,
+    EventQuery,
+    Figures,
+    Finding,
+    ItemQuery,
+    LaneRow,
+    StoredCompletion,
+    StoredEvent,
+    StoredMessage,
+)
+from interlock.store.postgres.claims import agent_from_row
+from interlock.store.postgres.database import Database, only
+from interlock.store.postgres.plans import NO_LIMIT
+from interlock.store.postgres.statement import Connection, Statement
+from interlock.store.postgres.transactions import modes_from_rows
 from interlock.store.rows import (
     array,
     event_from_row,
@@ -22,34 +48,30 @@ from interlock.store.rows import (
 from interlock.store.statements import mending, promise
 
 
-class PostgresReads(PostgresDatabase):
+class Reads:
     """The reading half of the store."""
 
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._rows = database.rows
+
+    def at_once(self) -> AbstractContextManager[None]:
+        return self.database.at_once()
+
     def now_us(self) -> int:
-        return self._now() if self._now else int(self._rows("now")[0][0])
+        return self.database.given_now() or int(self._rows("now")[0][0])
 
     def handle_key(self) -> bytes:
-        if self._handle_key is None:
-            with self._guard(), self._connection() as conn:
-                self._handle_key = bytes.fromhex(self._meta_values(conn)["handle_key"])
-        return self._handle_key
-
-    def _event_base(self, conn: Connection) -> int:
-        return int(self._meta_values(conn).get("event_base", 0))
-
-    def _meta_values(self, conn: Connection) -> dict[str, str]:
-        """Read once, on the caller's connection: to wait for a second one while holding locks would be a
-        deadlock that the database cannot see."""
-        if self._meta is None:
-            self._meta = {str(k): str(v) for k, v in conn.execute(self.sql["meta"]).fetchall()}
-        return self._meta
+        with self.database.guard(), self.database.connection() as conn:
+            return bytes.fromhex(self.database.meta(conn)["handle_key"])
 
     def due(self, limit: int) -> list[ItemId]:
-        now_us = self._now() if self._now else None
-        return [r[0] for r in self._rows("due", now_us=now_us, limit=limit)]
+        rows = self._rows("due", now_us=self.database.given_now(), limit=limit)
+        return list(dict.fromkeys(r[0] for r in rows))
 
-    def stranded(self, limit: int) -> list[str]:
-        return [r[0] for r in self._rows("stranded", limit=limit)]
+    def stranded(self, after: str, limit: int) -> tuple[list[str], str]:
+        rows = self._rows("stranded", after=after, limit=limit)
+        return [lane for lane, lost in rows if lost], rows[-1][0] if len(rows) == limit else ""
 
     def item(self, item: ItemId) -> Item | None:
         return next(map(item_from_row, self._rows("item", item=item)), None)
@@ -57,7 +79,7 @@ class PostgresReads(PostgresDatabase):
     def items(self, query: ItemQuery) -> list[Item]:
         rows = self._rows(
             "items",
-            statuses=list(query.statuses) or None,
+            statuses=list(query.statuses or ItemStatus),
             lane=query.lane,
             agent=query.agent,
             project=query.project,
@@ -76,7 +98,8 @@ class PostgresReads(PostgresDatabase):
         return [run_from_row(r) for r in self._rows("runs_of_item", item=item)]
 
     def events(self, query: EventQuery) -> list[StoredEvent]:
-        with self._guard(), self._connection() as conn:
+        database = self.database
+        with database.guard(), database.connection() as conn:
             params = {
                 "after": query.after,
                 "item": query.item,
@@ -84,22 +107,20 @@ class PostgresReads(PostgresDatabase):
                 "limit": query.limit,
                 "horizon": self._horizon(conn),
             }
-            name = "newest_events" if query.newest else "events"
-            rows = conn.execute(self.sql[name], params, binary=True).fetchall()
+            name = ("newest_" if query.newest else "") + (
+                "events" if query.item is None else "events_of_item"
+            )
+            rows = conn.execute(database.sql[name], params, binary=True).fetchall()
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
 
     def _horizon(self, conn: Connection) -> int:
         """Asked in a statement of its own: what it promises holds for statements that begin later."""
-        return int(only(conn.execute(self.sql["horizon"], {"event_base": self._event_base(conn)}).fetchone()))
+        params = {"event_base": self.database.event_base(conn)}
+        return int(only(conn.execute(self.database.sql["horizon"], params).fetchone()))
 
     def agent(self, key: str) -> Agent | None:
-        with self._guard(), self._connection() as conn:
-            return self._agent(conn, key)
-
-    def _agent(self, conn: Connection, key: str) -> Agent | None:
-        row = conn.execute(self.sql["agent"], {"agent": key}).fetchone()
-        return agent_from_row(row) if row else None
+        return next(map(agent_from_row, self._rows("agent", agent=key)), None)
 
     def agents(self) -> list[Agent]:
         return [agent_from_row(r) for r in self._rows("agents")]
@@ -115,13 +136,11 @@ class PostgresReads(PostgresDatabase):
             for lane, waiting, line, owner in self._rows("lanes", prefix=prefix, limit=limit)
         ]
 
-    def modes(self) -> tuple[ModeRule, ...]:
-        with self._guard(), self._connection() as conn:
-            return self._modes(conn)
+    def owner(self, lane: str) -> Item | None:
+        return next(map(item_from_row, self._rows("owner", lane=lane)), None)
 
-    def _modes(self, conn: Connection) -> tuple[ModeRule, ...]:
-        rows = conn.execute(self.sql["modes"]).fetchall()
-        return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in rows)
+    def modes(self) -> tuple[ModeRule, ...]:
+        return modes_from_rows(self._rows("modes"))
 
     def paused_projects(self) -> dict[str, str]:
         return {r[0]: r[1] for r in self._rows("paused_projects")}
@@ -136,22 +155,33 @@ class PostgresReads(PostgresDatabase):
                 position=spec.position,
                 ticket=spec.ticket,
                 id=spec.id,
+                limit=AHEAD_MAX,
             )
         else:
-            rows = self._rows("ahead_in_queue", agent=spec.agent_key, sort_key=spec.sort_key)
-        return int(rows[0][0])
+            rows = self._rows("ahead_in_queue", agent=spec.agent_key, sort_key=spec.sort_key, limit=AHEAD_MAX)
+        return min(AHEAD_MAX, sum(int(r[0]) for r in rows))
 
     def figures(self, window_us: int) -> Figures:
+        self.database.persistently(lambda: self.database.run_statement("fold_tallies"))
         now_us = self.now_us()
         since = self._first_event_since(now_us - window_us)
-        depth = self._rows("depth")
+        tallies = self._rows("tallies")
+        by_status: Counter[str] = Counter()
+        for status, _, n in tallies:
+            by_status[status] += n
+        ready = {priority: n for status, priority, n in tallies if status == ItemStatus.PENDING}
+        for priority, parked in self._rows("parked"):
+            ready[priority] -= parked
+        counts = self._rows("event_counts", seq=since, limit=EVENTS_MAX)
+        whole = sum(n for *_, n, _ in counts) < EVENTS_MAX
         return Figures(
             now_us=now_us,
-            by_status={r[0]: r[1] for r in self._rows("count_by_status")},
-            depth_by_priority={priority: count for priority, count, _ in depth},
-            oldest_pending_us=min((oldest for _, _, oldest in depth), default=None),
-            counts={(kind, reason): n for kind, reason, n in self._rows("event_counts", seq=since)},
-            **spans(self._rows("event_spans", seq=since)),
+            window_us=window_us if whole else max(1, now_us - min(at_us for *_, at_us in counts)),
+            by_status={status: n for status, n in by_status.items() if n},
+            depth_by_priority={p: n for p, n in sorted(ready.items(), reverse=True) if n},
+            oldest_pending_us=next((r[0] for r in self._rows("oldest_pending")), None),
+            counts={(kind, reason): n for kind, reason, n, _ in counts},
+            **spans(self._rows("event_spans", seq=since, events=EVENTS_MAX, limit=SPANS_MAX)),
         )
 
     def _first_event_since(self, since_us: int) -> int:
@@ -162,26 +192,40 @@ class PostgresReads(PostgresDatabase):
 
     def findings(self) -> list[Finding]:
         found = []
-        with self._guard(), self._connection() as conn:
-            now_us = self._time(conn)
-            for name, text in self.sql.checks.items():
-                rows = conn.execute(text.encode(), {"now_us": now_us}).fetchall()
+        database = self.database
+        with database.guard(), database.connection() as conn:
+            now_us = database.time(conn)
+            for name, text in database.sql.checks.items():
+                rows = conn.execute(Statement.numbered(text), {"now_us": now_us}).fetchall()
                 broken = tuple(str(r[0]) for r in rows)
                 found.append(Finding(name=name, promise=promise(text), mend=mending(text), broken=broken))
         return found
 
+    # -- plans ------------------------------------------------------------------------------------
 
-def agent_from_row(row: Sequence[Any]) -> Agent:
-    """An agent from its columns, with or without its counts."""
-    running, pending = row[7:9] if len(row) > 7 else (0, 0)
-    return Agent(
-        key=row[0],
-        name=row[1],
-        max_concurrency=row[2],
-        types=tuple(row[3]),
-        labels=tuple(row[4]),
-        paused_why=row[5],
-        seen_us=row[6],
-        running=running,
-        pending=pending,
-    )
+    def plan(self, plan: PlanId) -> Plan | None:
+        return next(map(plan_from_row, self._rows("plan", plan=plan)), None)
+
+    def plans(self, *, ended: bool, limit: int) -> list[Plan]:
+        return [plan_from_row(r) for r in self._rows("plans", ended=ended, limit=limit)]
+
+    def tasks(self, plan: PlanId, *, removed: bool = False) -> list[tuple[Task, Item]]:
+        rows = self._rows("tasks_of_plan", plan=plan, removed=removed)
+        return [(task_from_row(r[:TASK_WIDTH]), item_from_row(r[TASK_WIDTH:])) for r in rows]
+
+    def edges(self, plan: PlanId) -> list[Edge]:
+        return [edge_from_row(r) for r in self._rows("edges_of_plan", plan=plan)]
+
+    def revisions(self, plan: PlanId, after: int, limit: int) -> list[Revision]:
+        rows = self._rows("revisions", plan=plan, after=after, limit=min(limit, NO_LIMIT))
+        return [revision_from_row(r) for r in rows]
+
+    def completions(self, plan: PlanId, after: int) -> list[StoredCompletion]:
+        rows = self._rows("completions", plan=plan, after=after)
+        return [StoredCompletion(completion_from_row(r[:6]), *r[6:]) for r in rows]
+
+    def work_us(self, plan: PlanId) -> dict[ItemId, int]:
+        return {r[0]: r[1] for r in self._rows("work_of_plan", plan=plan)}
+
+    def stopping(self, limit: int) -> list[ItemId]:
+        return [r[0] for r in self._rows("stopping", limit=limit)]

@@ -1,9 +1,9 @@
-"""SQLite files and forks: a child takes locks of its own, or is refused.
+"""SQLite files and forks: a forked child takes its own locks, or is refused.
 
-SQLite's locks do not follow a fork, but its belief in them does: a child that uses a file which its parent
-has open takes no lock on it, and loses its commits when the parent closes the file. So the forking thread
-closes its connections before the fork, and either side opens new ones when it needs them. Connections of
-other threads cannot be closed from there; the child may not use their files.
+A forked child inherits SQLite's notes about its locks, but not the locks: if it uses a file that its parent
+has open, it takes no lock, and its commits are lost when the parent closes the file. So the forking thread
+closes its connections before the fork, and each side opens new ones when it needs them. The fork cannot close
+the connections of other threads; the child may not use their files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Closable(Protocol):
 
 _DATABASES: weakref.WeakSet[Closable] = weakref.WeakSet()
 _OPEN: weakref.WeakKeyDictionary[apsw.Connection, str] = weakref.WeakKeyDictionary()
-#: In a forked child: connections of threads that did not come along. Kept, since closing one here would
+#: In a forked child: connections of the parent's other threads. They stay open here, since closing one would
 #: undo what its thread is writing.
 _INHERITED: dict[apsw.Connection, str] = {}
 
@@ -36,7 +36,7 @@ def watch(database: Closable) -> None:
 
 
 def connect(path: Path) -> apsw.Connection:
-    """Open a file, unless this process was forked from one in which another thread had it open."""
+    """Open a file; refused in a child that was forked while another thread had it open."""
     file = str(path.resolve())
     if file in _INHERITED.values():
         raise StoreUnavailable(

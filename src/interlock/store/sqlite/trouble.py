@@ -1,4 +1,4 @@
-"""What SQLite refuses, in one sentence: its own words rarely say what to do."""
+"""SQLite's errors in one sentence with a hint: its own messages rarely name a cure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 def in_words(
     error: apsw.Error, path: Path, *, busy_timeout_s: float, system_errno: int
 ) -> InterlockError | None:
-    """What to tell about an error, or nothing if it is a defect rather than a state of the file.
+    """The error to report instead; None if it is a defect of the program and not a state of the file.
 
-    `system_errno` is what the operating system said last on the connection, 0 if that is not known.
+    `system_errno` is the last error number of the operating system on the connection, 0 if unknown.
     """
     match error:
         case apsw.BusyError():

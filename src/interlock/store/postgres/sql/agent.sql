@@ -1,2 +1,4 @@
--- One agent as it was set.
-SELECT key, name, max_concurrency, types, labels, paused_why, seen_us FROM interlock.agents WHERE key = %(agent)s
+-- One agent with how many runs it has.
+SELECT a.key, a.name, a.max_concurrency, a.types, a.labels, a.paused_why, a.seen_us,
+    (SELECT count(*) FROM interlock.items WHERE status = 'in_progress' AND run_agent = a.key), 0
+FROM interlock.agents a WHERE a.key = %(agent)s

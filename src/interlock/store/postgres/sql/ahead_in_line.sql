@@ -1,3 +1,6 @@
--- How many items of the lane go before this one.
-SELECT count(*) FROM interlock.items WHERE status = 'deferred' AND lane = %(lane)s
-    AND (NOT front, position, ticket, id) < (NOT %(front)s::boolean, %(position)s, %(ticket)s, %(id)s)
+-- How many items of the lane go before this one, counted up to a limit.
+SELECT count(*) FROM (
+    SELECT FROM interlock.items WHERE status = 'deferred' AND lane = %(lane)s
+        AND (NOT front, position, ticket, id) < (NOT %(front)s::boolean, %(position)s, %(ticket)s, %(id)s)
+    ORDER BY lane, front DESC, position, ticket, id LIMIT (SELECT %(limit)s::integer)
+) AS ahead

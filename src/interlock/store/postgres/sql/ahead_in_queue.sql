@@ -1,7 +1,11 @@
--- How many ready items would be claimed before this one.
-SELECT (SELECT count(*) FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key IN ('', %(agent)s)
-        AND sort_key < %(sort_key)s)
-    + (SELECT count(*) FROM interlock.gates g JOIN interlock.items t ON t.plan = g.plan AND t.status = 'pending'
-        AND t.due_us IS NULL AND t.plan IS NOT NULL AND t.agent_key IN ('', %(agent)s) AND t.sort_key < %(sort_key)s
-    WHERE g.open)
+-- How many ready items would be claimed before this one, counted up to a limit.
+SELECT (SELECT count(*) FROM (
+        SELECT FROM interlock.ready r WHERE r.plan IS NULL AND r.agent_key = whose.agent AND r.sort_key < %(sort_key)s
+        ORDER BY r.sort_key LIMIT (SELECT %(limit)s::integer)) AS items)
+    + (SELECT count(*) FROM (
+        SELECT FROM interlock.gates g CROSS JOIN LATERAL (
+            SELECT r.sort_key FROM interlock.ready r
+            WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent AND r.sort_key < %(sort_key)s
+            ORDER BY r.sort_key LIMIT (SELECT %(limit)s::integer)) AS t
+        WHERE g.open LIMIT (SELECT %(limit)s::integer)) AS tasks)
+FROM (SELECT '' AS agent UNION SELECT %(agent)s) AS whose

@@ -1,83 +1,67 @@
--- Up to a limit of ready items become runs of one agent, each once, the best sort key first. It looks at no lane
--- and never waits: rows that another transaction has locked are passed over.
--- Items for this agent and items for anyone are probed apart, so items for others cost nothing; of the latter
--- only those are locked that come before the last of the former. Lines marked --? or --[ are there when asked for:
--- `freely` claims nothing if `look` would see that something is due or that the agent has a limit of any kind, or if
--- there are tasks of plans that it could start. `items` are those without a plan; `tasks` are the tasks named whose
--- plan gives out tasks, which are locked with its gate before the clock is read.
-WITH
---[ tasks
-picked AS MATERIALIZED (
-    SELECT i.id FROM interlock.items i JOIN interlock.gates g ON g.plan = i.plan
-    WHERE i.id = ANY(%(tasks)s::bigint[]) AND g.open
-        AND i.status = 'pending' AND i.due_us IS NULL AND i.plan IS NOT NULL AND i.agent_key IN ('', %(agent)s)
-        AND i.type = ANY(%(types)s::text[]) --? types
-        AND (i.labels IS NULL OR i.labels <@ %(labels)s::text[])
-    ORDER BY i.sort_key, i.id LIMIT %(limit)s FOR NO KEY UPDATE OF i SKIP LOCKED FOR SHARE OF g SKIP LOCKED
+-- Up to a limit of ready items become runs of one agent, each once, the best sort key first. A claim takes no lane and never
+-- waits: it passes over rows that another transaction has locked. Nothing starts if `asked.go` is false: the agent's limits
+-- are not the ones that the wish was cut to, or something is due and the caller wants to sweep first.
+-- Items for this agent and items for anyone are probed apart, so that items for others cost nothing.
+WITH asked AS MATERIALIZED (
+    SELECT w.due, w.rivals, %(limit)s::integer AS n, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
+        AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why)
+            IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text) AS go
+    FROM (SELECT
+        (SELECT item FROM interlock.deadlines WHERE at_us <= coalesce(%(now_us)s, (SELECT interlock.now_us()))
+            ORDER BY at_us, item LIMIT 1) IS NOT NULL AS due,
+        (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s ORDER BY lane LIMIT 1) IS NOT NULL
+        OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' ORDER BY lane LIMIT 1) IS NOT NULL AS rivals
+    ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
---]
-clock AS MATERIALIZED (
-    SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us, pg_current_xact_id()::text::bigint AS xid
-    FROM (SELECT count(*) FROM picked) AS locked --? tasks
+items AS MATERIALIZED (
+    SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
+        SELECT id, sort_key FROM interlock.ready
+        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+        ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
+    ) AS r
+    WHERE (SELECT go FROM asked) AND %(only)s::bigint IS NULL AND %(types)s::text[] IS NULL
 ),
---[ freely
-standing AS MATERIALIZED (
-    SELECT NOT EXISTS (
-        SELECT 1 FROM interlock.items
-        WHERE status IN ('in_progress', 'waiting', 'pending') AND due_us IS NOT NULL
-            AND due_us <= (SELECT now_us FROM clock)
-    ) AND NOT EXISTS (
-        SELECT 1 FROM interlock.items
-        WHERE status = 'pending' AND claim_by_us IS NOT NULL AND claim_by_us <= (SELECT now_us FROM clock)
-    ) AND NOT EXISTS (
-        SELECT 1 FROM interlock.agents
-        WHERE key = %(agent)s AND (max_concurrency IS NOT NULL OR paused_why IS NOT NULL
-            OR cardinality(types) > 0 OR cardinality(labels) > 0)
-    ) AND NOT EXISTS (
-        -- A query for one value is never turned round: few plans are looked at, not all their tasks.
-        SELECT 1 FROM interlock.gates g WHERE g.open AND (
-            SELECT true FROM interlock.items t
-            WHERE t.plan = g.plan AND t.status = 'pending' AND t.due_us IS NULL AND t.plan IS NOT NULL
-                AND t.agent_key IN ('', %(agent)s) LIMIT 1)
-    ) AS free, EXISTS (
-        SELECT 1 FROM interlock.items
-        WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '' AND agent_key <> %(agent)s
-    ) OR EXISTS (SELECT 1 FROM interlock.paused_projects) OR (EXISTS (
-        SELECT 1 FROM interlock.plans WHERE ended_us IS NULL AND (cycle_us IS NOT NULL OR paused_why IS NOT NULL)
-    ) AND (
-        -- Not EXISTS, which may be planned to read the table where most of it is what is looked for.
-        SELECT min(plan) FROM interlock.items WHERE status = 'pending' AND lane IS NOT NULL AND plan IS NOT NULL
-    ) IS NOT NULL) AS shut
+typed AS MATERIALIZED (
+    SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT %(types)s::text[])) AS wanted(type)
+    CROSS JOIN LATERAL (
+        SELECT id, sort_key FROM interlock.ready
+        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
+            AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+        ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
+    ) AS r
+    WHERE (SELECT go FROM asked) AND %(only)s::bigint IS NULL
 ),
---]
---[ items
-mine AS MATERIALIZED (
-    SELECT id, sort_key FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = %(agent)s
-        AND (SELECT free FROM standing) --? freely
-        AND id = %(only)s --? only
-        AND type = ANY(%(types)s::text[]) --? types
-        AND type <> 'plan.edit' --? no_edits
-        AND (labels IS NULL OR labels <@ %(labels)s::text[])
-        AND project NOT IN (SELECT project FROM interlock.paused_projects)
-    ORDER BY sort_key LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+named AS MATERIALIZED (
+    SELECT id, sort_key FROM interlock.ready
+    WHERE (SELECT go FROM asked) AND id = %(only)s AND plan IS NULL AND agent_key IN ('', %(agent)s)
+        AND interlock.fits(type, labels, %(types)s, %(labels)s, %(edits)s)
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
-anyones AS MATERIALIZED (
-    SELECT id, sort_key FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = ''
-        AND (SELECT free FROM standing) --? freely
-        AND sort_key <= coalesce((SELECT max(sort_key) FROM mine HAVING count(*) >= %(limit)s), 9223372036854775807)
-        AND id = %(only)s --? only
-        AND type = ANY(%(types)s::text[]) --? types
-        AND (labels IS NULL OR labels <@ %(labels)s::text[])
-        AND project NOT IN (SELECT project FROM interlock.paused_projects)
-    ORDER BY sort_key LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+-- Tasks plan by plan, where plans give them out; a few more than wanted, so that concurrent claims do not contend.
+candidates AS MATERIALIZED (
+    SELECT t.id FROM interlock.gates g CROSS JOIN unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
+        SELECT id, sort_key FROM interlock.ready r
+        WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent
+            AND (%(only)s::bigint IS NULL OR r.id = %(only)s)
+            AND interlock.fits(r.type, r.labels, %(types)s, %(labels)s, %(edits)s)
+        ORDER BY r.sort_key LIMIT (SELECT n + 32 FROM asked)
+    ) AS t
+    WHERE (SELECT go FROM asked) AND g.open
+        AND (%(only)s::bigint IS NULL OR g.plan = (SELECT plan FROM interlock.items WHERE id = %(only)s))
+    ORDER BY t.sort_key, t.id LIMIT (SELECT n + 32 FROM asked)
+),
+-- Locked together with the gate, so that no task starts once its plan's edit cycle is open.
+tasks AS MATERIALIZED (
+    SELECT r.id, r.sort_key FROM interlock.ready r JOIN interlock.gates g ON g.plan = r.plan AND g.open
+    WHERE r.id = ANY(ARRAY(SELECT id FROM candidates)) AND r.plan IS NOT NULL
+    ORDER BY r.sort_key, r.id LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE OF r SKIP LOCKED FOR SHARE OF g SKIP LOCKED
 ),
 picked AS MATERIALIZED (
-    SELECT id FROM (SELECT * FROM mine UNION ALL SELECT * FROM anyones) AS ready
-    ORDER BY sort_key, id LIMIT %(limit)s
+    SELECT id FROM (TABLE items UNION ALL TABLE typed UNION ALL TABLE named UNION ALL TABLE tasks) AS locked
+    ORDER BY sort_key, id LIMIT (SELECT n FROM asked)
 ),
---]
+-- Read after the locks.
+clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us FROM (SELECT count(*) FROM picked) AS locked),
 claimed AS (
     UPDATE interlock.items i SET
         status = 'in_progress',
@@ -87,10 +71,8 @@ claimed AS (
         run_worker = %(worker)s,
         run_started_us = clock.now_us,
         run_lease_s = coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s),
-        lease_until_us = clock.now_us
-            + (coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) * 1000000)::bigint,
-        due_us = clock.now_us
-            + (least(coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s), i.timeout_s) * 1000000)::bigint,
+        lease_until_us = clock.now_us + (coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) * 1000000)::bigint,
+        due_us = clock.now_us + (least(coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s), i.timeout_s) * 1000000)::bigint,
         claim_by_us = NULL,
         delivered = least(i.message_count, 1000),
         seen = 0,
@@ -101,13 +83,17 @@ claimed AS (
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
-    SELECT %(event_base)s + (clock.xid << 16) + %(first_event)s + row_number() OVER (), clock.now_us, 'run.started', '',
-        c.project, c.id, c.run,
-        coalesce(c.lane, c.observed_lane), c.run_agent,
-        CASE WHEN c.first_claimed_us = clock.now_us THEN clock.now_us - c.created_us END,
-        CASE WHEN c.promoted_from IS NOT NULL THEN '{"promoted_from":' || c.promoted_from || '}' END
-    FROM claimed c, clock
+    SELECT %(event_base)s + (pg_current_xact_id()::text::bigint << 16) + %(first_event)s + row_number() OVER (),
+        run_started_us, 'run.started', '', project, id, run, coalesce(lane, observed_lane), run_agent,
+        CASE WHEN first_claimed_us = run_started_us THEN run_started_us - created_us END,
+        CASE WHEN promoted_from IS NOT NULL THEN '{"promoted_from":' || promoted_from || '}' END
+    FROM claimed
+),
+tallied AS (
+    INSERT INTO interlock.tally_changes (status, priority, n)
+    SELECT moved.status, c.priority, sum(moved.n) FROM claimed c CROSS JOIN (VALUES ('pending', -1), ('in_progress', 1)) AS moved(status, n)
+    GROUP BY moved.status, c.priority
 )
-SELECT c.*, (SELECT p.payload FROM interlock.payloads p WHERE p.item = c.id), clock.xid
-    , (SELECT shut FROM standing) --? freely
-FROM claimed c, clock
+SELECT CASE WHEN c.id IS NULL THEN to_json(asked)::text END, asked.rivals,
+    (SELECT p.payload FROM interlock.payloads p WHERE p.item = c.id), c.*
+FROM asked LEFT JOIN claimed c ON true

@@ -1,2 +1,5 @@
--- Lock durations and times to a first claim in the window, the newest 100,000.
-SELECT kind, span_us FROM interlock.events WHERE seq >= %(seq)s AND span_us IS NOT NULL ORDER BY seq DESC LIMIT 100000
+-- Lock durations and times to a first claim among the newest events from a number on, the newest of them.
+SELECT kind, span_us FROM (
+    SELECT seq, kind, span_us FROM interlock.events WHERE seq >= %(seq)s ORDER BY seq DESC LIMIT (SELECT %(events)s::integer)
+) AS newest
+WHERE span_us IS NOT NULL ORDER BY seq DESC LIMIT (SELECT %(limit)s::integer)

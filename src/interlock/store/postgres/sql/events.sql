@@ -1,6 +1,4 @@
 -- History after a number, in order, up to the horizon, so that nothing is skipped.
 SELECT * FROM interlock.events
-WHERE seq > %(after)s
-    AND seq < %(horizon)s
-    AND (%(item)s::bigint IS NULL OR item = %(item)s) AND (%(lane)s::text IS NULL OR lane = %(lane)s)
+WHERE seq > %(after)s AND seq < %(horizon)s AND (%(lane)s::text IS NULL OR lane = %(lane)s)
 ORDER BY seq LIMIT %(limit)s

@@ -1,22 +1,31 @@
 -- Whether a claim would find anything, locked or not.
-SELECT EXISTS (
-    SELECT 1 FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = %(agent)s
-        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
-        AND (labels IS NULL OR labels <@ %(labels)s::text[])
-        AND project NOT IN (SELECT project FROM interlock.paused_projects)
-) OR EXISTS (
-    SELECT 1 FROM interlock.items
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND agent_key = ''
-        AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
-        AND (labels IS NULL OR labels <@ %(labels)s::text[])
-        AND project NOT IN (SELECT project FROM interlock.paused_projects)
-) OR EXISTS (
-    SELECT 1 FROM interlock.gates g WHERE g.open AND (
-        SELECT true FROM interlock.items t
-        WHERE t.plan = g.plan AND t.status = 'pending' AND t.due_us IS NULL AND t.plan IS NOT NULL
-            AND t.agent_key IN ('', %(agent)s)
-            AND (%(types)s::text[] IS NULL OR t.type = ANY(%(types)s))
-            AND (t.labels IS NULL OR t.labels <@ %(labels)s::text[])
-            AND t.project NOT IN (SELECT project FROM interlock.paused_projects) LIMIT 1)
-)
+SELECT coalesce((
+    SELECT true FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
+        SELECT FROM interlock.ready
+        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+        ORDER BY sort_key LIMIT 1
+    ) AS r
+    WHERE %(only)s::bigint IS NULL AND %(types)s::text[] IS NULL LIMIT 1
+), (
+    SELECT true FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT %(types)s::text[])) AS wanted(type)
+    CROSS JOIN LATERAL (
+        SELECT FROM interlock.ready
+        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
+            AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+        ORDER BY sort_key LIMIT 1
+    ) AS r
+    WHERE %(only)s::bigint IS NULL LIMIT 1
+), (
+    SELECT true FROM interlock.ready
+    WHERE id = %(only)s AND plan IS NULL AND agent_key IN ('', %(agent)s)
+        AND interlock.fits(type, labels, %(types)s, %(labels)s, %(edits)s)
+), (
+    SELECT true FROM interlock.gates g CROSS JOIN unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
+        SELECT FROM interlock.ready r
+        WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent
+            AND (%(only)s::bigint IS NULL OR r.id = %(only)s)
+            AND interlock.fits(r.type, r.labels, %(types)s, %(labels)s, %(edits)s)
+        ORDER BY r.sort_key LIMIT 1
+    ) AS t
+    WHERE g.open AND (%(only)s::bigint IS NULL OR g.plan = (SELECT plan FROM interlock.items WHERE id = %(only)s)) LIMIT 1
+), false)

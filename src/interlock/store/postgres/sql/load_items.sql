@@ -1,27 +1,43 @@
--- All a transaction may decide on, locked in order of id: the items named and what would replace them, and of
--- each lane its active items, the first of its line, and what an arrival may absorb. Every look-up goes by an
--- array, which keeps it on an index whatever the statistics say. Each row ends with the clock, read after its wait.
-WITH wanted AS MATERIALIZED (
-    SELECT unnest(%(items)s::bigint[]) AS id
+-- All a transaction may decide on, locked in order of id: the items named and what would replace them; and of each lane its
+-- active items, the first of its line, one for each command, and what an arrival may absorb. The lanes are those given and
+-- those of the items named; `with_tasks` means that the ones given are all.
+-- Each row ends with its messages that the last run was not given when it started, and with the clock, read after the wait.
+-- Without `with_tasks` nothing is locked if an item named is a task: its plan must be read first.
+WITH named AS MATERIALIZED (
+    SELECT id, coalesce(lane, observed_lane) AS lane, plan, absorbed_by FROM interlock.items
+    WHERE id = ANY((SELECT %(items)s::bigint[])::bigint[])
+),
+lanes AS MATERIALIZED (
+    SELECT lane, count(*) AS commands FROM (
+        SELECT unnest((SELECT %(lanes)s::text[])) AS lane
+        UNION ALL SELECT lane FROM named WHERE lane IS NOT NULL AND NOT %(with_tasks)s) AS each
+    GROUP BY lane
+),
+wanted AS MATERIALIZED (
+    SELECT id FROM named
     UNION
-    SELECT absorbed_by FROM interlock.items WHERE id = ANY(%(items)s::bigint[]) AND absorbed_by IS NOT NULL
+    SELECT absorbed_by FROM named WHERE absorbed_by IS NOT NULL
     UNION
     SELECT id FROM interlock.items
-    WHERE lane = ANY(%(lanes)s::text[]) AND status IN ('pending', 'in_progress') AND lane IS NOT NULL
+    WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status IN ('pending', 'in_progress') AND lane IS NOT NULL
     UNION
     SELECT id FROM interlock.items
-    WHERE observed_lane = ANY(%(lanes)s::text[]) AND status IN ('pending', 'in_progress')
-        AND observed_lane IS NOT NULL
+    WHERE observed_lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL
     UNION
-    SELECT d.id FROM unnest(%(lanes)s::text[]) AS l(lane) CROSS JOIN LATERAL (
+    SELECT d.id FROM lanes l CROSS JOIN LATERAL (
         SELECT i.id FROM interlock.items i WHERE i.lane = l.lane AND i.status = 'deferred'
-        ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT %(heads)s) AS d
+        ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT l.commands * %(heads)s) AS d
     UNION
     SELECT id FROM interlock.items
-    WHERE lane = ANY(%(lanes)s::text[]) AND status IN ('deferred', 'waiting')
+    WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status IN ('deferred', 'waiting')
         AND policy IN ('coalesce', 'supersede', 'latest')
 ),
 locked AS MATERIALIZED (
-    SELECT * FROM interlock.items WHERE id = ANY(ARRAY(SELECT id FROM wanted)) ORDER BY id FOR NO KEY UPDATE
+    SELECT * FROM interlock.items WHERE id = ANY(ARRAY(SELECT id FROM wanted))
+        AND (%(with_tasks)s OR NOT EXISTS (SELECT FROM named WHERE plan IS NOT NULL))
+    ORDER BY id FOR NO KEY UPDATE
 )
-SELECT *, interlock.now_us() FROM locked
+SELECT *, CASE WHEN message_count > delivered THEN (
+        SELECT array_agg(ARRAY[m.n::bigint, m.ticket] ORDER BY m.n) FROM interlock.messages m
+        WHERE m.item = locked.id AND m.n > locked.delivered) END, interlock.now_us()
+FROM locked

@@ -1,10 +1,15 @@
--- Lanes that have a line but nobody to lead it.
-SELECT DISTINCT d.lane FROM interlock.items d
-WHERE d.status = 'deferred' AND NOT EXISTS (
-    SELECT 1 FROM interlock.items o
-    WHERE o.lane = d.lane AND o.status IN ('pending', 'in_progress') AND o.lane IS NOT NULL
-) AND NOT EXISTS (
-    SELECT 1 FROM interlock.items o
-    WHERE o.observed_lane = d.lane AND o.status IN ('pending', 'in_progress') AND o.observed_lane IS NOT NULL
+-- The next lanes that have a line, in their order, each with whether nobody leads it.
+WITH RECURSIVE lines(lane, n) AS (
+    (SELECT lane, 1 FROM interlock.items WHERE status = 'deferred' AND lane > %(after)s ORDER BY lane LIMIT 1)
+    UNION ALL
+    SELECT (SELECT i.lane FROM interlock.items i WHERE i.status = 'deferred' AND i.lane > lines.lane ORDER BY i.lane LIMIT 1), n + 1
+    FROM lines WHERE lines.lane IS NOT NULL AND n < %(limit)s
 )
-LIMIT %(limit)s
+SELECT lines.lane, NOT EXISTS (
+    SELECT FROM interlock.items o
+    WHERE o.lane = lines.lane AND o.status IN ('pending', 'in_progress') AND o.lane IS NOT NULL
+) AND NOT EXISTS (
+    SELECT FROM interlock.items o
+    WHERE o.observed_lane = lines.lane AND o.status IN ('pending', 'in_progress') AND o.observed_lane IS NOT NULL
+)
+FROM lines WHERE lines.lane IS NOT NULL

@@ -1,2 +1,2 @@
--- Where the store's clock was anchored, if it ever was.
+-- What the store's clock adds to the time since boot; null before its first use.
 SELECT value FROM meta WHERE name = 'clock_anchor'

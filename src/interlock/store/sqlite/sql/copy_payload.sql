@@ -1,2 +1,2 @@
--- A follow-up works on what its parent worked on.
+-- A follow-up gets its parent's payload.
 INSERT INTO payloads (item, payload) SELECT ?2, payload FROM payloads WHERE item = ?1

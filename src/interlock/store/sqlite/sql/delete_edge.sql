@@ -1,2 +1,2 @@
--- An edge leaves its plan; the revision keeps what it was.
+-- An edge leaves its plan; the revision records what it was.
 DELETE FROM edges WHERE source = ? AND target = ?

@@ -1,2 +1,2 @@
--- An item has no payload any more.
+-- An item loses its payload.
 DELETE FROM payloads WHERE item = ?

@@ -1,4 +1,4 @@
--- Every edge at the tasks named.
+-- Every edge at the named tasks.
 SELECT * FROM edges WHERE source IN (SELECT value FROM json_each(:items))
 UNION
 SELECT * FROM edges WHERE target IN (SELECT value FROM json_each(:items))

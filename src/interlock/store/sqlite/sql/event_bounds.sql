@@ -1,2 +1,2 @@
--- The first and last number of the history.
+-- The numbers of the oldest and the newest event.
 SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)

@@ -1,3 +1,3 @@
--- Dedupe keys are kept for their span and then forgotten, some at a time.
+-- Forget up to :limit dedupe keys whose time is over.
 DELETE FROM dedupe_keys WHERE (project, key) IN (
     SELECT project, key FROM dedupe_keys WHERE expires_us <= :now_us ORDER BY expires_us LIMIT :limit)

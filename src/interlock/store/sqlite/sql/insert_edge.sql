@@ -1,2 +1,2 @@
--- An edge joins a plan.
+-- A new edge of a plan.
 INSERT INTO edges (source, target, plan, "when", on_cancel, state) VALUES (?, ?, ?, ?, ?, ?)

@@ -1,4 +1,4 @@
--- An item begins in the state that was decided.
+-- A new item in the state that was decided.
 INSERT INTO items (
     id, project, type, title, agent_key, policy, priority, position, ticket, sort_key, lane,
     observed_lane, labels, lease_s, timeout_s, max_attempts, retry_lane, created_us, status, attempt,

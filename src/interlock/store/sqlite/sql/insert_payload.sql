@@ -1,2 +1,2 @@
--- Payloads stay off the row that a claim touches.
+-- A payload, kept off the row that a claim touches.
 INSERT INTO payloads (item, payload) VALUES (?, ?)

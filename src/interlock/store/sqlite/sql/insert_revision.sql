@@ -1,2 +1,2 @@
--- A change of a graph is written once.
+-- One change of a graph, written once.
 INSERT INTO revisions (plan, revision, base, at_us, "by", run, why, operations) VALUES (?, ?, ?, ?, ?, ?, ?, ?)

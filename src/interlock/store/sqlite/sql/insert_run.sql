@@ -1,3 +1,3 @@
--- A run is written once, when it has ended.
+-- An ended run, written once.
 INSERT INTO runs (run, item, attempt, agent, worker, started_us, ended_us, status, reason, result, error)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

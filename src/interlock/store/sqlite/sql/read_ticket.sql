@@ -1,2 +1,2 @@
--- The highest ticket any committed arrival had; a later arrival takes a higher one.
+-- The highest ticket of any committed arrival; a later arrival takes a higher one.
 SELECT value FROM counters WHERE name = 'ticket'

@@ -1,5 +1,5 @@
--- A run that is still the item's current run keeps its lease for another span; under a cancel request it does
--- not pass the grace. Any other run changes nothing.
+-- The current run of an item gets another lease, but not past the grace of a cancel request. Any other run changes
+-- nothing.
 UPDATE items SET
     lease_until_us = min(
         :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER), ifnull(revoke_us, 9223372036854775807)),

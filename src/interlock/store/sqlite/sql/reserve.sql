@@ -1,2 +1,2 @@
--- Numbers up to the one returned are taken and never given out again.
+-- The next :count numbers are taken, up to the one returned, and never given out again.
 UPDATE counters SET value = value + :count WHERE name = :name RETURNING value

@@ -1,4 +1,4 @@
--- What an agent can do and how much at once.
+-- What an agent can do, and how much at once.
 INSERT INTO agents (key, name, max_concurrency, types, labels, paused_why)
 VALUES (:key, :name, :max_concurrency, :types, :labels, :paused_why)
 ON CONFLICT (key) DO UPDATE SET name = excluded.name, max_concurrency = excluded.max_concurrency,

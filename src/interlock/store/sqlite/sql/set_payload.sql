@@ -1,2 +1,2 @@
--- An item's payload is what an edit says, whatever it was.
+-- An edit gives an item a payload, whether or not it had one.
 INSERT INTO payloads (item, payload) VALUES (?, ?) ON CONFLICT (item) DO UPDATE SET payload = excluded.payload

@@ -1,4 +1,4 @@
--- Tasks that end with those named if these can never start, nearest first, up to a limit: they wait, on no lane.
+-- Tasks that can never start if the named ones cannot, nearest first: they wait, and have no lane.
 WITH RECURSIVE behind(item) AS (
     SELECT value FROM json_each(:items)
     UNION

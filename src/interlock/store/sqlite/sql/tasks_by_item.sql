@@ -1,2 +1,2 @@
--- Tasks by their items.
+-- Tasks by item.
 SELECT * FROM tasks WHERE item IN (SELECT value FROM json_each(:items))

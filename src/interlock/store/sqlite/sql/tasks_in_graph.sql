@@ -1,2 +1,2 @@
--- Every task of a plan's graph.
+-- Every task in a plan's graph.
 SELECT * FROM tasks WHERE plan = :plan AND removed_revision IS NULL

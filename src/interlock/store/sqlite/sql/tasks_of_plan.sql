@@ -1,3 +1,3 @@
--- The tasks of a plan in order of arrival, with all columns of their items; removed ones too when they are asked for.
+-- The tasks of a plan in order of arrival, with all columns of their items; removed ones only if :removed asks for them.
 SELECT t.*, i.* FROM tasks t JOIN items i ON i.id = t.item
 WHERE t.plan = :plan AND (:removed OR t.removed_revision IS NULL) ORDER BY t.item

@@ -1,0 +1,218 @@
+"""Claims on PostgreSQL: one statement that starts ready items, and overtaking where that finds too few.
+
+A claim takes no lane and never waits for rows. An agent with a limit is locked first and its runs are counted
+by a later statement, so that the limit holds. The agent's limits are remembered from its last claim: the
+statement starts nothing if they have changed, and the claim is made again within the new ones. Not promised:
+that a claim whose answer was lost reaches its agent; its lease runs out and the item is offered again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
+from interlock.core.commands import Overtake
+from interlock.core.model import ItemId
+from interlock.store.bulk import in_bulk
+from interlock.store.port import ClaimAnswer, Claimed, Load
+from interlock.store.postgres.database import BEGIN, Database, only, roll_back
+from interlock.store.postgres.statement import Connection
+from interlock.store.postgres.transactions import CLAIM_EVENTS_FROM, Transactions
+from interlock.store.rows import ITEM_COLUMNS, item_from_row, new_tuple
+
+#: The columns of `claim` before those of the item.
+_AHEAD = 3
+_QUEUE_ORDER = itemgetter(_AHEAD + ITEM_COLUMNS.index("sort_key"), _AHEAD + ITEM_COLUMNS.index("id"))
+#: How long to wait before looking again when ready rows were locked by others.
+_AGAIN_S = (0.002, 0.01)
+
+
+class _Found(NamedTuple):
+    """What one claim statement gave."""
+
+    claimed: list[Claimed]
+    due: bool
+    #: Somebody whom this agent could start waits in a line.
+    rivals: bool
+    agent: Agent | None
+
+
+class Claims:
+    """The claims of one process."""
+
+    def __init__(self, database: Database, transactions: Transactions) -> None:
+        self._database = database
+        self._transactions = transactions
+        self._agents: dict[str, Agent | None] = {}
+
+    def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer:
+        """Start up to `wish.limit` ready items."""
+        for again_s in (*_AGAIN_S, None):
+            found = self._database.persistently(lambda: self._within_limits(wish, due_first=due_first))
+            claimed, agent = found.claimed, found.agent
+            if found.due and due_first:
+                return ClaimAnswer([], agent, due=True)
+            allowed = narrowed(wish, agent)
+            if allowed is None:
+                return ClaimAnswer([], agent)
+            if found.rivals and len(claimed) < wish.limit:
+                left = wish.limit - len(claimed)
+                claimed += self._overtake(replace(wish, limit=left), replace(allowed, limit=left))
+            # A claim passes over rows that somebody has locked for an instant: look whether that was all.
+            if claimed or again_s is None or _limit(agent) is not None or not self.has_ready(allowed):
+                return ClaimAnswer(claimed, agent)
+            time.sleep(again_s)
+        raise AssertionError("the last look always answers")
+
+    def has_ready(self, wish: Claim) -> bool:
+        """Whether a claim would find anything, locked or not."""
+        rows = self._database.persistently(lambda: self._database.ask("has_ready", filters(wish)))
+        return bool(only(rows[0]))
+
+    def _within_limits(self, wish: Claim, *, due_first: bool) -> _Found:
+        while True:
+            known = self._agents.get(wish.agent)
+            with self._database.connection() as conn:
+                if _limit(known) is None:
+                    found = self._start(conn, narrowed(wish, known), wish, known, due_first=due_first)
+                else:
+                    found = self._start_capped(conn, wish, due_first=due_first)
+            if _limits(found.agent) == _limits(known) or found.claimed:
+                return found
+            self._agents[wish.agent] = found.agent
+            if _limit(known) is not None:  # it was locked: what was found is within the limits as they are
+                return found
+
+    def _start_capped(self, conn: Connection, wish: Claim, *, due_first: bool) -> _Found:
+        """Lock the agent's row in one statement, count its runs in the next, start within the room left."""
+        sql, whose = self._database.sql, {"agent": wish.agent}
+        try:
+            with self._database.pipeline(conn):
+                conn.execute(BEGIN)
+                conn.execute(sql["announce"])
+                row = conn.execute(sql["lock_agent"], whose, binary=True)
+                running = conn.execute(sql["count_running"], whose, binary=True)
+            agent = next(map(agent_from_row, row), None)
+            allowed = narrowed(wish, agent)
+            if allowed is not None:
+                allowed = with_room(allowed, agent, *running.fetchall()[0])
+            with self._database.pipeline(conn):
+                cursor = self._send(conn, allowed, wish, agent, due_first=due_first)
+                conn.execute("COMMIT")
+        except BaseException:
+            roll_back(conn)
+            raise
+        return self._found(cursor.fetchall(), agent)
+
+    def _start(
+        self, conn: Connection, allowed: Claim | None, wish: Claim, agent: Agent | None, *, due_first: bool
+    ) -> _Found:
+        return self._found(self._send(conn, allowed, wish, agent, due_first=due_first).fetchall(), agent)
+
+    def _send(
+        self, conn: Connection, allowed: Claim | None, wish: Claim, agent: Agent | None, *, due_first: bool
+    ) -> Any:
+        params = {
+            **filters(allowed or wish),
+            "limit": allowed.limit if allowed else 0,
+            "due_first": due_first,
+            "worker": wish.worker,
+            "lease_s": wish.lease_s,
+            "default_lease_s": self._database.timing.lease_s,
+            "now_us": self._database.given_now(),
+            "event_base": self._database.event_base(conn),
+            "first_event": CLAIM_EVENTS_FROM,
+            "known_max": _limit(agent),
+            "known_types": list(agent.types) if agent else [],
+            "known_labels": list(agent.labels) if agent else [],
+            "known_why": agent.paused_why if agent else None,
+        }
+        return conn.execute(self._database.sql["claim"], params, binary=True)
+
+    @in_bulk
+    def _found(self, rows: list[tuple[Any, ...]], agent: Agent | None) -> _Found:
+        asked, rivals = rows[0][:2]
+        if asked is not None:
+            facts = json.loads(asked)
+            there = facts["key"] is not None
+            return _Found([], facts["due"], rivals, _agent_from_facts(facts) if there else None)
+        rows.sort(key=_QUEUE_ORDER)
+        claimed: list[Claimed] = [new_tuple(Claimed, (item_from_row(r[_AHEAD:]), r[2])) for r in rows]
+        return _Found(claimed, False, rivals, agent)
+
+    # -- overtaking -------------------------------------------------------------------------------
+
+    def _overtake(self, wish: Claim, allowed: Claim) -> list[Claimed]:
+        database = self._database
+
+        def work() -> list[Claimed]:
+            started: list[Claimed] = []
+            with database.connection() as conn:
+                params = {**filters(allowed), "limit": allowed.limit}
+                for item, owner in conn.execute(database.sql["overtakable"], params).fetchall():
+                    with database.transaction(conn):
+                        started += self._overtake_one(conn, wish, item, owner)
+            return started
+
+        return database.persistently(work)
+
+    def _overtake_one(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Claimed]:
+        sql, whose = self._database.sql, {"agent": wish.agent}
+        agent = next(map(agent_from_row, conn.execute(sql["lock_agent"], whose, binary=True)), None)
+        running = conn.execute(sql["count_running"], whose, binary=True).fetchall()[0]
+        if not has_room(agent, *running):
+            return []
+        decision = self._transactions.decide(
+            conn, Load(items=(item, owner)), Overtake(item=item, owner=owner)
+        )
+        allowed = narrowed(replace(wish, item=item, limit=1), agent)
+        if not decision.answers[0].changed or allowed is None:
+            return []
+        return self._start(conn, allowed, wish, agent, due_first=False).claimed
+
+
+def filters(wish: Claim) -> dict[str, Any]:
+    """What a wish asks of an item, as the statements take it."""
+    return {
+        "agent": wish.agent,
+        "types": list(wish.types) or None,
+        "labels": list(wish.labels),
+        "edits": wish.edits,
+        "only": wish.item,
+    }
+
+
+def _limit(agent: Agent | None) -> int | None:
+    return agent.max_concurrency if agent else None
+
+
+def _limits(agent: Agent | None) -> tuple[Any, ...]:
+    """What a claim is cut to; an agent without a row has no limits."""
+    if agent is None:
+        return (None, (), (), None)
+    return (agent.max_concurrency, agent.types, agent.labels, agent.paused_why)
+
+
+def _agent_from_facts(facts: dict[str, Any]) -> Agent:
+    names = ("key", "name", "max_concurrency", "types", "labels", "paused_why", "seen_us")
+    return agent_from_row([facts[name] for name in names])
+
+
+def agent_from_row(row: Any) -> Agent:
+    """An agent from its columns, with or without its counts."""
+    running, pending = row[7:9] if len(row) > 7 else (0, 0)
+    return Agent(
+        key=row[0],
+        name=row[1],
+        max_concurrency=row[2],
+        types=tuple(row[3]),
+        labels=tuple(row[4]),
+        paused_why=row[5],
+        seen_us=row[6],
+        running=running,
+        pending=pending,
+    )

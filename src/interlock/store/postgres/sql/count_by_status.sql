@@ -1,2 +1,0 @@
--- Items by status.
-SELECT status, count(*) FROM interlock.items GROUP BY status

@@ -1,0 +1,306 @@
+"""One transaction of the rules on PostgreSQL: lock, load, decide, write, commit.
+
+Lanes are locked first and everything is read by later statements (READ COMMITTED); the clock is read after
+the waits. Lock and load go to the server in one round trip, all writes and the commit in another. A commit
+whose answer was lost is looked up by its transaction number, so that a repeated attempt neither doubles nor
+loses it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from interlock.core.commands import Command
+from interlock.core.decide import decide
+from interlock.core.ledger import Decision, Snapshot
+from interlock.core.model import Event, Item, ItemId, Mode, ModeRule, RunId, RunRecord
+from interlock.core.plans.model import plan_lane, plan_of_lane
+from interlock.core.timing import DEDUPE_KEPT_S, to_us
+from interlock.store.bulk import in_bulk
+from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
+from interlock.store.port import Build, Load
+from interlock.store.postgres import plans
+from interlock.store.postgres.database import BEGIN, GONE, Database, only, roll_back
+from interlock.store.postgres.statement import Connection
+from interlock.store.rows import (
+    ITEM_WIDTH,
+    array,
+    columns,
+    end_row,
+    ends_bare,
+    event_row,
+    item_from_row,
+    item_row,
+    run_from_row,
+    state_row,
+)
+
+EVENT_WIDTH = len(Event._fields) + 1
+#: Where a claim begins to number its events, in a transaction that has decided something before.
+CLAIM_EVENTS_FROM = 1 << 15
+
+
+class _Unsure(Exception):
+    """The connection was lost while a commit was under way."""
+
+    def __init__(self, xid: int, decision: Decision) -> None:
+        self.xid = xid
+        self.decision = decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """What a transaction has locked and read."""
+
+    xid: int
+    now_us: int
+    snapshot: Snapshot
+
+
+class Transactions:
+    """What the rules decide, written by one process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = database.sql
+
+    def transact(self, load: Load, build: Build) -> Decision:
+        """Lock and load, let the rules decide on the commands, write; repeated until it is committed once."""
+        database = self._database
+        ids: list[ItemId] = []
+        if load.arrivals:
+            ids = database.persistently(
+                lambda: [r[0] for r in database.ask("allocate", {"count": load.arrivals})]
+            )
+        unsure: list[_Unsure] = []
+
+        def attempt() -> Decision:
+            if unsure:
+                if self._was_committed(unsure[-1]):
+                    return unsure[-1].decision
+                unsure.clear()
+            try:
+                with database.connection() as conn:
+                    return self._attempt(conn, load, build, ids)
+            except _Unsure as lost:
+                unsure.append(lost)
+                raise psycopg.OperationalError("the connection was lost during a commit") from lost
+
+        decision = database.persistently(attempt)
+        if decision.wakes:
+            database.notify()
+        return decision
+
+    def _was_committed(self, lost: _Unsure) -> bool:
+        """Whether a commit whose answer was lost took place.
+
+        The server's word on the transaction's number is not enough: numbers are not durable before a
+        commit is, so after a crash the same number may belong to somebody else's transaction. The first
+        line that ours wrote, with its time, tells them apart.
+        """
+        try:
+            fate = only(self._database.ask("fate", {"xid": lost.xid})[0])
+        except psycopg.errors.InvalidParameterValue:
+            return False  # "in the future": the server crashed and has not given the number out again
+        if fate == "in progress":
+            raise psycopg.OperationalError("the fate of a commit is not known yet")
+        if fate != "committed" or not lost.decision.events:
+            return bool(fate == "committed")
+        # A later statement than the one above, so that it sees what had just been committed.
+        with self._database.connection() as conn:
+            first = self._database.first_seq(conn, lost.xid)
+            line = {"seq": first, "at_us": lost.decision.events[0].at_us}
+            return bool(only(conn.execute(self._sql["wrote_line"], line).fetchone()))
+
+    def _attempt(self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
+        decision: Decision | None = None
+        try:
+            loaded = self._load(conn, load, ids, begin=True)
+            decision = self._decided(conn, load, build(ids), loaded)
+            with self._database.pipeline(conn):
+                self._write(conn, decision, loaded)
+                conn.execute("COMMIT")
+        except BaseException as error:
+            if isinstance(error, GONE) and conn.broken and decision is not None:
+                raise _Unsure(loaded.xid, decision) from error
+            roll_back(conn)
+            raise
+        return decision
+
+    def decide(self, conn: Connection, load: Load, command: Command) -> Decision:
+        """Decide on one command inside a transaction that has begun and that the caller commits."""
+        loaded = self._load(conn, load, (), begin=False)
+        decision = self._decided(conn, load, [command], loaded)
+        with self._database.pipeline(conn):
+            self._write(conn, decision, loaded)
+        return decision
+
+    # -- loading ----------------------------------------------------------------------------------
+
+    def _load(self, conn: Connection, load: Load, ids: Sequence[ItemId], *, begin: bool) -> _Loaded:
+        if begin and (load.edit is not None or any(load.keys)):
+            conn.execute(BEGIN)
+            begin = False
+        seen = self._take_keys(conn, load, ids) if any(load.keys) else {}
+        named = list(load.items)
+        if load.edit is not None:
+            named += [t.item for t in tasks_of_edit(partial(self._asking, conn), load.edit)]
+        sql, lanes = self._sql, sorted({*load.lanes, *map(plan_lane, load.plans)})
+        wanted = {"items": array(named), "lanes": array(lanes), "heads": 1, "with_tasks": False}
+        with self._database.pipeline(conn):
+            if begin:
+                conn.execute(BEGIN)
+            if load.lanes:
+                conn.execute(sql["add_lanes"], wanted)
+            locked = conn.execute(sql["lock_lanes"], wanted, binary=True)
+            loaded = conn.execute(sql["load_items"], wanted, binary=True)
+            lines = conn.execute(sql["load_lines"], wanted, binary=True) if load.lanes else None
+            modes = conn.execute(sql["modes"]) if load.lanes else None
+        xid, now_us, lanes = only_row(locked)
+        parts = self._parts(conn, load, lanes or (), named)
+        if parts.plans:
+            targets = (*load.items, *sorted(parts.items))
+            heads = max(1, len(load.items))
+            wanted = {"items": array(targets), "lanes": array(lanes), "heads": heads, "with_tasks": True}
+            loaded = conn.execute(sql["load_items"], wanted, binary=True)
+            now_us = max(now_us, plans.lock_gates(partial(self._asking, conn), parts, load))
+        rows = loaded.fetchall()
+        items = {i.id: i for i in map(item_from_row, rows)}
+        unread = {i: r[ITEM_WIDTH] for i, r in zip(items, rows, strict=True) if r[ITEM_WIDTH]}
+        snapshot = Snapshot(
+            items=self._seen(conn, seen) | items if seen else items,
+            lines={lane: (n, tuple(positions or ())) for lane, n, positions in lines or ()},
+            unread={
+                i: tuple((n, ticket) for n, ticket in pairs)
+                for i, pairs in unread.items()
+                if items[i].has_unread or items[i].comes_back
+            },
+            seen_keys=seen,
+            ended_runs=self._ended_runs(conn, load, items),
+            modes=modes_from_rows(modes.fetchall()) if modes else (),
+            plans={plan: part.whole() for plan, part in parts.plans.items()},
+            **plans.edit_facts(partial(self._asking, conn), load, parts),
+        )
+        now_us = max([now_us, *(r[-1] for r in rows)])  # read after every wait
+        return _Loaded(xid=xid, now_us=self._database.given_now() or now_us, snapshot=snapshot)
+
+    def _asking(self, conn: Connection, name: str, **params: Any) -> list[tuple[Any, ...]]:
+        """A statement whose lists go in as arrays."""
+        plain = {k: array(v) if isinstance(v, list) else v for k, v in params.items()}
+        return conn.execute(self._sql[name], plain, binary=True).fetchall()
+
+    def _parts(self, conn: Connection, load: Load, lanes: Sequence[str], named: Sequence[ItemId]) -> Parts:
+        """What the commands may touch of the plans whose lanes are locked."""
+        found = [p for p in map(plan_of_lane, lanes) if p is not None]
+        if not found:
+            return Parts({})
+        ask: Ask = partial(self._asking, conn)
+        if load.edit is not None and not {t.item for t in tasks_of_edit(ask, load.edit)} <= set(named):
+            raise plans.KeyTaken
+        return read_parts(ask, found, load)
+
+    def _take_keys(
+        self, conn: Connection, load: Load, ids: Sequence[ItemId]
+    ) -> dict[tuple[str, str], ItemId]:
+        firsts: dict[tuple[str, str], ItemId] = {}
+        for key, item in zip(load.keys, ids, strict=False):
+            if key is not None:
+                firsts.setdefault(key, item)
+        wanted = sorted(firsts)  # one order for everyone, so that two batches never wait for each other
+        now_us = self._database.time(conn)
+        params = {
+            "projects": [p for p, _ in wanted],
+            "keys": [k for _, k in wanted],
+            "items": [firsts[k] for k in wanted],
+            "expires": [now_us + to_us(DEDUPE_KEPT_S)] * len(wanted),
+            "now_us": now_us,
+        }
+        taken = set(conn.execute(self._sql["take_keys"], params))
+        seen = [k for k in wanted if k not in taken]
+        if not seen:
+            return {}
+        params = {"projects": [p for p, _ in seen], "keys": [k for _, k in seen]}
+        return {(p, k): item for p, k, item in conn.execute(self._sql["find_keys"], params)}
+
+    def _seen(self, conn: Connection, seen_keys: Mapping[Any, ItemId]) -> dict[ItemId, Item]:
+        """The first items of dedupe keys that come again: they are named, never changed, so not locked."""
+        rows = conn.execute(self._sql["load_seen"], {"items": array(list(seen_keys.values()))}, binary=True)
+        return {i.id: i for i in map(item_from_row, rows.fetchall())}
+
+    def _ended_runs(
+        self, conn: Connection, load: Load, items: Mapping[ItemId, Item]
+    ) -> dict[RunId, RunRecord]:
+        live = {i.state.run for i in items.values()}
+        late = [r for r in load.runs if r not in live]
+        if not late:
+            return {}
+        rows = conn.execute(self._sql["load_runs"], {"runs": array(late)})
+        return {r.run: r for r in map(run_from_row, rows)}
+
+    # -- deciding and writing ---------------------------------------------------------------------
+
+    def _decided(
+        self, conn: Connection, load: Load, commands: Sequence[Command], loaded: _Loaded
+    ) -> Decision:
+        needed = loaded.snapshot.spare_ids(frozenset(load.items), loaded.now_us)
+        spare: tuple[ItemId, ...] = ()
+        if needed:
+            spare = tuple(r[0] for r in conn.execute(self._sql["allocate"], {"count": needed}))
+        return in_bulk(decide)(loaded.snapshot, commands, loaded.now_us, self._database.timing, spare)
+
+    def _write(self, conn: Connection, decision: Decision, loaded: _Loaded) -> None:
+        """Send what was decided. The order matters to the index that keeps one owner a lane: whoever leaves
+        an active state goes before whoever enters one."""
+        first_seq = self._database.first_seq(conn, loaded.xid)
+        events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
+        assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
+
+        def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
+            if rows:
+                conn.execute(self._sql[name], columns(rows, len(rows[0])))
+
+        if decision.plans or decision.lanes:
+            plans.write_new(conn, self._sql, decision)
+        write("end_items", [end_row(i) for i in decision.settled if ends_bare(i.state)])
+        write("update_items", [state_row(i) for i in decision.settled if not ends_bare(i.state)])
+        write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
+        write("update_items", [state_row(i) for i in decision.raised])
+        write("insert_payloads", decision.payloads)
+        write("copy_payloads", decision.payload_copies)
+        for move in decision.moves:
+            conn.execute(self._sql["move_messages"], move._asdict())
+        write("insert_messages", decision.messages)
+        write("insert_runs", decision.runs)
+        write("insert_events", events)
+        write("drop_keys", decision.forgotten_keys)
+        write("pass_keys", decision.passed_keys)
+        write("insert_tallies", _tallies(decision, loaded.snapshot.items))
+        if decision.plans:
+            plans.write(conn, self._sql, decision)
+
+
+def _tallies(decision: Decision, before: Mapping[ItemId, Item]) -> list[tuple[str, int, int]]:
+    """How the numbers of items change, by status and priority."""
+    changes: Counter[tuple[str, int]] = Counter()
+    for item in (*decision.settled, *decision.raised, *decision.born):
+        changes[item.state.status, item.spec.priority] += 1
+        if (old := before.get(item.id)) is not None:
+            changes[old.state.status, old.spec.priority] -= 1
+    return [(status, priority, n) for (status, priority), n in changes.items() if n]
+
+
+def only_row(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The single row of a statement that gives one."""
+    row = cursor.fetchone()
+    assert row is not None
+    return row
+
+
+def modes_from_rows(rows: Sequence[Sequence[Any]]) -> tuple[ModeRule, ...]:
+    return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in rows)

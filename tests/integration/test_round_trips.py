@@ -1,0 +1,172 @@
+"""Round trips to PostgreSQL: on a network they are what a use case costs, and they are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from interlock.core.model import NewItem
+from interlock.core.plans.model import AddTask, Graph, TaskSpec
+from interlock.service.contract import LeaseView, Report
+from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
+from interlock.store.postgres.store import PostgresStore
+from interlock.testing.wire import Wire
+
+#: Until the driver has prepared every statement and the server keeps their plans.
+WARM_UP = 12
+
+
+class Desk:
+    """A service behind a wire, and what a use case on it costs once it is warm."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.store = PostgresStore(Database(wire.url, max_connections=1))
+        self.store.database.notify = lambda: None  # type: ignore[method-assign]  # a thread of its own sends them
+        self.service = LocalService(self.store)
+        self.lanes = 0
+
+    def cost(
+        self, work: Callable[[Any], object], prepare: Callable[[], Any] = lambda: None
+    ) -> tuple[int, int]:
+        """Round trips and statements of `work`, each time on what `prepare` made."""
+        for _ in range(WARM_UP):
+            work(prepare())
+        given = prepare()
+        with self.wire.counted() as counted:
+            work(given)
+        return counted.round_trips, counted.statements
+
+    def lane(self) -> str:
+        self.lanes += 1
+        return f"issue:acme/app#{self.lanes}"
+
+    def add(self, count: int = 1, **fields: Any) -> None:
+        self.service.add([NewItem(title="work", **fields) for _ in range(count)])
+
+    def claimed(self, count: int = 1, agent: str = "coder", **fields: Any) -> list[LeaseView]:
+        self.add(count, **fields)
+        return self.service.next(agent, limit=count)
+
+    def renewed(self, count: int = 1, **fields: Any) -> list[LeaseView]:
+        leases = self.claimed(count, **fields)
+        self.service.renew(reports(leases))
+        return leases
+
+    def with_heirs(self, count: int) -> list[LeaseView]:
+        lanes = [self.lane() for _ in range(count)]
+        self.service.add([NewItem(title="owner", lane=lane) for lane in lanes])
+        self.service.add([NewItem(title="heir", lane=lane, agent="heir") for lane in lanes])
+        leases = self.service.next("coder", limit=count)
+        self.service.renew(reports(leases))
+        return leases
+
+    def done(self, leases: list[LeaseView]) -> None:
+        assert all(view.refusal is None for view in self.service.done(reports(leases)))
+
+
+def reports(leases: list[LeaseView]) -> list[Report]:
+    return [Report(run=lease.run) for lease in leases]
+
+
+@pytest.fixture
+def desk(pg_database18: str) -> Iterator[Desk]:
+    with Wire(pg_database18) as wire:
+        desk = Desk(wire)
+        yield desk
+        desk.service.close()
+
+
+def test_a_claim_that_hits_takes_one_round_trip(desk: Desk) -> None:
+    hit = desk.cost(lambda _: desk.service.next("coder")[0], desk.add)
+    assert hit == (1, 1)
+    assert desk.cost(lambda _: desk.service.next("coder", types=["task"])[0], desk.add) == hit
+    desk.service.set_agent("coder", types=["task"], labels=["gpu"])
+    assert desk.cost(lambda _: desk.service.next("coder")[0], desk.add) == hit
+
+
+def test_a_claim_of_an_agent_with_a_limit_takes_two(desk: Desk) -> None:
+    """One to lock the agent and count its runs, one to start within the room that is left and commit."""
+    desk.service.set_agent("coder", max_concurrency=1000)
+    trips, _ = desk.cost(lambda _: desk.service.next("coder")[0], desk.add)
+    assert trips == 2
+
+
+def test_a_claim_of_a_task_takes_one(desk: Desk) -> None:
+    def plan() -> None:
+        desk.service.create_plan(name="plan", graph=Graph(tasks=(TaskSpec(key="a", title="a"),)))
+
+    trips, _ = desk.cost(lambda _: desk.service.next("coder")[0], plan)
+    assert trips == 1
+
+
+def test_a_claim_that_misses_takes_two(desk: Desk) -> None:
+    """The second looks whether somebody had just locked what there is."""
+    trips, _ = desk.cost(lambda _: desk.service.next("coder"))
+    assert trips == 2
+
+
+@pytest.mark.parametrize("count", [1, 4, 100])
+def test_a_renewal_takes_one_however_many_runs(desk: Desk, count: int) -> None:
+    assert desk.cost(lambda leases: desk.service.renew(reports(leases)), lambda: desk.claimed(count)) == (
+        1,
+        1,
+    )
+
+
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("kind", ["claimed", "renewed"])
+def test_a_finish_takes_two_whether_its_runs_were_renewed_or_not(desk: Desk, count: int, kind: str) -> None:
+    """Begin, lock, load; then end, run, event, count, commit."""
+    assert desk.cost(desk.done, lambda: getattr(desk, kind)(count)) == (2, 8)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_finish_on_lanes_that_promotes_heirs_takes_two(desk: Desk, count: int) -> None:
+    assert desk.cost(desk.done, lambda: desk.with_heirs(count)) == (2, 9)
+
+
+@pytest.mark.parametrize("outcome", ["fail", "release"])
+def test_every_other_end_takes_two_as_well(desk: Desk, outcome: str) -> None:
+    end = getattr(desk.service, outcome)
+    trips, _ = desk.cost(lambda leases: end(reports(leases)), desk.renewed)
+    assert trips == 2
+
+
+def test_an_arrival_takes_four(desk: Desk) -> None:
+    """A ticket before any lock, an id, lock and load, write and commit."""
+    assert desk.cost(lambda lane: desk.add(lane=lane), desk.lane)[0] == 4
+    lane = desk.lane()
+    desk.claimed(lane=lane)
+    assert desk.cost(lambda _: desk.add(lane=lane))[0] == 4
+    assert desk.cost(lambda _: desk.add(100))[0] == 4
+
+
+def test_a_sweep_with_nothing_due_takes_five(desk: Desk) -> None:
+    """Plans that stop, deadlines, lines, and two for dedupe keys: each is asked whether there is anything."""
+    assert desk.cost(lambda _: desk.service.sweep())[0] == 5
+
+
+def test_an_edit_of_a_plan_takes_a_bounded_number(desk: Desk) -> None:
+    plan = desk.service.create_plan(name="plan", graph=Graph(tasks=(TaskSpec(key="a", title="a"),)))
+    keys = iter(range(1000))
+
+    def edit(_: object) -> None:
+        operation = AddTask(task=TaskSpec(key=f"t{next(keys)}", title="new"))
+        base = desk.service.plan(plan.id).revision
+        desk.service.edit_plan(plan.id, base=base, operations=[operation])
+
+    assert desk.cost(edit)[0] < 40
+
+
+def test_the_wire_counts_what_a_plain_client_does(pg_database18: str) -> None:
+    with Wire(pg_database18) as wire, psycopg.connect(wire.url, autocommit=True) as conn:
+        with wire.counted() as one:
+            conn.execute("SELECT 1")
+        with wire.counted() as three, conn.transaction():
+            conn.execute("SELECT 1")
+        assert (one.round_trips, three.round_trips, three.statements) == (1, 3, 3)
