@@ -12,7 +12,8 @@ _TABLE = re.compile(r"CREATE TABLE (?:interlock\.)?(\w+) \((.*?)\n\)", re.DOTALL
 _ADDED = re.compile(r"ALTER TABLE (?:interlock\.)?(\w+) ADD COLUMN (\w+) ([^;]+);")
 _COLUMN = re.compile(r'    "?([a-z_]+)"?\s+(.+?),?')
 _END_OF_TYPE = re.compile(r"\s+(?:NOT|COLLATE|PRIMARY|REFERENCES|CHECK|DEFAULT|GENERATED)\b.*")
-_INDEX = re.compile(r"(?:-- [^\n]+\n)*CREATE (?:UNIQUE )?INDEX [^;]+;")
+_INDEX = re.compile(r"(?:-- [^\n]+\n)*CREATE (?:UNIQUE )?INDEX (\w+) [^;]+;")
+_DROPPED = re.compile(r"DROP INDEX (?:interlock\.)?(\w+);")
 
 
 def tables(backend: str) -> dict[str, dict[str, str]]:
@@ -28,8 +29,14 @@ def tables(backend: str) -> dict[str, dict[str, str]]:
 
 
 def indexes(backend: str) -> list[str]:
-    """Every index with the comment above it."""
-    return [m[0] for migration in migrations(backend) for m in _INDEX.finditer(migration.text)]
+    """Every index that no later migration drops, with the comment above it."""
+    found: dict[str, str] = {}
+    for migration in migrations(backend):
+        for dropped in _DROPPED.findall(migration.text):
+            found.pop(dropped, None)
+        for made in _INDEX.finditer(migration.text):
+            found[made[1]] = made[0]
+    return list(found.values())
 
 
 def all_tables() -> str:

@@ -9,16 +9,15 @@ import psycopg
 import pytest
 
 from interlock.core.states import ItemStatus, RunStatus
-from interlock.store import migrate
 from interlock.store.rows import ITEM_COLUMNS
 from tests.faults.stores import open_store, query
 from tests.migration import schemas
 
-STORE = Path(migrate.__file__).parent
+SCHEMAS = Path(__file__).parents[2] / "docs" / "reference" / "schema"
 
 
 def make_from_snapshot(url: str, backend: str) -> None:
-    text = (STORE / backend / "sql" / "schema.sql").read_text()
+    text = (SCHEMAS / f"{backend}.sql").read_text()
     if backend == "sqlite":
         db = apsw.Connection(url.removeprefix("sqlite://"))
         db.execute(text)
@@ -86,7 +85,7 @@ def test_columns_stand_in_the_order_of_the_fields(url: str) -> None:
 
 def test_the_schema_knows_every_state_of_the_core_and_no_other(url: str, backend: str) -> None:
     open_store(url).close()
-    text = (STORE / backend / "sql" / "schema.sql").read_text()
+    text = (SCHEMAS / f"{backend}.sql").read_text()
     for table, statuses in (
         ("items", {s.value for s in ItemStatus}),
         ("runs", {s.value for s in RunStatus} - {"running"}),

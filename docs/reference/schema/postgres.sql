@@ -57,7 +57,6 @@ CREATE TABLE interlock.plans (
 
 CREATE INDEX plans_late ON interlock.plans (deadline_us) WHERE deadline_us IS NOT NULL;
 CREATE INDEX plans_stopping ON interlock.plans (id) WHERE status = 'cancelled' AND ended_us IS NULL;
-CREATE INDEX plans_shut ON interlock.plans (id) WHERE ended_us IS NULL AND (cycle_us IS NOT NULL OR paused_why IS NOT NULL);
 
 -- Whether a plan gives out tasks: a row of its own, which claims lock to share and only those who open or close it lock
 -- to change, so that ends of tasks and claims do not get in each other's way.
@@ -129,18 +128,23 @@ CREATE INDEX items_ready ON interlock.items (agent_key, sort_key, type)
     WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL;
 CREATE INDEX items_ready_task ON interlock.items (plan, agent_key, sort_key, type)
     WHERE status = 'pending' AND due_us IS NULL AND plan IS NOT NULL;
-CREATE INDEX items_due ON interlock.items (status, due_us) WHERE due_us IS NOT NULL;
+CREATE INDEX items_due ON interlock.items (due_us, id) WHERE due_us IS NOT NULL;
 CREATE INDEX items_line ON interlock.items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
 CREATE INDEX items_absorbable ON interlock.items (lane)
     WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
 CREATE INDEX items_observed ON interlock.items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
-CREATE INDEX items_owed ON interlock.items (agent_key)
-    WHERE status = 'pending' AND lane IS NOT NULL AND agent_key <> '';
-CREATE INDEX items_owed_task ON interlock.items (plan)
-    WHERE status = 'pending' AND lane IS NOT NULL AND plan IS NOT NULL;
 CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;
-CREATE INDEX items_failed ON interlock.items (id) WHERE status = 'failed';
+CREATE INDEX items_running ON interlock.items (run_agent) WHERE status = 'in_progress';
+-- Who could overtake an owner that cannot start.
+CREATE INDEX items_behind ON interlock.items (agent_key, lane) WHERE status = 'deferred';
+-- An agent that wants some types only does not walk past the others.
+CREATE INDEX items_ready_type ON interlock.items (agent_key, type, sort_key)
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL;
+-- Lists by status, newest first. The primary key cannot give this order, so that no plan walks the whole history by it.
+CREATE INDEX items_status ON interlock.items (status, (-id));
+-- Back-offs that keep their lane: pending, and not ready.
+CREATE INDEX items_parked ON interlock.items (priority) WHERE status = 'pending' AND due_us IS NOT NULL;
 
 CREATE TABLE interlock.payloads (
     item    bigint PRIMARY KEY REFERENCES interlock.items (id),
@@ -173,7 +177,7 @@ CREATE TABLE interlock.runs (
     error      text
 );
 
-CREATE INDEX runs_item ON interlock.runs USING brin (item) WITH (pages_per_range = 32, autosummarize = on);
+CREATE INDEX runs_item ON interlock.runs (item);
 
 -- seq = (transaction id << 16) + a number within the transaction, so that a reader who stops below the
 -- oldest open transaction never skips a line.
@@ -191,8 +195,7 @@ CREATE TABLE interlock.events (
     data    text
 );
 
--- Items and their events are near each other in time, so a block range index finds them at no cost a row.
-CREATE INDEX events_item ON interlock.events USING brin (item) WITH (pages_per_range = 32, autosummarize = on);
+CREATE INDEX events_item ON interlock.events (item, seq) WHERE item IS NOT NULL;
 
 CREATE TABLE interlock.dedupe_keys (
     project    text COLLATE "C" NOT NULL,
@@ -278,12 +281,48 @@ CREATE TABLE interlock.completions (
     PRIMARY KEY (plan, n)
 );
 
+-- Ready: nothing but an agent is missing. Whether a task's plan gives out tasks stands in `gates`.
+CREATE VIEW interlock.ready AS
+    SELECT id, sort_key, agent_key, type, labels, plan FROM interlock.items
+    WHERE status = 'pending' AND due_us IS NULL AND project NOT IN (SELECT project FROM interlock.paused_projects);
+
+-- Whether an item fits a wish: its type is wanted (null: any), and every label it needs is held.
+CREATE FUNCTION interlock.fits(type text, needed text[], wanted text[], held text[], edits boolean) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT (wanted IS NULL OR type = ANY(wanted)) AND (edits OR type <> 'plan.edit')
+        AND (needed IS NULL OR needed <@ held) $$;
+
+-- Every moment at which time alone moves an item: deadlines of runs, ends of back-offs, schedules, times to be claimed in,
+-- and deadlines of edits.
+CREATE VIEW interlock.deadlines (item, at_us) AS
+    SELECT id, due_us FROM interlock.items WHERE due_us IS NOT NULL
+    UNION ALL
+    SELECT id, claim_by_us FROM interlock.items WHERE status = 'pending' AND claim_by_us IS NOT NULL
+    UNION ALL
+    SELECT edit_item, deadline_us FROM interlock.plans WHERE deadline_us IS NOT NULL;
+
+-- How many items there are by status and priority: the folded counts, and what changed since, which nobody waits for.
+CREATE TABLE interlock.tallies (
+    status   text COLLATE "C" NOT NULL,
+    priority integer NOT NULL,
+    n        bigint NOT NULL,
+    PRIMARY KEY (status, priority)
+);
+CREATE TABLE interlock.tally_changes (
+    status   text COLLATE "C" NOT NULL,
+    priority integer NOT NULL,
+    n        integer NOT NULL
+);
+ALTER TABLE interlock.tally_changes SET (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+
 -- Queue churn: vacuum by number of dead rows, not by share of a table that keeps its history.
 ALTER TABLE interlock.items SET (
     fillfactor = 80,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_analyze_scale_factor = 0, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_threshold = 2000
 );
 
 -- What was applied, with a checksum of its text. Made by the program, with the first migration.
