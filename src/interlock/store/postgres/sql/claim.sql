@@ -15,7 +15,7 @@ WITH asked AS MATERIALIZED (
 ),
 items AS MATERIALIZED (
     SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
-        SELECT id, sort_key FROM interlock.ready
+        SELECT id, sort_key FROM interlock.offered
         WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
@@ -24,7 +24,7 @@ items AS MATERIALIZED (
 typed AS MATERIALIZED (
     SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT %(types)s::text[])) AS wanted(type)
     CROSS JOIN LATERAL (
-        SELECT id, sort_key FROM interlock.ready
+        SELECT id, sort_key FROM interlock.offered
         WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
             AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
@@ -32,7 +32,7 @@ typed AS MATERIALIZED (
     WHERE (SELECT go FROM asked) AND %(only)s::bigint IS NULL
 ),
 named AS MATERIALIZED (
-    SELECT id, sort_key FROM interlock.ready
+    SELECT id, sort_key FROM interlock.offered
     WHERE (SELECT go FROM asked) AND id = %(only)s AND plan IS NULL AND agent_key IN ('', %(agent)s)
         AND interlock.fits(type, labels, %(types)s, %(labels)s, %(edits)s)
     FOR NO KEY UPDATE SKIP LOCKED
@@ -40,7 +40,7 @@ named AS MATERIALIZED (
 -- Tasks plan by plan, where plans give them out; a few more than wanted, so that concurrent claims do not contend.
 candidates AS MATERIALIZED (
     SELECT t.id FROM interlock.gates g CROSS JOIN unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
-        SELECT id, sort_key FROM interlock.ready r
+        SELECT id, sort_key FROM interlock.offered r
         WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent
             AND (%(only)s::bigint IS NULL OR r.id = %(only)s)
             AND interlock.fits(r.type, r.labels, %(types)s, %(labels)s, %(edits)s)
@@ -52,7 +52,7 @@ candidates AS MATERIALIZED (
 ),
 -- Locked together with the gate, so that no task starts once its plan's edit cycle is open.
 tasks AS MATERIALIZED (
-    SELECT r.id, r.sort_key FROM interlock.ready r JOIN interlock.gates g ON g.plan = r.plan AND g.open
+    SELECT r.id, r.sort_key FROM interlock.offered r JOIN interlock.gates g ON g.plan = r.plan AND g.open
     WHERE r.id = ANY(ARRAY(SELECT id FROM candidates)) AND r.plan IS NOT NULL
     ORDER BY r.sort_key, r.id LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE OF r SKIP LOCKED FOR SHARE OF g SKIP LOCKED
 ),

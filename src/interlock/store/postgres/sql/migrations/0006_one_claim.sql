@@ -1,9 +1,14 @@
 -- One place for each thing a claim asks, and counts that cost the same whatever the history.
 
--- Ready: nothing but an agent is missing. Whether a task's plan gives out tasks stands in `gates`.
-CREATE VIEW interlock.ready AS
+-- Offered: pending, not scheduled, and of a project that nobody paused. A task may still be held back by its plan.
+CREATE VIEW interlock.offered AS
     SELECT id, sort_key, agent_key, type, labels, plan FROM interlock.items
     WHERE status = 'pending' AND due_us IS NULL AND project NOT IN (SELECT project FROM interlock.paused_projects);
+
+-- What a claim may start: offered, and of no plan or of one that gives out tasks.
+CREATE VIEW interlock.ready AS
+    SELECT * FROM interlock.offered o
+    WHERE plan IS NULL OR EXISTS (SELECT FROM interlock.gates g WHERE g.plan = o.plan AND g.open);
 
 -- Whether an item fits a wish: its type is wanted (null: any), and every label it needs is held.
 CREATE FUNCTION interlock.fits(type text, needed text[], wanted text[], held text[], edits boolean) RETURNS boolean
@@ -19,6 +24,21 @@ CREATE VIEW interlock.deadlines (item, at_us) AS
     SELECT id, claim_by_us FROM interlock.items WHERE status = 'pending' AND claim_by_us IS NOT NULL
     UNION ALL
     SELECT edit_item, deadline_us FROM interlock.plans WHERE deadline_us IS NOT NULL;
+
+-- Agents that may start one more run: known, not paused, below their limit. One edit of a plan does not count.
+CREATE VIEW interlock.free_agents AS
+    SELECT key FROM interlock.agents a
+    WHERE paused_why IS NULL AND (max_concurrency IS NULL OR max_concurrency > (
+        SELECT count(*) - least(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM interlock.items
+        WHERE status = 'in_progress' AND run_agent = a.key));
+
+-- Owners that cannot start now and may be overtaken: no position orders their lane, no retry keeps it.
+CREATE VIEW interlock.stuck_owners AS
+    SELECT id, lane FROM interlock.items o
+    WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL AND status = 'pending' AND due_us IS NULL
+        AND position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0)
+        AND (NOT EXISTS (SELECT FROM interlock.ready r WHERE r.id = o.id)
+            OR (agent_key <> '' AND NOT EXISTS (SELECT FROM interlock.free_agents f WHERE f.key = o.agent_key)));
 
 DROP INDEX interlock.items_due;
 CREATE INDEX items_due ON interlock.items (due_us, id) WHERE due_us IS NOT NULL;
