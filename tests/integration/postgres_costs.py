@@ -54,7 +54,7 @@ class Watched(Connection):
     costs: Costs
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        if self.costs.watching and isinstance(query, Statement):
+        if self.costs.watching and isinstance(query, Statement) and not query.startswith("LOCK"):
             self.costs.note(query, max(_custom(self, query, params), _generic(self, query, params)))
         return super().execute(query, params, **options)
 

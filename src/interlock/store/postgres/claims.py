@@ -76,15 +76,14 @@ class Claims:
     def _within_limits(self, wish: Claim, *, due_first: bool) -> _Found:
         while True:
             known = self._agents.get(wish.agent)
+            capped = _limit(known) is not None
             with self._database.connection() as conn:
-                if _limit(known) is None:
-                    found = self._start(conn, narrowed(wish, known), wish, known, due_first=due_first)
-                else:
+                if capped:
                     found = self._start_capped(conn, wish, due_first=due_first)
-            if _limits(found.agent) == _limits(known) or found.claimed:
-                return found
+                else:
+                    found = self._start(conn, narrowed(wish, known), wish, known, due_first=due_first)
             self._agents[wish.agent] = found.agent
-            if _limit(known) is not None:  # it was locked: what was found is within the limits as they are
+            if found.claimed or capped or _limits(found.agent) == _limits(known):
                 return found
 
     def _start_capped(self, conn: Connection, wish: Claim, *, due_first: bool) -> _Found:
