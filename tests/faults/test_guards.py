@@ -318,7 +318,7 @@ def test_without_promotion_and_without_the_sweepers_repair_the_doctor_says_so(
     service = open_service(any_url)
     owner, _ = owner_and_heir(service)
     no_promotion(monkeypatch)
-    monkeypatch.setattr(sweeper, "lead_stranded", lambda *_: None)
+    monkeypatch.setattr(sweeper, "promote_stranded", lambda *_: None)
     service.done([Report(run=owner.run)])
     service.sweep()
     assert "no_stranded_lane" in ailments(service)
@@ -396,7 +396,7 @@ def test_without_repair_at_the_claim_the_sweeper_frees_what_is_overdue(
     service = open_service(any_url, now=clock)
     item = lose_holder(service, clock, 2)
     with monkeypatch.context() as lazy:
-        lazy.setattr(sweeper, "bring_due", lambda *_: None)
+        lazy.setattr(sweeper, "move_due", lambda *_: None)
         assert service.next("coder") == []
     assert service.sweep().expired == 1
     assert service.next("coder")[0].item.id == item
@@ -411,7 +411,7 @@ def test_without_either_the_doctor_names_the_overdue_lease(
     service = open_service(any_url, now=clock)
     lose_holder(service, clock, 62)
     assert "no_overdue_lease" in ailments(service)
-    monkeypatch.setattr(sweeper, "bring_due", lambda *_: None)
+    monkeypatch.setattr(sweeper, "move_due", lambda *_: None)
     service.sweep()
     assert service.next("coder") == []
     assert "no_overdue_lease" in ailments(service)

@@ -14,7 +14,7 @@ from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
-from interlock.testing.wire import Wire
+from interlock.testing.wire import CountingWire
 
 #: Until the driver has prepared every statement and the server keeps their plans.
 WARM_UP = 12
@@ -23,7 +23,7 @@ WARM_UP = 12
 class Desk:
     """A service behind a wire, and what a use case on it costs once it is warm."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: CountingWire) -> None:
         self.wire = wire
         self.store = PostgresStore(Database(wire.url, max_connections=1))
         self.store.database.notify = lambda: None  # type: ignore[method-assign]  # a thread of its own sends them
@@ -75,7 +75,7 @@ def reports(leases: list[LeaseView]) -> list[Report]:
 
 @pytest.fixture
 def desk(pg_database18: str) -> Iterator[Desk]:
-    with Wire(pg_database18) as wire:
+    with CountingWire(pg_database18) as wire:
         desk = Desk(wire)
         yield desk
         desk.service.close()
@@ -164,7 +164,7 @@ def test_an_edit_of_a_plan_takes_a_bounded_number(desk: Desk) -> None:
 
 
 def test_the_wire_counts_what_a_plain_client_does(pg_database18: str) -> None:
-    with Wire(pg_database18) as wire, psycopg.connect(wire.url, autocommit=True) as conn:
+    with CountingWire(pg_database18) as wire, psycopg.connect(wire.url, autocommit=True) as conn:
         with wire.counted() as one:
             conn.execute("SELECT 1")
         with wire.counted() as three, conn.transaction():

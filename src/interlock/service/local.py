@@ -52,7 +52,7 @@ from interlock.service.fleet import Fleet
 from interlock.service.itemview import ItemView, moment
 from interlock.service.planning import Planning
 from interlock.store.bulk import in_bulk
-from interlock.store.port import Claimed, Load, Renewal, Store
+from interlock.store.port import ClaimedItem, Load, Renewal, Store
 
 POLL_S = 1.0
 IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
@@ -143,10 +143,10 @@ class LocalService(Planning, Fleet):
                 reason=found.state.reason,
             )
 
-    def _claim(self, wish: Claim) -> tuple[list[Claimed], Agent | None]:
+    def _claim(self, wish: Claim) -> tuple[list[ClaimedItem], Agent | None]:
         answer = self.store.claim(wish, due_first=True)
         if answer.due:
-            sweeper.bring_due(self.store, sweeper.Swept())
+            sweeper.move_due(self.store, sweeper.Swept())
             answer = self.store.claim(wish, due_first=False)
         return answer.claimed, answer.agent
 
@@ -157,10 +157,10 @@ class LocalService(Planning, Fleet):
             self._known[key] = now_s
 
     @in_bulk
-    def _leases(self, claimed: Sequence[Claimed], waited_s: float) -> list[LeaseView]:
+    def _leases(self, claimed: Sequence[ClaimedItem], waited_s: float) -> list[LeaseView]:
         return [self._lease(c, waited_s) for c in claimed]
 
-    def _lease(self, claimed: Claimed, waited_s: float) -> LeaseView:
+    def _lease(self, claimed: ClaimedItem, waited_s: float) -> LeaseView:
         item, payload = claimed
         spec, state = item
         assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
@@ -201,7 +201,7 @@ class LocalService(Planning, Fleet):
             runs=tuple(r for r, _ in runs),
         )
         decision = self.store.transact(load, lambda _: commands)
-        sweeper.bring_now(self.store, decision)
+        sweeper.move_due_tasks(self.store, decision)
         return [
             ended_view(report.run, ended, decision.after)
             for report, ended in zip(reports, decision.answers, strict=True)
@@ -269,7 +269,7 @@ class LocalService(Planning, Fleet):
         while True:
             self._require(command.item)
             decision = self._decide(command)
-            sweeper.bring_now(self.store, decision)
+            sweeper.move_due_tasks(self.store, decision)
             moved: Moved = decision.answers[0]
             if moved.forward_to is None:
                 break

@@ -110,7 +110,7 @@ class Planning(Looking):
             ]
 
         decision = self.store.transact(Load(arrivals=1 + len(graph.tasks), agents=True), build)
-        sweeper.bring_now(self.store, decision)
+        sweeper.move_due_tasks(self.store, decision)
         return self.plan(decision.plans[0].plan.id)
 
     # -- reading ----------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class Planning(Looking):
         added = sum(isinstance(o, AddTask) for o in edits)
         command = replace(command, tickets=tuple(self.store.tickets(added)) if added else ())
         decision = self._edit(command, added)
-        sweeper.bring_now(self.store, decision)
+        sweeper.move_due_tasks(self.store, decision)
         return self._edited(found, decision)
 
     def _edit(self, command: EditPlan, added: int) -> Decision:
@@ -293,7 +293,7 @@ class Planning(Looking):
     def _expired(self, item: Item) -> Item:
         """The item that asks for an edit, after its cycle was closed as a sweep would close it."""
         decision = self.store.transact(Load(items=(item.id,)), lambda _: [Expire(item=item.id)])
-        sweeper.bring_now(self.store, decision)
+        sweeper.move_due_tasks(self.store, decision)
         return decision.after[item.id]
 
     # -- operating --------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class Planning(Looking):
         moved: Moved = decision.answers[0]
         if not moved.changed:
             raise PlanEnded(moved.refusal, f"See `interlock plan show {command.plan}`.")
-        sweeper.bring_now(self.store, decision)
+        sweeper.move_due_tasks(self.store, decision)
         return self.plan(command.plan)
 
 

@@ -27,7 +27,7 @@ LINES = 200
 PATIENCE_S = 5.0
 
 
-#: Why time alone ends what no run has.
+#: Reasons for which time alone ends an item that never ran.
 _ENDED_UNSTARTED = frozenset({Reason.UNCLAIMED, Reason.UNREACHABLE})
 
 
@@ -54,9 +54,9 @@ def _for_a_while() -> Iterator[None]:
         yield
 
 
-def bring_due(store: Store, swept: Swept) -> None:
-    """Expired leases, run timeouts, ended graces, edit deadlines, items nobody claimed in time, due retries
-    and schedules, and tasks whose predecessors have ended."""
+def move_due(store: Store, swept: Swept) -> None:
+    """Move every item whose time has come: leases, run timeouts, graces, edit deadlines and times to claim
+    that are over, retries and schedules that are due, and tasks whose predecessors have ended."""
     for _ in _for_a_while():
         due = store.due(BATCH)
         if not due:
@@ -82,11 +82,9 @@ def _expire(store: Store, due: list[ItemId]) -> Decision:
     return store.transact(Load(items=tuple(due)), lambda _: [Expire(item=i) for i in due])
 
 
-def bring_now(store: Store, decision: Decision) -> None:
-    """Tasks that a transaction made due: they enter their lanes, or end as unreachable, in their own.
-
-    Whatever is left after a while, or when this process dies, the next claim or sweep brings.
-    """
+def move_due_tasks(store: Store, decision: Decision) -> None:
+    """Let the tasks that a transaction made due enter their lanes, or end as unreachable, in transactions of
+    their own. The next claim or sweep moves what is left after a while, or when this process dies."""
     due = decision.due_now
     for _ in _for_a_while():
         if not due:
@@ -95,12 +93,12 @@ def bring_now(store: Store, decision: Decision) -> None:
 
 
 def stop_cancelled(store: Store) -> None:
-    """Plans that are being cancelled: their tasks end, those that run are asked to."""
+    """End the tasks of plans that are being cancelled; those that run are asked to stop."""
     for _ in _for_a_while():
         tasks = store.stopping(BATCH)
         if not tasks:
             return
-        bring_now(store, _cancel(store, tasks))
+        move_due_tasks(store, _cancel(store, tasks))
 
 
 def _cancel(store: Store, tasks: list[ItemId]) -> Decision:
@@ -108,7 +106,7 @@ def _cancel(store: Store, tasks: list[ItemId]) -> Decision:
     return store.transact(Load(items=tuple(sorted(tasks))), lambda _: commands)
 
 
-def lead_stranded(store: Store, swept: Swept, after: str = "") -> str:
+def promote_stranded(store: Store, swept: Swept, after: str = "") -> str:
     """Promote the first of every line that lost its owner, among the next `LINES` lanes behind `after`.
 
     Gives the lane where the next sweep goes on: a sweep looks at a bounded number of lines, and one after
@@ -125,8 +123,8 @@ def sweep(store: Store, after: str = "") -> Swept:
     """One full sweep; `after` is where the last one stopped looking for stranded lanes."""
     swept = Swept()
     stop_cancelled(store)
-    bring_due(store, swept)
-    swept.onward = lead_stranded(store, swept, after)
+    move_due(store, swept)
+    swept.onward = promote_stranded(store, swept, after)
     swept.forgotten_keys = store.forget_keys(BATCH * 5)
     return swept
 

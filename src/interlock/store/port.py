@@ -67,7 +67,7 @@ class Load:
 Build = Callable[[Sequence[ItemId]], Sequence[Command]]
 
 
-class Claimed(NamedTuple):
+class ClaimedItem(NamedTuple):
     """An item that a claim started, with its payload."""
 
     item: Item
@@ -77,7 +77,7 @@ class Claimed(NamedTuple):
 class ClaimAnswer(NamedTuple):
     """What a claim started, and what its caller needs to know if that is not enough."""
 
-    claimed: list[Claimed]
+    claimed: list[ClaimedItem]
     #: The agent as it was set; None if nobody set limits for it.
     agent: Agent | None
     #: Nothing was claimed because some item's time has come: sweep, then claim again.

@@ -18,7 +18,7 @@ _HEADER_BYTES = 5
 _READ_BYTES = 1 << 16
 
 
-class Wire:
+class CountingWire:
     """A listener on this host that passes everything on to one server."""
 
     def __init__(self, url: str) -> None:

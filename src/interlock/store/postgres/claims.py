@@ -18,7 +18,7 @@ from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
 from interlock.core.model import ItemId
 from interlock.store.bulk import in_bulk
-from interlock.store.port import ClaimAnswer, Claimed, Load
+from interlock.store.port import ClaimAnswer, ClaimedItem, Load
 from interlock.store.postgres.database import BEGIN, Database, only, roll_back
 from interlock.store.postgres.statement import Connection
 from interlock.store.postgres.transactions import CLAIM_EVENTS_FROM, Transactions
@@ -34,7 +34,7 @@ _AGAIN_S = (0.002, 0.01)
 class _Found(NamedTuple):
     """What one claim statement gave."""
 
-    claimed: list[Claimed]
+    claimed: list[ClaimedItem]
     due: bool
     #: Somebody whom this agent could start waits in a line.
     rivals: bool
@@ -140,16 +140,16 @@ class Claims:
             there = facts["key"] is not None
             return _Found([], facts["due"], rivals, _agent_from_facts(facts) if there else None)
         rows.sort(key=_QUEUE_ORDER)
-        claimed: list[Claimed] = [new_tuple(Claimed, (item_from_row(r[_AHEAD:]), r[2])) for r in rows]
+        claimed: list[ClaimedItem] = [new_tuple(ClaimedItem, (item_from_row(r[_AHEAD:]), r[2])) for r in rows]
         return _Found(claimed, False, rivals, agent)
 
     # -- overtaking -------------------------------------------------------------------------------
 
-    def _overtake(self, wish: Claim, allowed: Claim) -> list[Claimed]:
+    def _overtake(self, wish: Claim, allowed: Claim) -> list[ClaimedItem]:
         database = self._database
 
-        def work() -> list[Claimed]:
-            started: list[Claimed] = []
+        def work() -> list[ClaimedItem]:
+            started: list[ClaimedItem] = []
             with database.connection() as conn:
                 params = {**filters(allowed), "limit": allowed.limit}
                 for item, owner in conn.execute(database.sql["overtakable"], params).fetchall():
@@ -159,7 +159,7 @@ class Claims:
 
         return database.persistently(work)
 
-    def _overtake_one(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Claimed]:
+    def _overtake_one(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[ClaimedItem]:
         sql, whose = self._database.sql, {"agent": wish.agent}
         agent = next(map(agent_from_row, conn.execute(sql["lock_agent"], whose, binary=True)), None)
         running = conn.execute(sql["count_running"], whose, binary=True).fetchall()[0]

@@ -48,7 +48,7 @@ from interlock.store.rows import (
 from interlock.store.statements import mending, promise
 
 
-class Reads:
+class PostgresReads:
     """The reading half of the store."""
 
     def __init__(self, database: Database) -> None:

@@ -16,7 +16,7 @@ from interlock.core.timing import Timing
 from interlock.store.port import Build, ClaimAnswer, Load, Renewal
 from interlock.store.postgres.claims import Claims, filters
 from interlock.store.postgres.database import GONE, Database, only
-from interlock.store.postgres.reads import Reads
+from interlock.store.postgres.reads import PostgresReads
 from interlock.store.postgres.statement import Connection
 from interlock.store.postgres.transactions import EVENT_WIDTH, Transactions
 from interlock.store.rows import array, columns, event_row, item_from_row, run_from_row
@@ -24,7 +24,7 @@ from interlock.store.rows import array, columns, event_row, item_from_row, run_f
 T = TypeVar("T")
 
 
-class PostgresStore(Reads):
+class PostgresStore(PostgresReads):
     """A store on a PostgreSQL database."""
 
     def __init__(self, database: Database) -> None:

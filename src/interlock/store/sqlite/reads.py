@@ -47,7 +47,7 @@ from interlock.store.statements import mending, promise
 _LABELS_AT = ITEM_COLUMNS.index("labels")
 
 
-class Reads:
+class SqliteReads:
     """The reading half of the store."""
 
     def __init__(self, database: SqliteDatabase) -> None:

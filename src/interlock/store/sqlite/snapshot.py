@@ -15,7 +15,7 @@ from interlock.store.plan_parts import Parts, read_parts, tasks_of_edit
 from interlock.store.port import Load
 from interlock.store.rows import run_from_row
 from interlock.store.sqlite.database import SqliteDatabase
-from interlock.store.sqlite.reads import Reads, item_of_row
+from interlock.store.sqlite.reads import SqliteReads, item_of_row
 
 SeenKeys = Mapping[tuple[str, str], ItemId]
 
@@ -41,7 +41,7 @@ def take_keys(database: SqliteDatabase, load: Load, ids: Sequence[ItemId], now_u
     return seen
 
 
-def read(reads: Reads, load: Load, seen_keys: SeenKeys) -> Snapshot:
+def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
     """All that the rules may need to know about what is named in `load`."""
     ask = reads.database.rows
     named = list(load.items)
@@ -87,7 +87,7 @@ def _ended_runs(database: SqliteDatabase, load: Load, items: Mapping[ItemId, Ite
     return {r.run: r for r in map(run_from_row, database.rows("load_runs", runs=late))} if late else {}
 
 
-def _edit_facts(reads: Reads, load: Load, parts: Parts) -> dict[str, Any]:
+def _edit_facts(reads: SqliteReads, load: Load, parts: Parts) -> dict[str, Any]:
     """What only an edit, or a new plan, must know."""
     if not load.agents:
         return {}

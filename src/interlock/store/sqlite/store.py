@@ -19,16 +19,16 @@ from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule,
 from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.timing import Timing
 from interlock.store.plan_rows import spec_row
-from interlock.store.port import Build, ClaimAnswer, Claimed, Load, Renewal
+from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
 from interlock.store.rows import event_row, item_row, run_from_row, state_row
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
-from interlock.store.sqlite.reads import Reads, item_of_row
+from interlock.store.sqlite.reads import SqliteReads, item_of_row
 
 WATCH_INTERVAL_S = 0.005
 
 
-class SqliteStore(Reads):
+class SqliteStore(SqliteReads):
     """A store on one SQLite file."""
 
     def __init__(
@@ -116,7 +116,7 @@ class SqliteStore(Reads):
         with self.database.write():
             return ClaimAnswer(self._start_up_to(wish), agent)
 
-    def _start_up_to(self, wish: Claim) -> list[Claimed]:
+    def _start_up_to(self, wish: Claim) -> list[ClaimedItem]:
         agent = self._agent_as_set(wish.agent)
         ready = self._ready(wish, agent, wish.limit)
         started = self._start(wish, ready) if ready else []
@@ -162,7 +162,7 @@ class SqliteStore(Reads):
             overtaking=overtaking,
         )
 
-    def _start(self, wish: Claim, items: Sequence[ItemId]) -> list[Claimed]:
+    def _start(self, wish: Claim, items: Sequence[ItemId]) -> list[ClaimedItem]:
         """Make items runs of the wish's agent, in this order."""
         now_us = self.now_us()
         rows = self.database.rows(
@@ -178,7 +178,7 @@ class SqliteStore(Reads):
         started = sorted(map(item_of_row, rows), key=lambda i: i.state.run or 0)
         self.database.each("insert_event", [event_row(_started(i, now_us)) for i in started])
         payloads = self.payloads(items)
-        return [Claimed(i, payloads.get(i.id)) for i in started]
+        return [ClaimedItem(i, payloads.get(i.id)) for i in started]
 
     def wait_for_work(self, wish: Claim, timeout_s: float) -> bool:
         """Watch the file's change counter, which costs microseconds, and look only when it moved."""
