@@ -25,13 +25,13 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def root_options() -> list[Any]:
-    """The options of `interlock` itself, those that hold everywhere among them."""
+    """The options of `interlock` itself, also the ones that every command takes."""
     top: Any = get_command(root)
     return list(top.params)
 
 
 def own_parameters(command: Any) -> list[Any]:
-    """A command's arguments and options without those that every command has."""
+    """A command's own arguments and options: without the ones that every command takes."""
     return [p for p in command.params if getattr(p, "rich_help_panel", None) != EVERYWHERE]
 
 

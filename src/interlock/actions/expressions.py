@@ -28,7 +28,7 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value of which only the name is known. Equal names mean equal values."""
+    """A value that only a run knows; here it has a name. Equal names mean equal values."""
 
     name: str
 

@@ -140,7 +140,7 @@ class Ledger:
         self._arrivals = 0
         self._ids = list(reversed(spare_ids))
         self._keys: dict[tuple[str, str], ItemId] = {}
-        #: For each lane and position: how many items joined the line here, minus those that left it.
+        #: For each lane and position: joined - left, the items that joined the line here and that left it.
         self._shifts: dict[str, dict[int, int]] = {}
         self._deferred: dict[str, dict[ItemId, None]] = {}
         self._active: dict[str, dict[ItemId, None]] = {}

@@ -311,7 +311,7 @@ class Stage:
                 case "acknowledged":
                     self.acknowledged[fact["nonce"]] = fact["run"]
                 case "refused":
-                    self._screen.line(self, f"{agent.name} was told: {fact['sentence']}", "bold yellow")
+                    self._screen.line(self, f"{agent.name} was refused: {fact['sentence']}", "bold yellow")
                 case _:
                     pass  # the process object keeps the state
         self._screen.refresh(self)

@@ -36,7 +36,7 @@ from interlock.core.errors import (
 from interlock.core.names import lane_key
 from interlock.git.refusals import PushRefusal, RefMove, classify, telling_line, without_secrets
 
-#: For commands that stay on this machine, and for those that talk to a remote.
+#: For commands that stay on this machine, and for commands that talk to a remote.
 LOCAL_TIMEOUT_S = 60.0
 REMOTE_TIMEOUT_S = 120.0
 #: How long after SIGTERM git is killed.

@@ -310,7 +310,7 @@ def _with_moves(messages: Sequence[NewMessage], decision: Decision) -> tuple[New
 
 
 def _trimmed(items: dict[ItemId, Item], keyed: set[ItemId]) -> dict[ItemId, Item]:
-    """Without the items that ended longest ago, except those that a dedupe key still points to."""
+    """Drop the items that ended longest ago, unless a dedupe key still points to them."""
     ended = sorted((i for i in items.values() if i.terminal), key=lambda i: (i.state.ended_us or 0, i.id))
     gone = {i.id for i in ended[:-ENDED_ITEMS_KEPT]} - keyed
     return {item: value for item, value in items.items() if item not in gone}

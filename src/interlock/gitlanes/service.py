@@ -331,7 +331,7 @@ class GitLanes:
         return self.remote.transact(self.remote.find(item), step)
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
-        """Lanes that are held or have a line, and those that cannot be read: they count as held."""
+        """Lanes that are held or have a line, and unreadable lanes, which count as held."""
         names.check_number("limit", limit, 1, names.BATCH_MAX)
         beginning, views = names.folded_lane(prefix), []
         for lane in self.remote.read_all():

@@ -198,7 +198,7 @@ class Waiter:
         return self._take_over(lane.holder) if mine else None
 
     def _take_over(self, holder: HolderView) -> Turn | None:
-        """Claim a follow-up, and add our own message to it; None if there is none, or another was faster.
+        """Claim a follow-up and add our own message to it; None without one, or if another was faster.
 
         The run counts as one of the agent whose follow-up it is."""
         if not _left_over(holder):

@@ -40,12 +40,12 @@ _Order = tuple[int, int, str]
 
 @dataclass(slots=True)
 class Frontier:
-    """Tasks that seem to be ready, and those that wait for others."""
+    """Tasks that seem to be ready, and tasks that wait for others."""
 
     view: PlanView
     #: An edit cycle seems to be open: only the edit can be claimed.
     editing: bool = False
-    #: Kinds of which this process has claimed a task, in this look or before.
+    #: Kinds of tasks that this process has claimed, in this look or before.
     known: set[Kind] = field(default_factory=set)
     _tasks: dict[str, TaskView] = field(default_factory=dict)
     #: A heap for each kind.

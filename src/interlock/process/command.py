@@ -242,7 +242,7 @@ def unusable(
 
 
 def in_worktree(command: Sequence[str], worktree: Path) -> Sequence[str]:
-    """The command with the path under which a run in a worktree finds it; raises if there is none.
+    """The command with the path under which a run in a worktree finds it; raises if it is missing.
 
     A relative path names the file in the worktree, else the one in the worker's own directory: a script need
     not be committed to be used.

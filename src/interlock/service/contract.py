@@ -1,7 +1,7 @@
 """The interface that every shell uses, and its answers.
 
 `interlock.service.local` implements `Service` on a store; a remote client can implement it too. `LaneService`
-is the part that a store without a database serves as well. Answers are frozen values (those that come in
+is the part that a store without a database serves as well. Answers are frozen values (answers that come in
 batches are named tuples, which are faster to make); `to_json` turns any of them into what `--json` prints.
 """
 
@@ -110,7 +110,7 @@ class ChangeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldView:
-    """How a hold ended: the item and run that ran last or, if skipped, those that got its message."""
+    """How a hold ended: the item and run that ran last or, if skipped, the ones that got its message."""
 
     #: `ran` or `skipped`.
     status: str

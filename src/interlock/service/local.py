@@ -258,7 +258,7 @@ class LocalService(Planning, Fleet):
         return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by)))
 
     def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView:
-        """Tell an item something; if it was absorbed, its absorber is told."""
+        """Send a message to an item; if the item was absorbed, its absorber gets the message."""
         names.check_text("message", text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
         ticket = self.store.tickets(1)[0]

@@ -187,8 +187,8 @@ class Planning(Looking):
         """Apply an edit to a plan's graph: all of it, or nothing.
 
         `run` is the handle of the run that the open edit cycle waits for. Its edit answers the completions up
-        to `through`, by default those that there were when the run started. An edit without operations
-        changes nothing and answers them too.
+        to `through`, by default all that existed when the run started. An edit without operations changes
+        nothing and answers them too.
         """
         found = self._plan(plan)
         names.check_whole("base", base, 1, REVISION_MAX)

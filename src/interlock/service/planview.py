@@ -25,7 +25,7 @@ class TaskView:
     lane: str | None
     status: str
     reason: str
-    #: Incoming edges that are not satisfied yet, and those that never will be.
+    #: Incoming edges that are not satisfied yet, and edges that never will be.
     unmet: int
     broken: int
     attempt: int
@@ -184,7 +184,7 @@ class PlanStatsView:
     edits_failed: int
     #: How long edit cycles were open in total.
     lock_s: float
-    #: From the end of a task to the next start of one in the plan; null while there is none.
+    #: From the end of a task to the next start of one in the plan; null before the first.
     to_dispatch_avg_s: float | None
     to_dispatch_p50_s: float | None
     to_dispatch_p95_s: float | None

@@ -21,7 +21,7 @@ from interlock.store.port import EventQuery, ItemQuery, Store
 
 FOLLOW_POLL_S = 0.2
 ID_LIMIT = 1 << 63
-#: Tasks of which is told what they wait for, or waited for in vain.
+#: Statuses whose unmet dependencies are shown.
 _WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED)
 
 

@@ -23,7 +23,7 @@ from interlock.store.port import Load, Store
 BATCH = 200
 #: How many lines a sweep looks at for one that lost its owner.
 LINES = 200
-#: How long one call goes on at most; whoever claims or sweeps next takes it up.
+#: How long one call goes on at most; the next claim or sweep does the rest.
 PATIENCE_S = 5.0
 
 
@@ -93,7 +93,7 @@ def move_due_tasks(store: Store, decision: Decision) -> None:
 
 
 def stop_cancelled(store: Store) -> None:
-    """End the tasks of plans that are being cancelled; those that run are asked to stop."""
+    """Cancel the open tasks of cancelled plans; running ones are asked to stop."""
     for _ in _for_a_while():
         tasks = store.stopping(BATCH)
         if not tasks:

@@ -71,7 +71,7 @@ def unlink(path: Path) -> None:
 
 
 def free(lock: int) -> None:
-    """Release an OS lock for all processes that inherited it, also those that a command left behind."""
+    """Release an OS lock for all processes that inherited it, also for daemons that a command left."""
     fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)
 

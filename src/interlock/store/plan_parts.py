@@ -18,7 +18,7 @@ from interlock.store.port import EditLoad, Load
 
 #: Runs a statement by its name. Lists are given as lists.
 Ask = Callable[..., Sequence[Sequence[Any]]]
-#: How many tasks one transaction judges at most besides those that it names.
+#: How many tasks behind the named ones a transaction decides on at most.
 BEHIND_MAX = 1_000
 
 
@@ -106,7 +106,7 @@ def _read_following(ask: Ask, parts: Parts, load: Load) -> None:
 
 
 def _read_behind(ask: Ask, parts: Parts, lost: Sequence[Task]) -> list[Task]:
-    """What ends with tasks that can never start: a long chain of it is judged in few transactions."""
+    """What ends with tasks that can never start: a long chain ends in few transactions."""
     named = [t.item for t in lost]
     behind = [task_from_row(r) for r in ask("tasks_behind", items=named, limit=len(named) + BEHIND_MAX)]
     parts.put_tasks(behind)

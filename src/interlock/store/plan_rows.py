@@ -1,4 +1,4 @@
-"""Rows of plans to values and back, the same for both databases. Columns stand in the order of the fields."""
+"""Rows of plans to values and back, the same for both databases. Columns are in the order of the fields."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from interlock.core.plans.model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 
-#: A column can only be added behind the others, so the newest of the spec stand last.
+#: A column can only be added behind the others, so the newest columns of the spec are last.
 _NEWER = 2
 ITEM_COLUMNS = SPEC_FIELDS[:-_NEWER] + STATE_FIELDS + SPEC_FIELDS[-_NEWER:]
 ITEM_WIDTH = len(ITEM_COLUMNS)
@@ -164,7 +164,7 @@ def array(column: Sequence[Any]) -> str:
 
 
 class _Literals(dict[str | None, str]):
-    """How texts stand in an array; the short ones of a batch are mostly the same few."""
+    """Texts as elements of an array; the short ones of a batch are mostly the same few."""
 
     def __missing__(self, text: str | None) -> str:
         if text is None:

@@ -1,4 +1,4 @@
-"""A store clock that moves only when it is told to, so that no test has to wait for time to pass."""
+"""A store clock that moves only when a test moves it, so that no test waits for time to pass."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Salvager:
         self._repository = repository
 
     def keep(self, worktree: Path, trace: Trace, index: Path, *, prefix: str = WAITING) -> Kept | None:
-        """Keep the work under a ref; None if there is none. `index` is a scratch file."""
+        """Keep the work under a ref; None without any. `index` is a scratch file."""
         place = Repository(worktree)
         head = place.text("rev-parse", "--verify", "HEAD^{commit}")
         changed = _changes(place)

@@ -238,7 +238,7 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
 
 
 def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
-    """Figures of a plan, without those that are not known yet."""
+    """Figures of a plan, as far as they are known."""
     console.print(headline(found))
     path = " → ".join(figures.critical_path)
     spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)

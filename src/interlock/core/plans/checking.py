@@ -105,8 +105,7 @@ def _typed_all(
 def typed(given: object, kind: type[_Value], complain: Complain) -> _Value | None:
     """A value of this kind with every field of its type; a field that is not gets its default.
 
-    Gives nothing where a field without a default is wrong. The text of a choice stands for the choice, and a
-    list for a tuple.
+    Gives nothing if a field without a default is wrong. A choice may be given as text, and a tuple as a list.
     """
     if not isinstance(given, kind):
         complain("", f"{_shown(given)} is not a {kind.__name__}.")

@@ -63,7 +63,7 @@ class Draft:
         *,
         renumber: bool = False,
     ) -> None:
-        """Without `agents`, those that tasks name are not checked."""
+        """Without `agents`, the names of agents in tasks are not checked."""
         self.reasons: list[str] = []
         self.added: dict[ItemId, TaskSpec] = {}
         self.removed: dict[ItemId, Task] = {}

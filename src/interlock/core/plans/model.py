@@ -101,7 +101,7 @@ class Graph:
 
 
 def chosen(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
-    """The fields that differ from their defaults, without those that every task or edge has."""
+    """The optional fields that differ from their defaults."""
     values = ((f, getattr(spec, f.name)) for f in fields(spec) if f.default is not MISSING)
     return {f.name: value for f, value in values if value != f.default}
 
@@ -192,7 +192,7 @@ class Plan(NamedTuple):
     #: Tasks that have not ended.
     open_tasks: int = 0
     completed: int = 0
-    #: Tasks that failed or were cancelled, except those that an edit removed or that became unreachable.
+    #: Tasks that failed or were cancelled, except tasks that an edit removed or that became unreachable.
     failed: int = 0
     #: When the edit cycle opened; no task is claimed while one is open.
     cycle_us: int | None = None
@@ -224,7 +224,7 @@ class Task(NamedTuple):
     key: str
     #: Greater than the rank of every task that it depends on.
     rank: int
-    #: Incoming edges that are open, and those that can never be satisfied.
+    #: Incoming edges that are open, and incoming edges that can never be satisfied.
     unmet: int = 0
     broken: int = 0
     #: It can never start, and is cancelled when the edit cycle closes, unless the edit saves it.

@@ -36,7 +36,7 @@ class _Found(NamedTuple):
 
     claimed: list[ClaimedItem]
     due: bool
-    #: Somebody whom this agent could start waits in a line.
+    #: A deferred item is for this agent or for anyone, and might overtake.
     rivals: bool
     agent: Agent | None
 

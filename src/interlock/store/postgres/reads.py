@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from interlock.core.claiming import Agent
 from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
@@ -162,7 +162,8 @@ class PostgresReads:
         return min(AHEAD_MAX, sum(int(r[0]) for r in rows))
 
     def figures(self, window_us: int) -> Figures:
-        self.database.persistently(lambda: self.database.run_statement("fold_tallies"))
+        with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+            self.database.run_statement("fold_tallies")  # whoever may only read counts what is not folded yet
         now_us = self.now_us()
         since = self._first_event_since(now_us - window_us)
         tallies = self._rows("tallies")

@@ -128,9 +128,12 @@ class PostgresStore(PostgresReads):
         conn.execute(self.database.sql["insert_events"], columns(rows, EVENT_WIDTH))
 
     def forget_keys(self, limit: int) -> int:
+        """Also adds up the counts that changed: whoever sweeps keeps both small."""
+
         def work() -> int:
             with self.database.connection() as conn:
-                params = {"now_us": self.database.time(conn), "limit": limit}
+                conn.execute(self.database.sql["fold_tallies"])
+                params = {"now_us": self.database.given_now(), "limit": limit}
                 return conn.execute(self.database.sql["forget_keys"], params).rowcount
 
         return self.database.persistently(work)

@@ -255,8 +255,8 @@ class Transactions:
         return in_bulk(decide)(loaded.snapshot, commands, loaded.now_us, self._database.timing, spare)
 
     def _write(self, conn: Connection, decision: Decision, loaded: _Loaded) -> None:
-        """Send what was decided. The order matters to the index that keeps one owner a lane: whoever leaves
-        an active state goes before whoever enters one."""
+        """Send what was decided. The order matters to the index that keeps one owner a lane: items that leave
+        an active state go before items that enter one."""
         first_seq = self._database.first_seq(conn, loaded.xid)
         events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
         assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"

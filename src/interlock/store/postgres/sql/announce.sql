@@ -1,2 +1,2 @@
--- A writer of the history is seen as one before it gets a transaction number; `horizon` rests on that.
+-- A writer locks the history before it gets a transaction number; `horizon` relies on that.
 LOCK TABLE interlock.events IN ROW EXCLUSIVE MODE

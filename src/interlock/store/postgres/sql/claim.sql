@@ -1,9 +1,12 @@
 -- Up to a limit of ready items become runs of one agent, each once, the best sort key first. A claim takes no lane and never
 -- waits: it passes over rows that another transaction has locked. Nothing starts if `asked.go` is false: the agent's limits
 -- are not the ones that the wish was cut to, or something is due and the caller wants to sweep first.
--- Items for this agent and items for anyone are probed apart, so that items for others cost nothing.
+-- Items for this agent and items for anyone are probed apart, so that items for others cost nothing. What the wish leaves open
+-- is asked of `asked`, where no planner sees it: so a plan made for one wish costs the same as the plan for all, which the
+-- server then keeps.
 WITH asked AS MATERIALIZED (
-    SELECT w.due, w.rivals, %(limit)s::integer AS n, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
+    SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
+        a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text) AS go
     FROM (SELECT
@@ -19,22 +22,22 @@ items AS MATERIALIZED (
         WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
-    WHERE (SELECT go FROM asked) AND %(only)s::bigint IS NULL AND %(types)s::text[] IS NULL
+    WHERE (SELECT go AND one IS NULL AND wanted IS NULL FROM asked)
 ),
 typed AS MATERIALIZED (
-    SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT %(types)s::text[])) AS wanted(type)
+    SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT wanted FROM asked)) AS wanted(type)
     CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.offered
         WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
             AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
-    WHERE (SELECT go FROM asked) AND %(only)s::bigint IS NULL
+    WHERE (SELECT go AND one IS NULL FROM asked)
 ),
 named AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.offered
-    WHERE (SELECT go FROM asked) AND id = %(only)s AND plan IS NULL AND agent_key IN ('', %(agent)s)
-        AND interlock.fits(type, labels, %(types)s, %(labels)s, %(edits)s)
+    WHERE (SELECT go FROM asked) AND id = (SELECT one FROM asked) AND plan IS NULL AND agent_key IN ('', %(agent)s)
+        AND interlock.fits(type, labels, (SELECT wanted FROM asked), %(labels)s, %(edits)s)
     FOR NO KEY UPDATE SKIP LOCKED
 ),
 -- Tasks plan by plan, where plans give them out; a few more than wanted, so that concurrent claims do not contend.
@@ -42,12 +45,12 @@ candidates AS MATERIALIZED (
     SELECT t.id FROM interlock.gates g CROSS JOIN unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.offered r
         WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent
-            AND (%(only)s::bigint IS NULL OR r.id = %(only)s)
-            AND interlock.fits(r.type, r.labels, %(types)s, %(labels)s, %(edits)s)
+            AND ((SELECT one FROM asked) IS NULL OR r.id = (SELECT one FROM asked))
+            AND interlock.fits(r.type, r.labels, (SELECT wanted FROM asked), %(labels)s, %(edits)s)
         ORDER BY r.sort_key LIMIT (SELECT n + 32 FROM asked)
     ) AS t
     WHERE (SELECT go FROM asked) AND g.open
-        AND (%(only)s::bigint IS NULL OR g.plan = (SELECT plan FROM interlock.items WHERE id = %(only)s))
+        AND ((SELECT one FROM asked) IS NULL OR g.plan = (SELECT plan FROM interlock.items WHERE id = (SELECT one FROM asked)))
     ORDER BY t.sort_key, t.id LIMIT (SELECT n + 32 FROM asked)
 ),
 -- Locked together with the gate, so that no task starts once its plan's edit cycle is open.

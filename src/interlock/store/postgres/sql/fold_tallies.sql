@@ -1,4 +1,4 @@
--- Changes of counts go into the counts. Of those who fold at once, one does, the others leave it alone.
+-- Up to 10,000 changes of counts are added to the counts. If several processes fold at once, one does and the others skip it.
 WITH taken AS MATERIALIZED (
     SELECT ctid FROM interlock.tally_changes
     WHERE pg_try_advisory_xact_lock(hashtext('interlock.tallies')) LIMIT 10000

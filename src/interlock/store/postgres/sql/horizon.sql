@@ -1,5 +1,5 @@
 -- Below this number no event can appear any more to statements that begin later: readers who stop here never skip a line.
--- An open transaction holds it back, unless its locks show that it is none of ours: our writers lock the history
+-- An open transaction holds it back, unless its locks show that it is not a writer of ours: our writers lock the history
 -- before they get a number, so one that has a number and no such lock, in this database, will not write to it.
 -- A number whose lock is gone belongs to a transaction that has ended since, or to a writer who got it this instant and
 -- has not locked it yet; the latter shows by a lock on the history without a number.

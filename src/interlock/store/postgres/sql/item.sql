@@ -1,2 +1,2 @@
--- One item as it stands.
+-- One item as it is now.
 SELECT * FROM interlock.items WHERE id = %(item)s
