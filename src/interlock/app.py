@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from interlock.gitlanes.service import GitLanes
     from interlock.gitlanes.state import ActionsRun
     from interlock.service.contract import LaneService, LaneView, Service
-    from interlock.store.postgres.database import Database
     from interlock.store.postgres.store import PostgresStore
     from interlock.store.sqlite.store import SqliteStore
 
@@ -170,7 +169,8 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
             "The git store serves `hold`, `push` and `lanes`; this needs a database.", _DATABASES
         )
     if scheme == "postgresql":
-        from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415  (see above)
+        from interlock.store.postgres.database import Database  # noqa: PLC0415  (see above)
+        from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415
 
         return PostgresStore(Database(settings.url, timing=settings.timing, migrate=migrate))
     from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
