@@ -64,7 +64,7 @@ def open_service(
     settings = settings or choices.load(url=url)
     store = _open_store(settings, migrate=migrate)
     if not migrate:
-        schema.require_current(store.backend, store.applied())
+        schema.require_current(store.database.backend, store.database.applied())
     return LocalService(store, poll_s=settings.poll_s)
 
 
@@ -84,20 +84,20 @@ def mend_lane(settings: Settings, lane: str, *, why: str) -> LaneView:
 
 def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
     """Bring the database to this program's schema; with `check` only say what is missing."""
-    store = _open_store(settings or choices.load(), migrate=False)
+    database = _open_store(settings or choices.load(), migrate=False).database
     try:
-        ran = 0 if check else schema.migrate(store)
-        applied = store.applied()
-        missing = schema.pending(store.backend, applied)
+        ran = 0 if check else schema.migrate(database)
+        applied = database.applied()
+        missing = schema.pending(database.backend, applied)
         return Schema(
-            backend=store.backend,
+            backend=database.backend,
             version=len(applied),
             applied=ran,
             missing=len(missing),
-            sql=schema.script(store.backend, applied),
+            sql=schema.script(database.backend, applied),
         )
     finally:
-        store.close()
+        database.close()
 
 
 def after_restore(*, settings: Settings | None = None) -> int:
@@ -107,8 +107,8 @@ def after_restore(*, settings: Settings | None = None) -> int:
     """
     store = _open_store(settings or choices.load(), migrate=False)
     try:
-        schema.require_current(store.backend, store.applied())
-        return store.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
+        schema.require_current(store.database.backend, store.database.applied())
+        return store.database.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
     finally:
         store.close()
 

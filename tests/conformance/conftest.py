@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from interlock.testing.postgres import PostgresServer
 from tests.conformance.scene import Scene
+from tests.faults import stores
 
 #: Every backend, named once. A new store joins the suite here and in `_database`.
 BACKENDS = ("sqlite", "postgres16", "postgres18")
@@ -94,7 +96,7 @@ class KeptDatabase(Database):
     def close(self) -> None:
         self._notices.close()  # sends what is wanted, for which it needs a connection
         if self._kept.pool is None:
-            self._kept.pool, self.pool = self.pool, ConnectionPool(self._url, open=False)
+            self._kept.pool, self.pool = self.pool, ConnectionPool(self.url, open=False)
         super().close()
 
 
@@ -157,6 +159,17 @@ def open_service(
     finally:
         for service in reversed(opened):
             service.close()
+
+
+@pytest.fixture
+def query(
+    backend: str, open_service: OpenService, request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[str], list[tuple[Any, ...]]]:
+    """Plain SQL on the test's one database, past the store. Tables are named without schema."""
+    url = f"sqlite://{tmp_path / 'interlock.db'}"
+    if backend != "sqlite":
+        url = request.getfixturevalue("kept_databases")(backend).url
+    return partial(stores.query, url)
 
 
 @pytest.fixture

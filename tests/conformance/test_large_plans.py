@@ -13,6 +13,7 @@ from interlock.core.errors import LeaseLost
 from interlock.core.plans.model import EdgeSpec, Graph, OnCancel, UpdateEdge
 from interlock.service.local import LocalService
 from interlock.store import plan_parts
+from interlock.store.statements import Statements
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import OpenService
 from tests.conformance.test_plans import EDITOR, Planner, add, edge, planner, task
@@ -55,19 +56,17 @@ def test_what_an_edge_allows_to_go_on_does_not_end_with_a_chain(planner: Planner
 def test_an_end_during_the_edit_costs_the_same_however_many_tasks_wait_for_the_editor(
     planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(planner.service, LocalService)
-    store: Any = planner.service.store
     asked: list[str] = []
+    text = Statements.__getitem__
 
-    def noting(conn: Any, name: str, **params: Any) -> Any:
+    def noting(statements: Statements, name: str) -> str:
         asked.append(name)
-        return asking(conn, name, **params)
+        return text(statements, name)
 
     planner.make("A>B, A>C, D, E", editor=EDITOR)
     leases = {key: planner.start(key) for key in ("A", "D")}
     planner.fail(leases["A"], retry=False)
-    asking = store._asking
-    monkeypatch.setattr(store, "_asking", noting)
+    monkeypatch.setattr(Statements, "__getitem__", noting)
     planner.done(leases["D"])
     assert "tasks_doomed" not in asked
     assert "unanswered" not in asked

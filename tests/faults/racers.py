@@ -22,7 +22,7 @@ from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres import database
 from tests.faults.processes import say
-from tests.faults.stores import open_service
+from tests.faults.stores import open_service, writing
 
 
 def claim(talk: Connection, barrier: Barrier, url: str, agent: str, limit: int) -> list[tuple[int, int]]:
@@ -91,7 +91,8 @@ def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
     numbers. At the stage `lane` it is the test that holds it up, by a lock."""
     service = open_service(url)
     store: Any = service.store
-    apply, claim = store._apply, store._claim
+    write = writing(service)
+    apply = write.get()
 
     def wait() -> None:
         say(talk, "open")
@@ -104,19 +105,20 @@ def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
         if stage == "deciding":
             apply(*args)
 
-    def slow_claim(*args: Any) -> Any:
+    def slow_claim(*args: Any, **options: Any) -> Any:
         wait()  # its agent is locked already
-        return claim(*args)
+        return send(*args, **options)
 
     for n in range(rounds):
         if stage == "claiming":
-            store._claim = slow_claim
+            send = store.claims._send
+            store.claims._send = slow_claim
             service.next("slow")
         else:
             if stage == "lane":
                 wait()
             else:
-                store._apply = slow_apply
+                write.put(slow_apply)
             service.add([NewItem(title=f"slow {n}", lane="issue:acme/app#1", agent="slow")])
         say(talk, "committed")
     service.close()
@@ -151,16 +153,16 @@ def add_slowly(talk: Connection, url: str, lane: str, idle_timeout: str) -> str:
     that are idle in a transaction is cut short, so that the test need not wait as long as production."""
     database._SETTINGS["idle_in_transaction_session_timeout"] = idle_timeout
     service = open_service(url)
-    store: Any = service.store
-    whole_apply = store._apply
+    write = writing(service)
+    whole = write.get()
 
     def slow(*args: Any) -> None:
-        store._apply = whole_apply
+        write.put(whole)
         say(talk, "inside")
         talk.recv()
-        whole_apply(*args)
+        whole(*args)
 
-    store._apply = slow
+    write.put(slow)
     decision = service.add([NewItem(title="stopped", lane=lane)])[0].decision
     service.close()
     return decision
@@ -194,15 +196,15 @@ def add_with_ticket(talk: Connection, url: str, title: str) -> None:
 def add_halfway(talk: Connection, url: str) -> None:
     """Arrive, and wait for ever with everything written and nothing committed."""
     service = open_service(url)
-    store: Any = service.store
-    apply = store._apply
+    write = writing(service)
+    whole = write.get()
 
     def halfway(*args: Any) -> None:
-        apply(*args)
+        whole(*args)
         say(talk, "inside")
         talk.recv()
 
-    store._apply = halfway
+    write.put(halfway)
     service.add([NewItem(title="half")])
 
 

@@ -6,6 +6,7 @@ What a test concludes is read past Interlock, with plain SQL: a store must not b
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
@@ -88,3 +89,24 @@ def assert_kept(url: str, *, added: tuple[int, ...] = (), done: tuple[tuple[int,
         service.close()
     assert not found, found
     return history
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A function of a store that a test may hold up: where it lives differs from store to store."""
+
+    place: Any
+    name: str
+
+    def get(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(self.place, self.name)
+        return found
+
+    def put(self, function: Callable[..., Any]) -> None:
+        setattr(self.place, self.name, function)
+
+
+def writing(service: LocalService) -> Seam:
+    """Where a store writes what was decided, inside its transaction."""
+    store: Any = service.store
+    return Seam(store, "_apply") if isinstance(store, SqliteStore) else Seam(store.transactions, "_write")

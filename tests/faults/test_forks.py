@@ -12,7 +12,7 @@ from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.service.local import LocalService
 from tests.faults.processes import Crew, say
-from tests.faults.stores import assert_kept, open_service, query
+from tests.faults.stores import assert_kept, open_service, query, writing
 
 
 def add(service: LocalService, title: str) -> int:
@@ -87,20 +87,20 @@ def test_a_child_that_outlives_its_parents_use_of_the_store_loses_nothing(crew: 
 def fork_beside_a_writing_thread(talk: Connection, url: str) -> tuple[str, int]:
     """Fork while another thread is inside a transaction; what the child could do, and its exit code."""
     service = open_service(url)
-    store: Any = service.store
+    write = writing(service)
     inside, go_on = threading.Event(), threading.Event()
-    apply = store._apply
+    whole = write.get()
 
     def slow(*args: Any) -> None:
-        apply(*args)
+        whole(*args)
         inside.set()
         go_on.wait()
 
-    store._apply = slow
+    write.put(slow)
     thread = threading.Thread(target=add, args=(service, "thread"))
     thread.start()
     inside.wait()
-    store._apply = apply
+    write.put(whole)
     outcome_r, outcome_w = os.pipe()
 
     def child() -> None:

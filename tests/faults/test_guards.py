@@ -129,18 +129,20 @@ def test_without_the_row_lock_an_item_is_claimed_twice_and_the_history_says_so(
     if not locked:
         mutations.replace_statement(second, "claim", "FOR NO KEY UPDATE SKIP LOCKED", "")
     store: Any = first.store
-    claim, late = store._claim, []
+    send, late = store.claims._send, []
 
-    def slowly(*args: Any) -> Any:
-        claimed = claim(*args)
+    def slowly(conn: Any, *args: Any, **options: Any) -> Any:
+        sent = send(conn, *args, **options)
+        sent.fetchall()  # the server has started it
         late.append(threads.submit(second.next, "bob", lease_s=60))
         if locked:
             assert late[0].result() == [], "it never waits"
         else:
             wait_for_lock_waiters(pg_url)
-        return claimed
+        sent.scroll(0, mode="absolute")
+        return sent
 
-    store._claim = slowly
+    store.claims._send = slowly
     with ThreadPoolExecutor(1) as threads:
         assert len(first.next("ada", lease_s=60)) == 1
         assert len(late[0].result()) == (0 if locked else 1)

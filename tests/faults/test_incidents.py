@@ -359,7 +359,7 @@ def test_15_a_database_that_does_not_come_back_is_given_up(start_postgres: Start
     server = start_postgres(18)
     service = open_service(server.create_database("gone"), retry_s=0.5)
     store: Any = service.store
-    store.pool.timeout = 0.5
+    store.database.pool.timeout = 0.5
     add(service, lane=LANE)
     lease = take(service)
     server.stop("immediate")

@@ -35,7 +35,7 @@ def test_every_connection_writes_ahead_and_waits_for_the_disk(sqlite_url: str) -
     found: list[tuple[str, str, int]] = []
 
     def look() -> None:
-        db = store.db
+        db = store.database.db
         found.append(
             (db.pragma("journal_mode"), SYNCHRONOUS[db.pragma("synchronous")], db.pragma("foreign_keys"))
         )

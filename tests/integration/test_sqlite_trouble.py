@@ -60,12 +60,12 @@ def test_a_file_at_its_size_limit_says_so_keeps_what_it_has_and_goes_on_later(tm
     store = SqliteStore(tmp_path / "full.db")
     service = LocalService(store)
     service.add([NewItem(title="small")])
-    store.db.pragma("max_page_count", store.db.pragma("page_count") + 10)
+    store.database.db.pragma("max_page_count", store.database.db.pragma("page_count") + 10)
     with pytest.raises(StoreUnavailable, match=r"full.db cannot grow: .*limit on its size") as refused:
         service.add([LARGE])
     assert "nothing was changed" in refused.value.hint
     assert titles(service) == ["small"]
-    store.db.pragma("max_page_count", 1_000_000)
+    store.database.db.pragma("max_page_count", 1_000_000)
     service.add([LARGE])
     assert titles(service) == ["small", "large"]
     service.close()

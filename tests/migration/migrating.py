@@ -17,8 +17,8 @@ def migrate_once(talk: Connection, barrier: Barrier, url: str, folder: Path | No
         migrate._ROOT = folder
     store = open_store(url, migrate=False)
     barrier.wait()
-    ran = migrate.migrate(store)
-    version = len(store.applied())
+    ran = migrate.migrate(store.database)
+    version = len(store.database.applied())
     store.close()
     return ran, version
 

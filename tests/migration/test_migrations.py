@@ -44,11 +44,11 @@ def refused(url: str) -> SchemaMismatch:
 def test_an_empty_database_gets_its_schema_and_is_left_alone_from_then_on(url: str, backend: str) -> None:
     store = open_store(url)
     known = migrate.migrations(backend)
-    assert [(a.version, a.name, a.checksum) for a in store.applied()] == [
+    assert [(a.version, a.name, a.checksum) for a in store.database.applied()] == [
         (m.version, m.name, m.checksum) for m in known
     ]
     before = schemas.of(url), query(url, "SELECT * FROM migrations")
-    assert migrate.migrate(store) == 0
+    assert migrate.migrate(store.database) == 0
     store.close()
     open_store(url).close()
     assert (schemas.of(url), query(url, "SELECT * FROM migrations")) == before
@@ -57,9 +57,9 @@ def test_an_empty_database_gets_its_schema_and_is_left_alone_from_then_on(url: s
 def test_without_leave_to_migrate_an_empty_database_stays_empty(url: str, backend: str) -> None:
     store = open_store(url, migrate=False)
     with pytest.raises(SchemaMismatch, match="has no Interlock schema") as error:
-        migrate.require_current(backend, store.applied())
+        migrate.require_current(backend, store.database.applied())
     assert error.value.hint == "Run `interlock migrate`."
-    assert store.applied() == []
+    assert store.database.applied() == []
     store.close()
 
 
@@ -84,7 +84,7 @@ def test_the_script_applied_by_hand_is_the_same_as_migrating(url: str, backend: 
     assert service.done([Report(run=lease.run)])[0].status == "succeeded"
     service.close()
     store = open_store(url, migrate=False)
-    assert migrate.migrate(store) == 0
+    assert migrate.migrate(store.database) == 0
     assert len(store.handle_key()) == 32
     store.close()
 
@@ -111,8 +111,8 @@ def test_an_older_database_is_refused_with_what_to_type_and_then_moved_on(
     assert error.hint == "Run `interlock migrate`."
 
     store = open_store(url, migrate=False)
-    assert NEXT[backend].strip() in migrate.script(backend, store.applied())
-    assert migrate.migrate(store) == 1
+    assert NEXT[backend].strip() in migrate.script(backend, store.database.applied())
+    assert migrate.migrate(store.database) == 1
     store.close()
     assert query(url, "SELECT version FROM migrations ORDER BY version") == [
         (n,) for n in range(1, before + 2)
@@ -162,7 +162,7 @@ def test_a_database_of_the_first_version_with_work_in_every_state_is_moved_on(
         query(url, f"INSERT INTO items ({', '.join(row)}) VALUES ({', '.join(map(repr, row.values()))})")
     assert "has schema version 1" in refused(url).sentence
     store = open_store(url, migrate=False)
-    assert migrate.migrate(store) == len(migrate.migrations(backend)) - 1
+    assert migrate.migrate(store.database) == len(migrate.migrations(backend)) - 1
     store.close()
     service = open_service(url)
     found = service.items(ItemFilter(all=True))
@@ -180,7 +180,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     next_version(BROKEN[backend])
     store = open_store(url, migrate=False)
     with pytest.raises(Exception, match="nowhere"):
-        migrate.migrate(store)
+        migrate.migrate(store.database)
     store.close()
     assert (schemas.of(url), query(url, "SELECT * FROM migrations")) == before
 
@@ -234,7 +234,7 @@ def test_a_file_of_somebody_else_is_refused_and_not_touched(tmp_path: Path) -> N
     db.close()
     for migrate_it in (True, False):
         with pytest.raises(SchemaMismatch, match="not one of Interlock's"):
-            open_store(f"sqlite://{file}", migrate=migrate_it).applied()
+            open_store(f"sqlite://{file}", migrate=migrate_it).database.applied()
     db = apsw.Connection(str(file))
     assert list(db.execute("SELECT name FROM sqlite_schema")) == [("customers",)]
     db.close()
@@ -268,7 +268,7 @@ def test_after_a_restore_run_numbers_go_on_above_those_given_out_since(url: str,
     service.add([NewItem(title=f"item {n}") for n in range(2)])
     before = service.next("coder")[0].fence
     store = open_store(url)
-    store.advance_runs(skipped)
+    store.database.advance_runs(skipped)
     store.close()
     assert service.next("coder")[0].fence > before + skipped
     service.close()

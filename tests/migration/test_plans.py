@@ -34,7 +34,7 @@ def old(url: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         patch.setattr(migrate, "_ROOT", folder)
         store = open_store(url, migrate=False)
-        migrate.migrate(store)
+        migrate.migrate(store.database)
         store.close()
     query(url, OLD_ITEM.format(false="0" if backend == "sqlite" else "false"))
     return url
@@ -42,7 +42,7 @@ def old(url: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def moved_on(url: str) -> LocalService:
     store = open_store(url, migrate=False)
-    assert migrate.migrate(store) == len(migrate.migrations(store.backend)) - BEFORE_PLANS
+    assert migrate.migrate(store.database) == len(migrate.migrations(store.database.backend)) - BEFORE_PLANS
     store.close()
     return open_service(url)
 
@@ -67,7 +67,7 @@ def test_only_a_task_may_wait_without_a_time(old: str) -> None:
 
 def test_a_connection_that_was_open_meanwhile_sees_the_new_rule(old: str, backend: str) -> None:
     other = open_store(old, migrate=False)
-    assert other.applied()
+    assert other.database.applied()
     service = moved_on(old)
     plan = service.create_plan(
         "new", Graph(tasks=(TaskSpec(key="A"), TaskSpec(key="B")), edges=(EdgeSpec(source="A", target="B"),))

@@ -49,7 +49,7 @@ CHANGES = [
     "CREATE INDEX one_more ON {}items (title)",
     "DROP INDEX {}items_lane_owner",
     "ALTER TABLE {}runs ADD COLUMN one_more text",
-    "ALTER TABLE {}agents DROP COLUMN paused_why",
+    "ALTER TABLE {}agents DROP COLUMN seen_us",
     "ALTER TABLE {}messages RENAME COLUMN text TO words",
 ]
 

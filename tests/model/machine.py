@@ -63,7 +63,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     def begin(self, batch: list[Fields], ageing_s: float) -> None:
         self.model.ageing_step_s = ageing_s
         for subject in self.subjects:
-            subject.store.database.timing = Timing(ageing_step_s=ageing_s)
+            subject.store.timing = Timing(ageing_step_s=ageing_s)
         self.add(batch)
 
     @rule(command=commands())

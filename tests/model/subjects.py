@@ -318,15 +318,15 @@ def differences(wanted: Any, found: Any, path: str = "") -> list[Difference]:
 
 
 def sqlite_subject(store: SqliteStore) -> Subject:
-    store.db.pragma("synchronous", "off")  # no test here pulls the plug
+    store.database.db.pragma("synchronous", "off")  # no test here pulls the plug
 
     def reset() -> None:
-        with store._write() as db:
+        with store.database.write():
             for table in TABLES:
-                db.execute(f"DELETE FROM {table}")
-            db.execute("UPDATE counters SET value = 0")
+                store.database.db.execute(f"DELETE FROM {table}")
+            store.database.db.execute("UPDATE counters SET value = 0")
 
-    return Subject(store, store.db.execute, reset)
+    return Subject(store, store.database.db.execute, reset)
 
 
 def postgres_subject(store: PostgresStore, connection: psycopg.Connection[Any]) -> Subject:

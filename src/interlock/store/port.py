@@ -235,9 +235,3 @@ class Store(Protocol):
     def wait_for_work(self, wish: Claim, timeout_s: float) -> bool: ...
 
     def close(self) -> None: ...
-
-
-class Look(NamedTuple):  # TEMPORARY
-    agent: Agent | None
-    due: bool
-    maybe_shut: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -11,18 +12,28 @@ _ROOT = Path(__file__).parent
 class Statements:
     """The statements of one backend, read when first used."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, prepare: Callable[[str], str] = str) -> None:
+        """`prepare` turns a text into what the driver takes."""
         self._folder = _ROOT / backend / "sql"
+        self._prepare = prepare
         self._texts: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        """A statement without comments and indentation: a driver takes a short text apart only once."""
+        """A statement without comments and indentation."""
         text = self._texts.get(name)
         if text is None:
-            lines = (self._folder / f"{name}.sql").read_text("utf-8").splitlines()
-            kept = (line.strip() for line in lines if not line.lstrip().startswith("--"))
-            text = self._texts[name] = "\n".join(kept)
+            text = self._texts[name] = self._prepare(self.text(name))
         return text
+
+    def text(self, name: str) -> str:
+        lines = (self._folder / f"{name}.sql").read_text("utf-8").splitlines()
+        return "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
+
+    def replace(self, name: str, old: str, new: str) -> None:
+        """Change a statement for a test that looks whether anybody notices."""
+        text = self.text(name)
+        assert old in text, f"{name}.sql has changed"
+        self._texts[name] = self._prepare(text.replace(old, new))
 
     @cached_property
     def checks(self) -> dict[str, str]:

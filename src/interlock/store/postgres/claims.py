@@ -19,7 +19,8 @@ from interlock.core.commands import Overtake
 from interlock.core.model import ItemId
 from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimAnswer, Claimed, Load
-from interlock.store.postgres.database import BEGIN, Connection, Database, only, roll_back
+from interlock.store.postgres.database import BEGIN, Database, only, roll_back
+from interlock.store.postgres.statement import Connection
 from interlock.store.postgres.transactions import CLAIM_EVENTS_FROM, Transactions
 from interlock.store.rows import ITEM_COLUMNS, item_from_row, new_tuple
 

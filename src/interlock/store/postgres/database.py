@@ -21,6 +21,7 @@ from interlock.core.errors import StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
 from interlock.store.migrate import Applied, prepare, rows_to_applied
 from interlock.store.postgres.notices import Notices
+from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.statements import Statements
 
 GONE_RETRY_S = 30.0
@@ -49,7 +50,6 @@ _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _FORK_LOCK = threading.Lock()
 
 T = TypeVar("T")
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Database:
@@ -68,14 +68,14 @@ class Database:
         migrate: bool = True,
     ) -> None:
         self.timing = timing or Timing()
-        self.sql = Statements("postgres")
+        self.sql = Statements("postgres", Statement.numbered)
         self.now = now
         self._retry_s = retry_s
         self._meta: dict[str, str] | None = None
         self._notices = Notices(self._send_notice)
         self._local = threading.local()
         self._listeners: list[Connection] = []
-        self._url = url
+        self.url = url
         self._max_connections = max_connections
         self._pid = os.getpid()
         self._inherited: list[object] = []
@@ -87,7 +87,8 @@ class Database:
 
     def _open_pool(self) -> ConnectionPool[Connection]:
         return ConnectionPool(
-            self._url,
+            self.url,
+            connection_class=Connection,
             kwargs={"autocommit": True, "connect_timeout": 5},
             min_size=0,
             max_size=self._max_connections,
@@ -100,7 +101,7 @@ class Database:
 
     def _probe(self) -> None:
         """Fail at once, and with the server's own words, where the pool would wait and try again."""
-        with psycopg.connect(self._url, connect_timeout=5):
+        with psycopg.connect(self.url, connect_timeout=5):
             pass
 
     # -- connections and transactions -------------------------------------------------------------
@@ -193,7 +194,7 @@ class Database:
             conn.execute("SET LOCAL lock_timeout = '5min'")
             if conn.info.server_version >= _PIPELINES_FROM:
                 conn.execute("SET LOCAL transaction_timeout = 0")
-            conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
             self._local.pinned = conn
             try:
                 return work()
@@ -209,7 +210,7 @@ class Database:
         events above those of the restored history."""
         with self.guard(), self.connection() as conn, conn.transaction():
             conn.execute(
-                "SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + %s)", (count,)
+                "SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + $1)", (count,)
             )
             conn.execute(
                 "INSERT INTO interlock.meta (name, value)"
@@ -267,17 +268,17 @@ class Database:
         return self.now() if self.now else None
 
     @contextmanager
-    def pipeline(self, conn: Connection) -> Iterator[Callable[[], None]]:
-        """Statements sent inside go out without waiting for answers; calling what it gives waits for them.
+    def pipeline(self, conn: Connection) -> Iterator[None]:
+        """Statements sent inside go out together; their answers are there after the block.
 
         Before PostgreSQL 17 they are sent one by one: there a client that was stopped in the middle of a
         pipeline would keep its locks for ever.
         """
         if conn.info.server_version < _PIPELINES_FROM:
-            yield lambda: None
+            yield
             return
-        with conn.pipeline() as pipeline:
-            yield pipeline.sync
+        with conn.pipeline():
+            yield
 
     @contextmanager
     def transaction(self, conn: Connection) -> Iterator[None]:
@@ -326,7 +327,7 @@ class Database:
             self._leave_parent()
         listener: Connection | None = getattr(self._local, "listener", None)
         if listener is None or listener.closed:
-            listener = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+            listener = Connection.connect(self.url, autocommit=True, connect_timeout=5)
             _configure(listener)
             listener.execute("LISTEN interlock_ready")
             self._local.listener = listener
@@ -343,7 +344,7 @@ def _configure(conn: Connection) -> None:
     if conn.info.server_version >= _PIPELINES_FROM:
         chosen["transaction_timeout"] = _TRANSACTION_TIMEOUT
     conn.execute(
-        "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
+        "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s(name, value)",
         (list(chosen), list(chosen.values())),
     )
 

@@ -12,7 +12,7 @@ from interlock.core.plans.model import Plan, PlanStatus
 from interlock.store.plan_parts import Ask, Parts
 from interlock.store.plan_rows import revision_from_row, spec_row
 from interlock.store.port import Load
-from interlock.store.postgres.database import Connection
+from interlock.store.postgres.statement import Connection
 from interlock.store.rows import array, columns
 from interlock.store.statements import Statements
 

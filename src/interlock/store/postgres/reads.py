@@ -32,8 +32,9 @@ from interlock.store.port import (
     StoredMessage,
 )
 from interlock.store.postgres.claims import agent_from_row
-from interlock.store.postgres.database import Connection, Database, only
+from interlock.store.postgres.database import Database, only
 from interlock.store.postgres.plans import NO_LIMIT
+from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.postgres.transactions import modes_from_rows
 from interlock.store.rows import (
     array,
@@ -195,7 +196,7 @@ class Reads:
         with database.guard(), database.connection() as conn:
             now_us = database.time(conn)
             for name, text in database.sql.checks.items():
-                rows = conn.execute(text.encode(), {"now_us": now_us}).fetchall()
+                rows = conn.execute(Statement.numbered(text), {"now_us": now_us}).fetchall()
                 broken = tuple(str(r[0]) for r in rows)
                 found.append(Finding(name=name, promise=promise(text), mend=mending(text), broken=broken))
         return found

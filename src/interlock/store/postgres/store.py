@@ -15,8 +15,9 @@ from interlock.core.model import Event, EventKind, Item, Mode, ModeRule, Reason,
 from interlock.core.timing import Timing
 from interlock.store.port import Build, ClaimAnswer, Load, Renewal
 from interlock.store.postgres.claims import Claims, filters
-from interlock.store.postgres.database import GONE, Connection, Database, only
+from interlock.store.postgres.database import GONE, Database, only
 from interlock.store.postgres.reads import Reads
+from interlock.store.postgres.statement import Connection
 from interlock.store.postgres.transactions import EVENT_WIDTH, Transactions
 from interlock.store.rows import array, columns, event_row, item_from_row, run_from_row
 
@@ -34,6 +35,10 @@ class PostgresStore(Reads):
     @property
     def timing(self) -> Timing:
         return self.database.timing
+
+    @timing.setter
+    def timing(self, timing: Timing) -> None:
+        self.database.timing = timing
 
     def close(self) -> None:
         self.database.close()

@@ -26,7 +26,8 @@ from interlock.store.bulk import in_bulk
 from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Load
 from interlock.store.postgres import plans
-from interlock.store.postgres.database import BEGIN, GONE, Connection, Database, only, roll_back
+from interlock.store.postgres.database import BEGIN, GONE, Database, only, roll_back
+from interlock.store.postgres.statement import Connection
 from interlock.store.rows import (
     ITEM_WIDTH,
     array,

@@ -1,4 +1,4 @@
-"""One SQLite file: connections, transactions, schema and clock of the embedded store.
+"""One SQLite file: its connections, transactions, schema and clock.
 
 Every write is one `BEGIN IMMEDIATE` transaction with `synchronous=FULL`, so a fence that was given out
 survives a power loss; readers never wait. Not promised: network file systems.
@@ -6,11 +6,12 @@ survives a power loss; readers never wait. Not promised: network file systems.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from typing import Any
 import apsw
 
 from interlock.core.errors import SchemaMismatch
-from interlock.core.timing import Timing
 from interlock.store import clock
 from interlock.store.migrate import Applied, prepare, rows_to_applied
 from interlock.store.sqlite import forks
@@ -30,7 +30,7 @@ _APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistak
 
 
 class SqliteDatabase:
-    """A file that is safe to share between threads and processes; each thread has its own connection."""
+    """A file that threads and processes may share; each thread has its own connection."""
 
     backend = "sqlite"
 
@@ -38,18 +38,15 @@ class SqliteDatabase:
         self,
         path: str | Path,
         *,
-        timing: Timing | None = None,
         now: Callable[[], int] | None = None,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
         migrate: bool = True,
     ) -> None:
         self.path = Path(path)
-        self.timing = timing or Timing()
         self.sql = Statements("sqlite")
         self._busy_timeout_s = busy_timeout_s
         self._local = threading.local()
         self._clock = now
-        self._handle_key: bytes | None = None
         forks.watch(self)
         if migrate:
             prepare(self)
@@ -61,7 +58,7 @@ class SqliteDatabase:
         """This thread's connection; a forked child opens its own."""
         local = self._local
         if getattr(local, "pid", None) != os.getpid():
-            with self._guard():
+            with self.guard():
                 local.db = forks.connect(self.path)
                 self._prepare(local.db)
             local.pid = os.getpid()
@@ -79,6 +76,8 @@ class SqliteDatabase:
             _pause()
             return time.monotonic() - begun_s < self._busy_timeout_s
 
+        # Plan a statement once: without this, SQLite plans it again whenever a bound value changes.
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         db.set_busy_handler(wait_a_little)
         self._use_wal(db)
         db.pragma("synchronous", "full")
@@ -87,8 +86,8 @@ class SqliteDatabase:
         db.pragma("cache_size", -16_000)
 
     def _use_wal(self, db: apsw.Connection) -> None:
-        """Of several that turn a new file over at once, SQLite tells all but one that it is busy, at once and
-        whatever the busy handler says: a lock that two want to raise would else be waited for for ever."""
+        """When several processes switch a new file to WAL at once, SQLite reports busy to all but one without
+        calling the busy handler: waiting could deadlock two connections that both want a stronger lock."""
         deadline_s = time.monotonic() + self._busy_timeout_s
         while True:
             try:
@@ -100,8 +99,8 @@ class SqliteDatabase:
                 _pause()
 
     @contextmanager
-    def _guard(self) -> Iterator[None]:
-        """Say in one sentence what the database refused."""
+    def guard(self) -> Iterator[None]:
+        """Turn what SQLite refuses into one sentence with a hint."""
         try:
             yield
         except apsw.Error as error:
@@ -117,13 +116,13 @@ class SqliteDatabase:
             raise said from None
 
     @contextmanager
-    def _write(self) -> Iterator[apsw.Connection]:
-        """One transaction that has the write lock from its first statement."""
+    def write(self) -> Iterator[None]:
+        """One transaction of this thread that has the write lock from its first statement."""
         db = self.db
-        with self._guard():
+        with self.guard():
             db.execute("BEGIN IMMEDIATE")
             try:
-                yield db
+                yield
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
@@ -132,9 +131,9 @@ class SqliteDatabase:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Whatever this thread reads meanwhile is of one moment. It must not write."""
+        """Whatever this thread reads inside is of one moment. It must not write."""
         db = self.db
-        with self._guard():
+        with self.guard():
             db.execute("BEGIN")
             try:
                 yield
@@ -143,14 +142,33 @@ class SqliteDatabase:
                     db.execute("ROLLBACK")
 
     def close(self) -> None:
+        """Close this thread's connection; the next use opens another."""
         if getattr(self._local, "pid", None) == os.getpid():
             forks.disconnect(self._local.db)
             self._local.pid = None
 
+    # -- statements -------------------------------------------------------------------------------
+
+    def rows(self, name: str, /, **params: Any) -> list[Any]:
+        """All rows of a statement. Lists go in as JSON."""
+        plain = {k: json.dumps(v) if isinstance(v, list | tuple) else v for k, v in params.items()}
+        with self.guard():
+            return list(self.db.execute(self.sql[name], plain))
+
+    def value(self, name: str, /, **params: Any) -> Any:
+        """The first column of a statement's first row; None if it has no row."""
+        found = self.rows(name, **params)
+        return found[0][0] if found else None
+
+    def each(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement once for each row of values."""
+        if rows:
+            self.db.executemany(self.sql[name], rows)
+
     # -- schema -----------------------------------------------------------------------------------
 
     def applied(self) -> list[Applied]:
-        with self._guard():
+        with self.guard():
             # In this order: another process may commit its migration between the two reads.
             empty = self.db.execute("SELECT count(*) FROM sqlite_schema").get == 0
             ours = self.db.pragma("application_id") == _APPLICATION_ID
@@ -164,17 +182,11 @@ class SqliteDatabase:
             return rows_to_applied(list(rows))
 
     def exclusively(self, work: Callable[[], int]) -> int:
-        with self._write():
+        with self.write():
             return work()
 
     def run(self, script: str) -> None:
         self.db.execute(script)
-
-    def advance_runs(self, count: int) -> int:
-        """Skip run numbers after a restore, so that none given out since the backup comes again."""
-        with self._write() as db:
-            number: int = db.execute(self.sql["reserve"], {"name": "run", "count": count}).get
-            return number
 
     # -- time and numbers -------------------------------------------------------------------------
 
@@ -184,41 +196,37 @@ class SqliteDatabase:
         return self._clock()
 
     def _anchor(self) -> str:
-        with self._guard():
-            stored = self.db.execute(self.sql["clock_anchor"]).get
+        stored = self.value("clock_anchor")
         if clock.anchor(stored, 0) == stored:
             return str(stored)
-        with self._write_or_join() as db:
-            stored = db.execute(self.sql["clock_anchor"]).get
-            text = clock.anchor(stored, db.execute(self.sql["last_event_us"]).get or 0)
-            db.execute(self.sql["set_clock_anchor"], (text,))
+        if self.db.in_transaction:
+            return self._set_anchor()
+        with self.write():
+            return self._set_anchor()
+
+    def _set_anchor(self) -> str:
+        text = clock.anchor(self.value("clock_anchor"), self.value("last_event_us") or 0)
+        self.rows("set_clock_anchor", value=text)
         return text
 
-    @contextmanager
-    def _write_or_join(self) -> Iterator[apsw.Connection]:
-        if self.db.in_transaction:
-            yield self.db
-        else:
-            with self._write() as db:
-                yield db
-
     def tickets(self, count: int) -> list[int]:
-        """Taken before the write lock is waited for, so that order of arrival is not order of luck."""
-        with self._guard():
-            used: int = self.db.execute(self.sql["read_ticket"]).get
-        first = max(self.now_us(), used + 1)
+        """Tickets, taken before the wait for the write lock, so that arrivals go in order and not by luck."""
+        first = max(self.now_us(), self.value("read_ticket") + 1)
         return list(range(first, first + count))
 
-    def _reserve(self, db: apsw.Connection, name: str, count: int) -> list[Any]:
+    def reserve(self, name: str, count: int) -> list[Any]:
+        """The next numbers of a counter, which nobody else gets."""
         if not count:
             return []
-        last: int = db.execute(self.sql["reserve"], {"name": name, "count": count}).get
+        last: int = self.value("reserve", name=name, count=count)
         return list(range(last - count + 1, last + 1))
 
-    def _rows(self, name: str, params: Any = ()) -> list[Any]:
-        with self._guard():
-            return list(self.db.execute(self.sql[name], params))
+    def advance_runs(self, count: int) -> int:
+        """Skip run numbers after a restore, so that none given out since the backup comes again."""
+        with self.write():
+            last: int = self.value("reserve", name="run", count=count)
+            return last
 
 
 def _pause() -> None:
-    time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311  (spreads those who wait; nothing secret)
+    time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311  (spreads the waiting ones; nothing secret)

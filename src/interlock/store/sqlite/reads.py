@@ -7,11 +7,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.core.claiming import Agent
-from interlock.core.model import Item, ItemId, Mode, ModeRule, RunRecord
+from interlock.core.model import Item, ItemId, Mode, ModeRule, PlanId, RunRecord
+from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.states import ItemStatus
+from interlock.core.why import AHEAD_MAX
 from interlock.store import clock
-from interlock.store.port import EventQuery, Figures, Finding, ItemQuery, LaneRow, StoredEvent, StoredMessage
+from interlock.store.plan_rows import (
+    TASK_WIDTH,
+    completion_from_row,
+    edge_from_row,
+    plan_from_row,
+    revision_from_row,
+    task_from_row,
+)
+from interlock.store.port import (
+    EVENTS_MAX,
+    SPANS_MAX,
+    EventQuery,
+    Figures,
+    Finding,
+    ItemQuery,
+    LaneRow,
+    StoredCompletion,
+    StoredEvent,
+    StoredMessage,
+)
 from interlock.store.rows import (
+    ITEM_COLUMNS,
     event_from_row,
     first_since,
     item_from_row,
@@ -22,126 +44,190 @@ from interlock.store.rows import (
 from interlock.store.sqlite.database import SqliteDatabase
 from interlock.store.statements import mending, promise
 
+_LABELS_AT = ITEM_COLUMNS.index("labels")
 
-class SqliteReads(SqliteDatabase):
+
+class Reads:
     """The reading half of the store."""
 
-    @staticmethod
-    def _item(row: Sequence[Any]) -> Item:
-        if row[12] is not None:
-            row = [*row[:12], json.loads(row[12]), *row[13:]]
-        return item_from_row(row)
+    def __init__(self, database: SqliteDatabase) -> None:
+        self.database = database
+        self.now_us, self.at_once, self.close = database.now_us, database.at_once, database.close
 
     def handle_key(self) -> bytes:
-        if self._handle_key is None:
-            self._handle_key = bytes.fromhex(self._rows("handle_key")[0][0])
-        return self._handle_key
+        return bytes.fromhex(self.database.value("handle_key"))
 
     def due(self, limit: int) -> list[ItemId]:
-        return [r[0] for r in self._rows("due", {"now_us": self.now_us(), "limit": limit})]
+        return [item for item, _ in self.database.rows("due", now_us=self.now_us(), limit=limit)]
 
-    def stranded(self, limit: int) -> list[str]:
-        return [r[0] for r in self._rows("stranded", {"limit": limit})]
+    def stranded(self, after: str, limit: int) -> tuple[list[str], str]:
+        looked_at = self.database.rows("stranded", after=after, limit=limit)
+        onward = looked_at[-1][0] if len(looked_at) == limit else ""
+        return [lane for lane, is_stranded in looked_at if is_stranded], onward
+
+    # -- items ------------------------------------------------------------------------------------
 
     def item(self, item: ItemId) -> Item | None:
-        return next(map(self._item, self._rows("item", (item,))), None)
+        return next(map(item_of_row, self.database.rows("item", item=item)), None)
 
     def items(self, query: ItemQuery) -> list[Item]:
-        params = {
-            "statuses": json.dumps(query.statuses) if query.statuses else None,
-            "lane": query.lane,
-            "agent": query.agent,
-            "project": query.project,
-            "type": query.type,
-            "limit": query.limit,
-        }
-        return [self._item(r) for r in self._rows("items", params)]
+        rows = self.database.rows(
+            "items",
+            statuses=query.statuses or list(ItemStatus),
+            lane=query.lane,
+            agent=query.agent,
+            project=query.project,
+            type=query.type,
+            limit=query.limit,
+        )
+        return [item_of_row(r) for r in rows]
 
     def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]:
-        return dict(self._rows("payloads", {"items": json.dumps(list(items))}))
+        return dict(self.database.rows("payloads", items=items))
 
     def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]:
-        rows = self._rows("messages", {"item": item, "after": after, "limit": limit})
+        rows = self.database.rows("messages", item=item, after=after, limit=limit)
         return [stored_message(r) for r in rows]
 
     def runs(self, item: ItemId) -> list[RunRecord]:
-        return [run_from_row(r) for r in self._rows("runs_of_item", (item,))]
-
-    def events(self, query: EventQuery) -> list[StoredEvent]:
-        params = {"after": query.after, "item": query.item, "lane": query.lane, "limit": query.limit}
-        rows = self._rows("newest_events" if query.newest else "events", params)
-        found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
-        return found[::-1] if query.newest else found
-
-    def agent(self, key: str) -> Agent | None:
-        return next(map(_agent, self._rows("agent", (key,))), None)
-
-    def agents(self) -> list[Agent]:
-        return [_agent(r) for r in self._rows("agents")]
-
-    def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
-        rows = self._rows("lanes", {"prefix": prefix, "limit": limit})
-        return [
-            LaneRow(
-                lane=lane,
-                owner=self.item(owner) if owner is not None else None,
-                waiting=waiting,
-                line=tuple(json.loads(line)),
-            )
-            for lane, waiting, line, owner in rows
-        ]
-
-    def modes(self) -> tuple[ModeRule, ...]:
-        return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in self._rows("modes"))
-
-    def paused_projects(self) -> dict[str, str]:
-        return dict(self._rows("paused_projects"))
+        return [run_from_row(r) for r in self.database.rows("runs_of_item", item=item)]
 
     def ahead_of(self, item: Item) -> int:
         spec = item.spec
         if item.status is ItemStatus.DEFERRED:
-            params: dict[str, Any] = {
-                "lane": spec.lane,
-                "front": item.state.front,
-                "position": spec.position,
-                "ticket": spec.ticket,
-                "id": spec.id,
-            }
-            return int(self._rows("ahead_in_line", params)[0][0])
-        params = {"agent": spec.agent_key, "sort_key": spec.sort_key}
-        return int(self._rows("ahead_in_queue", params)[0][0])
+            found = self.database.value(
+                "ahead_in_line",
+                lane=spec.lane,
+                front=item.state.front,
+                position=spec.position,
+                ticket=spec.ticket,
+                id=spec.id,
+                most=AHEAD_MAX,
+            )
+        else:
+            found = self.database.value(
+                "ahead_in_queue", agent=spec.agent_key, sort_key=spec.sort_key, most=AHEAD_MAX
+            )
+        return int(found)
+
+    # -- lanes, agents, projects ------------------------------------------------------------------
+
+    def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
+        rows = self.database.rows("lanes", prefix=prefix, limit=limit)
+        return [
+            LaneRow(lane=lane, owner=self.owner(lane), waiting=waiting, line=tuple(json.loads(line)))
+            for lane, waiting, line in rows
+        ]
+
+    def owner(self, lane: str) -> Item | None:
+        return next(map(item_of_row, self.database.rows("owner", lane=lane)), None)
+
+    def agent(self, key: str) -> Agent | None:
+        running, editing = self._running(key)
+        return self._agent_as_set(key, running + editing)
+
+    def _agent_as_set(self, key: str, running: int = 0) -> Agent | None:
+        return next((_agent(row, running) for row in self.database.rows("agent", key=key)), None)
+
+    def _running(self, agent: str) -> tuple[int, int]:
+        """How many runs an agent has that are not edits of plans, and how many that are."""
+        running, editing = self.database.rows("count_running", agent=agent)[0]
+        return running, editing
+
+    def agents(self) -> list[Agent]:
+        return [_agent(row, *row[7:]) for row in self.database.rows("agents")]
+
+    def modes(self) -> tuple[ModeRule, ...]:
+        return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in self.database.rows("modes"))
+
+    def paused_projects(self) -> dict[str, str]:
+        return dict(self.database.rows("paused_projects"))
+
+    # -- history ----------------------------------------------------------------------------------
+
+    def events(self, query: EventQuery) -> list[StoredEvent]:
+        rows = self.database.rows(
+            "newest_events" if query.newest else "events",
+            after=query.after,
+            item=query.item,
+            lane=query.lane,
+            limit=query.limit,
+        )
+        found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
+        return found[::-1] if query.newest else found
 
     def figures(self, window_us: int) -> Figures:
         now_us = self.now_us()
-        since = self._first_event_since(now_us - window_us)
-        depth = self._rows("depth")
+        first, reach_us = self._window(now_us, window_us)
         return Figures(
             now_us=now_us,
-            by_status=dict(self._rows("count_by_status")),
-            depth_by_priority={priority: count for priority, count, _ in depth},
-            oldest_pending_us=min((oldest for _, _, oldest in depth), default=None),
-            counts={(kind, reason): n for kind, reason, n in self._rows("event_counts", (since,))},
-            **spans(self._rows("event_spans", (since,))),
+            window_us=reach_us,
+            by_status=dict(self.database.rows("count_by_status")),
+            depth_by_priority=dict(self.database.rows("depth")),
+            oldest_pending_us=self.database.value("oldest_pending"),
+            counts={(kind, reason): n for kind, reason, n in self.database.rows("event_counts", first=first)},
+            **spans(self.database.rows("event_spans", first=first, most=SPANS_MAX)),
         )
 
-    def _first_event_since(self, since_us: int) -> int:
-        low, high = self._rows("event_bounds")[0]
-        if low is None:
-            return 0
-        return first_since(low, high, since_us, lambda seq: self._rows("event_times", (seq,))[0])
+    def _window(self, now_us: int, window_us: int) -> tuple[int, int]:
+        """The first event to count, and how far back that reaches."""
+        oldest, newest = self.database.rows("event_bounds")[0]
+        if oldest is None:
+            return 0, window_us
+
+        def probe(seq: int) -> Sequence[int]:
+            row: Sequence[int] = self.database.rows("event_times", seq=seq)[0]
+            return row
+
+        first = first_since(max(oldest, newest - EVENTS_MAX), newest, now_us - window_us, probe)
+        if newest - first < EVENTS_MAX:
+            return first, window_us
+        return first + 1, max(1, now_us - probe(first + 1)[1])
+
+    # -- plans ------------------------------------------------------------------------------------
+
+    def plan(self, plan: PlanId) -> Plan | None:
+        return next(map(plan_from_row, self.database.rows("plan", plan=plan)), None)
+
+    def plans(self, *, ended: bool, limit: int) -> list[Plan]:
+        return [plan_from_row(r) for r in self.database.rows("plans", ended=ended, limit=limit)]
+
+    def tasks(self, plan: PlanId, *, removed: bool = False) -> list[tuple[Task, Item]]:
+        rows = self.database.rows("tasks_of_plan", plan=plan, removed=removed)
+        return [(task_from_row(r[:TASK_WIDTH]), item_of_row(r[TASK_WIDTH:])) for r in rows]
+
+    def edges(self, plan: PlanId) -> list[Edge]:
+        return [edge_from_row(r) for r in self.database.rows("edges_of_plan", plan=plan)]
+
+    def revisions(self, plan: PlanId, after: int, limit: int) -> list[Revision]:
+        rows = self.database.rows("revisions", plan=plan, after=after, limit=limit)
+        return [revision_from_row(r) for r in rows]
+
+    def completions(self, plan: PlanId, after: int) -> list[StoredCompletion]:
+        rows = self.database.rows("completions", plan=plan, after=after)
+        return [StoredCompletion(completion_from_row(r[:6]), *r[6:]) for r in rows]
+
+    def work_us(self, plan: PlanId) -> dict[ItemId, int]:
+        return dict(self.database.rows("work_of_plan", plan=plan))
+
+    def stopping(self, limit: int) -> list[ItemId]:
+        return [r[0] for r in self.database.rows("stopping", limit=limit)]
+
+    # -- health -----------------------------------------------------------------------------------
 
     def findings(self) -> list[Finding]:
         found = []
-        with self._guard():
-            for name, text in self.sql.checks.items():
+        with self.database.guard():
+            for name, text in self.database.sql.checks.items():
                 params = {"now_us": self.now_us()} if ":now_us" in text else ()
-                broken = tuple(str(r[0]) for r in self.db.execute(text, params))
+                broken = tuple(str(r[0]) for r in self.database.db.execute(text, params))
                 found.append(Finding(name=name, promise=promise(text), mend=mending(text), broken=broken))
             return [*found, *self._file_findings()]
 
     def _file_findings(self) -> list[Finding]:
-        sound = [r[0] for r in self.db.execute("PRAGMA quick_check(10)") if r[0] != "ok"]
-        loose = [f"{r[0]} row {r[1]}" for r in self.db.execute("PRAGMA foreign_key_check")]
+        db = self.database.db
+        damage = [r[0] for r in db.execute("PRAGMA quick_check(10)") if r[0] != "ok"]
+        loose = [f"{r[0]} row {r[1]}" for r in db.execute("PRAGMA foreign_key_check")]
         drift_s = (self.now_us() - clock.wall_us()) / 1e6
         drifted = abs(drift_s) > clock.DRIFT_WARN_US / 1e6
         return [
@@ -149,7 +235,7 @@ class SqliteReads(SqliteDatabase):
                 name="file_is_sound",
                 promise="The database file has no damage that SQLite can see.",
                 mend="Restore a backup; `interlock migrate --after-restore` then skips used run numbers.",
-                broken=(*sound, *loose),
+                broken=(*damage, *loose),
             ),
             Finding(
                 name="clock_agrees",
@@ -160,8 +246,14 @@ class SqliteReads(SqliteDatabase):
         ]
 
 
-def _agent(row: Sequence[Any]) -> Agent:
-    running, pending = row[7:9] if len(row) > 7 else (0, 0)
+def item_of_row(row: Sequence[Any]) -> Item:
+    """An item from a row of all its columns; SQLite keeps its labels as JSON."""
+    if row[_LABELS_AT] is not None:
+        row = [*row[:_LABELS_AT], json.loads(row[_LABELS_AT]), *row[_LABELS_AT + 1 :]]
+    return item_from_row(row)
+
+
+def _agent(row: Sequence[Any], running: int = 0, pending: int = 0) -> Agent:
     return Agent(
         key=row[0],
         name=row[1],

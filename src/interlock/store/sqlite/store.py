@@ -7,309 +7,255 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
-
-import apsw
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
-from interlock.core.ledger import Decision, Snapshot
+from interlock.core.ledger import Decision
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, Reason, RunId, RunRecord
 from interlock.core.plans.commands import CreatePlan, EditPlan
-from interlock.core.plans.model import plan_lane, plan_of_lane
-from interlock.core.timing import DEDUPE_KEPT_S, to_us
-from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
-from interlock.store.port import Build, Claimed, Load, Look, Renewal
+from interlock.core.timing import Timing
+from interlock.store.plan_rows import spec_row
+from interlock.store.port import Build, ClaimAnswer, Claimed, Load, Renewal
 from interlock.store.rows import event_row, item_row, run_from_row, state_row
-from interlock.store.sqlite.plans import SqlitePlans
+from interlock.store.sqlite import snapshot
+from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
+from interlock.store.sqlite.reads import Reads, item_of_row
 
 WATCH_INTERVAL_S = 0.005
 
 
-class SqliteStore(SqlitePlans):
+class SqliteStore(Reads):
     """A store on one SQLite file."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        timing: Timing | None = None,
+        now: Callable[[], int] | None = None,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        migrate: bool = True,
+    ) -> None:
+        database = SqliteDatabase(path, now=now, busy_timeout_s=busy_timeout_s, migrate=migrate)
+        super().__init__(database)
+        self.timing = timing or Timing()
+        self.tickets = database.tickets
 
     # -- deciding ---------------------------------------------------------------------------------
 
     def transact(self, load: Load, build: Build) -> Decision:
-        with self._write() as db:
-            return self._decide(db, load, build)
+        with self.database.write():
+            return self._decide(load, build)
 
-    def _decide(self, db: apsw.Connection, load: Load, build: Build) -> Decision:
-        now_us = self.now_us()
-        ids = self._reserve(db, "item", load.arrivals)
-        seen_keys = self._take_keys(db, load, ids, now_us)
-        snapshot = self._load(db, load, seen_keys)
-        needed = snapshot.spare_ids(frozenset(load.items), now_us)
+    def _decide(self, load: Load, build: Build) -> Decision:
+        database, now_us = self.database, self.now_us()
+        ids = database.reserve("item", load.arrivals)
+        seen_keys = snapshot.take_keys(database, load, ids, now_us)
+        known = snapshot.read(self, load, seen_keys)
+        spare = tuple(database.reserve("item", known.spare_ids(frozenset(load.items), now_us)))
         commands = build(ids)
-        spare = tuple(self._reserve(db, "item", needed))
-        decision = decide(snapshot, commands, now_us, self.timing, spare)
-        self._apply(db, decision)
+        decision = decide(known, commands, now_us, self.timing, spare)
+        self._apply(decision)
         tickets = [c.ticket for c in commands if isinstance(c, Arrive | Tell)]
         tickets += [t for c in commands if isinstance(c, CreatePlan | EditPlan) for t in c.tickets]
         if tickets:
-            db.execute(self.sql["raise_ticket"], {"ticket": max(tickets)})
+            database.rows("raise_ticket", ticket=max(tickets))
         return decision
 
-    def _take_keys(
-        self, db: apsw.Connection, load: Load, ids: Sequence[ItemId], now_us: int
-    ) -> dict[tuple[str, str], ItemId]:
-        seen: dict[tuple[str, str], ItemId] = {}
-        mine: set[ItemId] = set()
-        for key, item in zip(load.keys, ids, strict=False):
-            if key is None:
-                continue
-            params = {"project": key[0], "key": key[1], "item": item, "now_us": now_us}
-            params["expires_us"] = now_us + to_us(DEDUPE_KEPT_S)
-            first: ItemId = db.execute(self.sql["take_key"], params).get
-            mine.add(item)
-            if first not in mine:
-                seen[key] = first
-        return seen
-
-    def _load(self, db: apsw.Connection, load: Load, seen_keys: dict[tuple[str, str], ItemId]) -> Snapshot:
-        sql = self.sql
-        ask: Ask = partial(self._asking, db)
-        named = list(load.items)
-        if load.edit is not None:
-            named += [t.item for t in tasks_of_edit(ask, load.edit)]
-        if load.lanes:
-            db.execute(sql["add_lanes"], {"lanes": json.dumps(load.lanes)})
-        stand_on = [r[0] for r in ask("lanes_of_items", items=named)]
-        lanes = sorted({*load.lanes, *stand_on, *map(plan_lane, load.plans)})
-        plans = [p for p in map(plan_of_lane, lanes) if p is not None]
-        parts = read_parts(ask, plans, load) if plans else Parts({})
-        heads = max(Counter(stand_on).values(), default=1)
-        targets = [*named, *seen_keys.values(), *parts.items]
-        rows = ask("load_items", items=targets, lanes=lanes, heads=heads)
-        items = {i.id: i for i in map(self._item, rows)}
-        lines: dict[str, tuple[int, tuple[int, ...]]] = {}
-        if load.lanes:
-            for lane, count, positions in ask("load_lines", lanes=lanes):
-                lines[lane] = (count, tuple(json.loads(positions or "[]")))
-        return Snapshot(
-            items=items,
-            lines=lines,
-            unread=self._unread(db, items),
-            seen_keys=seen_keys,
-            ended_runs=self._ended_runs(db, load, items),
-            modes=self.modes() if load.lanes else (),
-            plans={plan: part.whole() for plan, part in parts.plans.items()},
-            **self._edit_facts(db, load, parts),
-        )
-
-    def _unread(
-        self, db: apsw.Connection, items: dict[ItemId, Item]
-    ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-        talked_to = [i.id for i in items.values() if i.has_unread or (i.comes_back and i.state.message_count)]
-        unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
-        if talked_to:
-            for item, n, ticket in db.execute(self.sql["load_unread"], {"items": json.dumps(talked_to)}):
-                unread[item] = (*unread.get(item, ()), (n, ticket))
-        return unread
-
-    def _ended_runs(
-        self, db: apsw.Connection, load: Load, items: dict[ItemId, Item]
-    ) -> dict[RunId, RunRecord]:
-        live = {i.state.run for i in items.values()}
-        late = [r for r in load.runs if r not in live]
-        if not late:
-            return {}
-        rows = db.execute(self.sql["load_runs"], {"runs": json.dumps(late)})
-        return {r.run: r for r in map(run_from_row, rows)}
-
-    def _apply(self, db: apsw.Connection, decision: Decision) -> None:
-        messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
-
-        def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
-            if rows:
-                db.executemany(self.sql[name], rows)
-
-        if decision.plans or decision.lanes:
-            self._write_new_plans(db, decision)
+    def _apply(self, decision: Decision) -> None:
+        """Write what was decided. A row is written after the rows that it refers to."""
+        write = self.database.each
+        if decision.lanes:
+            self.database.rows("add_lanes", lanes=decision.lanes)
+        write("insert_plan", [c.plan for c in decision.plans if c.before is None])
         write("update_item", [state_row(i) for i in decision.settled])
-        write("insert_item", [item_row(i, _labels(i.spec.labels)) for i in decision.born])
+        write("insert_item", [item_row(i, _labels(i)) for i in decision.born])
         write("update_item", [state_row(i) for i in decision.raised])
         write("insert_payload", decision.payloads)
         write("copy_payload", decision.payload_copies)
         write("move_messages", decision.moves)
+        messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
         write("insert_message", messages)
         write("insert_run", decision.runs)
         write("insert_event", [event_row(e) for e in decision.events])
         write("drop_key", decision.forgotten_keys)
         write("pass_key", decision.passed_keys)
         if decision.plans:
-            self._write_plans(db, decision)
+            self._apply_to_plans(decision)
+
+    def _apply_to_plans(self, decision: Decision) -> None:
+        write = self.database.each
+        changed = [decision.after[i] for i in dict.fromkeys(decision.respecified)]
+        write("update_spec", [spec_row(i, _labels(i)) for i in changed])
+        payloads = decision.changed_payloads
+        write("set_payload", [(i, text) for i, text in payloads if text is not None])
+        write("drop_payload", [(i,) for i, text in payloads if text is None])
+        for plan in decision.plans:
+            write("update_task", plan.tasks)  # before the new ones: a removed task frees its key
+            write("insert_task", plan.new_tasks)
+            write("delete_edge", plan.lost_edges)
+            write("insert_edge", plan.new_edges)
+            write("update_edge", plan.edges)
+            write("insert_completion", plan.completions)
+            write("insert_revision", plan.revisions)
+        write("update_plan", [c.plan for c in decision.plans])
 
     # -- claiming ---------------------------------------------------------------------------------
 
-    def look(self, agent: str) -> Look:
-        shut = bool(self._rows("maybe_shut", (agent,))[0][0])
-        return Look(self.agent(agent), bool(self.due(1)), shut)
+    def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer:
+        agent = self._agent_as_set(wish.agent)
+        if due_first and self.due(1):
+            return ClaimAnswer([], agent, due=True)
+        # A look first: a claim that finds nothing does not take the write lock.
+        if not self._ready(wish, agent, 1) and not self._overtakable(wish, agent, 1):
+            return ClaimAnswer([], agent)
+        with self.database.write():
+            return ClaimAnswer(self._start_up_to(wish), agent)
 
-    def look_and_claim(self, wish: Claim) -> tuple[Look, list[Claimed]]:
-        """Claim unless something is due."""
-        look = self.look(wish.agent)
-        return look, [] if look.due else self.claim(wish, look.agent)
-
-    def claim(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
-        allowed = narrowed(wish, agent)
-        if allowed is None or not self._has_ready(allowed):
-            return []
-        with self._write() as db:
-            return self._claim(db, wish, wish.item)
-
-    def _claim(self, db: apsw.Connection, wish: Claim, only: ItemId | None) -> list[Claimed]:
-        agent = self.agent(wish.agent)
-        allowed = narrowed(wish, agent)
-        if allowed is not None and agent is not None and agent.max_concurrency is not None:
-            allowed = with_room(allowed, agent, *self._running(db, wish.agent))
-        if allowed is None:
-            return []
-        now_us = self.now_us()
-        params = {
-            **_filter(allowed),
-            "only": only,
-            "edits": allowed.edits,
-            "limit": allowed.limit,
-            "worker": allowed.worker,
-            "lease_s": allowed.lease_s,
-            "default_lease_s": self.timing.lease_s,
-            "now_us": now_us,
-            "first_run": db.execute(self.sql["next_run"]).get,
-        }
-        items = sorted(map(self._item, db.execute(self.sql["claim"], params)), key=lambda i: i.state.run or 0)
-        if not items:
-            return []
-        db.execute(self.sql["reserve"], {"name": "run", "count": len(items)})
-        db.executemany(self.sql["insert_event"], [event_row(_started(i, now_us)) for i in items])
-        payloads = self.payloads([i.id for i in items])
-        return [Claimed(i, payloads.get(i.id)) for i in items]
-
-    def overtake(self, wish: Claim, agent: Agent | None) -> list[Claimed]:
-        allowed = narrowed(wish, agent)
-        if allowed is None or not self._overtakable(allowed):
-            return []
-        started: list[Claimed] = []
-        with self._write() as db:
-            for item, owner in self._overtakable(allowed):
-                if not self._room(db, wish, len(started)):
-                    break
-                started += self._overtake(db, wish, item, owner)
+    def _start_up_to(self, wish: Claim) -> list[Claimed]:
+        agent = self._agent_as_set(wish.agent)
+        ready = self._ready(wish, agent, wish.limit)
+        started = self._start(wish, ready) if ready else []
+        for item, owner in self._overtakable(wish, agent, wish.limit - len(started)):
+            if not self._has_room(agent):
+                break
+            if self._overtake(item, owner):
+                started += self._start(wish, [item])
         return started
 
-    def _overtake(self, db: apsw.Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[Claimed]:
+    def _overtake(self, item: ItemId, owner: ItemId) -> bool:
         command = Overtake(item=item, owner=owner)
-        decision = self._decide(db, Load(items=(item, owner)), lambda _: [command])
-        return self._claim(db, wish, item) if decision.answers[0].changed else []
+        return bool(self._decide(Load(items=(item, owner)), lambda _: [command]).answers[0].changed)
 
-    def _room(self, db: apsw.Connection, wish: Claim, started: int) -> bool:
-        return started < wish.limit and has_room(self.agent(wish.agent), *self._running(db, wish.agent))
+    def _ready(self, wish: Claim, agent: Agent | None, limit: int) -> list[ItemId]:
+        """What the agent may start as it is, the best first."""
+        allowed = narrowed(replace(wish, limit=limit), agent)
+        if allowed is not None and agent is not None and agent.max_concurrency is not None:
+            allowed = with_room(allowed, agent, *self._running(agent.key))
+        return [item for item, _ in self._candidates(allowed)] if allowed is not None else []
 
-    def _running(self, db: apsw.Connection, agent: str) -> tuple[int, int]:
-        """How many runs an agent has that are no edits of plans, and how many that are."""
-        running, editing = db.execute(self.sql["count_running"], (agent,)).get
-        return running, editing
+    def _overtakable(self, wish: Claim, agent: Agent | None, limit: int) -> list[tuple[ItemId, ItemId]]:
+        """What the agent may start in place of a lane's owner that cannot, and that owner."""
+        allowed = narrowed(replace(wish, limit=limit), agent)
+        if limit <= 0 or allowed is None or not self._has_room(agent):
+            return []
+        return self._candidates(allowed, overtaking=True)
 
-    def _overtakable(self, wish: Claim) -> list[tuple[ItemId, ItemId]]:
-        return self._rows("overtakable", {**_filter(wish), "only": wish.item, "limit": wish.limit})
+    def _has_room(self, agent: Agent | None) -> bool:
+        if agent is None or agent.max_concurrency is None:
+            return True
+        return has_room(agent, *self._running(agent.key))
 
-    def _has_ready(self, wish: Claim) -> bool:
-        params = {k: v for k, v in _filter(wish).items() if k != "labels"}
-        name = "has_ready"
-        if wish.item is not None:
-            name, params["item"] = "is_ready", wish.item
-        with self._guard():
-            return bool(self.db.execute(self.sql[name], params).get)
+    def _candidates(self, wish: Claim, *, overtaking: bool = False) -> list[tuple[ItemId, ItemId]]:
+        return self.database.rows(
+            "candidates",
+            agent=wish.agent,
+            types=wish.types or None,
+            labels=wish.labels,
+            edits=wish.edits,
+            only=wish.item,
+            limit=wish.limit,
+            overtaking=overtaking,
+        )
 
-    # -- keeping ----------------------------------------------------------------------------------
-
-    def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]:
-        kept: dict[RunId, Item] = {}
-        with self._write() as db:
-            now_us = self.now_us()
-            for wish in wishes:
-                params = {"now_us": now_us, "seen": wish.seen, "item": wish.item, "run": wish.run}
-                for row in db.execute(self.sql["renew"], params):
-                    kept[wish.run] = self._item(row)
-        return kept
-
-    def refuse(self, wishes: Sequence[Renewal], wanted: str) -> dict[RunId, RunRecord]:
-        with self._write() as db:
-            now_us = self.now_us()
-            events = [_refused(w, wanted, now_us) for w in wishes]
-            db.executemany(self.sql["insert_event"], [event_row(e) for e in events])
-            rows = db.execute(self.sql["load_runs"], {"runs": json.dumps([w.run for w in wishes])})
-            return {r.run: r for r in map(run_from_row, rows)}
-
-    def see_agent(self, key: str, name: str) -> None:
-        with self._write() as db:
-            db.execute(self.sql["see_agent"], {"key": key, "name": name, "now_us": self.now_us()})
-
-    def set_agent(self, agent: Agent, event: Event) -> None:
-        params = {
-            "key": agent.key,
-            "name": agent.name,
-            "max_concurrency": agent.max_concurrency,
-            "types": json.dumps(agent.types),
-            "labels": json.dumps(agent.labels),
-            "paused_why": agent.paused_why,
-        }
-        with self._write() as db:
-            db.execute(self.sql["set_agent"], params)
-            db.execute(self.sql["insert_event"], event_row(event))
-
-    def pause_project(self, project: str, why: str | None, event: Event) -> None:
-        with self._write() as db:
-            if why is None:
-                db.execute(self.sql["resume_project"], (project,))
-            else:
-                db.execute(self.sql["pause_project"], (project, why))
-            db.execute(self.sql["insert_event"], event_row(event))
-
-    def set_mode(self, rule: ModeRule, event: Event) -> None:
-        with self._write() as db:
-            db.execute(self.sql["set_mode"], (rule.scope, rule.value, Mode(rule.mode).value))
-            db.execute(self.sql["insert_event"], event_row(event))
-
-    def forget_keys(self, limit: int) -> int:
-        with self._write() as db:
-            db.execute(self.sql["forget_keys"], {"now_us": self.now_us(), "limit": limit})
-            return db.changes()
-
-    # -- waiting ----------------------------------------------------------------------------------
+    def _start(self, wish: Claim, items: Sequence[ItemId]) -> list[Claimed]:
+        """Make items runs of the wish's agent, in this order."""
+        now_us = self.now_us()
+        rows = self.database.rows(
+            "start",
+            items=items,
+            first_run=self.database.reserve("run", len(items))[0],
+            agent=wish.agent,
+            worker=wish.worker,
+            lease_s=wish.lease_s,
+            default_lease_s=self.timing.lease_s,
+            now_us=now_us,
+        )
+        started = sorted(map(item_of_row, rows), key=lambda i: i.state.run or 0)
+        self.database.each("insert_event", [event_row(_started(i, now_us)) for i in started])
+        payloads = self.payloads(items)
+        return [Claimed(i, payloads.get(i.id)) for i in started]
 
     def wait_for_work(self, wish: Claim, timeout_s: float) -> bool:
         """Watch the file's change counter, which costs microseconds, and look only when it moved."""
         deadline_s = time.monotonic() + timeout_s
         version = None
         while True:
-            with self._guard():
-                seen = self.db.pragma("data_version")
+            with self.database.guard():
+                seen = self.database.db.pragma("data_version")
             if seen != version:
                 version = seen
-                if self._has_ready(wish):
+                if self._candidates(replace(wish, limit=1)):
                     return True
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
             time.sleep(min(WATCH_INTERVAL_S, left_s))
 
+    # -- keeping ----------------------------------------------------------------------------------
 
-def _filter(wish: Claim) -> dict[str, Any]:
-    return {
-        "agent": wish.agent,
-        "types": json.dumps(wish.types) if wish.types else None,
-        "labels": json.dumps(wish.labels),
-    }
+    def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]:
+        kept: dict[RunId, Item] = {}
+        with self.database.write():
+            now_us = self.now_us()
+            for wish in wishes:
+                rows = self.database.rows(
+                    "renew", now_us=now_us, seen=wish.seen, item=wish.item, run=wish.run
+                )
+                kept.update((wish.run, item_of_row(row)) for row in rows)
+        return kept
+
+    def refuse(self, wishes: Sequence[Renewal], wanted: str) -> dict[RunId, RunRecord]:
+        with self.database.write():
+            now_us = self.now_us()
+            self.database.each("insert_event", [event_row(_refused(w, wanted, now_us)) for w in wishes])
+            rows = self.database.rows("load_runs", runs=[w.run for w in wishes])
+            return {r.run: r for r in map(run_from_row, rows)}
+
+    # -- settings ---------------------------------------------------------------------------------
+
+    def see_agent(self, key: str, name: str) -> None:
+        with self.database.write():
+            self.database.rows("see_agent", key=key, name=name, now_us=self.now_us())
+
+    def set_agent(self, agent: Agent, event: Event) -> None:
+        with self.database.write():
+            self.database.rows(
+                "set_agent",
+                key=agent.key,
+                name=agent.name,
+                max_concurrency=agent.max_concurrency,
+                types=agent.types,
+                labels=agent.labels,
+                paused_why=agent.paused_why,
+            )
+            self.database.each("insert_event", [event_row(event)])
+
+    def pause_project(self, project: str, why: str | None, event: Event) -> None:
+        with self.database.write():
+            if why is None:
+                self.database.rows("resume_project", project=project)
+            else:
+                self.database.rows("pause_project", project=project, why=why)
+            self.database.each("insert_event", [event_row(event)])
+
+    def set_mode(self, rule: ModeRule, event: Event) -> None:
+        with self.database.write():
+            self.database.rows("set_mode", scope=rule.scope, value=rule.value, mode=Mode(rule.mode).value)
+            self.database.each("insert_event", [event_row(event)])
+
+    def forget_keys(self, limit: int) -> int:
+        with self.database.write():
+            self.database.rows("forget_keys", now_us=self.now_us(), limit=limit)
+            return self.database.db.changes()
 
 
-def _labels(labels: Sequence[str]) -> str | None:
-    return json.dumps(labels) if labels else None
+def _labels(item: Item) -> str | None:
+    return json.dumps(item.spec.labels) if item.spec.labels else None
 
 
 def _started(item: Item, now_us: int) -> Event:

@@ -1,2 +1,2 @@
 -- Items by status.
-SELECT status, count(*) FROM items GROUP BY status
+SELECT status, sum(n) FROM tallies GROUP BY status HAVING sum(n) > 0

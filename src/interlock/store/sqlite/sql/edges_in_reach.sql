@@ -5,4 +5,4 @@ WITH RECURSIVE reached(item) AS (
     SELECT e.target FROM reached JOIN edges e ON e.source = reached.item JOIN tasks t ON t.item = e.target
     WHERE t.rank <= :bound
 )
-SELECT e.* FROM reached JOIN edges e ON e.source = reached.item
+SELECT e.* FROM reached CROSS JOIN edges e ON e.source = reached.item

@@ -1,4 +1,5 @@
--- History after a number, in order.
-SELECT * FROM events
-WHERE seq > :after AND (:item IS NULL OR item = :item) AND (:lane IS NULL OR lane = :lane)
+-- History after a number, in order. The branch for one item uses its index.
+SELECT * FROM events WHERE :item IS NULL AND seq > :after AND (:lane IS NULL OR lane = :lane)
+UNION ALL
+SELECT * FROM events WHERE item = :item AND seq > :after AND (:lane IS NULL OR lane = :lane)
 ORDER BY seq LIMIT :limit

@@ -1,2 +1,2 @@
--- One item as it stands.
-SELECT * FROM items WHERE id = ?
+-- One item.
+SELECT * FROM items WHERE id = :item

@@ -1,15 +1,14 @@
--- Lanes that are held or have a line: the owner, how many wait, and the first of them.
-WITH busy(lane) AS (
-    SELECT lane FROM items WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL
-    UNION SELECT observed_lane FROM items WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL
-    UNION SELECT lane FROM items WHERE status = 'deferred'
+-- Lanes that are held or have a line, with how many wait and the first of them. Goes from one lane to the next.
+WITH RECURSIVE busy(lane) AS (
+    SELECT (SELECT lane FROM (SELECT lane FROM holders UNION ALL SELECT lane FROM items WHERE status = 'deferred')
+        WHERE lane >= :prefix ORDER BY lane LIMIT 1)
+    UNION ALL
+    SELECT (SELECT next.lane FROM (SELECT lane FROM holders UNION ALL SELECT lane FROM items WHERE status = 'deferred') AS next
+        WHERE next.lane > busy.lane ORDER BY next.lane LIMIT 1)
+    FROM busy WHERE lane IS NOT NULL AND substr(lane, 1, length(:prefix)) = :prefix
 )
-SELECT busy.lane,
+SELECT lane,
     (SELECT count(*) FROM items d WHERE d.status = 'deferred' AND d.lane = busy.lane),
     (SELECT json_group_array(id) FROM (SELECT d.id FROM items d WHERE d.status = 'deferred' AND d.lane = busy.lane
-        ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 20)),
-    coalesce(
-        (SELECT o.id FROM items o WHERE o.lane = busy.lane AND o.status IN ('pending', 'in_progress') AND o.lane IS NOT NULL),
-        (SELECT min(o.id) FROM items o WHERE o.observed_lane = busy.lane AND o.status IN ('pending', 'in_progress')
-            AND o.observed_lane IS NOT NULL))
-FROM busy WHERE substr(busy.lane, 1, length(:prefix)) = :prefix ORDER BY busy.lane LIMIT :limit
+        ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 20))
+FROM busy WHERE lane IS NOT NULL AND substr(lane, 1, length(:prefix)) = :prefix LIMIT :limit

@@ -1,4 +1,4 @@
--- The lanes to lock for each of the named items: the one it stands on, and the one that guards its plan.
+-- The lanes to lock for each of the named items: its own, and the one that guards its plan.
 SELECT coalesce(lane, observed_lane) FROM items
 WHERE id IN (SELECT value FROM json_each(:items)) AND coalesce(lane, observed_lane) IS NOT NULL
 UNION ALL

@@ -1,2 +1,2 @@
--- The time of the newest line of history; null where there is none.
+-- The time of the newest event; null if there is no event.
 SELECT max(at_us) FROM (SELECT at_us FROM events ORDER BY seq DESC LIMIT 1)

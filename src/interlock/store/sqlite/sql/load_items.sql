@@ -1,5 +1,5 @@
--- All a transaction may decide on: the items named and what would replace them, and of each lane its active
--- items, the first :heads of its line, and what an arrival may absorb.
+-- All that a transaction may decide on: the items named and what absorbed them; and of each lane its active items, the
+-- first :heads of its line, and what an arrival may absorb.
 WITH lane AS (SELECT value AS lane FROM json_each(:lanes)),
 named AS (SELECT value AS id FROM json_each(:items))
 SELECT * FROM items WHERE id IN (
@@ -7,11 +7,7 @@ SELECT * FROM items WHERE id IN (
     UNION
     SELECT i.absorbed_by FROM named JOIN items i ON i.id = named.id WHERE i.absorbed_by IS NOT NULL
     UNION
-    SELECT i.id FROM lane JOIN items i ON i.lane = lane.lane
-        AND i.status IN ('pending', 'in_progress') AND i.lane IS NOT NULL
-    UNION
-    SELECT i.id FROM lane JOIN items i ON i.observed_lane = lane.lane
-        AND i.status IN ('pending', 'in_progress') AND i.observed_lane IS NOT NULL
+    SELECT holders.item FROM lane JOIN holders ON holders.lane = lane.lane
     UNION
     SELECT i.id FROM lane JOIN items i ON i.id IN (
         SELECT d.id FROM items d WHERE d.lane = lane.lane AND d.status = 'deferred'

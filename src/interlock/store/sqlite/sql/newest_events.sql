@@ -1,4 +1,5 @@
--- The last lines of history, last one first.
-SELECT * FROM events
-WHERE seq > :after AND (:item IS NULL OR item = :item) AND (:lane IS NULL OR lane = :lane)
+-- The newest events, the newest first. The branch for one item uses its index.
+SELECT * FROM events WHERE :item IS NULL AND seq > :after AND (:lane IS NULL OR lane = :lane)
+UNION ALL
+SELECT * FROM events WHERE item = :item AND seq > :after AND (:lane IS NULL OR lane = :lane)
 ORDER BY seq DESC LIMIT :limit

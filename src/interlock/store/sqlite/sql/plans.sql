@@ -1,2 +1,5 @@
--- Plans, the newest first; ended ones only when they are asked for.
-SELECT * FROM plans WHERE :ended OR ended_us IS NULL ORDER BY id DESC LIMIT :limit
+-- Plans, the newest first; ended ones only if :ended asks for them.
+SELECT * FROM plans WHERE :ended
+UNION ALL
+SELECT * FROM plans WHERE NOT :ended AND ended_us IS NULL
+ORDER BY id DESC LIMIT :limit

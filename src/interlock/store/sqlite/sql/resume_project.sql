@@ -1,2 +1,2 @@
 -- Items of the project may be claimed again.
-DELETE FROM paused_projects WHERE project = ?
+DELETE FROM paused_projects WHERE project = :project

@@ -1,2 +1,2 @@
--- The ended runs of an item, first one first.
-SELECT * FROM runs WHERE item = ? ORDER BY run
+-- The ended runs of an item, in order.
+SELECT * FROM runs WHERE item = :item ORDER BY run

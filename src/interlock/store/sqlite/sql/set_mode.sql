@@ -1,2 +1,3 @@
 -- One mode for a project or a lane prefix.
-INSERT INTO modes (scope, value, mode) VALUES (?, ?, ?) ON CONFLICT (scope, value) DO UPDATE SET mode = excluded.mode
+INSERT INTO modes (scope, value, mode) VALUES (:scope, :value, :mode)
+ON CONFLICT (scope, value) DO UPDATE SET mode = excluded.mode

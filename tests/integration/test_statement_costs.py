@@ -1,0 +1,168 @@
+"""What a statement touches does not grow with the store: the same use cases on a small and on a large one.
+
+Buffers are exact and the same on every machine. Each statement is looked at with the plan made for its
+parameters and with the plan that the server keeps for all; with fresh statistics, with those of a store that
+was small, and with none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from interlock.core.model import NewItem
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
+from interlock.service.contract import ItemFilter, LeaseView, Report
+from interlock.service.local import LocalService
+from interlock.testing.postgres import PostgresServer
+from tests.integration.postgres_costs import Costs, fill, watched_service
+
+SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "200000"))
+#: Buffers that depend on how deep an index is and on what the catalogue's caches hold, not on the plan.
+SLACK = 40
+#: What may grow, and with what.
+GROWS = {
+    "ahead_in_queue": "counts up to AHEAD_MAX items before another",
+    "agents": "counts up to a thousand ready items of each agent",
+    "event_counts": "reads up to EVENTS_MAX events of its window",
+    "event_spans": "reads up to EVENTS_MAX events of its window",
+    "lanes": "reads every busy lane to give the first of them",
+    "load_lines": "reads the line that an item joins, to tell its place",
+    "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
+    "stranded": "looks at the lines of LINES lanes",
+}
+
+
+def use_everything(service: LocalService) -> None:
+    """Every use case once, the way a fleet works for a while."""
+    _arrive(service)
+    for agent in ("coder", "capped", "busy"):
+        _work(service, agent)
+    _work(service, "picky", types=["task"])
+    service.next("idle", types=["nothing"])
+    _end_otherwise(service)
+    _promote(service)
+    _plan(service)
+    _look(service)
+    _operate(service)
+    service.sweep()
+
+
+def _arrive(service: LocalService) -> None:
+    service.add([NewItem(title="no lane", agent="coder")])
+    service.add([NewItem(title="free lane", lane="new:lane")])
+    service.add([NewItem(title="taken lane", lane="issue:acme/app#96")])
+    service.add([NewItem(title="seen before", dedupe_key="key-5")])
+    service.add([NewItem(title="many", agent="coder", priority=n, message="hello") for n in range(8)])
+
+
+def _reports(leases: list[LeaseView]) -> list[Report]:
+    return [Report(run=lease.run) for lease in leases]
+
+
+def _work(service: LocalService, agent: str, types: list[str] | None = None) -> None:
+    for limit in (1, 4):
+        leases = service.next(agent, limit=limit, types=types or ())
+        assert leases
+        service.renew(_reports(leases))
+        service.done(_reports(leases))
+        assert service.renew(_reports(leases))[0].refusal is not None
+
+
+def _end_otherwise(service: LocalService) -> None:
+    for end in (service.fail, service.release):
+        end(_reports(service.next("coder")))
+
+
+def _promote(service: LocalService) -> None:
+    owner, heir = (
+        service.add([NewItem(title="work", lane="mine:1", agent=agent)])[0].item for agent in ("ada", "bert")
+    )
+    assert owner is not None
+    assert heir is not None
+    service.done(_reports(service.next("ada", item=owner.id)))
+    assert service.next("bert", item=heir.id)
+
+
+def _plan(service: LocalService) -> None:
+    service.set_agent("planner", labels=["any"])
+    tasks = tuple(TaskSpec(key=f"t{n}", title="task", agent="planner") for n in range(30))
+    edges = tuple(EdgeSpec(source=f"t{n}", target=f"t{n + 1}") for n in range(9))
+    plan = service.create_plan(name="plan", graph=Graph(tasks=tasks, edges=edges))
+    service.done(_reports(service.next("planner", limit=2)))
+    task = TaskSpec(key="new", title="new")
+    operations: list[Operation] = [AddTask(task=task), AddEdge(edge=EdgeSpec(source="t9", target="new"))]
+    service.edit_plan(plan.id, base=plan.revision, operations=operations)
+    service.cancel_plan(plan.id, why="enough")
+
+
+def _look(service: LocalService) -> None:
+    service.items(ItemFilter(limit=10))
+    service.items(ItemFilter(statuses=("cancelled",), limit=5))
+    service.items(ItemFilter(all=True, limit=10))
+    service.stats()
+    for item in (91, 93, 96, 97):
+        service.why(item)
+        service.show(item)
+    service.events(limit=50)
+    service.events(newest=True, limit=50)
+    service.lanes(limit=50)
+    service.agents()
+
+
+def _operate(service: LocalService) -> None:
+    service.msg(97, "hello")
+    service.cancel(97, why="no longer wanted")
+    service.retry(97, why="wanted again")
+    service.take_back(96, why="its host is gone")
+
+
+def analyze(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("VACUUM ANALYZE")
+
+
+def fresh(url: str, items: int) -> None:
+    fill(url, items)
+    analyze(url)
+
+
+def stale(url: str, items: int) -> None:
+    """Statistics of the time when it was small."""
+    fill(url, SMALL)
+    analyze(url)
+    if items > SMALL:
+        fill(url, items, SMALL + 1)
+
+
+def missing(url: str, items: int) -> None:
+    fill(url, items)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statistics", [fresh, stale, missing])
+def test_no_statement_touches_more_of_a_larger_store(
+    start_postgres: Callable[..., PostgresServer],
+    statistics: Callable[[str, int], None],
+) -> None:
+    server = start_postgres(18, settings={"autovacuum": "off", "shared_buffers": "512MB"})
+    found: list[Costs] = []
+    for items in (SMALL, LARGE):
+        costs = Costs()
+        service = watched_service(server.create_database(f"of_{items}"), costs)
+        statistics(service.store.database.url, items)  # type: ignore[attr-defined]
+        with costs.watched():
+            use_everything(service)
+        service.close()
+        found.append(costs)
+    small, large = (costs.buffers for costs in found)
+    assert len(large) > 60, "most statements are looked at"
+    grown = {
+        name: (small.get(name, 0), buffers)
+        for name, buffers in large.items()
+        if buffers > 2 * small.get(name, 0) + SLACK
+    }
+    assert set(grown) <= set(GROWS), grown
