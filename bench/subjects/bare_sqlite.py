@@ -16,10 +16,9 @@ from bench.subjects.interlock_subject import Interlock
 class BareSqlite(Interlock):
     """Set up and filled by Interlock; only claim and finish are its own."""
 
-    name = "bare SQL (apsw)"
-
     def __init__(self) -> None:
         super().__init__(store="sqlite")
+        self.name = "bare SQL (apsw)"
 
     def drain(self, shift: Shift) -> None:
         agent = f"worker-{shift.order.worker}"

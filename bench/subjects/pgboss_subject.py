@@ -1,7 +1,7 @@
 """pg-boss on Node 24, through its own `fetch` and `complete`, which its worker calls too.
 
-Its worker is not used: with batches of one it sleeps half a second after each job. A job is completed with its
-`retryCount`, as the worker does it, so that a late completion of an attempt that was given up changes nothing.
+Its worker is not used: with batches of one it sleeps half a second after each job. A job is completed together
+with its `retryCount`, as the worker does it, so that a late completion of a lost attempt changes nothing.
 
 What it has for a lane:
 
@@ -55,7 +55,8 @@ class PgBoss:
         worker = subprocess.Popen(
             words("drain", shift.order.url, options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        assert worker.stdin is not None and worker.stdout is not None
+        assert worker.stdin is not None
+        assert worker.stdout is not None
         ready = worker.stdout.readline()
         assert ready == '"ready"\n', f"pg-boss did not start: {ready!r}"
         shift.start()
