@@ -90,6 +90,8 @@ class Figure:
     base: str | None = None
     #: The row that is shown as a ratio to every other: how we do beside each peer.
     ours: str | None = None
+    #: Whether the values are counts, which have no spread.
+    exact: bool = False
     targets: list[Target] = field(default_factory=list)
 
     def median(self, subject: str) -> float | None:

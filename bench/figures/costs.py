@@ -1,4 +1,4 @@
-"""D: what each use case costs in a store of a thousand, a hundred thousand and a million items with a past."""
+"""D: what each use case costs in a store of a thousand, a hundred thousand and a million items."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ def on_store(plan: Plan, store: Store) -> Figure:
             made.make(store, url)
             service = stack.enter_context(interlock_at(store, url))
             first = made.finished + 1
-            places.append(
-                Place(name=made.name, service=service, waiting=first + 1, lane=f"line:{first}")
-            )
+            places.append(Place(name=made.name, service=service, waiting=first + 1, lane=f"line:{first}"))
         plan.rounds.say(f"use cases on {TITLES[store]}: timing")
         for number in range(1 + plan.costs_n):
             for place in places:

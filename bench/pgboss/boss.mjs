@@ -80,5 +80,22 @@ async function drain ({ batch, group_concurrency: groupConcurrency }) {
   await boss.stop({ graceful: false })
 }
 
-await { setup, fill, drain }[what](options)
+// Does what each line of its input names, and says so when it is done.
+async function calls () {
+  const boss = await open()
+  let jobs = []
+  const does = {
+    send: () => boss.send(QUEUE, {}),
+    fetch: async () => { jobs = await boss.fetch(QUEUE) },
+    touch: () => boss.touch(QUEUE, jobs),
+    complete: () => boss.complete(QUEUE, jobs)
+  }
+  for await (const name of createInterface({ input: process.stdin })) {
+    await does[name]()
+    console.log(JSON.stringify(name))
+  }
+  await boss.stop({ graceful: false })
+}
+
+await { setup, fill, drain, calls }[what](options)
 process.exit(0)
