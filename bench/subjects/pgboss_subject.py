@@ -1,7 +1,8 @@
 """pg-boss on Node 24, through its own `fetch` and `complete`, which its worker calls too.
 
 Its worker is not used: with batches of one it sleeps half a second after each job. A job is completed
-together with its `retryCount`, as the worker does it, so that a late completion of a lost attempt changes nothing.
+together with its `retryCount`, as the worker does it, so that a late completion of a lost attempt changes
+nothing.
 
 What it has for a lane:
 
