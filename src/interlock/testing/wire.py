@@ -114,15 +114,15 @@ class _Answers:
             if len(data) - at < length:
                 break
             body = data[at + _HEADER_BYTES : at + length]
-            match data[at : at + 1]:
-                case b"C":
-                    self._undone = body.startswith(b"ROLLBACK")
-                    found.append("c")
-                case b"E":
-                    self._undone = True
-                case b"Z":
-                    found.append("z" if body == b"I" and not self._undone else "Z")
-                    self._undone = self._undone or body == b"I"
+            kind = data[at : at + 1]
+            if kind == b"C":
+                self._undone = body.startswith(b"ROLLBACK")
+                found.append("c")
+            elif kind == b"E":
+                self._undone = True
+            elif kind == b"Z":
+                found.append("z" if body == b"I" and not self._undone else "Z")
+                self._undone = self._undone or body == b"I"
             at += length
         self._rest = data[at:]
         return "".join(found)
