@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.figure import Figure
-from bench.figures import claims, command, drains, locks, plans, wakes, worker_latency
+from bench.figures import claims, command, costs, drains, locks, plans, trips, wakes, worker_latency
 from bench.plan import Plan
 from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
@@ -23,11 +23,13 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "lanes": drains.lanes,
     "sqlite": drains.sqlite,
     "claims": claims.claims,
+    "costs": costs.costs,
     "wakes": wakes.wakes,
     "command": command.command,
     "worker": worker_latency.worker_latency,
     "locks": locks.locks,
     "plans": plans.plans,
+    "trips": trips.trips,
 }
 
 
@@ -85,6 +87,8 @@ def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: i
         limit_s=2 if quick else 5,
         backlog_n=10_000 if quick else 1_000_000,
         claims_n=10 if quick else 100,
+        cost_sizes=(1_000, 100_000) if quick else (1_000, 100_000, 1_000_000),
+        costs_n=10 if quick else 25,
         wakes_n=20 if quick else 250,
         commands_n=3 if quick else 25,
         locks_n=20 if quick else 1_000,

@@ -19,6 +19,8 @@ class Backlog:
     finished: int = 0
     #: Ready items that name another agent and came first.
     for_others: int = 0
+    #: Lanes of another agent, each with an owner that is ready and one item behind it.
+    lanes: int = 0
     #: Ready items for anyone.
     pending: int
 
@@ -32,14 +34,13 @@ class Backlog:
             with psycopg.connect(url, autocommit=True) as server:
                 for name, parameters in steps:
                     server.execute(statement(store, name), parameters)
-                server.execute("VACUUM ANALYZE interlock.items, interlock.runs, interlock.events")
+                server.execute("VACUUM ANALYZE")
                 server.execute("CHECKPOINT")
         else:
             with sqlite_at(url) as file:
                 file.execute("PRAGMA synchronous = OFF")
                 for name, parameters in steps:
                     file.execute(statement(store, name), parameters)
-                file.execute(statement(store, "count_on"))
                 file.execute("PRAGMA synchronous = FULL; PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _steps(self) -> list[tuple[str, dict[str, int | str]]]:
@@ -49,11 +50,15 @@ class Backlog:
             steps += [("finished", {"first": 1, "last": self.finished})]
             steps += [("finished_runs", {}), ("finished_events", {})]
             last = self.finished
+        if self.lanes:
+            lines: dict[str, int | str] = {"first": last + 1, "last": last + 2 * self.lanes}
+            steps += [("lanes", lines), ("lines", lines)]
+            last += 2 * self.lanes
         for agent, count in (("somebody-else", self.for_others), ("", self.pending)):
             if count:
                 steps.append(("pending", {"first": last + 1, "last": last + count, "agent": agent}))
                 last += count
-        return steps
+        return [*steps, ("count_on", {"last": last})]
 
 
 def give_back(store: Store, url: str) -> None:

@@ -22,7 +22,7 @@ def clear(store: Store, url: str) -> None:
     """Leave nothing of the subject that was here before, so that no vacuum of it disturbs the next."""
     if store == "postgres":
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA IF EXISTS interlock CASCADE")
+            connection.execute("DROP SCHEMA IF EXISTS interlock, pgboss CASCADE")
             connection.execute("DROP SCHEMA public CASCADE")
             connection.execute("CREATE SCHEMA public")
     else:

@@ -25,6 +25,8 @@ class Row:
     subject: str
     samples: list[Sample] = field(default_factory=list)
     note: str = ""
+    #: The row that its ratio is relative to, where a figure has several bases.
+    base: str | None = None
 
     @property
     def values(self) -> list[float]:
@@ -79,13 +81,17 @@ class Target:
 
 @dataclass(slots=True, kw_only=True)
 class Figure:
-    """One table of the report. `base` is the row that ratios are relative to."""
+    """One table of the report. `base` is what ratios are relative to: a row, unless rows name their own."""
 
     name: str
     title: str
     unit: str
     rows: list[Row]
     base: str | None = None
+    #: The row that is shown as a ratio to every other: how we do beside each peer.
+    ours: str | None = None
+    #: Whether the values are counts, which have no spread.
+    exact: bool = False
     targets: list[Target] = field(default_factory=list)
 
     def median(self, subject: str) -> float | None:
@@ -97,7 +103,12 @@ class Figure:
         return max(known, default=None)
 
     def ratio(self, row: Row) -> float | None:
-        return divided(row.median, self.median(self.base)) if self.base else None
+        base = row.base or self.base
+        return divided(row.median, self.median(base)) if base else None
+
+    def ours_to(self, row: Row) -> float | None:
+        """Our rate divided by that of another row."""
+        return divided(self.median(self.ours), row.median) if self.ours else None
 
 
 def divided(part: float | None, whole: float | None) -> float | None:

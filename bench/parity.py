@@ -34,6 +34,10 @@ def check(store: Store, url: str) -> None:
         ours, theirs = (comparable(read(store, url, table, column, item)) for item in (1, 2))
         if ours != theirs:
             raise Broken(f"bare SQL leaves other {table} than Interlock: {theirs} instead of {ours}")
+    with interlock_at(store, url) as service:
+        unsound = [f"{view.name}: {view.detail}" for view in service.doctor() if not view.ok]
+    if unsound:
+        raise Broken(f"bare SQL leaves a store that is not sound: {'; '.join(unsound)}")
 
 
 def read(store: Store, url: str, table: str, column: str, item: int) -> list[dict[str, Any]]:

@@ -30,6 +30,9 @@ class Plan:
     #: The greatest backlog when the cost of a claim is measured, and how often a claim is timed.
     backlog_n: int
     claims_n: int
+    #: Items in the stores on which every use case is timed, and how often.
+    cost_sizes: tuple[int, ...]
+    costs_n: int
     #: How often a waiting claim is woken, and how often a command is started.
     wakes_n: int
     commands_n: int

@@ -67,15 +67,19 @@ def write_json(path: Path, machine: Mapping[str, str], figures: Sequence[Figure]
 
 def header(figure: Figure) -> tuple[str, ...]:
     ratio = (f"ratio to {figure.base}",) if figure.base else ()
+    ratio += (f"{figure.ours} to it",) if figure.ours else ()
     cost = ("CPU µs/item: workers", "server") if shows_cost(figure) else ()
-    return ("subject", *ratio, f"median {figure.unit}", "spread", *cost, "note")
+    value = (figure.unit,) if figure.exact else (f"median {figure.unit}", "spread")
+    return ("subject", *ratio, *value, *cost, "note")
 
 
 def cells(figure: Figure, row: Row) -> tuple[str, ...]:
     ratio = (shown(figure.ratio(row), places=2),) if figure.base else ()
+    ratio += (shown(figure.ours_to(row), places=2),) if figure.ours else ()
     cost = (shown(row.worker_us), shown(row.server_us)) if shows_cost(figure) else ()
     spread = f"{row.spread:.0%}" if len(row.samples) > 1 else "-"
-    return (row.subject, *ratio, shown(row.median), spread, *cost, row.note)
+    value = (shown(row.median),) if figure.exact else (shown(row.median), spread)
+    return (row.subject, *ratio, *value, *cost, row.note)
 
 
 def target_cells(target: Target) -> tuple[str, ...]:
@@ -109,6 +113,7 @@ def as_json(figure: Figure) -> dict[str, Any]:
             {
                 "subject": row.subject,
                 "ratio": figure.ratio(row),
+                "ours_to_it": figure.ours_to(row),
                 "median": row.median,
                 "samples": row.values,
                 "worker_cpu_us": row.worker_us,

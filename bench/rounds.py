@@ -32,6 +32,7 @@ class Rounds:
                     sample = measure()
                 except NotAvailable as reason:
                     absent.add(name)
+                    self.say(f"  {name} is left out: {reason}")
                     rows[name].note = f"not measured: {reason}"
                     continue
                 label = "warm-up" if number == 0 else f"round {number}"

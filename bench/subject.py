@@ -80,6 +80,13 @@ class Shift:
         self.tally.acknowledge(numbers)
         self.count(len(numbers))
 
+    def relay(self, *, finished: list[int], ended_s: float, cpu_s: float) -> None:
+        """Acknowledge what another process did and timed, on the same clock."""
+        if finished:
+            self.tally.finished += finished
+            self.tally.ended_s, self.tally.cpu_s = ended_s, cpu_s
+            self.count(len(finished))
+
     @property
     def over(self) -> bool:
         """Whether all items are finished, by whichever worker, or the time is up."""

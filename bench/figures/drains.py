@@ -16,12 +16,14 @@ from bench.subjects import (
     INTERLOCK_SQLITE,
     LANES,
     LITEQUEUES,
+    PGBOSS,
+    PGBOSS_LANES,
     PGQUEUERS,
     POSTGRES,
     SQLITE,
 )
 
-BATCHES = (100, 500)
+BATCHES = (500, 100, 1)
 LANE_COUNTS = (300, 30, 3)
 BATCH = 100
 INTERLOCK = INTERLOCK_POSTGRES.name
@@ -36,26 +38,33 @@ def plain(plan: Plan) -> list[Figure]:
     parity.check("postgres", plan.postgres_url)
     figures = []
     for batch in BATCHES:
-        plan.rounds.say(f"plain drain on PostgreSQL, batches of {batch}")
+        size = "one by one" if batch == 1 else f"batches of {batch}"
+        plan.rounds.say(f"plain drain on PostgreSQL, {size}")
         rows = plan.rounds.interleave(
             {subject.name: on_postgres(plan, subject, n=plan.drain_n, batch=batch) for subject in POSTGRES}
         )
-        title = f"A. Plain drain on PostgreSQL, batches of {batch}, {plan.drain_n:,} items"
-        figure = Figure(name=f"plain-{batch}", title=title, unit="items/s", rows=rows, base=BARE)
-        ours, peers = figure.median(INTERLOCK), figure.best(*(subject.name for subject in PGQUEUERS))
-        figure.targets = [
-            Target.at_least(f"A, batches of {batch}: Interlock to PgQueuer", divided(ours, peers), 1.0),
-            Target.at_least(
-                f"A, batches of {batch}: Interlock to Procrastinate",
-                divided(ours, figure.median(PROCRASTINATE)),
-                15,
-            ),
-            Target.at_least(
-                f"A, batches of {batch}: Interlock to bare SQL", divided(ours, figure.median(BARE)), 0.6
-            ),
-        ]
+        title = f"A. Plain drain on PostgreSQL, {size}, {plan.drain_n:,} items"
+        figure = Figure(
+            name=f"plain-{batch}", title=title, unit="items/s", rows=rows, base=BARE, ours=INTERLOCK
+        )
+        figure.targets = plain_targets(figure, batch, size)
         figures.append(figure)
     return figures
+
+
+def plain_targets(figure: Figure, batch: int, size: str) -> list[Target]:
+    ours = figure.median(INTERLOCK)
+    if batch == 1:
+        boss = divided(ours, figure.median(PGBOSS.name))
+        return [Target.at_least(f"A, {size}: Interlock to pg-boss", boss, 1.0)]
+    peers = figure.best(*(subject.name for subject in PGQUEUERS))
+    return [
+        Target.at_least(f"A, {size}: Interlock to PgQueuer", divided(ours, peers), 1.0),
+        Target.at_least(
+            f"A, {size}: Interlock to Procrastinate", divided(ours, figure.median(PROCRASTINATE)), 15
+        ),
+        Target.at_least(f"A, {size}: Interlock to bare SQL", divided(ours, figure.median(BARE)), 0.6),
+    ]
 
 
 def lanes(plan: Plan) -> list[Figure]:
@@ -70,10 +79,16 @@ def lanes(plan: Plan) -> list[Figure]:
         rows = rounds.interleave(measures)
         title = f"B. {count} lanes on PostgreSQL, batches of {BATCH}, {plan.lanes_n:,} items"
         figure = Figure(name=f"lanes-{count}", title=title, unit="items/s", rows=rows, base=PROCRASTINATE)
+        figure.ours = INTERLOCK
         ours = figure.median(INTERLOCK)
         if count == 300:
             kept = divided(ours, figure.median(NO_LANES))
-            figure.targets = [Target.at_least("B, 300 lanes: Interlock to its own plain drain", kept, 0.7)]
+            strict = PGBOSS_LANES[0].name
+            boss = divided(ours, figure.median(strict))
+            figure.targets = [
+                Target.at_least(f"B, 300 lanes: Interlock to {strict}", boss, 0.8),
+                Target.at_least("B, 300 lanes: Interlock to its own plain drain", kept, 0.7),
+            ]
         if count == 30:
             ratio = divided(ours, figure.median(PROCRASTINATE))
             figure.targets = [Target.at_least("B, 30 lanes: Interlock to Procrastinate's lock", ratio, 10)]

@@ -8,15 +8,27 @@ from bench.subjects.bare_sqlite import BareSqlite
 from bench.subjects.huey_subject import Huey
 from bench.subjects.interlock_subject import Interlock
 from bench.subjects.litequeue_subject import LiteQueue
+from bench.subjects.pgboss_subject import PgBoss
 from bench.subjects.pgqueuer_subject import PgQueuer
 from bench.subjects.procrastinate_subject import Procrastinate
 
 INTERLOCK_POSTGRES = Interlock(store="postgres")
 INTERLOCK_SQLITE = Interlock(store="sqlite")
+#: The same with one renewal of each run, as of any that takes longer than a third of its lease.
+RENEWED_POSTGRES = Interlock(store="postgres", renewed=True)
+PGBOSS = PgBoss()
+PGBOSS_LANES = (PgBoss(lane_by="key_strict_fifo"), PgBoss(lane_by="groupConcurrency"))
 PGQUEUERS = (PgQueuer(driver="asyncpg"), PgQueuer(driver="asyncpg pool"))
 LITEQUEUES = (LiteQueue(full_sync=True), LiteQueue(full_sync=False))
 HUEY = Huey()
 
-POSTGRES: tuple[Subject, ...] = (INTERLOCK_POSTGRES, BarePostgres(), *PGQUEUERS, Procrastinate())
-LANES: tuple[Subject, ...] = (INTERLOCK_POSTGRES, Procrastinate(), PGQUEUERS[0])
+POSTGRES: tuple[Subject, ...] = (
+    INTERLOCK_POSTGRES,
+    RENEWED_POSTGRES,
+    BarePostgres(),
+    PGBOSS,
+    *PGQUEUERS,
+    Procrastinate(),
+)
+LANES: tuple[Subject, ...] = (INTERLOCK_POSTGRES, *PGBOSS_LANES, Procrastinate(), PGQUEUERS[0])
 SQLITE: tuple[Subject, ...] = (INTERLOCK_SQLITE, BareSqlite(), *LITEQUEUES, HUEY)

@@ -17,10 +17,9 @@ OPTIONS = "-c plan_cache_mode=force_custom_plan -c jit=off"
 class BarePostgres(Interlock):
     """Set up and filled by Interlock; only claim and finish are its own."""
 
-    name = "bare SQL"
-
     def __init__(self) -> None:
         super().__init__(store="postgres")
+        self.name = "bare SQL"
 
     def drain(self, shift: Shift) -> None:
         order = shift.order

@@ -16,10 +16,9 @@ from bench.subjects.interlock_subject import Interlock
 class BareSqlite(Interlock):
     """Set up and filled by Interlock; only claim and finish are its own."""
 
-    name = "bare SQL (apsw)"
-
     def __init__(self) -> None:
         super().__init__(store="sqlite")
+        self.name = "bare SQL (apsw)"
 
     def drain(self, shift: Shift) -> None:
         agent = f"worker-{shift.order.worker}"
@@ -57,9 +56,10 @@ def finish(connection: apsw.Connection, agent: str, claimed: list[Any]) -> list[
     """Complete what is still ours in one transaction; answers the titles."""
     connection.execute("BEGIN IMMEDIATE")
     now_us = time.time_ns() // 1000
-    before = connection.total_changes()
-    connection.executemany(statement("sqlite", "finish"), [(now_us, row[0], row[1]) for row in claimed])
-    assert connection.total_changes() - before == len(claimed), "a run was lost although nobody sweeps"
+    ended = connection.executemany(
+        statement("sqlite", "finish"), [(now_us, row[0], row[1]) for row in claimed]
+    ).fetchall()
+    assert len(ended) == len(claimed), "a run was lost although nobody sweeps"
     connection.executemany(
         statement("sqlite", "run"),
         [(run, item, agent, started_us, now_us) for item, run, _, _, started_us in claimed],

@@ -16,10 +16,10 @@ LEFT = "SELECT count(*) FROM items WHERE status <> 'completed'"
 
 
 class Interlock:
-    name = "Interlock"
-
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: Store, renewed: bool = False) -> None:
+        self.name = "Interlock, each run renewed" if renewed else "Interlock"
         self.store = store
+        self._renewed = renewed
 
     def setup(self, url: str) -> None:
         clear(self.store, url)
@@ -43,7 +43,11 @@ class Interlock:
             shift.start()
             while not shift.over:
                 leases = service.next(agent, limit=order.batch, wait_s=WAIT_S)
-                ended = service.done([Report(run=lease.run) for lease in leases])
+                reports = [Report(run=lease.run) for lease in leases]
+                if self._renewed and reports:
+                    kept = service.renew(reports)
+                    assert all(view.refusal is None for view in kept), "a run was lost although nobody sweeps"
+                ended = service.done(reports)
                 shift.acknowledge(
                     [int(view.item.title) for view in ended if view.item and view.status == "succeeded"]
                 )

@@ -61,7 +61,7 @@ class PgQueuer:
         return int(row[0])
 
     @asynccontextmanager
-    async def _connect(self, url: str) -> AsyncIterator[Driver]:
+    async def connect(self, url: str) -> AsyncIterator[Driver]:
         if self._driver == "asyncpg":
             import asyncpg  # type: ignore[import-untyped]
             from pgqueuer.db import AsyncpgDriver
@@ -86,13 +86,13 @@ class PgQueuer:
     async def _install(self, url: str) -> None:
         from pgqueuer.queries import Queries
 
-        async with self._connect(url) as driver:
+        async with self.connect(url) as driver:
             await Queries(driver).install()
 
     async def _fill(self, url: str, n: int, lanes: int | None) -> None:
         from pgqueuer.queries import Queries
 
-        async with self._connect(url) as driver:
+        async with self.connect(url) as driver:
             queries = Queries(driver)
             for first in range(0, n, FILL_BATCH):
                 numbers = range(first, min(first + FILL_BATCH, n))
@@ -113,7 +113,7 @@ class PgQueuer:
                 await super().log_jobs(job_status)
                 shift.acknowledge([int(job.payload) for job, _, _ in job_status])
 
-        async with self._connect(shift.order.url) as driver:
+        async with self.connect(shift.order.url) as driver:
             manager = QueueManager(Watched(driver))
             for lane in range(shift.order.lanes or 1):
                 name = entrypoint_name(lane, shift.order.lanes)

@@ -21,7 +21,12 @@ claimed AS (
         first_claimed_us = clock.now_us
     FROM clock
     WHERE i.id = ANY (ARRAY(SELECT id FROM picked))
-    RETURNING i.id, i.run, i.title, i.project, i.run_started_us, i.created_us, clock.first_seq
+    RETURNING i.id, i.run, i.title, i.project, i.priority, i.run_started_us, i.created_us, clock.first_seq
+),
+tallied AS (
+    INSERT INTO interlock.tally_changes (status, priority, n)
+    SELECT moved.status, priority, sum(moved.n) FROM claimed CROSS JOIN (VALUES ('pending', -1), ('in_progress', 1)) AS moved (status, n)
+    GROUP BY moved.status, priority
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, agent, span_us)

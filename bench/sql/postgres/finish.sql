@@ -16,7 +16,12 @@ done AS (
         reason = 'reported'
     FROM unnest(%(ids)s::bigint[], %(runs)s::bigint[]) AS given (id, run), clock
     WHERE i.id = given.id AND i.run = given.run
-    RETURNING i.id, given.run, i.title, i.project, i.attempt, clock.now_us, clock.first_seq
+    RETURNING i.id, given.run, i.title, i.project, i.priority, i.attempt, clock.now_us, clock.first_seq
+),
+tallied AS (
+    INSERT INTO interlock.tally_changes (status, priority, n)
+    SELECT moved.status, priority, sum(moved.n) FROM done CROSS JOIN (VALUES ('in_progress', -1), ('completed', 1)) AS moved (status, n)
+    GROUP BY moved.status, priority
 ),
 kept AS (
     INSERT INTO interlock.runs (run, item, attempt, agent, started_us, ended_us, status, reason)

@@ -1,2 +1,2 @@
--- Run numbers go on after those that runs already have.
-UPDATE counters SET value = (SELECT ifnull(max(run), 0) FROM runs) WHERE name = 'run';
+-- Numbers go on after those of the items and runs that are there.
+UPDATE counters SET value = CASE name WHEN 'run' THEN (SELECT ifnull(max(run), 0) FROM runs) ELSE :last END;

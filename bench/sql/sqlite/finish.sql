@@ -9,4 +9,5 @@ UPDATE items SET
     lease_until_us = NULL,
     ended_us = ?1,
     reason = 'reported'
-WHERE id = ?2 AND run = ?3;
+WHERE id = ?2 AND run = ?3
+RETURNING id;

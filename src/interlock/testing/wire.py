@@ -1,7 +1,7 @@
 """A wire between PostgreSQL clients and their server that counts what the server answers.
 
-Every client works through it, whatever its driver: a round trip is one `ReadyForQuery`, a commit one `COMMIT`
-that the server completed, or a statement that it committed by itself.
+Every client works through it, whatever its driver: a round trip is one `ReadyForQuery`, a statement one
+`CommandComplete`, a commit the end of a transaction that was not rolled back, of one that only read too.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class CountingWire:
         self._lock = threading.Lock()
         self.round_trips = 0
         self.statements = 0
+        self.commits = 0
         self._sockets: list[socket.socket] = [self._listener]
 
     def __enter__(self) -> Self:
@@ -52,12 +53,13 @@ class CountingWire:
     def counted(self) -> Iterator[Counted]:
         """What passes while the block runs."""
         with self._lock:
-            trips, statements = self.round_trips, self.statements
+            trips, statements, commits = self.round_trips, self.statements, self.commits
         counted = Counted()
         yield counted
         with self._lock:
             counted.round_trips = self.round_trips - trips
             counted.statements = self.statements - statements
+            counted.commits = self.commits - commits
 
     def _accept(self) -> None:
         while True:
@@ -80,28 +82,50 @@ class CountingWire:
             return
 
     def _listen(self, server: socket.socket, client: socket.socket) -> None:
-        rest = b""
+        answers = _Answers()
         try:
             while data := server.recv(_READ_BYTES):
-                rest = self._count(rest + data)
+                self._count(answers.kinds(data))
                 client.sendall(data)
             client.shutdown(socket.SHUT_WR)
         except OSError:
             return
 
-    def _count(self, data: bytes) -> bytes:
-        """Count the whole messages; gives what is left of the last one."""
-        at = 0
+    def _count(self, kinds: str) -> None:
+        with self._lock:
+            self.round_trips += kinds.count("Z") + kinds.count("z")
+            self.statements += kinds.count("c")
+            self.commits += kinds.count("z")
+
+
+class _Answers:
+    """What a server sends on one connection, taken apart."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._undone = True
+
+    def kinds(self, data: bytes) -> str:
+        """A letter for each whole message: `c` for a `CommandComplete`, `z` for a `ReadyForQuery` that ends a
+        transaction with a commit, `Z` for any other."""
+        data, at, found = self._rest + data, 0, []
         while len(data) - at >= _HEADER_BYTES:
             length = 1 + int.from_bytes(data[at + 1 : at + _HEADER_BYTES], "big")
             if len(data) - at < length:
                 break
+            body = data[at + _HEADER_BYTES : at + length]
             kind = data[at : at + 1]
-            with self._lock:
-                self.round_trips += kind == b"Z"
-                self.statements += kind == b"C"
+            if kind == b"C":
+                self._undone = body.startswith(b"ROLLBACK")
+                found.append("c")
+            elif kind == b"E":
+                self._undone = True
+            elif kind == b"Z":
+                found.append("z" if body == b"I" and not self._undone else "Z")
+                self._undone = self._undone or body == b"I"
             at += length
-        return data[at:]
+        self._rest = data[at:]
+        return "".join(found)
 
 
 class Counted:
@@ -109,3 +133,4 @@ class Counted:
 
     round_trips = 0
     statements = 0
+    commits = 0

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 
+import psycopg
+
 from interlock.core.claiming import Agent
 from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
 from interlock.core.plans.model import Edge, Plan, Revision, Task
