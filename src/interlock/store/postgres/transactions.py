@@ -41,6 +41,7 @@ from interlock.store.rows import (
     state_row,
 )
 
+_RUN_WIDTH = len(RunRecord._fields)
 EVENT_WIDTH = len(Event._fields) + 1
 #: Where a claim begins to number its events, in a transaction that has decided something before.
 CLAIM_EVENTS_FROM = 1 << 15
@@ -276,11 +277,16 @@ class Transactions:
         for move in decision.moves:
             conn.execute(self._sql["move_messages"], move._asdict())
         write("insert_messages", decision.messages)
-        write("insert_runs", decision.runs)
-        write("insert_events", events)
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
-        write("insert_tallies", _tallies(decision, loaded.snapshot.items))
+        tallies = _tallies(decision, loaded.snapshot.items)
+        if decision.runs or tallies or events:
+            recorded = (
+                *columns(decision.runs, _RUN_WIDTH),
+                *columns(tallies, 3),
+                *columns(events, EVENT_WIDTH),
+            )
+            conn.execute(self._sql["record"], recorded)
         if decision.plans:
             plans.write(conn, self._sql, decision)
 

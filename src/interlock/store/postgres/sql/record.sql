@@ -1,0 +1,13 @@
+-- What a transaction leaves behind: runs that ended, written once; lines of history, numbered by transaction and place in
+-- it; and how the numbers of items by status and priority change, appended, so that nobody waits.
+WITH ended AS (
+    INSERT INTO interlock.runs (run, item, attempt, agent, worker, started_us, ended_us, status, reason, result, error)
+    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
+        %s::text[], %s::text[], %s::text[], %s::text[])
+),
+counted AS (
+    INSERT INTO interlock.tally_changes (status, priority, n) SELECT * FROM unnest(%s::text[], %s::integer[], %s::integer[])
+)
+INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
+SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
+    %s::text[], %s::text[], %s::bigint[], %s::text[])
