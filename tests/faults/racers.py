@@ -150,19 +150,24 @@ def renew(talk: Connection, url: str, handle: str) -> None:
     service.close()
 
 
-def add_slowly(talk: Connection, url: str, lane: str, idle_timeout: str) -> str:
-    """Arrive at a lane, and say so when it is locked; go on when told. The server's patience with sessions
-    that are idle in a transaction is cut short, so that the test need not wait as long as production."""
-    database._SETTINGS["idle_in_transaction_session_timeout"] = idle_timeout
+def add_slowly(talk: Connection, url: str, lane: str, patience: str, stage: str = "locked") -> str:
+    """Arrive at a lane, and say so when it is locked, or when the writes are sent and the commit is not; go on
+    when told. The server's patience with open transactions is cut short, so that the test need not wait as
+    long as production."""
+    database._SETTINGS["idle_in_transaction_session_timeout"] = patience
+    database._TRANSACTION_TIMEOUT = patience
     service = open_service(url)
     write = writing(service)
     whole = write.get()
 
     def slow(*args: Any) -> None:
         write.put(whole)
+        if stage == "sent":
+            whole(*args)
         say(talk, "inside")
         talk.recv()
-        whole(*args)
+        if stage == "locked":
+            whole(*args)
 
     write.put(slow)
     decision = service.add([NewItem(title="stopped", lane=lane)])[0].decision

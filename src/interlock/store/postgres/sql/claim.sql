@@ -10,10 +10,14 @@ WITH asked AS MATERIALIZED (
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text) AS go
     FROM (SELECT
-        (SELECT item FROM interlock.deadlines WHERE at_us <= coalesce(%(now_us)s, (SELECT interlock.now_us()))
-            ORDER BY at_us, item LIMIT 1) IS NOT NULL AS due,
+        -- The three kinds of `deadlines`, each by its own index: of their union the planner may sort all.
+        coalesce(
+            (SELECT true FROM interlock.items WHERE due_us <= c.now_us ORDER BY due_us LIMIT 1),
+            (SELECT true FROM interlock.items WHERE status = 'pending' AND claim_by_us <= c.now_us ORDER BY claim_by_us LIMIT 1),
+            (SELECT true FROM interlock.plans WHERE deadline_us <= c.now_us ORDER BY deadline_us LIMIT 1), false) AS due,
         (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s ORDER BY lane LIMIT 1) IS NOT NULL
         OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' ORDER BY lane LIMIT 1) IS NOT NULL AS rivals
+        FROM (SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us) AS c OFFSET 0
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
 items AS MATERIALIZED (
