@@ -151,8 +151,8 @@ def renew(talk: Connection, url: str, handle: str) -> None:
 
 
 def add_slowly(talk: Connection, url: str, lane: str, patience: str, stage: str = "locked") -> str:
-    """Arrive at a lane, and say so when it is locked, or when the writes are sent and the commit is not; go on
-    when told. The server's patience with open transactions is cut short, so that the test need not wait as
+    """Arrive at a lane, and say so when it is locked, or when the writes are sent and the commit is not; go
+    on when told. The server's patience with open transactions is cut short, so that the test need not wait as
     long as production."""
     database._SETTINGS["idle_in_transaction_session_timeout"] = patience
     database._TRANSACTION_TIMEOUT = patience

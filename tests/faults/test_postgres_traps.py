@@ -362,8 +362,8 @@ def test_p8_an_owner_stopped_inside_a_transaction_blocks_nobody_for_ever(
     crew: Crew, service: LocalService, pg_url: str, stage: str
 ) -> None:
     """A process is stopped while it has a lane locked. The server ends its session; the next one gets the
-    lane, and the stopped one, when it goes on, does its work over again instead of failing. In the middle of a
-    pipeline (`sent`) it looks busy to the server: there `transaction_timeout` ends it.
+    lane, and the stopped one, when it goes on, does its work over again instead of failing. In the middle of
+    a pipeline (`sent`) it looks busy to the server: there `transaction_timeout` ends it.
 
     Taken out: `transaction_timeout`; on PostgreSQL 18 whoever waits behind `sent` gives up after its lock
     timeout.

@@ -17,6 +17,8 @@ from interlock.core.model import NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
+from interlock.store.postgres.database import Database
+from interlock.store.postgres.store import PostgresStore
 from interlock.testing.postgres import PostgresServer
 from tests.integration.postgres_costs import Costs, fill, watched_service
 
@@ -166,3 +168,24 @@ def test_no_statement_touches_more_of_a_larger_store(
         if buffers > 2 * small.get(name, 0) + SLACK
     }
     assert set(grown) <= set(GROWS), grown
+
+
+@pytest.mark.slow
+def test_the_server_keeps_the_plans_of_what_runs_often(start_postgres: Callable[..., PostgresServer]) -> None:
+    """A plan for any parameters must look no dearer than one made for these, or the server plans the statement
+    anew each time: a millisecond for a claim. The first five times it always does."""
+    server = start_postgres(18, settings={"autovacuum": "off", "shared_buffers": "512MB"})
+    database = Database(server.create_database("large"), max_connections=1)
+    fresh(database.url, LARGE)
+    service = LocalService(PostgresStore(database))
+    for n in range(20):
+        agents = ("coder", "heir")
+        service.add([NewItem(title="work", agent=agent, lane=f"often:{n}", priority=9) for agent in agents])
+        leases = [*service.next("coder"), *service.next("picky", types=["task", "review"])]
+        service.renew(_reports(leases))
+        service.done(_reports(leases))
+    with database.connection() as conn:
+        planned = conn.execute("SELECT statement, custom_plans, generic_plans FROM pg_prepared_statements")
+        anew = [text for text, custom, generic in planned.fetchall() if custom > 5]
+    service.close()
+    assert anew == []
