@@ -172,8 +172,8 @@ def test_no_statement_touches_more_of_a_larger_store(
 
 @pytest.mark.slow
 def test_the_server_keeps_the_plans_of_what_runs_often(start_postgres: Callable[..., PostgresServer]) -> None:
-    """A plan for any parameters must look no dearer than one made for these, or the server plans the statement
-    anew each time: a millisecond for a claim. The first five times it always does."""
+    """A plan for any parameters must look no dearer than one made for these, or the server plans the
+    statement anew each time: a millisecond for a claim. The first five times it always does."""
     server = start_postgres(18, settings={"autovacuum": "off", "shared_buffers": "512MB"})
     database = Database(server.create_database("large"), max_connections=1)
     fresh(database.url, LARGE)
