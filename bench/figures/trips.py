@@ -23,7 +23,7 @@ from bench.subjects.pgboss_subject import words
 from bench.subjects.procrastinate_subject import make_app, new_job
 from interlock.core.model import NewItem
 from interlock.service.contract import Report
-from interlock.testing.wire import Counted, Wire
+from tests.wire import Counted, CountingWire
 
 #: In the order in which they are done, again and again, until every statement is prepared.
 USE_CASES = ("add", "claim that hits", "renew", "finish", "claim that misses")
@@ -80,7 +80,7 @@ def count(url: str, calls: Callable[[str], AbstractContextManager[Calls]]) -> di
     """What the last of several identical rounds sends."""
     clear("postgres", url)
     found = {}
-    with Wire(url) as wire, calls(plainly(wire.url)) as steps:
+    with CountingWire(url) as wire, calls(plainly(wire.url)) as steps:
         for _ in range(WARM_UP):
             for use_case in USE_CASES:
                 steps[use_case]()

@@ -14,7 +14,7 @@ from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
-from interlock.testing.wire import CountingWire
+from tests.wire import CountingWire
 
 #: Until the driver has prepared every statement and the server keeps their plans.
 WARM_UP = 12
