@@ -8,6 +8,7 @@ loses it.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ from interlock.store.rows import (
 
 _RUN_WIDTH = len(RunRecord._fields)
 EVENT_WIDTH = len(Event._fields) + 1
+#: How many transactions of a process go by before it adds up the counts that changed, where nobody sweeps.
+FOLD_EVERY = 500
 #: Where a claim begins to number its events, in a transaction that has decided something before.
 CLAIM_EVENTS_FROM = 1 << 15
 
@@ -70,6 +73,7 @@ class Transactions:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sql = database.sql
+        self._count = itertools.count(1)
 
     def transact(self, load: Load, build: Build) -> Decision:
         """Lock and load, let the rules decide on the commands, write; repeated until it is committed once."""
@@ -96,6 +100,8 @@ class Transactions:
         decision = database.persistently(attempt)
         if decision.wakes:
             database.notify()
+        if next(self._count) % FOLD_EVERY == 0:
+            database.persistently(lambda: database.run_statement("fold_tallies"))
         return decision
 
     def _was_committed(self, lost: _Unsure) -> bool:
