@@ -1,4 +1,4 @@
-"""The port: what a database must do for Interlock. Two honest implementations, no dialect layer.
+"""The port: what a database must do for Interlock, implemented by `sqlite` and by `postgres`.
 
 A store locks and loads, lets the rules decide, and writes the decision in one commit. It has no rule
 of its own. Claim and renew touch no lane and are single statements.

@@ -1,9 +1,9 @@
 -- Up to a limit of ready items become runs of one agent, each once, the best sort key first. A claim takes no lane and never
 -- waits: it passes over rows that another transaction has locked. Nothing starts if `asked.go` is false: the agent's limits
 -- are not the ones that the wish was cut to, or something is due and the caller wants to sweep first.
--- Items for this agent and items for anyone are probed apart, so that items for others cost nothing. What the wish leaves open
--- is asked of `asked`, where no planner sees it: so a plan made for one wish costs the same as the plan for all, which the
--- server then keeps.
+-- Items for this agent and items for anyone are probed apart, so that items for others cost nothing. Optional parts of the
+-- wish are read from `asked`, where the planner does not see their values: a plan for one wish then costs the same as the plan
+-- for all wishes, and the server keeps the latter.
 WITH asked AS MATERIALIZED (
     SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
         a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)

@@ -1,2 +1,2 @@
--- Items have no payload any more.
+-- Items lose their payload.
 DELETE FROM interlock.payloads WHERE item = ANY(%s::bigint[])

@@ -1,3 +1,3 @@
--- The edges between pairs of tasks, where there are any: the first source and the first target, and so on.
+-- The edges from the first source to the first target, from the second to the second, and so on.
 SELECT e.* FROM unnest(%(sources)s::bigint[], %(targets)s::bigint[]) AS pair(source, target)
     JOIN interlock.edges e ON e.source = pair.source AND e.target = pair.target

@@ -1,4 +1,4 @@
--- The edges that lead away from whatever is reachable from the tasks named through ranks up to a bound.
+-- The edges out of every task that the named ones reach through ranks up to a bound.
 WITH RECURSIVE reached(item) AS (
     SELECT item FROM interlock.tasks WHERE item = ANY(%(items)s::bigint[]) AND rank <= %(bound)s
     UNION

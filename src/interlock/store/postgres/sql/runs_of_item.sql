@@ -1,2 +1,2 @@
--- The ended runs of an item, first one first.
+-- The ended runs of an item, in order.
 SELECT * FROM interlock.runs WHERE item = %(item)s ORDER BY run

@@ -1,5 +1,5 @@
--- Tasks that end with those named if these can never start, nearest first, up to a limit: they wait, on no lane.
--- A recursive part is gone on with only for as many rows as are asked of it, so the limit bounds the walk too.
+-- Tasks that can never start if the named ones cannot, nearest first, up to a limit: they wait, and have no lane. The walk
+-- stops at the limit too.
 WITH RECURSIVE behind(item) AS (
     SELECT unnest(%(items)s::bigint[])
     UNION

@@ -1,2 +1,2 @@
--- Tasks of a plan that can never start as things are, and wait for what its editor does about it.
+-- Tasks of a plan that can never start unless its editor changes the graph.
 SELECT * FROM interlock.tasks WHERE plan = %(plan)s AND doomed

@@ -1,2 +1,2 @@
--- Whether a line of history is there and is the one meant: its number may be another's after a crash, its time not.
+-- Whether a line of history exists with this number and this time. After a crash another transaction may get the number.
 SELECT EXISTS (SELECT 1 FROM interlock.events WHERE seq = %(seq)s AND at_us = %(at_us)s)
