@@ -164,8 +164,7 @@ class PostgresReads:
         return min(AHEAD_MAX, sum(int(r[0]) for r in rows))
 
     def figures(self, window_us: int) -> Figures:
-        with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
-            self.database.run_statement("fold_tallies")  # whoever may only read counts what is not folded yet
+        self.database.persistently(self._fold_tallies)
         now_us = self.now_us()
         since = self._first_event_since(now_us - window_us)
         tallies = self._rows("tallies")
@@ -186,6 +185,11 @@ class PostgresReads:
             counts={(kind, reason): n for kind, reason, n, _ in counts},
             **spans(self._rows("event_spans", seq=since, events=EVENTS_MAX, limit=SPANS_MAX)),
         )
+
+    def _fold_tallies(self) -> None:
+        """Whoever may only read leaves it to others, and adds up what is not folded yet."""
+        with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+            self.database.run_statement("fold_tallies")
 
     def _first_event_since(self, since_us: int) -> int:
         low, high = self._rows("event_bounds")[0]
