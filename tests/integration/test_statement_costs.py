@@ -170,22 +170,34 @@ def test_no_statement_touches_more_of_a_larger_store(
     assert set(grown) <= set(GROWS), grown
 
 
+def queued(url: str, items: int) -> None:
+    """Nothing but work that waits, all of it for anyone."""
+    service = LocalService(PostgresStore(Database(url)))
+    for _ in range(items // 10_000 * 3):
+        service.add([NewItem(title="work") for _ in range(1_000)])
+    service.close()
+    analyze(url)
+
+
 @pytest.mark.slow
-def test_the_server_keeps_the_plans_of_what_runs_often(start_postgres: Callable[..., PostgresServer]) -> None:
+@pytest.mark.parametrize("filled", [fresh, queued])
+def test_the_server_keeps_the_plans_of_what_runs_often(
+    start_postgres: Callable[..., PostgresServer], filled: Callable[[str, int], None]
+) -> None:
     """A plan for any parameters must look no dearer than one made for these, or the server plans the
     statement anew each time: a millisecond for a claim. The first five times it always does."""
     server = start_postgres(18, settings={"autovacuum": "off", "shared_buffers": "512MB"})
     database = Database(server.create_database("large"), max_connections=1)
-    fresh(database.url, LARGE)
+    filled(database.url, LARGE)
     service = LocalService(PostgresStore(database))
     for n in range(20):
         agents = ("coder", "heir")
         service.add([NewItem(title="work", agent=agent, lane=f"often:{n}", priority=9) for agent in agents])
-        leases = [*service.next("coder"), *service.next("picky", types=["task", "review"])]
+        leases = [*service.next("coder"), *service.next("anyone"), *service.next("picky", types=["task"])]
         service.renew(_reports(leases))
         service.done(_reports(leases))
     with database.connection() as conn:
-        planned = conn.execute("SELECT statement, custom_plans, generic_plans FROM pg_prepared_statements")
-        anew = [text for text, custom, generic in planned.fetchall() if custom > 5]
+        planned = conn.execute("SELECT statement, custom_plans FROM pg_prepared_statements")
+        anew = [text for text, custom in planned.fetchall() if custom > 5]
     service.close()
     assert anew == []

@@ -6,6 +6,7 @@
 -- for all wishes, and the server keeps the latter.
 WITH asked AS MATERIALIZED (
     SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
+        %(labels)s::text[] AS held, %(edits)s::boolean AS edits, %(agent)s::text AS me,
         a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text) AS go
@@ -21,36 +22,36 @@ WITH asked AS MATERIALIZED (
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
 items AS MATERIALIZED (
-    SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
+    SELECT r.id, r.sort_key FROM unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.offered
-        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, (SELECT held FROM asked), (SELECT edits FROM asked))
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
     WHERE (SELECT go AND one IS NULL AND wanted IS NULL FROM asked)
 ),
 typed AS MATERIALIZED (
-    SELECT r.id, r.sort_key FROM unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN unnest((SELECT wanted FROM asked)) AS wanted(type)
+    SELECT r.id, r.sort_key FROM unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN unnest((SELECT wanted FROM asked)) AS wanted(type)
     CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.offered
         WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
-            AND interlock.fits(type, labels, NULL, %(labels)s, %(edits)s)
+            AND interlock.fits(type, labels, NULL, (SELECT held FROM asked), (SELECT edits FROM asked))
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
     WHERE (SELECT go AND one IS NULL FROM asked)
 ),
 named AS MATERIALIZED (
     SELECT id, sort_key FROM interlock.offered
-    WHERE (SELECT go FROM asked) AND id = (SELECT one FROM asked) AND plan IS NULL AND agent_key IN ('', %(agent)s)
-        AND interlock.fits(type, labels, (SELECT wanted FROM asked), %(labels)s, %(edits)s)
+    WHERE (SELECT go FROM asked) AND id = (SELECT one FROM asked) AND plan IS NULL AND agent_key IN ('', (SELECT me FROM asked))
+        AND interlock.fits(type, labels, (SELECT wanted FROM asked), (SELECT held FROM asked), (SELECT edits FROM asked))
     FOR NO KEY UPDATE SKIP LOCKED
 ),
 -- Tasks plan by plan, where plans give them out; a few more than wanted, so that concurrent claims do not contend.
 candidates AS MATERIALIZED (
-    SELECT t.id FROM interlock.gates g CROSS JOIN unnest(ARRAY['', %(agent)s]) AS whose(agent) CROSS JOIN LATERAL (
+    SELECT t.id FROM interlock.gates g CROSS JOIN unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.offered r
         WHERE r.plan = g.plan AND r.plan IS NOT NULL AND r.agent_key = whose.agent
             AND ((SELECT one FROM asked) IS NULL OR r.id = (SELECT one FROM asked))
-            AND interlock.fits(r.type, r.labels, (SELECT wanted FROM asked), %(labels)s, %(edits)s)
+            AND interlock.fits(r.type, r.labels, (SELECT wanted FROM asked), (SELECT held FROM asked), (SELECT edits FROM asked))
         ORDER BY r.sort_key LIMIT (SELECT n + 32 FROM asked)
     ) AS t
     WHERE (SELECT go FROM asked) AND g.open
