@@ -1,13 +1,17 @@
 -- Lanes whose owner cannot start, with the first deferred item that this wish could start in its place. Read only; decided
--- again under lock. It begins with the lines that this agent, or anyone, waits in: other owners cost nothing.
-WITH waited AS MATERIALIZED (
-    SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s AND position = 2147483647
-    UNION
-    SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' AND position = 2147483647
+-- again under lock. It goes from line to line in which this agent, or anyone, waits: other owners cost nothing, nor do long lines.
+WITH RECURSIVE waited(agent, lane) AS (
+    SELECT whose.agent, (SELECT i.lane FROM interlock.items i
+        WHERE i.status = 'deferred' AND i.agent_key = whose.agent ORDER BY i.lane LIMIT 1)
+    FROM unnest(ARRAY['', %(agent)s]) AS whose(agent)
+    UNION ALL
+    SELECT w.agent, (SELECT i.lane FROM interlock.items i
+        WHERE i.status = 'deferred' AND i.agent_key = w.agent AND i.lane > w.lane ORDER BY i.lane LIMIT 1)
+    FROM waited w WHERE w.lane IS NOT NULL
 ),
 stuck AS MATERIALIZED (
-    SELECT o.id, o.lane FROM waited CROSS JOIN LATERAL (
-        SELECT * FROM interlock.stuck_owners s WHERE s.lane = waited.lane LIMIT 1) AS o
+    SELECT o.id, o.lane FROM (SELECT DISTINCT lane FROM waited WHERE lane IS NOT NULL) AS line CROSS JOIN LATERAL (
+        SELECT * FROM interlock.stuck_owners s WHERE s.lane = line.lane LIMIT 1) AS o
 )
 SELECT rival.id, stuck.id FROM stuck CROSS JOIN LATERAL (
     SELECT d.id, d.sort_key FROM interlock.items d
