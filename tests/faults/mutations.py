@@ -21,7 +21,13 @@ from tests.faults.stores import is_sqlite, query
 def replace_statement(service: LocalService, name: str, old: str, new: str) -> None:
     """Change the text of a store's statement, in this store only."""
     store: Any = service.store
-    store.database.sql.replace(name, old, new)
+    sql = store.database.sql
+    text = sql[name]
+    assert old in text, f"{name}.sql has changed: mend the mutation"
+    changed = type(text)(text.replace(old, new))
+    if not isinstance(store, SqliteStore):
+        changed.names = text.names
+    sql._texts[name] = changed
 
 
 def replace_source(module: ModuleType, old: str, new: str) -> dict[str, Any]:

@@ -17,7 +17,6 @@ class Statements:
         self._folder = _ROOT / backend / "sql"
         self._prepare = prepare
         self._texts: dict[str, str] = {}
-        self._replaced: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
         """A statement without comments and indentation."""
@@ -27,17 +26,8 @@ class Statements:
         return text
 
     def text(self, name: str) -> str:
-        if name in self._replaced:
-            return self._replaced[name]
         lines = (self._folder / f"{name}.sql").read_text("utf-8").splitlines()
         return "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
-
-    def replace(self, name: str, old: str, new: str) -> None:
-        """Change a statement for a test that looks whether anybody notices."""
-        text = self.text(name)
-        assert old in text, f"{name}.sql has changed"
-        self._replaced[name] = text.replace(old, new)
-        self._texts.pop(name, None)
 
     @cached_property
     def checks(self) -> dict[str, str]:
