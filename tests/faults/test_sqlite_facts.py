@@ -77,8 +77,8 @@ def test_a_commit_is_on_the_disk_before_it_is_acknowledged(sqlite_url: str, tmp_
     apsw_connection = apsw.Connection
 
     class Through(apsw.Connection):
-        def __init__(self, file: str) -> None:
-            super().__init__(file, vfs="watched")
+        def __init__(self, file: str, flags: int) -> None:
+            super().__init__(file, flags=flags, vfs="watched")
 
     apsw.Connection = Through  # type: ignore[misc, assignment]
     try:

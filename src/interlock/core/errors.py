@@ -159,6 +159,12 @@ class StoreBusy(InterlockError):
     code = "store_busy"
 
 
+class StoreReplaced(InterlockError):
+    """The database was removed or replaced while this process had it open; its leases there are lost."""
+
+    code = "store_replaced"
+
+
 class SchemaMismatch(InterlockError):
     """The database was made by an older or a newer Interlock, or was changed by hand."""
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from interlock.core.errors import Held, InterlockError, LeaseLost, StoreUnavailable
+from interlock.core.errors import Held, InterlockError, LeaseLost, StoreReplaced, StoreUnavailable
 from interlock.core.names import LEASE_MIN_S, TIMEOUT_MAX_S, check_number
 from interlock.hold.turn import Hold, IfHeld, Turn, Waiter, last_of
 from interlock.process.briefing import Briefing, read_result
@@ -98,7 +98,7 @@ class _Holder:
         """Hold the lane once, and again for messages of the last instant; the first exit code but 0."""
         try:
             return self._run()
-        except (LeaseLost, StoreUnavailable):
+        except (LeaseLost, StoreReplaced, StoreUnavailable):
             raise  # the lane is not ours any more, or will be free with the lease
         except BaseException as error:  # also a defect: nobody should wait until our lease is over
             interrupted = isinstance(error, KeyboardInterrupt)
@@ -273,6 +273,8 @@ class _Holder:
         while True:
             try:
                 return end([report])[0]
+            except StoreReplaced as error:
+                raise LeaseLost(error.sentence, error.hint) from None
             except InterlockError:
                 if now_s() > give_up_s:
                     return None

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from interlock.core.errors import InterlockError
+from interlock.core.errors import InterlockError, StoreReplaced
 from interlock.process.clock import now_s
 from interlock.process.liverun import BEAT_MAX_S, LiveRun
-from interlock.service.contract import LaneService
+from interlock.service.contract import LaneService, RefusalView
 
 #: The pause after a renewal that failed.
 AGAIN_S = 0.1
@@ -108,6 +108,11 @@ class Heartbeat:
             sent_s = now_s()
             try:
                 views = self._service.renew([run.renewal for run in runs])
+            except StoreReplaced as error:  # it never comes back
+                self._trouble(error)
+                for run in runs:
+                    run.lose(RefusalView(code=error.code, message=error.sentence, hint=error.hint))
+                return False
             except InterlockError as error:
                 self._trouble(error)
                 return False

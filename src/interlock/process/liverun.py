@@ -118,6 +118,14 @@ class LiveRun:
                 self.unwanted.set()
         self._act()
 
+    def lose(self, why: RefusalView) -> None:
+        """The store that gave the lease is gone, and the lease with it."""
+        with self._lock:
+            if self.lost is None and not self.ending:
+                self.lost = why
+                self.unwanted.set()
+        self._act()
+
     def watch(self, command: SupervisedCommand | None) -> None:
         """Pass trust on to this command from now on, which runs under the lease."""
         with self._lock:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from interlock.core.errors import InterlockError, InvalidInput, UnknownRun
+from interlock.core.errors import InterlockError, InvalidInput, StoreReplaced, UnknownRun
 from interlock.core.model import Reason
 from interlock.process.heartbeat import BackgroundLoop
 from interlock.process.reports import ReportQueue
@@ -87,7 +87,7 @@ class Reporter:
                 answer = error
             except InterlockError as error:
                 self._trouble(error)
-                if last_try:
+                if last_try or isinstance(error, StoreReplaced):
                     return None
                 pause_s = min(max(2 * pause_s, AGAIN_FIRST_S), AGAIN_MAX_S)
                 last_try = self._leaving.wait(pause_s)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput
+from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput, StoreReplaced
 from interlock.core.names import BATCH_MAX, agent_key, check_name
 from interlock.process.clock import now_s
 from interlock.process.command import SupervisedCommand, check_command, not_in_worktree
@@ -265,7 +265,7 @@ class Worker:
             sent_s = now_s()
             try:
                 leases = self._next()
-            except InvalidInput:
+            except (InvalidInput, StoreReplaced):
                 raise
             except InterlockError as error:
                 self._trouble("claim", error)
@@ -396,6 +396,9 @@ class Worker:
             run.stop("the worker failed")
 
     def _trouble(self, what: str, error: Exception | None) -> None:
+        if isinstance(error, StoreReplaced):
+            self.give_up(error)
+            return
         with self._changed:
             before = bool(self._troubles)
             (self._troubles.discard if error is None else self._troubles.add)(what)

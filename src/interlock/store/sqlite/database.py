@@ -21,7 +21,7 @@ import apsw
 from interlock.core.errors import SchemaMismatch
 from interlock.store import clock
 from interlock.store.migrate import Applied, prepare, rows_to_applied
-from interlock.store.sqlite import forks
+from interlock.store.sqlite import forks, openfiles
 from interlock.store.sqlite.trouble import in_words
 from interlock.store.statements import Statements
 
@@ -47,6 +47,8 @@ class SqliteDatabase:
         self._busy_timeout_s = busy_timeout_s
         self._local = threading.local()
         self._clock = now
+        #: The file that was opened first. A later connection must find the same one.
+        self._file: openfiles.Identity = None
         forks.watch(self)
         if migrate:
             prepare(self)
@@ -59,8 +61,9 @@ class SqliteDatabase:
         local = self._local
         if getattr(local, "pid", None) != os.getpid():
             with self.guard():
-                local.db = forks.connect(self.path)
+                local.db = openfiles.connect(self.path, self._file)
                 self._prepare(local.db)
+                self._file, local.files = openfiles.opened(self.path, local.db)
             local.pid = os.getpid()
         connection: apsw.Connection = local.db
         return connection
@@ -113,6 +116,7 @@ class SqliteDatabase:
             )
             if said is None:
                 raise
+            self.check_files()  # they explain more than what SQLite makes of them
             raise said from None
 
     @contextmanager
@@ -122,6 +126,7 @@ class SqliteDatabase:
         with self.guard():
             db.execute("BEGIN IMMEDIATE")
             try:
+                self.check_files()
                 yield
                 db.execute("COMMIT")
             except BaseException:
@@ -134,6 +139,7 @@ class SqliteDatabase:
         """Whatever this thread reads inside is of one moment. It must not write."""
         db = self.db
         with self.guard():
+            self.check_files()
             db.execute("BEGIN")
             try:
                 yield
@@ -141,11 +147,16 @@ class SqliteDatabase:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
+    def check_files(self) -> None:
+        """Raise if the files that this thread has open are not those that the path names."""
+        if getattr(self._local, "pid", None) == os.getpid():
+            self._local.files.check()
+
     def close(self) -> None:
         """Close this thread's connection; the next use opens another."""
         if getattr(self._local, "pid", None) == os.getpid():
             forks.disconnect(self._local.db)
-            self._local.pid = None
+            self._local.pid = self._local.files = None
 
     # -- statements -------------------------------------------------------------------------------
 
@@ -153,7 +164,10 @@ class SqliteDatabase:
         """All rows of a statement. Lists go in as JSON."""
         plain = {k: json.dumps(v) if isinstance(v, list | tuple) else v for k, v in params.items()}
         with self.guard():
-            return list(self.db.execute(self.sql[name], plain))
+            db = self.db
+            if not db.in_transaction:
+                self.check_files()
+            return list(db.execute(self.sql[name], plain))
 
     def value(self, name: str, /, **params: Any) -> Any:
         """The first column of a statement's first row; None if it has no row."""

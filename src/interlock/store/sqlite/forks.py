@@ -35,15 +35,18 @@ def watch(database: Closable) -> None:
     _DATABASES.add(database)
 
 
-def connect(path: Path) -> apsw.Connection:
-    """Open a file; refused in a child that was forked while another thread had it open."""
+def connect(path: Path, *, make: bool = True) -> apsw.Connection:
+    """Open a file; refused in a child that was forked while another thread had it open.
+
+    `make`: whether to make the file if it is not there."""
     file = str(path.resolve())
     if file in _INHERITED.values():
         raise StoreUnavailable(
             f"This process was forked while another thread had {path} open, so it cannot lock it.",
             "Fork before threads use the store, or start the process afresh (spawn).",
         )
-    connection = apsw.Connection(file)
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if make else 0)
+    connection = apsw.Connection(file, flags=flags)
     _OPEN[connection] = file
     return connection
 

@@ -186,6 +186,7 @@ class SqliteStore(SqliteReads):
         version = None
         while True:
             with self.database.guard():
+                self.database.check_files()
                 seen = self.database.db.pragma("data_version")
             if seen != version:
                 version = seen
