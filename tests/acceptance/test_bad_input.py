@@ -63,10 +63,9 @@ MISTAKES = [
     (["next", "--agent", "a", "--limit", "1001"], 2, INVALID, "limit"),
     (["next", "--agent", "a", "--wait", "61"], 2, INVALID, "wait"),
     (["done"], 2, INVALID, "handle"),
-    (["done", "1"], 2, INVALID, "handle"),
-    (["done", FORGED], 1, "unknown_run", "never issued"),
-    (["renew", FORGED], 1, "unknown_run", "never issued"),
-    (["show", FORGED], 1, "unknown_run", "never issued"),
+    (["done", "1"], 2, "unknown_run", "not a handle"),
+    (["renew", "1.2.3"], 2, "unknown_run", "not a handle"),
+    (["show", FORGED], 5, "lease_lost", "knows no run"),
     (["done", FORGED, "--result", "{bad"], 2, INVALID, "JSON"),
     (["done", FORGED, "--seen", "x"], 2, INVALID, "seen"),
     (["done", FORGED, FORGED, "--seen", "3"], 2, INVALID, "--seen"),
@@ -153,7 +152,7 @@ def test_a_mistake_is_named_with_a_hint_and_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    "typed", [["add", "x", "--policy", "nope"], ["adds", "x"], ["show", "99"], ["done", FORGED]]
+    "typed", [["add", "x", "--policy", "nope"], ["adds", "x"], ["show", "99"], ["done", "1.1"]]
 )
 def test_for_people_an_error_is_two_lines_on_standard_error(store: Path, typed: list[str]):
     answer = Command(store)(*typed)

@@ -48,6 +48,23 @@ def test_a_refused_write_is_5_and_the_others_of_the_batch_are_done(any_il: Comma
     assert any_il("inbox", first).code == 5
 
 
+def test_a_handle_that_no_run_has_is_5_alone_and_what_is_no_handle_is_2_for_all(any_il: Command):
+    any_il.ok("add", "a")
+    run, foreign = any_il.claim()["run"], "7.1.0123456789abcdef"
+    answer = any_il("--json", "renew", foreign, run)
+    assert answer.code == 5
+    refused, kept = answer.json["runs"]
+    assert (refused["refusal"]["code"], refused["item"], kept["status"]) == ("lease_lost", None, "running")
+    for verb in ("renew", "release", "fail", "done", "inbox", "show", "why"):
+        said = any_il(verb, foreign)
+        assert (said.code, said.out) == (5, "")
+        assert said.err.startswith("This store knows no run 7 with this handle; the write was refused.")
+        assert "INTERLOCK_URL" in said.err
+    answer = any_il("--json", "done", run, "7.1")
+    assert (answer.code, answer.error["code"]) == (2, "unknown_run")
+    assert any_il.ok("done", run)["runs"][0]["status"] == "succeeded"
+
+
 def test_json_is_understood_before_and_after_the_command(il: Command):
     for args in (("--json", "ls"), ("ls", "--json"), ("--json", "ls", "--json")):
         assert il(*args).json == {"items": []}

@@ -193,7 +193,7 @@ def test_unknown_remotes_branches_and_runs_are_refused(il: Command, run: str, tr
     assert "is not a remote" in refused(il, "--run", run, "a\nb", code=2)
     assert "cannot be the name of a branch" in refused(il, "--run", run, "origin", "a..b", code=2)
     assert "is not a handle" in refused(il, "--run", "seven", code=2)
-    assert "never issued by this store" in refused(il, "--run", "1.1.0123456789abcdef")
+    assert "knows no run 1 with this handle" in refused(il, "--run", "1.1.0123456789abcdef", code=5)
     assert "There is no run to push for." in refused(il, code=2)
     assert "exclude each other" in refused(il, "--arm", "--install-hook", code=2)
 

@@ -49,7 +49,9 @@ def test_a_started_item_is_the_same_value(scene: Scene, fields: dict[str, float]
     assert wanted(asked, before)
     assert after.state.run is not None
     lease_s = before.spec.lease_s or 60.0
-    assert started(before, asked, after.state.run, lease_s, scene.clock.now_us) == after
+    spec, state = started(before, asked, after.state.run, lease_s, scene.clock.now_us)
+    assert after.state.run_bits is not None, "the store draws them"
+    assert (spec, state._replace(run_bits=after.state.run_bits)) == after
     scene.clock.advance(7)
     scene.renew(lease, seen=9)
     assert renewed(after, 9, scene.clock.now_us) == stored(scene, item)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from interlock.core.errors import InterlockError, InvalidInput, TooLarge, UnknownRun
-from interlock.service.contract import LeaseView, Report, Service
+from interlock.core.errors import InterlockError, InvalidInput, LeaseLost, TooLarge, UnknownRun
+from interlock.service.contract import ItemFilter, LeaseView, Report, Service, to_json
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import LANE, Scene
 
@@ -216,47 +216,92 @@ class TestBatches:
 
 class TestHandles:
     @pytest.mark.parametrize("write", ["done", "fail", "release", "renew"])
-    def test_a_forged_handle_is_unknown_and_changes_nothing(self, scene: Scene, write: str) -> None:
+    def test_a_forged_handle_has_no_lease_and_changes_nothing(self, scene: Scene, write: str) -> None:
         lease = scene.put_running("work")
         run, item, bits = lease.run.split(".")
         forged = f"{run}.{item}.{int(bits, 16) ^ 1:016x}"
         guessed = f"{int(run) + 1}.{item}.{bits}"
         for handle in (forged, guessed):
-            with pytest.raises(UnknownRun, match="never issued by this store"):
-                getattr(scene.service, write)([Report(run=handle)])
+            (view,) = getattr(scene.service, write)([Report(run=handle)])
+            assert (view.refusal.code, view.run, view.item) == ("lease_lost", handle, None)
+            assert "This store knows no run" in view.refusal.message
         assert scene.status(lease.item.id) == "in_progress"
         assert getattr(scene, write)(lease).refusal is None
 
     @pytest.mark.parametrize("handle", ["", "7", "a.b.c", "1.1.0123456789abcdeg", "x" * 10_000])
-    def test_what_is_no_handle_is_bad_input(self, service: Service, handle: str) -> None:
-        with pytest.raises(InvalidInput, match="is not a handle"):
-            service.done([Report(run=handle)])
-        with pytest.raises(InvalidInput):
-            service.inbox(handle)
-        with pytest.raises(InvalidInput):
-            service.item_of(handle)
+    def test_what_is_no_handle_is_bad_input_for_the_whole_batch(self, scene: Scene, handle: str) -> None:
+        lease = scene.put_running("work")
+        with pytest.raises(UnknownRun, match="is not a handle"):
+            scene.service.done([Report(run=lease.run), Report(run=handle)])
+        with pytest.raises(UnknownRun):
+            scene.service.inbox(handle)
+        with pytest.raises(UnknownRun):
+            scene.service.item_of(handle)
+        assert scene.status(lease.item.id) == "in_progress"
 
-    def test_a_handle_of_another_store_is_unknown_here(self, open_service: OpenService, scene: Scene) -> None:
+    def test_a_handle_of_another_store_has_no_lease_here(
+        self, open_service: OpenService, scene: Scene
+    ) -> None:
         other = Scene(open_service(elsewhere=True), scene.clock)
         theirs, ours = other.put_running("theirs"), scene.put_running("ours")
-        with pytest.raises(UnknownRun, match="check INTERLOCK_URL"):
-            scene.done(theirs)
-        with pytest.raises(UnknownRun):
-            scene.service.inbox(theirs.run)
+        refusal = scene.done(theirs).refusal
+        assert refusal is not None
+        assert (refusal.code, "check INTERLOCK_URL" in refusal.hint) == ("lease_lost", True)
+        for look in (scene.service.inbox, scene.service.item_of, scene.service.plan_batch):
+            with pytest.raises(LeaseLost, match="knows no run"):
+                look(theirs.run)
         assert scene.done(ours).status == other.done(theirs).status == "succeeded"
 
-    def test_one_forged_handle_refuses_its_whole_batch(self, scene: Scene) -> None:
+    def test_one_foreign_handle_is_refused_alone_and_its_batch_goes_through(self, scene: Scene) -> None:
+        leases = [scene.put_running(f"work {n}") for n in range(3)]
+        run, item, bits = leases[1].run.split(".")
+        forged = f"{run}.{item}.{int(bits, 16) ^ 1:016x}"
+        batch = [leases[0].run, forged, "9.9.0123456789abcdef", leases[1].run]
+        kept = scene.service.renew([Report(run=run) for run in batch])
+        assert [view.status for view in kept] == ["running", "refused", "refused", "running"]
+        ended = scene.service.done([Report(run=run) for run in (*batch, leases[2].run)])
+        statuses = [view.status for view in ended]
+        assert statuses == ["succeeded", "refused", "refused", "succeeded", "succeeded"]
+        assert [view.run for view in ended] == [*batch, leases[2].run]
+        refused = [e for e in scene.history() if e.kind == "run.refused"]
+        assert {(e.reason, e.item) for e in refused} == {("foreign_handle", None)}
+        assert len(refused) == 4
+
+    def test_a_late_handle_is_told_how_its_run_ended_and_a_foreign_one_is_not(self, scene: Scene) -> None:
         lease = scene.put_running("work")
-        with pytest.raises(UnknownRun):
-            scene.service.done([Report(run=lease.run), Report(run="9.9.0123456789abcdef")])
-        assert scene.status(lease.item.id) == "in_progress"
+        scene.done(lease)
+        late = scene.done(lease)
+        assert late.refusal is not None
+        assert "Its result is recorded" in late.refusal.hint
+        run, item, bits = lease.run.split(".")
+        for write in ("done", "renew"):
+            report = Report(run=f"{run}.{item}.{int(bits, 16) ^ 1:016x}")
+            (foreign,) = getattr(scene.service, write)([report])
+            assert "recorded" not in foreign.refusal.hint
+            assert foreign.item is None
+
+    def test_every_run_has_bits_of_its_own(self, scene: Scene) -> None:
+        scene.service.add([scene.new(f"work {n}") for n in range(200)])
+        leases = scene.service.next("coder", limit=200)
+        bits = [int(lease.run.rpartition(".")[2], 16) for lease in leases]
+        assert len(set(bits)) == 200
+        # Each of the 64 is drawn: of 200 coins, all fall the same way once in 10^60 rounds.
+        for place in range(64):
+            assert {b >> place & 1 for b in bits} == {0, 1}, f"bit {place} is always the same"
 
     def test_a_handle_never_leaks_into_history_or_views(self, scene: Scene) -> None:
         lease = scene.put_running("work", lane=LANE)
         scene.done(lease)
-        bits = lease.run.rpartition(".")[2]
-        shown = [repr(scene.service.show(lease.item.id)), repr(scene.history()), repr(scene.service.lanes())]
-        assert not any(bits in text for text in shown)
+        live = scene.put_running("next", lane=LANE)
+        scene.service.done([Report(run=lease.run)])
+        service, item = scene.service, live.item.id
+        views = [service.show(lease.item.id), service.show(item), service.why(item), service.lanes()]
+        shown = [repr(view) for view in (*views, scene.history(), service.items(ItemFilter(all=True)))]
+        shown += [json.dumps(to_json(view)) for view in views]
+        for run in (lease.run, live.run):
+            bits = int(run.rpartition(".")[2], 16)
+            for text in (f"{bits:016x}", str(bits), str(bits - 2**64)):
+                assert not any(text in view for view in shown)
 
 
 class TestNumbers:

@@ -63,10 +63,10 @@ SELECT i, 'default', 'task', 'item ' || i,
     iif(kind = 16, i, NULL), iif(kind = 16, agent, NULL), NULL, iif(kind = 16, {now_us}, NULL),
     iif(kind = 16, 3600.0, NULL), iif(kind = 16, {now_us} + 3600000000, NULL),
     NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, iif(kind < 13 OR kind = 16, {now_us}, NULL),
-    iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL
+    iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL, iif(kind = 16, i, NULL)
 FROM fill;
 INSERT INTO runs
-SELECT i, i, 1, agent, NULL, {now_us}, {now_us}, iif(kind < 12, 'succeeded', 'failed'), '', NULL, NULL
+SELECT i, i, 1, agent, NULL, {now_us}, {now_us}, iif(kind < 12, 'succeeded', 'failed'), '', NULL, NULL, i
 FROM fill WHERE kind < 13;
 INSERT INTO events (at_us, kind, reason, project, item, run, lane, agent, span_us)
 SELECT {now_us} - 3 * {count} + 3 * i + step, event, 'test', 'default', i, iif(step, i, NULL), NULL, agent,

@@ -24,7 +24,8 @@ from interlock.testing.clock import Clock
 from tests.faults import mutations
 from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.mutations import Meeting, at_once
-from tests.faults.stores import assert_kept, broken, open_service, query, read_log, statuses
+from tests.faults.past import Past
+from tests.faults.stores import assert_kept, broken, is_sqlite, open_service, query, read_log, statuses
 
 LANE = "issue:acme/app#1"
 Mutation = Callable[[LocalService], None]
@@ -192,7 +193,7 @@ def write_late(service: LocalService, url: str, zombie: LeaseView, word: str) ->
     assert after == before, f"a late {word} was refused and changed something"
 
 
-ACCEPTANCE = "item.state.run != command.run"
+ACCEPTANCE = "not item.is_run_of(command.run, command.bits)"
 LAX = {
     "any run": "False",
     "a run not above the current one": "item.state.run < command.run",
@@ -227,13 +228,13 @@ def test_a_lax_renewal_is_noticed(sqlite_url: str) -> None:
     zombie, _ = zombie_and_heir(service, clock)
     clock.advance(0.5)
     write_late(service, sqlite_url, zombie, "renew")
-    mutations.replace_statement(service, "renew", "AND run = :run", "AND run >= :run")
+    mutations.replace_statement(service, "renew", "AND run = :run AND run_bits = :bits", "AND run >= :run")
     with pytest.raises(AssertionError, match="late renew"):
         write_late(service, sqlite_url, zombie, "renew")
     service.close()
 
 
-FIRST, SECOND = "AND w.run = l.run", "AND i.run = k.run"
+FIRST, SECOND = "AND w.run = l.run AND w.bits = l.run_bits", "AND i.run = k.run"
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,46 @@ def test_a_renewal_is_fenced_twice(pg_url: str, taken_out: tuple[str, ...], noti
             write_late(service, pg_url, zombie, "renew")
     else:
         write_late(service, pg_url, zombie, "renew")
+    service.close()
+
+
+def zombie_of_a_lost_past(service: LocalService, url: str, clock: Clock) -> LeaseView:
+    """A run that the store has forgotten; another item and another lane have its numbers now."""
+    past = Past(url)
+    service.add([NewItem(title="before", lane="issue:acme/app#2")])
+    zombie = service.next("zombie")[0]
+    past.come_back()
+    service.add([NewItem(title="after", lane=LANE)])
+    heir = service.next("heir")[0]
+    assert (zombie.fence, zombie.item.id) == (heir.fence, heir.item.id)
+    clock.advance(0.5)
+    return zombie
+
+
+@pytest.mark.parametrize("word", ["done", "fail", "release"])
+def test_where_only_numbers_are_compared_a_lost_past_ends_the_run_of_another(
+    any_url: str, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    clock = Clock()
+    service = open_service(any_url, now=clock)
+    zombie = zombie_of_a_lost_past(service, any_url, clock)
+    write_late(service, any_url, zombie, word)
+    mutated = mutations.replace_source(ending, ACCEPTANCE, "item.state.run != command.run")
+    monkeypatch.setattr(interlock.core.decide, "finish", mutated["finish"])
+    with pytest.raises(AssertionError, match="was accepted"):
+        write_late(service, any_url, zombie, word)
+    service.close()
+
+
+def test_where_only_numbers_are_compared_a_lost_past_keeps_the_lease_of_another(any_url: str) -> None:
+    clock = Clock()
+    service = open_service(any_url, now=clock)
+    zombie = zombie_of_a_lost_past(service, any_url, clock)
+    write_late(service, any_url, zombie, "renew")
+    bits = "AND run_bits = :bits" if is_sqlite(any_url) else "AND w.bits = l.run_bits"
+    mutations.replace_statement(service, "renew", bits, "")
+    with pytest.raises(AssertionError, match="late renew"):
+        write_late(service, any_url, zombie, "renew")
     service.close()
 
 

@@ -13,11 +13,11 @@ from interlock.core.errors import (
     InterlockError,
     InvalidInput,
     ItemEnded,
+    LeaseLost,
     NotFound,
     PushFailed,
     RemoteUnavailable,
     TooLarge,
-    UnknownRun,
     UnreadableState,
 )
 from interlock.core.model import NewItem, Policy
@@ -120,11 +120,15 @@ class TestRefs:
         lease = held(open_lanes())
         guess = lease.run.rpartition(".")[0] + "." + "0" * 16
         other = open_lanes("elsewhere")
+        nowhere = f"1.{1 << 62}.{'0' * 16}"
         for write in (other.renew, other.done, other.release):
-            with pytest.raises(UnknownRun):
-                write([Report(run=guess)])
-        with pytest.raises(UnknownRun):
-            other.touch(guess)
+            for foreign in (guess, nowhere):
+                (view,) = write([Report(run=foreign)])
+                assert view.refusal is not None
+                assert (view.refusal.code, view.item) == ("lease_lost", None)
+        for foreign in (guess, nowhere):
+            with pytest.raises(LeaseLost, match="knows no run 1 with this handle"):
+                other.touch(foreign)
         assert other.done([Report(run=lease.run)])[0].status == "succeeded"
 
     def test_a_clone_is_not_touched_and_may_be_shallow(
@@ -147,8 +151,9 @@ class TestRefs:
             git(bare_repository, "update-ref", "-d", ref)
         again = held(lanes)
         assert again.fence == lease.fence
-        with pytest.raises(UnknownRun):
-            lanes.renew([Report(run=lease.run)])
+        (view,) = lanes.renew([Report(run=lease.run)])
+        assert view.refusal is not None
+        assert view.refusal.code == "lease_lost"
 
 
 def _garbage(bare: Path) -> None:
@@ -455,7 +460,6 @@ class TestRefusals:
             lambda: lanes.next("coder", item=1),
             lambda: lanes.next("coder", item=lease.item.id + 1),
             lambda: lanes.msg(1, "hello"),
-            lambda: lanes.done([Report(run=f"1.1.{'0' * 16}")]),
         ):
             with pytest.raises(NotFound):
                 call()

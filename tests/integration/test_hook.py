@@ -258,7 +258,7 @@ def test_a_lost_lease_is_reported_once_and_does_not_hold_up_the_stop(session: Se
 
 def test_a_handle_of_another_store_pushes_nothing(session: Session):
     session.lease = session.lease._replace(run="1.1.0123456789abcdef")
-    assert "never issued" in session.denied("Bash", PUSH)
+    assert "knows no run 1 with this handle" in session.denied("Bash", PUSH)
 
 
 # -- a store that is away -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.commands import Outcome
-from interlock.core.errors import InterlockError, InvalidInput, UnknownRun
+from interlock.core.errors import InterlockError, UnknownRun
 from interlock.core.model import NewItem
 from interlock.service.contract import LeaseView, Report, RunView
 from interlock.service.local import LocalService
@@ -107,8 +107,11 @@ def test_an_end_that_every_store_refuses_does_not_delay_the_others(service: Coun
     kept = answers[lease.fence]
     assert isinstance(kept, RunView)
     assert kept.status == "succeeded"
-    assert isinstance(answers[7], UnknownRun)
-    assert isinstance(answers[8], InvalidInput)
+    refused = answers[7]
+    assert isinstance(refused, RunView)
+    assert refused.refusal is not None
+    assert refused.refusal.code == "lease_lost"
+    assert isinstance(answers[8], UnknownRun)
 
 
 class Hesitant(LocalService):

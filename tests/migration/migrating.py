@@ -23,11 +23,11 @@ def migrate_once(talk: Connection, barrier: Barrier, url: str, folder: Path | No
     return ran, version
 
 
-def start_and_add(talk: Connection, barrier: Barrier, url: str) -> tuple[bytes, int | None]:
+def start_and_add(talk: Connection, barrier: Barrier, url: str) -> tuple[str, int | None]:
     """Open a store as any command does, on a database that may not be there yet, and use it."""
     barrier.wait()
     service = open_service(url)
-    arrival = service.add([NewItem(title="first thing", lane="issue:acme/app#1")])[0].arrival
-    key = service.store.handle_key()
+    arrival = service.add([NewItem(title="first thing")])[0].arrival
+    handle = service.next("coder")[0].run
     service.close()
-    return key, arrival
+    return handle, arrival

@@ -11,11 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from interlock.core.errors import InterlockError, UnknownRun
+from interlock.core.errors import InterlockError
 from interlock.core.model import Item as StoredItem
 from interlock.core.model import Mode, NewItem
 from interlock.core.states import ItemStatus, RunStatus
@@ -462,10 +461,14 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         for subject in self.subjects:
             for item_id in subject.items:
                 assert subject.service.why(item_id).why
-            for handle in list(subject.handles.values())[-1:]:
-                number, item, bits = handle.split(".")
-                with pytest.raises(UnknownRun):
-                    subject.service.done([Report(run=f"{number}.{item}.{int(bits, 16) ^ 1:016x}")])
+        for number in list(self.subjects[0].handles)[-1:]:
+            for subject in self.subjects:
+                run, item, bits = subject.handles[number].split(".")
+                guess = f"{run}.{item}.{int(bits, 16) ^ 1:016x}"
+                (view,) = subject.service.done([Report(run=guess)])
+                assert view.refusal is not None
+                assert (view.refusal.code, view.item) == ("lease_lost", None)
+            self.model.refuse_guess(number)
 
     def _compare_stats(self) -> None:
         wanted = self.model.counts()

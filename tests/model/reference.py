@@ -428,6 +428,10 @@ class Reference:
         """A write is accepted iff the item's current run is this run. No clock is asked."""
         return self.items[run.item].run is run
 
+    def refuse_guess(self, run: int) -> None:
+        """Count a report with a handle that no run has."""
+        self.history.append(Line(str(EventKind.RUN_REFUSED), str(Reason.FOREIGN_HANDLE), 0, run, 0))
+
     def refuse(self, run: Run) -> None:
         self._note(EventKind.RUN_REFUSED, Reason.LEASE_LOST, self.items[run.item], run)
 

@@ -1,5 +1,6 @@
 -- Completes the items whose run still is the current one; leaves the rows that Interlock's finish leaves.
--- Agent and start come from the worker, which Interlock would not believe: it is the cheapest way, hence the limit.
+-- Agent and start come from the worker, which Interlock would not believe: it is the cheapest way, hence the limit. Bits are
+-- not compared either; the run's number is kept in their place.
 WITH clock AS MATERIALIZED (
     SELECT interlock.now_us() AS now_us, pg_current_xact_id()::text::bigint << 16 AS first_seq
 ),
@@ -8,6 +9,7 @@ done AS (
         status = 'completed',
         due_us = NULL,
         run = NULL,
+        run_bits = NULL,
         run_agent = NULL,
         run_started_us = NULL,
         run_lease_s = NULL,
@@ -24,8 +26,8 @@ tallied AS (
     GROUP BY moved.status, priority
 ),
 kept AS (
-    INSERT INTO interlock.runs (run, item, attempt, agent, started_us, ended_us, status, reason)
-    SELECT run, id, attempt, %(agent)s, %(started_us)s, now_us, 'succeeded', 'reported' FROM done
+    INSERT INTO interlock.runs (run, item, attempt, agent, started_us, ended_us, status, reason, bits)
+    SELECT run, id, attempt, %(agent)s, %(started_us)s, now_us, 'succeeded', 'reported', run FROM done
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, agent, span_us)

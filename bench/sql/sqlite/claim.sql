@@ -3,6 +3,7 @@ UPDATE items SET
     status = 'in_progress',
     attempt = attempt + 1,
     run = :first_run + picked.nth,
+    run_bits = random(),
     run_agent = :agent,
     run_started_us = :now_us,
     run_lease_s = 60,

@@ -3,6 +3,7 @@ UPDATE items SET
     status = 'completed',
     due_us = NULL,
     run = NULL,
+    run_bits = NULL,
     run_agent = NULL,
     run_started_us = NULL,
     run_lease_s = NULL,

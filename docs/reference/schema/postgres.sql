@@ -11,6 +11,10 @@ CREATE SEQUENCE interlock.tickets;
 CREATE FUNCTION interlock.now_us() RETURNS bigint LANGUAGE sql VOLATILE
     AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
+-- From the server's strong source of randomness. A UUID has fixed bits, but not among its first or last eight digits.
+CREATE FUNCTION interlock.random_bits() RETURNS bigint LANGUAGE sql VOLATILE
+    AS $$ SELECT ('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 8))::bit(64)::bigint $$;
+
 CREATE TABLE interlock.meta (
     name  text PRIMARY KEY,
     value text NOT NULL
@@ -113,7 +117,9 @@ CREATE TABLE interlock.items (
     claim_within_s   double precision
                          CHECK (claim_within_s IS NULL OR status <> 'pending' OR (claim_by_us IS NULL) = (due_us IS NOT NULL)),
     plan             bigint REFERENCES interlock.plans (id),
+    run_bits         bigint,
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
+    CHECK ((run IS NULL) = (run_bits IS NULL)),
     CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
     CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL),
@@ -174,7 +180,8 @@ CREATE TABLE interlock.runs (
     status     text COLLATE "C" NOT NULL CHECK (status IN ('succeeded', 'failed', 'cancelled', 'timed_out', 'lost', 'released')),
     reason     text NOT NULL,
     result     text,
-    error      text
+    error      text,
+    bits       bigint
 );
 
 CREATE INDEX runs_item ON interlock.runs (item);

@@ -102,6 +102,7 @@ CREATE TABLE items (
     claim_within_s   REAL
                          CHECK (claim_within_s IS NULL OR status <> 'pending' OR (claim_by_us IS NULL) = (due_us IS NOT NULL)),
     plan             INTEGER REFERENCES plans (id),
+    run_bits         INTEGER,
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
@@ -185,7 +186,8 @@ CREATE TABLE runs (
     status     TEXT NOT NULL CHECK (status IN ('succeeded', 'failed', 'cancelled', 'timed_out', 'lost', 'released')),
     reason     TEXT NOT NULL,
     result     TEXT,
-    error      TEXT
+    error      TEXT,
+    bits       INTEGER
 ) STRICT;
 
 CREATE INDEX runs_item ON runs (item);

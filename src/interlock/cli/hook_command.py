@@ -52,10 +52,10 @@ def _answer(call: Invocation, run: str) -> None:
 
     from interlock import settings
     from interlock.cli.values import text_of
-    from interlock.core.handles import handle_numbers
+    from interlock.core.handles import read_handle
     from interlock.hook.hook import EVENT_MAX_BYTES, Hook, read_event
 
-    handle_numbers(run)  # refuse a malformed handle before a store is opened
+    read_handle(run)  # refuse a malformed handle before a store is opened
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
     chosen = replace(call.settings, busy_timeout_s=min(call.settings.busy_timeout_s, _BUSY_MAX_S))
     home = chosen.root / settings.DIRECTORY

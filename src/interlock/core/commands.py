@@ -40,6 +40,8 @@ class Finish(NamedTuple):
     error: str | None = None
     retry: bool = True
     jitter: float = 0.5
+    #: The bits in the run's handle; null where a store checks the handle itself (lanes in git).
+    bits: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,8 @@ class Ended(NamedTuple):
     """The answer to `Finish`: how the run ended, or why the report was refused."""
 
     run: RunId
-    item: ItemId
+    #: Null if the handle is foreign: the item that it names is none of its holder's business.
+    item: ItemId | None
     status: RunStatus | None
     refusal: Refusal | None = None
     promoted: tuple[ItemId, ...] = ()

@@ -1,6 +1,7 @@
 """Endings: what happens to an item when its run ends, whichever way. One finish for all.
 
-A run's report is accepted iff the item's current run *is* that run; any other report is refused and counted.
+A run's report is accepted iff the item's current run *is* that run, by its number and by the bits in its
+handle; any other report is refused and counted.
 
 =============  ==========================  ===================================================
 the run        under a cancel request      otherwise
@@ -20,10 +21,12 @@ from typing import assert_never
 
 from interlock.core.commands import Ended, Finish, Outcome
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
+from interlock.core.handles import Handle
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     FOLLOW_UP,
+    Event,
     EventKind,
     Item,
     ItemId,
@@ -51,9 +54,8 @@ _EVENT_OF: dict[RunStatus, EventKind] = {
 def finish(ledger: Ledger, command: Finish) -> Ended:
     """A run reports its end; refused unless it is still the item's current run."""
     item = ledger.items.get(command.item)
-    if item is None or item.state.run != command.run:
-        refusal = refuse(ledger, command, item)
-        return Ended(run=command.run, item=command.item, status=None, refusal=refusal)
+    if item is None or not item.is_run_of(command.run, command.bits):
+        return refuse(ledger, command, item)
     status = _STATUS_OF[command.outcome]
     if item.state.cancel_into is not None and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
@@ -62,36 +64,60 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
     return Ended(command.run, command.item, status, None, promoted, follow_up)
 
 
-def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Refusal:
+def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Ended:
     """Count a late report, and explain what happened since."""
-    ledger.event(EventKind.RUN_REFUSED, item, Reason.LEASE_LOST, run=command.run, wanted=command.outcome)
-    return explain_loss(command.run, ended_run(ledger, command.run), item)
+    run, ended = command.run, ended_run(ledger, command.run, command.bits)
+    mine = None if ended is None else item
+    ledger.event(EventKind.RUN_REFUSED, mine, _why_refused(ended), run=run, wanted=command.outcome)
+    return Ended(run, mine and mine.id, None, explain_loss(run, ended, mine))
 
 
-def ended_run(ledger: Ledger, run: RunId) -> RunRecord | None:
-    """How a run ended, before this transaction or in it."""
+def ended_run(ledger: Ledger, run: RunId, bits: int | None) -> RunRecord | None:
+    """How the run of a handle ended, before this transaction or in it; null if no run had that handle."""
     here = (r for r in ledger.out.runs if r.run == run)
-    return ledger.snapshot.ended_runs.get(run) or next(here, None)
+    ended = ledger.snapshot.ended_runs.get(run) or next(here, None)
+    return ended if ended is not None and ended.bits == bits else None
+
+
+def refused_write(handle: Handle, ended: RunRecord | None, wanted: str, now_us: int) -> Event:
+    """The line that counts a refused write outside of a decision."""
+    return Event(
+        kind=EventKind.RUN_REFUSED,
+        at_us=now_us,
+        reason=_why_refused(ended),
+        item=ended.item if ended is not None else None,
+        run=handle.run,
+        data={"wanted": wanted},
+    )
+
+
+def _why_refused(ended: RunRecord | None) -> Reason:
+    """Its run has ended, or this store knows no run with such a handle."""
+    return Reason.FOREIGN_HANDLE if ended is None else Reason.LEASE_LOST
 
 
 def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusal:
-    """Why a run may no longer write, and what to do."""
+    """Why a run may no longer write, and what to do. Without its end, the store does not know the run."""
+    if ended is None:
+        sentence = f"This store knows no run {run} with this handle; the write was refused."
+        hint = (
+            "Stop working on it and discard the result: the store was replaced or restored, or lost the run"
+            " in a failover. If the handle is of another store, check INTERLOCK_URL."
+        )
+        return Refusal(code=LeaseLost.code, sentence=sentence, hint=hint)
     if item is not None and item.state.reason == Reason.EDIT_CYCLE_EXPIRED:
         plan = plan_of_lane(item.spec.lane or "")
         sentence = f"Run {run} did not answer in time: the edit cycle of plan {plan} has expired."
         hint = "The next batch has its completions again; discard this edit."
         return Refusal(code=CycleExpired.code, sentence=sentence, hint=hint)
-    if ended is None:
-        how = "no longer owns its item"
-    else:
-        agent = f" of {ended.agent}" if ended.agent else ""
-        how = f"{agent.strip()} ended as {ended.status} ({ended.reason})".strip()
+    agent = f"of {ended.agent} " if ended.agent else ""
+    how = f"{agent}ended as {ended.status} ({ended.reason})"
     now = ""
     if item is not None:
         now = f" Item {item.id} is {item.status}"
         now += f" with run {item.state.run} of {item.state.run_agent}." if item.state.run else "."
     hint = "Stop working on it and discard the result; `interlock next` gives you the next item."
-    if ended is not None and ended.status is RunStatus.SUCCEEDED:
+    if ended.status is RunStatus.SUCCEEDED:
         hint = "Its result is recorded; nothing more is needed. `interlock next` gives you the next item."
     return Refusal(code=LeaseLost.code, sentence=f"Run {run} {how}; the write was refused.{now}", hint=hint)
 
@@ -152,6 +178,7 @@ def end_run(
             reason=reason,
             result=report.result if report else None,
             error=report.error if report else None,
+            bits=state.run_bits,
         )
     )
     after = _next_state(ledger, item, status, reason, report)

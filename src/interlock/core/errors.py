@@ -84,8 +84,8 @@ class NotFound(InterlockError):
     code = "not_found"
 
 
-class UnknownRun(InterlockError):
-    """The handle was never issued by this store."""
+class UnknownRun(InvalidInput):
+    """What was given as a handle is none; nothing was changed."""
 
     code = "unknown_run"
 
@@ -236,5 +236,5 @@ class Refusal:
 
     def error(self) -> InterlockError:
         """The refusal as an exception."""
-        kinds = {e.code: e for e in (UnknownRun, CycleExpired)}
-        return kinds.get(self.code, LeaseLost)(self.sentence, self.hint)
+        kind = CycleExpired if self.code == CycleExpired.code else LeaseLost
+        return kind(self.sentence, self.hint)

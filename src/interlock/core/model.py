@@ -119,6 +119,7 @@ class Reason(StrEnum):
     OVERTAKEN = "agent_cannot_start"
     # refusals
     LEASE_LOST = "lease_lost"
+    FOREIGN_HANDLE = "foreign_handle"
 
 
 class EventKind(StrEnum):
@@ -226,6 +227,8 @@ class State(NamedTuple):
     reason: str = ""
     #: When a ready item ends unless it is claimed. The ledger sets it when the item becomes ready.
     claim_by_us: int | None = None
+    #: The bits in the handle of its run. Shown to nobody but the run's holder. Lanes in git have only a hash.
+    run_bits: int | None = None
 
     @property
     def ready(self) -> bool:
@@ -246,6 +249,11 @@ class Item(NamedTuple):
     @property
     def status(self) -> ItemStatus:
         return self.state.status
+
+    def is_run_of(self, run: RunId, bits: int | None) -> bool:
+        """Whether a handle is that of its current run. Both are compared: a store that was copied or restored
+        gives out the same numbers again, but not the same bits."""
+        return self.state.run == run and self.state.run_bits == bits
 
     @property
     def active(self) -> bool:
@@ -377,6 +385,8 @@ class RunRecord(NamedTuple):
     reason: str
     result: str | None = None
     error: str | None = None
+    #: The bits in its handle.
+    bits: int | None = None
 
 
 class Event(NamedTuple):

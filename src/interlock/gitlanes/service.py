@@ -31,8 +31,8 @@ from interlock.core.checking import check_batch, check_report, checked, checked_
 from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started, wanted
 from interlock.core.commands import Cancel, Finish, Moved, Outcome, Tell
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, UnknownRun
-from interlock.core.handles import handle_numbers
+from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, NotFound
+from interlock.core.handles import read_handle
 from interlock.core.model import Item, ItemId, Mode, NewItem, RunId
 from interlock.core.timing import Timing, to_us
 from interlock.git.refusals import RefMove
@@ -217,11 +217,10 @@ class GitLanes:
         """Each run ends in a commit of its own: two lanes have no common ref."""
 
         def finish(lane: Lane, report: Report) -> Change[RunView]:
-            run, item = handle_numbers(report.run)
+            handle = read_handle(report.run)
             jitter = random.random()  # noqa: S311  (spreads retries; nothing secret)
-            command = Finish(
-                run, item, outcome, report.seen, report.result, report.error, report.retry, jitter
-            )
+            said = report.seen, report.result, report.error, report.retry
+            command = Finish(handle.run, handle.item, outcome, *said, jitter)
             decision, after = lane.decide(lane.items, [command], self._now(), self._timing)
             view = ended_view(report.run, decision.answers[0], decision.after)
             return Change(after=after, answer=view, lines=event_lines(decision.events))
@@ -235,7 +234,7 @@ class GitLanes:
         """
 
         def renew(lane: Lane, report: Report) -> Change[RunView]:
-            before = lane.items[handle_numbers(report.run)[1]]
+            before = lane.items[read_handle(report.run).item]
             after = self._renewed(before, report.seen)
             if not _worth_a_commit(before, after):
                 return Change(after=lane, answer=kept_view(report.run, before))
@@ -257,7 +256,12 @@ class GitLanes:
                 refused = _refusal(lane, report.run)
                 return write(lane, report) if refused is None else Change(after=lane, answer=refused)
 
-            return self.remote.transact(self.remote.find(handle_numbers(report.run)[1]), step, holder=True)
+            run, item, _ = read_handle(report.run)
+            try:
+                ref_id = self.remote.find(item)
+            except NotFound:  # no lane of this remote
+                return refused_view(report.run, explain_loss(run, None, None), None)
+            return self.remote.transact(ref_id, step, holder=True)
 
         return [transact(report) for report in reports]
 
@@ -274,8 +278,11 @@ class GitLanes:
 
         Pushed together with a branch in one atomic push, it lets only the lane's owner push.
         """
-        item = handle_numbers(handle)[1]
-        lane = self.remote.read(self.remote.find(item))
+        run, item, _ = read_handle(handle)
+        try:
+            lane = self.remote.read(self.remote.find(item))
+        except NotFound:
+            raise explain_loss(run, None, None).error() from None
         refused = _refusal(lane, handle)
         if refused is not None and refused.refusal is not None:
             raise LeaseLost(refused.refusal.message, refused.refusal.hint)
@@ -380,17 +387,14 @@ def _digest(handle: str) -> str:
 
 def _refusal(lane: Lane, handle: str) -> RunView | None:
     """None if this handle is that of the run in the owner document; equality, nothing else."""
-    run, item = handle_numbers(handle)
+    run, item, _ = read_handle(handle)
     owner = lane.owner.run
     if owner is not None and (owner.run, owner.item) == (run, item):
         if compare_digest(owner.handle, _digest(handle)):
             return None
-        raise UnknownRun(
-            f"The handle {handle} was never issued by this store.",
-            "Use the handle that the run was given, and check INTERLOCK_URL.",
-        )
+        return refused_view(handle, explain_loss(run, None, None), None)
     ended = next((r for r in lane.queue.ended if r.run == run), None)
-    now = lane.items.get(item)
+    now = lane.items.get(item) if ended is not None else None
     return refused_view(handle, explain_loss(run, ended, now), now)
 
 

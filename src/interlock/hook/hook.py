@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock.core.errors import GitFailed, InterlockError, UnknownRun
+from interlock.core.errors import GitFailed, InterlockError
 from interlock.hook.memory import Memory
 from interlock.hook.tool_calls import publishes
 from interlock.service.contract import MessageView, Report, RunView
@@ -173,8 +173,6 @@ class Hook:
                 news.view = service.renew([Report(run=self._handle, seen=memory.seen)])[0]
                 if news.view.refusal is None and news.view.unread:
                     news.messages = service.inbox(self._handle, seen=memory.seen)
-        except UnknownRun as error:
-            memory.lost = error.sentence
         except InterlockError as error:
             news.trouble = error.sentence
         answered_s = self._now_s()

@@ -317,8 +317,11 @@ class History:
     # -- checks of the whole log ------------------------------------------------------------------
 
     def _check_refusals(self) -> None:
-        """A refused write changes nothing, and only a run that has ended is refused."""
+        """A refused write changes nothing, and only a run that has ended is refused. Of a foreign handle the
+        history knows nothing: its run was claimed from another store, or in a past that this one has lost."""
         for line in self.refused:
+            if line.reason == "foreign_handle":
+                continue
             run = self.runs.get(line.run) if line.run is not None else None
             if run is None:
                 self._break("refused_with_reason", f"{line} refused a run that never started")

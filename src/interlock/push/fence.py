@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from interlock.core.errors import GitFailed, LeaseLost, PushFailed, RemoteUnavailable, UnreadableState
-from interlock.core.handles import run_number
+from interlock.core.handles import read_handle
 from interlock.core.names import lane_key
 from interlock.git.plumbing import Repository, lane_ref_id
 from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, printable, without_secrets
@@ -43,7 +43,7 @@ class LaneRun:
 
     @property
     def number(self) -> int:
-        return run_number(self.handle)
+        return read_handle(self.handle).run
 
     @property
     def mark(self) -> str:

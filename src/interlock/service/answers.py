@@ -57,7 +57,7 @@ def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
 
 
 def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunView:
-    item = after.get(ended.item)
+    item = after.get(ended.item) if ended.item is not None else None
     return RunView(
         handle,
         ended.status.value if ended.status else "refused",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from interlock.core import names
@@ -34,8 +34,9 @@ from interlock.core.commands import (
 )
 from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
+from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import ItemId, NewItem, RunId
+from interlock.core.model import ItemId, NewItem
 from interlock.service import sweeper
 from interlock.service.answers import add_view, ended_view, kept_view, message_view, refused_view
 from interlock.service.contract import (
@@ -164,9 +165,10 @@ class LocalService(Planning, Fleet):
         item, payload = claimed
         spec, state = item
         assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
+        assert state.run_bits is not None
         messages = self.store.messages(spec.id, 0, MESSAGES_AT_ONCE) if state.message_count else ()
         return LeaseView(
-            self._handles.make(state.run, spec.id),
+            str(Handle(state.run, spec.id, state.run_bits)),
             state.run,
             moment(state.due_us),
             state.run_lease_s,
@@ -191,15 +193,12 @@ class LocalService(Planning, Fleet):
         return self._finish(reports, Outcome.RELEASE)
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
-        runs = self._read_handles(reports, self._handles.take)
+        handles = _read_handles(reports)
         commands = [
-            Finish(run, item, outcome, seen, result, error, retry, random.random())  # noqa: S311  (no secret)
-            for (_, seen, result, error, retry), (run, item) in zip(reports, runs, strict=True)
+            Finish(run, item, outcome, seen, result, error, retry, random.random(), bits)  # noqa: S311  (no secret)
+            for (_, seen, result, error, retry), (run, item, bits) in zip(reports, handles, strict=True)
         ]
-        load = Load(
-            items=tuple(sorted({i for _, i in runs})),
-            runs=tuple(r for r, _ in runs),
-        )
+        load = Load(items=tuple(sorted({h.item for h in handles})), runs=tuple(h.run for h in handles))
         decision = self.store.transact(load, lambda _: commands)
         sweeper.move_due_tasks(self.store, decision)
         return [
@@ -207,30 +206,21 @@ class LocalService(Planning, Fleet):
             for report, ended in zip(reports, decision.answers, strict=True)
         ]
 
-    def _read_handles(
-        self, reports: Sequence[Report], read: Callable[[str], tuple[RunId, ItemId]]
-    ) -> list[tuple[RunId, ItemId]]:
-        check_batch("runs", len(reports))
-        for report in reports:
-            check_report(report.seen, report.result, report.error)
-        return [read(report.run) for report in reports]
-
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Keep the leases of these runs, and learn of cancel requests and unread messages."""
-        runs = self._read_handles(reports, self._handles.read)
-        wishes = [Renewal(run=r, item=i, seen=p.seen) for p, (r, i) in zip(reports, runs, strict=True)]
+        handles = _read_handles(reports)
+        wishes = [Renewal(handle=h, seen=r.seen) for h, r in zip(handles, reports, strict=True)]
         kept = self.store.renew(wishes)
-        late = [w for w in wishes if w.run not in kept]
+        late = [h for h in handles if h not in kept]
         ended = self.store.refuse(late, "renew") if late else {}
         views = []
-        for report, wish in zip(reports, wishes, strict=True):
-            item = kept.get(wish.run)
-            if item is None:
-                now = self.store.item(wish.item)
-                refusal = explain_loss(wish.run, ended.get(wish.run), now)
-                views.append(refused_view(report.run, refusal, now))
+        for report, handle in zip(reports, handles, strict=True):
+            if handle in kept:
+                views.append(kept_view(report.run, kept[handle]))
                 continue
-            views.append(kept_view(report.run, item))
+            now = self.store.item(handle.item) if handle in ended else None
+            refusal = explain_loss(handle.run, ended.get(handle), now)
+            views.append(refused_view(report.run, refusal, now))
         return views
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
@@ -310,3 +300,10 @@ class LocalService(Planning, Fleet):
     def close(self) -> None:
         """Give the database connections back."""
         self.store.close()
+
+
+def _read_handles(reports: Sequence[Report]) -> list[Handle]:
+    check_batch("runs", len(reports))
+    for report in reports:
+        check_report(report.seen, report.result, report.error)
+    return [read_handle(report.run) for report in reports]

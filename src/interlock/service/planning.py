@@ -22,8 +22,9 @@ from interlock.core.errors import (
     PlanEnded,
     StaleRevision,
 )
+from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import Item, ItemId, PlanId, RunId
+from interlock.core.model import Item, ItemId, PlanId
 from interlock.core.plans.checking import Mistakes, check_size, typed_graph, typed_operations
 from interlock.core.plans.commands import (
     CancelPlan,
@@ -198,9 +199,8 @@ class Planning(Looking):
                 raise InvalidInput("Only the run that owes an edit answers completions.", "Pass its handle.")
         if (operations is None) is (graph is None):
             raise InvalidInput("An edit is either operations or a whole graph.", "Pass one of the two.")
-        owner = self._edit_item(run) if run is not None else None
-        if owner is not None and owner[1].spec.lane != found.lane:
-            raise InvalidInput(f"Run {owner[0]} has not been asked to edit plan {found.id}.", _EDIT_HANDLE)
+        handle = read_handle(run) if run is not None else None
+        asking = self._edit_item(handle, found) if handle is not None else None
         edits = (
             self._operations(found, base, graph) if graph is not None else typed_operations(operations or ())
         )
@@ -210,10 +210,11 @@ class Planning(Looking):
             plan=found.id,
             base=base,
             operations=edits,
-            run=owner[0] if owner else None,
-            item=owner[1].id if owner else None,
+            run=handle.run if handle else None,
+            item=handle.item if handle else None,
+            bits=handle.bits if handle else None,
             through=through,
-            by=signed(by) or (owner[1].state.run_agent if owner else None),
+            by=signed(by) or (asking.state.run_agent if asking else None),
             why=checked_reason(why),
         )
         added = sum(isinstance(o, AddTask) for o in edits)
@@ -270,24 +271,27 @@ class Planning(Looking):
             raise InvalidPlan(twice[0], "Name every key and every edge once.", reasons=tuple(twice))
         return diff(self.plan_at(plan.id, base), graph)
 
-    def _edit_item(self, handle: str) -> tuple[RunId, Item]:
-        run, item_id = self._handles.read(names.check_text("handle", handle))
-        item = self.store.item(item_id)
-        if item is None or item.spec.type != EDIT_TYPE:
-            raise InvalidInput(f"Run {run} has not been asked to edit a plan.", _EDIT_HANDLE)
-        return run, item
+    def _edit_item(self, handle: Handle, plan: Plan | None = None) -> Item:
+        """The item that asks for an edit, of this plan or of any. Whether its run has this handle is for the
+        transaction to say."""
+        item = self.store.item(handle.item)
+        if item is not None and item.spec.type == EDIT_TYPE and (plan is None or item.spec.lane == plan.lane):
+            return item
+        self._item_of(handle)  # a foreign handle has lost its lease, whatever its number names here
+        which = "a plan" if plan is None else f"plan {plan.id}"
+        raise InvalidInput(f"Run {handle.run} has not been asked to edit {which}.", _EDIT_HANDLE)
 
     def plan_batch(self, run: str) -> BatchView:
         """The completions that an editor's run must answer."""
+        handle = read_handle(run)
         with self.store.at_once():
-            number, item = self._edit_item(run)
+            item = self._edit_item(handle)
             plan = self._plan(plan_of_lane(item.spec.lane or "") or 0)
             completions = self.store.completions(plan.id, plan.answered_n)
         if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
             item = self._expired(item)
-        if item.state.run != number:
-            ended = {r.run: r for r in self.store.runs(item.id)}
-            raise explain_loss(number, ended.get(number), item).error()
+        if not item.is_run_of(handle.run, handle.bits):
+            raise explain_loss(handle.run, self._ended_run(handle), item).error()
         return batch_view(plan, completions)
 
     def _expired(self, item: Item) -> Item:

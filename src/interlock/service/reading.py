@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from functools import cached_property
 
 from interlock.core import names
 from interlock.core.claiming import MESSAGES_AT_ONCE
+from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, NotFound
-from interlock.core.handles import Handles
-from interlock.core.model import Item, ItemId, PlanId
+from interlock.core.handles import Handle, read_handle
+from interlock.core.model import Item, ItemId, PlanId, RunRecord
 from interlock.core.plans.model import EdgeState
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.why import Facts, hindered, why
@@ -30,10 +30,6 @@ class Looking:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-
-    @cached_property
-    def _handles(self) -> Handles:
-        return Handles(self.store.handle_key())
 
     def _require(self, item: ItemId) -> Item:
         found = self.store.item(item) if 0 < item < ID_LIMIT else None
@@ -62,7 +58,21 @@ class Looking:
 
     def item_of(self, handle: str) -> int:
         """The item that a handle is about."""
-        return self._handles.read(handle)[1]
+        return self._item_of(read_handle(handle)).id
+
+    def _item_of(self, handle: Handle) -> Item:
+        """The item of a handle that a run of it has or had; `LeaseLost` if this store knows no such run."""
+        item = self.store.item(handle.item)
+        if item is not None and (
+            item.is_run_of(handle.run, handle.bits) or self._ended_run(handle) is not None
+        ):
+            return item
+        raise explain_loss(handle.run, None, None).error()
+
+    def _ended_run(self, handle: Handle) -> RunRecord | None:
+        """How the run of a handle ended; null if no ended run had that handle."""
+        runs = self.store.runs(handle.item)
+        return next((r for r in runs if (r.run, r.bits) == (handle.run, handle.bits)), None)
 
     def show(self, item: int) -> ShowView:
         """Everything about one item."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
+from interlock.core.handles import Handle
 from interlock.core.model import (
     SPEC_FIELDS,
     STATE_FIELDS,
@@ -24,9 +25,10 @@ from interlock.core.plans.model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 
-#: A column can only be added behind the others, so the newest columns of the spec are last.
+#: A column can only be added behind the others: the newest of the spec are behind those of the state, and the
+#: bits of the run, which are newer still, are last.
 _NEWER = 2
-ITEM_COLUMNS = SPEC_FIELDS[:-_NEWER] + STATE_FIELDS + SPEC_FIELDS[-_NEWER:]
+ITEM_COLUMNS = SPEC_FIELDS[:-_NEWER] + STATE_FIELDS[:-1] + SPEC_FIELDS[-_NEWER:] + STATE_FIELDS[-1:]
 ITEM_WIDTH = len(ITEM_COLUMNS)
 _POLICY = {p.value: p for p in Policy}
 _RETRY_LANE = {r.value: r for r in RetryLane}
@@ -45,7 +47,7 @@ _end_values = itemgetter(
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
 #: A named tuple from its type and all its values. Its constructor is Python code, and batches make thousands.
 new_tuple: Any = tuple.__new__
-_STATE_AT, _NEWER_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - _NEWER
+_STATE_AT, _NEWER_AT, _BITS_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - 1 - _NEWER, ITEM_WIDTH - 1
 _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
     ITEM_COLUMNS.index(name) for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front")
 )
@@ -60,16 +62,17 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_STATUS_AT] = _STATUS[values[_STATUS_AT]]
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
-    spec: Spec = new_tuple(Spec, (*values[:_STATE_AT], *values[_NEWER_AT:ITEM_WIDTH]))
-    state: State = new_tuple(State, values[_STATE_AT:_NEWER_AT])
+    spec: Spec = new_tuple(Spec, (*values[:_STATE_AT], *values[_NEWER_AT:_BITS_AT]))
+    state: State = new_tuple(State, (*values[_STATE_AT:_NEWER_AT], values[_BITS_AT]))
     item: Item = new_tuple(Item, (spec, state))
     return item
 
 
 def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
     """All columns of an item, with its labels in the form the database keeps."""
-    spec = item.spec
-    return (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 : -_NEWER], *item.state, *spec[-_NEWER:])
+    spec, state = item
+    start = (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 : -_NEWER])
+    return (*start, *state[:-1], *spec[-_NEWER:], state[-1])
 
 
 def state_row(item: Item) -> tuple[Any, ...]:
@@ -90,6 +93,11 @@ def end_row(item: Item) -> tuple[Any, ...]:
 def run_from_row(row: Sequence[Any]) -> RunRecord:
     """An ended run from a row of all its columns."""
     return RunRecord._make(row)._replace(status=_RUN_STATUS[row[7]])
+
+
+def by_handle(records: Iterable[RunRecord]) -> dict[Handle, RunRecord]:
+    """Ended runs by their handles; those from before handles were kept have none."""
+    return {Handle(r.run, r.item, r.bits): r for r in records if r.bits is not None}
 
 
 def event_row(event: Event) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from interlock.core.errors import InterlockError, InvalidInput, StoreReplaced, UnknownRun
+from interlock.core.errors import InterlockError, InvalidInput, StoreReplaced
 from interlock.core.model import Reason
 from interlock.process.heartbeat import BackgroundLoop
 from interlock.process.reports import ReportQueue
@@ -83,7 +83,7 @@ class Reporter:
             answer: Answer
             try:
                 answer = self.queue.send(end.outcome, end.report)
-            except (InvalidInput, UnknownRun) as error:
+            except InvalidInput as error:
                 answer = error
             except InterlockError as error:
                 self._trouble(error)

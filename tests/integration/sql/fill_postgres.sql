@@ -7,7 +7,7 @@ INSERT INTO agents (key, name, max_concurrency) VALUES ('capped', 'capped', 1000
     ON CONFLICT DO NOTHING;
 INSERT INTO items (id, project, type, title, agent_key, policy, priority, position, ticket, sort_key, lane, labels,
     max_attempts, retry_lane, created_us, status, attempt, releases, due_us, run, run_agent, run_started_us, run_lease_s,
-    lease_until_us, message_count, delivered, seen, front, first_claimed_us, ended_us, reason)
+    lease_until_us, message_count, delivered, seen, front, first_claimed_us, ended_us, reason, run_bits)
 SELECT n, 'default', 'task', 'item ' || n, CASE WHEN n % 100 IN (90, 91, 98) THEN 'other' WHEN n % 100 = 95 THEN 'coder' ELSE '' END,
     'queue', n % 3, 2147483647, n, ((n % 3) * -1000000000000::bigint) + n,
     CASE WHEN n % 100 IN (96, 98) THEN 'issue:acme/app#' || n WHEN n % 100 = 97 THEN 'issue:acme/app#' || n - 1
@@ -17,7 +17,8 @@ SELECT n, 'default', 'task', 'item ' || n, CASE WHEN n % 100 IN (90, 91, 98) THE
     CASE WHEN n % 100 < 89 THEN 1 ELSE 0 END, 0, CASE WHEN n % 100 IN (94, 96) THEN t.us + 86400000000 END,
     CASE WHEN n % 100 = 96 THEN nextval('run_numbers') END, CASE WHEN n % 100 = 96 THEN 'runner' || n % 7 END,
     CASE WHEN n % 100 = 96 THEN t.us END, CASE WHEN n % 100 = 96 THEN 86400 END, CASE WHEN n % 100 = 96 THEN t.us + 86400000000 END,
-    0, 0, 0, false, CASE WHEN n % 100 < 89 THEN t.us END, CASE WHEN n % 100 < 90 THEN t.us END, ''
+    0, 0, 0, false, CASE WHEN n % 100 < 89 THEN t.us END, CASE WHEN n % 100 < 90 THEN t.us END, '',
+    CASE WHEN n % 100 = 96 THEN n END
 FROM generate_series({first}, {last}) n, (SELECT now_us() AS us) t;
 INSERT INTO runs SELECT nextval('run_numbers'), id, 1, 'coder', 'w', created_us, created_us, 'succeeded', 'reported'
     FROM items WHERE status = 'completed' AND id >= {first};

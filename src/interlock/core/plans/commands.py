@@ -34,8 +34,9 @@ class EditPlan:
     ids: tuple[ItemId, ...] = ()
     tickets: tuple[int, ...] = ()
     run: RunId | None = None
-    #: The item of that run.
+    #: The item of that run, and the bits in its handle.
     item: ItemId | None = None
+    bits: int | None = None
     #: The last completion that it answers; null means the last one when its run started.
     through: int | None = None
     by: str | None = None

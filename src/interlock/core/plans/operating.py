@@ -137,7 +137,8 @@ def edit(ledger: Ledger, command: EditPlan) -> Edited:
 def _may_edit(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
     plan = book.plan
     if command.item is not None and command.run is not None:
-        lost, wrong = _lost(ledger, book, command.item, command.run), unanswerable(plan, command.through)
+        lost = _lost(ledger, book, command.item, command.run, command.bits)
+        wrong = unanswerable(plan, command.through)
         hint = "`interlock plan batch HANDLE` shows the last completion to answer."
         return lost or (_refusal(book, EditRefused.code, [wrong], hint) if wrong else None)
     if plan.ended_us is not None or plan.status is not PlanStatus.RUNNING:
@@ -156,12 +157,12 @@ def _may_edit(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
     return None
 
 
-def _lost(ledger: Ledger, book: Book, item_id: ItemId, run: RunId) -> Edited | None:
+def _lost(ledger: Ledger, book: Book, item_id: ItemId, run: RunId, bits: int | None) -> Edited | None:
     """Refuse a run that is not the current run of the item that asks for the edit."""
     item = ledger.items.get(item_id)
-    if item is not None and item.state.run == run and book.plan.edit_item == item_id:
+    if item is not None and item.is_run_of(run, bits) and book.plan.edit_item == item_id:
         return None
-    refusal = explain_loss(run, ended_run(ledger, run), item)
+    refusal = explain_loss(run, ended_run(ledger, run, bits), item)
     return _refusal(book, refusal.code, [refusal.sentence], refusal.hint)
 
 

@@ -63,10 +63,6 @@ class PostgresReads:
     def now_us(self) -> int:
         return self.database.given_now() or int(self._rows("now")[0][0])
 
-    def handle_key(self) -> bytes:
-        with self.database.guard(), self.database.connection() as conn:
-            return bytes.fromhex(self.database.meta(conn)["handle_key"])
-
     def due(self, limit: int) -> list[ItemId]:
         rows = self._rows("due", now_us=self.database.given_now(), limit=limit)
         return list(dict.fromkeys(r[0] for r in rows))

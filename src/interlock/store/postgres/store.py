@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from interlock.core.claiming import Agent, Claim
+from interlock.core.ending import refused_write
+from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
-from interlock.core.model import Event, EventKind, Item, Mode, ModeRule, Reason, RunId, RunRecord
+from interlock.core.model import Event, Item, Mode, ModeRule, RunRecord
 from interlock.core.timing import Timing
 from interlock.store.port import Build, ClaimAnswer, Load, Renewal
 from interlock.store.postgres.claims import Claims, filters
@@ -19,7 +21,7 @@ from interlock.store.postgres.database import GONE, Database, only
 from interlock.store.postgres.reads import PostgresReads
 from interlock.store.postgres.statement import Connection
 from interlock.store.postgres.transactions import EVENT_WIDTH, Transactions
-from interlock.store.rows import array, columns, event_row, item_from_row, run_from_row
+from interlock.store.rows import array, by_handle, columns, event_row, item_from_row, run_from_row
 
 T = TypeVar("T")
 
@@ -56,24 +58,27 @@ class PostgresStore(PostgresReads):
     def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer:
         return self.claims.claim(wish, due_first=due_first)
 
-    def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]:
+    def renew(self, wishes: Sequence[Renewal]) -> dict[Handle, Item]:
         # An update takes one row for each item: of a run that is named twice the last one, by its mark.
-        once = {(w.item, w.run): w.seen for w in sorted(wishes, key=lambda w: w.seen)}
+        once = {w.handle: w.seen for w in sorted(wishes, key=lambda w: w.seen)}
         params = {
-            "items": array([item for item, _ in once]),
-            "runs": array([run for _, run in once]),
+            "items": array([handle.item for handle in once]),
+            "runs": array([handle.run for handle in once]),
+            "bits": array([handle.bits for handle in once]),
             "seens": array(list(once.values())),
             "now_us": self.database.given_now(),
         }
         rows = self.database.persistently(lambda: self.database.ask("renew", params))
-        return {i.state.run: i for i in map(item_from_row, rows) if i.state.run is not None}
+        kept = {i.id: i for i in map(item_from_row, rows)}
+        return {h: kept[h.item] for h in once if h.item in kept and kept[h.item].is_run_of(h.run, h.bits)}
 
-    def refuse(self, wishes: Sequence[Renewal], wanted: str) -> dict[RunId, RunRecord]:
-        def work(conn: Connection) -> dict[RunId, RunRecord]:
+    def refuse(self, handles: Sequence[Handle], wanted: str) -> dict[Handle, RunRecord]:
+        def work(conn: Connection) -> dict[Handle, RunRecord]:
             now_us = self.database.time(conn)
-            self._log(conn, [_refused(w, wanted, now_us) for w in wishes])
-            rows = conn.execute(self.database.sql["load_runs"], {"runs": array([w.run for w in wishes])})
-            return {r.run: r for r in map(run_from_row, rows)}
+            rows = conn.execute(self.database.sql["load_runs"], {"runs": array([h.run for h in handles])})
+            ended = by_handle(map(run_from_row, rows))
+            self._log(conn, [refused_write(h, ended.get(h), wanted, now_us) for h in handles])
+            return ended
 
         return self._in_transaction(work)
 
@@ -151,14 +156,3 @@ class PostgresStore(PostgresReads):
             self.database.forget_listener()
             time.sleep(min(timeout_s, 0.5))
             return False
-
-
-def _refused(wish: Renewal, wanted: str, now_us: int) -> Event:
-    return Event(
-        kind=EventKind.RUN_REFUSED,
-        at_us=now_us,
-        reason=Reason.LEASE_LOST,
-        item=wish.item,
-        run=wish.run,
-        data={"wanted": wanted},
-    )

@@ -54,9 +54,6 @@ class SqliteReads:
         self.database = database
         self.now_us, self.at_once, self.close = database.now_us, database.at_once, database.close
 
-    def handle_key(self) -> bytes:
-        return bytes.fromhex(self.database.value("handle_key"))
-
     def due(self, limit: int) -> list[ItemId]:
         return [item for item, _ in self.database.rows("due", now_us=self.now_us(), limit=limit)]
 

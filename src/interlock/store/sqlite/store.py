@@ -14,13 +14,15 @@ from pathlib import Path
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
+from interlock.core.ending import refused_write
+from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
-from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, Reason, RunId, RunRecord
+from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, RunRecord
 from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.timing import Timing
 from interlock.store.plan_rows import spec_row
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
-from interlock.store.rows import event_row, item_row, run_from_row, state_row
+from interlock.store.rows import by_handle, event_row, item_row, run_from_row, state_row
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
 from interlock.store.sqlite.reads import SqliteReads, item_of_row
@@ -199,23 +201,23 @@ class SqliteStore(SqliteReads):
 
     # -- keeping ----------------------------------------------------------------------------------
 
-    def renew(self, wishes: Sequence[Renewal]) -> dict[RunId, Item]:
-        kept: dict[RunId, Item] = {}
+    def renew(self, wishes: Sequence[Renewal]) -> dict[Handle, Item]:
+        kept: dict[Handle, Item] = {}
         with self.database.write():
             now_us = self.now_us()
             for wish in wishes:
-                rows = self.database.rows(
-                    "renew", now_us=now_us, seen=wish.seen, item=wish.item, run=wish.run
-                )
-                kept.update((wish.run, item_of_row(row)) for row in rows)
+                rows = self.database.rows("renew", now_us=now_us, seen=wish.seen, **wish.handle._asdict())
+                kept.update((wish.handle, item_of_row(row)) for row in rows)
         return kept
 
-    def refuse(self, wishes: Sequence[Renewal], wanted: str) -> dict[RunId, RunRecord]:
+    def refuse(self, handles: Sequence[Handle], wanted: str) -> dict[Handle, RunRecord]:
         with self.database.write():
             now_us = self.now_us()
-            self.database.each("insert_event", [event_row(_refused(w, wanted, now_us)) for w in wishes])
-            rows = self.database.rows("load_runs", runs=[w.run for w in wishes])
-            return {r.run: r for r in map(run_from_row, rows)}
+            rows = self.database.rows("load_runs", runs=[h.run for h in handles])
+            ended = by_handle(map(run_from_row, rows))
+            events = [refused_write(h, ended.get(h), wanted, now_us) for h in handles]
+            self.database.each("insert_event", [event_row(e) for e in events])
+            return ended
 
     # -- settings ---------------------------------------------------------------------------------
 
@@ -271,15 +273,4 @@ def _started(item: Item, now_us: int) -> Event:
         agent=item.state.run_agent,
         span_us=now_us - item.spec.created_us if first else None,
         data={"promoted_from": item.state.promoted_from},
-    )
-
-
-def _refused(wish: Renewal, wanted: str, now_us: int) -> Event:
-    return Event(
-        kind=EventKind.RUN_REFUSED,
-        at_us=now_us,
-        reason=Reason.LEASE_LOST,
-        item=wish.item,
-        run=wish.run,
-        data={"wanted": wanted},
     )

@@ -75,6 +75,7 @@ claimed AS (
         status = 'in_progress',
         attempt = i.attempt + 1,
         run = nextval('interlock.run_numbers'),
+        run_bits = interlock.random_bits(),
         run_agent = %(agent)s,
         run_worker = %(worker)s,
         run_started_us = clock.now_us,

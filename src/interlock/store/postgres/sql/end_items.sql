@@ -1,6 +1,6 @@
 -- Items end as was decided. They keep nothing of a run, so few columns say all.
 UPDATE interlock.items AS i SET
-    status = new.status, attempt = new.attempt, releases = 0, due_us = NULL, run = NULL, run_agent = NULL,
+    status = new.status, attempt = new.attempt, releases = 0, due_us = NULL, run = NULL, run_bits = NULL, run_agent = NULL,
     run_worker = NULL, run_started_us = NULL, run_lease_s = NULL, lease_until_us = NULL, revoke_us = NULL,
     cancel_into = NULL, cancel_why = NULL, absorbed_by = new.absorbed_by, message_count = new.message_count,
     delivered = new.delivered, seen = new.seen, front = false, promoted_from = NULL, ended_us = new.ended_us,

@@ -1,15 +1,17 @@
--- Runs that are still their items' current runs keep their leases for another span; under a cancel request they do not pass
--- the grace. Any other run changes nothing. Rows are locked in order of id, and the clock is read after the wait.
+-- Runs that are still their items' current runs, by number and bits, keep their leases for another span; under a cancel
+-- request they do not pass the grace. Any other run changes nothing. Rows are locked in order of id, and the clock is read
+-- after the wait.
 WITH wishes AS MATERIALIZED (
-    SELECT * FROM unnest((SELECT %(items)s::bigint[]), (SELECT %(runs)s::bigint[]), (SELECT %(seens)s::integer[])) AS w(item, run, seen)
+    SELECT * FROM unnest((SELECT %(items)s::bigint[]), (SELECT %(runs)s::bigint[]), (SELECT %(bits)s::bigint[]),
+        (SELECT %(seens)s::integer[])) AS w(item, run, bits, seen)
 ),
 locked AS MATERIALIZED (
-    SELECT id, run FROM interlock.items WHERE id = ANY(ARRAY(SELECT item FROM wishes)) AND run IS NOT NULL
+    SELECT id, run, run_bits FROM interlock.items WHERE id = ANY(ARRAY(SELECT item FROM wishes)) AND run IS NOT NULL
     ORDER BY id FOR NO KEY UPDATE
 ),
 kept AS MATERIALIZED (
     SELECT w.item, w.run, w.seen, coalesce(%(now_us)s, interlock.now_us()) AS now_us
-    FROM locked l JOIN wishes w ON w.item = l.id AND w.run = l.run
+    FROM locked l JOIN wishes w ON w.item = l.id AND w.run = l.run AND w.bits = l.run_bits
 )
 UPDATE interlock.items i SET
     lease_until_us = least(k.now_us + (i.run_lease_s * 1000000)::bigint, i.revoke_us),

@@ -1,5 +1,5 @@
--- The current run of an item gets another lease, but not past the grace of a cancel request. Any other run changes
--- nothing.
+-- The current run of an item, by number and bits, gets another lease, but not past the grace of a cancel request. Any
+-- other run changes nothing.
 UPDATE items SET
     lease_until_us = min(
         :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER), ifnull(revoke_us, 9223372036854775807)),
@@ -8,5 +8,5 @@ UPDATE items SET
         ifnull(run_started_us + CAST(round(timeout_s * 1000000) AS INTEGER), 9223372036854775807),
         ifnull(revoke_us, 9223372036854775807)),
     seen = max(seen, min(:seen, message_count))
-WHERE id = :item AND run = :run
+WHERE id = :item AND run = :run AND run_bits = :bits
 RETURNING *

@@ -1,8 +1,10 @@
--- Items become runs of one agent, numbered in the order in which they are named.
+-- Items become runs of one agent, numbered in the order in which they are named. `random()` draws 64 bits for each row from
+-- a generator that SQLite seeds from the system in every process, also in a forked one.
 UPDATE items SET
     status = 'in_progress',
     attempt = attempt + 1,
     run = :first_run + picked.nth,
+    run_bits = random(),
     run_agent = :agent,
     run_worker = :worker,
     run_started_us = :now_us,

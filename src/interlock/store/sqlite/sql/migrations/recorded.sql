@@ -1,5 +1,5 @@
 
--- What was applied, with the checksum of its text; and, once, the secret that makes handles unguessable.
+-- What was applied, with the checksum of its text.
 PRAGMA application_id = 1229737795; -- "ILOC", so that a foreign database is not mistaken for ours
 CREATE TABLE IF NOT EXISTS migrations (
     version    INTEGER PRIMARY KEY,
@@ -7,6 +7,5 @@ CREATE TABLE IF NOT EXISTS migrations (
     checksum   TEXT NOT NULL,
     applied_us INTEGER NOT NULL
 ) STRICT;
-INSERT OR IGNORE INTO meta (name, value) VALUES ('handle_key', lower(hex(randomblob(32))));
 INSERT INTO migrations (version, name, checksum, applied_us)
 VALUES ({version}, '{name}', '{checksum}', CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER));

@@ -1,2 +1,0 @@
--- The secret that makes handles unguessable.
-SELECT value FROM meta WHERE name = 'handle_key'
