@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command import Answer, Command
+from tests.faults.past import Past
 from tests.git_fixtures import (
     bare_repository,
     clone,
@@ -181,6 +182,30 @@ def test_a_dirty_or_half_rebased_tree_is_refused_before_anything_is_pushed(
     git(tree, "rebase", "--abort")
     git(tree, "merge", "--quiet", "main", check=False)
     assert "git merge --abort" in refused(il, "--run", run)
+
+
+def test_a_run_of_a_lost_past_pushes_nothing_though_its_number_is_given_out_again(
+    il: Command, tree: Path, bare_repository: Path, tmp_path: Path
+) -> None:
+    """As after a failover that lost commits, or a dump loaded over the tables."""
+    il.ok("add", "fix it", "--lane", LANE)
+    past = Past(f"sqlite://{tmp_path}/lanes.db")
+    zombie = str(il.claim("zombie")["run"])
+    past.come_back()
+    heir = str(il.claim("heir")["run"])
+    assert zombie.rpartition(".")[0] == heir.rpartition(".")[0]
+    oid = commit(tree, {"a": "1"}, "mine")
+    for arming in ([], ["--arm"]):
+        assert "knows no run 1 with this handle" in refused(il, *arming, "--run", zombie, code=5)
+    assert il.ok("push", "--run", heir)["commit"] == oid
+    # With the store away the fence in git decides alone: it has a hash of the heir's handle.
+    (tmp_path / "lanes.db").rename(tmp_path / "moved.db")
+    (tmp_path / "lanes.db").mkdir()
+    commit(tree, {"a": "2"}, "more")
+    away = {"INTERLOCK_LANE": LANE, "INTERLOCK_AGENT": "zombie"}
+    assert "Run 1 of heir has armed" in refused(il, "--run", zombie, code=5, env=away)
+    assert zombie.rpartition(".")[2] not in git(bare_repository, "log", "--all", "--format=%B")
+    assert heir.rpartition(".")[2] not in git(bare_repository, "log", "--all", "--format=%B")
 
 
 def test_unknown_remotes_branches_and_runs_are_refused(il: Command, run: str, tree: Path) -> None:

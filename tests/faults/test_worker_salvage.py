@@ -218,13 +218,16 @@ def test_a_worker_that_cannot_start_any_run_does_not_exit_as_idle(clone: Clone) 
     assert [run.status for run in clone.site.runs(item)] == ["released"] * 3
 
 
-def test_a_lane_that_a_later_run_has_armed_is_left_alone_and_the_run_says_why(clone: Clone) -> None:
-    """As after a restore of the store: its numbers lag behind the fence."""
+def test_a_lane_that_a_later_run_has_armed_is_left_alone_and_costs_the_item_no_attempt(clone: Clone) -> None:
+    """As after a restore of the store: its numbers lag behind the fence. The item is not to blame, and no
+    command has run: it is given back with the reason, also on its last attempt."""
     item = clone.site.add(lane=LANE, max_attempts=1)
     arm(Repository(clone.path), "origin", LaneRun(lane=LANE, handle=f"99.1.{'0' * 16}", agent="later"))
     worker = clone.site.work("echo > started", "--worktree", "--limit", "1")
-    assert worker.until("ended")["status"] == "failed"
+    assert "Run 99 of later has armed" in worker.until("not_started")["text"]
+    assert worker.until("ended")["status"] == "released"
     (run,) = clone.site.runs(item)
     assert run.error is not None
     assert "Run 99 of later has armed" in run.error
+    assert (clone.site.item(item).status, clone.site.item(item).attempt) == ("pending", 0)
     assert "started" not in worker.kinds()

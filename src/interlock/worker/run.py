@@ -145,12 +145,12 @@ class WorkerRun:
             return self._outcome(self._prepare())
         except NotStarted as reason:
             self._tell("not_started", f"was not started: {reason}")
-        except LeaseLost as error:  # the store refused a renewal, or the lane's fence on the git remote did
-            return self._run_end(Outcome.FAIL, error=str(error))
         except CommandUnusable as error:
             self._worker.give_up(error)
-        except UnreadableState as error:  # a problem of its lane alone
-            self._tell("not_started", f"could not be started: {error}")
+        except (LeaseLost, UnreadableState) as error:  # a problem of its lane alone
+            if self.live.lost is None:  # the store agrees, the lane's fence on the git remote does not
+                self._tell("not_started", f"could not be started: {error}")
+            return self._run_end(Outcome.RELEASE, error=str(error))
         except (InterlockError, OSError) as error:
             self._worker.cannot_start(self, error)
         finally:
