@@ -249,7 +249,7 @@ def test_servers_that_refuse_the_push_are_explained(
     assert "cannot move two refs in one push" in refused(il, "--run", run)
     git(bare_repository, "config", "--unset", "receive.advertiseAtomic")
     git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
-    assert "Interlock needs write access to refs/interlock/* and to the branch" in refused(il, "--run", run)
+    assert "hides refs/interlock/fence/" in refused(il, "--run", run)
     assert "refs/interlock/fence/" in refused(il, "--arm", "--run", run)
     git(bare_repository, "config", "--unset", "receive.hideRefs")
     write_hook(bare_repository, "pre-receive", "#!/bin/sh\necho not on Sundays >&2\nexit 1\n")

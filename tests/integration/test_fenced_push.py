@@ -499,7 +499,7 @@ def test_a_server_that_hides_the_fence_lets_no_push_through(
     """Hidden refs are refused before the server looks at `--atomic`: the branch alone would have moved."""
     tree = Repository(clone(str(bare_repository), tmp_path / "tree"))
     git(bare_repository, "config", "receive.hideRefs", "refs/interlock")
-    with pytest.raises(PushFailed, match="You may not push refs/interlock/fence/"):
+    with pytest.raises(PushFailed, match="The remote 'origin' hides refs/interlock/fence/"):
         fence_guard(tree, "origin", lane_run(claim(store, "coder"))).move()
     assert log(bare_repository) == ["first"]
 

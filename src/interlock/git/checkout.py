@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from interlock.core.errors import GitFailed, InvalidInput, NoRemote, NoRepository, PushFailed, RebaseConflict
@@ -12,7 +13,14 @@ REBASE_TIMEOUT_S = 600.0
 #: How many conflicting files an error names.
 FILES_SHOWN = 10
 
+#: How the branch of a worker's worktree begins.
+RUN_BRANCHES = "interlock/run-"
+#: How many sights of a tracking branch are looked at.
+SIGHTS_MAX = 1_000
+
 _CHECKED_OUT = ("HEAD", "@")
+#: What the user may have set otherwise.
+_REBASE_SETTINGS = ("rebase.autoStash=false", "rebase.updateRefs=false", "rebase.autoSquash=false")
 _HALF_DONE = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -98,15 +106,55 @@ class Checkout:
         """Whether the checked-out commit has this one in its history."""
         return self.repository.run("merge-base", "--is-ancestor", oid, "HEAD").code == 0
 
+    def check_own(self, tip: str, *, remote: str, branch: str, seen: Collection[str]) -> None:
+        """Raise if a push on top of `tip` would bring back what others removed, or has nothing in common.
+
+        Known to have been on it: `seen`, what this clone saw there at fetches and pushes, and the commit
+        that a worker's worktree began with. Not known: what a clone without tracking branches has fetched.
+        """
+        if self.repository.run("merge-base", tip, "HEAD").code:
+            raise self._unrelated(branch)
+        ours = self.repository.text("rev-list", "--topo-order", f"{tip}..HEAD").split()
+        known = {*seen, *self._tracked(remote, branch), *self._began_with(remote)}
+        removed = next((oid for oid in ours if oid in known), None)
+        if removed is None:
+            return
+        name = without_secrets(remote)
+        raise PushFailed(
+            f"Others removed {removed[:12]} from {branch} (a forced push), and your commits are based on it:"
+            " pushing them would bring it back.",
+            f"To leave it out: git fetch {name} {branch} && git rebase --onto FETCH_HEAD {removed[:12]}; then"
+            " push again.",
+        )
+
+    def _tracked(self, remote: str, branch: str) -> list[str]:
+        """The commits at which this clone saw a branch, according to its tracking branches."""
+        found = []
+        for name in self.repository.text("remote").split():
+            address = self.repository.run("remote", "get-url", name).out.strip()
+            if remote in (name, address):
+                walk = ("rev-list", "--walk-reflogs", f"--max-count={SIGHTS_MAX}")
+                ref = f"refs/remotes/{name}/{branch}"
+                found += self.repository.run(*walk, ref, "--").out.split()
+                found += self.repository.run("rev-parse", "--verify", "--quiet", ref).out.split()
+        return found
+
+    def _began_with(self, remote: str) -> list[str]:
+        """The commit of the remote that a worker's worktree began with."""
+        current = current_branch(self.repository)
+        if current is None or not current.startswith(RUN_BRANCHES) or remote_of(self.repository) != remote:
+            return []
+        return self.repository.run("rev-list", "--walk-reflogs", f"refs/heads/{current}", "--").out.split()[
+            -1:
+        ]
+
     def rebase(self, onto: str, *, remote: str, branch: str) -> None:
         """Rebase the own commits onto `onto`; a conflict is undone, and the error names the files."""
-        if self.repository.run("merge-base", onto, "HEAD").code:
-            raise self._unrelated(branch)
         before = self.head()
         done = False
         try:
             answer = self.repository.run(
-                *("-c", "rebase.autoStash=false", "-c", "rebase.updateRefs=false"),
+                *(word for setting in _REBASE_SETTINGS for word in ("-c", setting)),
                 *("rebase", "--quiet", onto),
                 timeout_s=REBASE_TIMEOUT_S,
             )

@@ -34,6 +34,7 @@ from interlock.core.errors import (
     UnreadableState,
 )
 from interlock.core.names import lane_key
+from interlock.git import unattended
 from interlock.git.refusals import PushRefusal, RefMove, classify, telling_line, without_secrets
 
 #: For commands that stay on this machine, and for commands that talk to a remote.
@@ -45,6 +46,17 @@ OUTPUT_MAX_BYTES = 32 << 20
 STATE_MAX_BYTES = 16 << 20
 OLDEST_GIT = "2.30"
 
+#: What the user may have set otherwise, and what plays no part in a push of ours.
+_PUSH_SETTINGS = (
+    *("push.followTags=false", "push.gpgSign=false", "push.negotiate=false"),
+    *("color.push=false", "color.transport=false", "color.remote=false", "color.advice=false"),
+)
+#: How git says that the two sides do not name objects by the same hash; the last is for an empty remote.
+_OTHER_FORMAT = (
+    "mismatched algorithms",
+    "does not support this repository's hash algorithm",
+    "unexpected capabilities^{}",
+)
 _USAGE_ERROR = 129
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?", re.ASCII)
 _NONCE_KEY = "Interlock-Nonce"
@@ -150,9 +162,7 @@ class Repository:
 
     def ls_remote(self, remote: str, *patterns: str) -> dict[str, str]:
         """Refs of a remote and the ids they point to. A pattern is a whole ref, or ends in `/*`."""
-        answer = self.run(
-            "ls-remote", "--quiet", "--", check_remote(remote), *patterns, timeout_s=REMOTE_TIMEOUT_S
-        )
+        answer = self._ask("ls-remote", "--quiet", "--", check_remote(remote), *patterns)
         if answer.code:
             raise self._remote_failure(remote, answer)
         pairs = (line.split("\t", 1) for line in answer.out.splitlines() if "\t" in line)
@@ -162,9 +172,8 @@ class Repository:
         """Fetch refs. Writes only what the refspecs name: no FETCH_HEAD, and no tracking branch, which two
         worktrees of one clone would both write."""
         options = ("--quiet", "--no-tags", "--refmap=", "--no-write-fetch-head", "--no-recurse-submodules")
-        answer = self.run(
-            *("fetch", *options, "--no-auto-gc", "--", check_remote(remote), *refspecs),
-            timeout_s=timeout_s or REMOTE_TIMEOUT_S,
+        answer = self._ask(
+            *("fetch", *options, "--no-auto-gc", "--", check_remote(remote), *refspecs), timeout_s=timeout_s
         )
         if answer.code:
             raise self._remote_failure(remote, answer)
@@ -182,25 +191,57 @@ class Repository:
         """Move refs of a remote, each only from the id it is pinned to; None if all have moved.
 
         A pinned ref may move to any commit: a caller who wants a fast-forward checks that before. With
-        `hooks` the user's `pre-push` hook runs; state is pushed without it.
+        `hooks` the user's `pre-push` hook runs; state is pushed without it. Submodules are never pushed with
+        it: no fence guards them. Where the user wants git to push or check them, git checks them.
         """
-        args = ["-c", "push.followTags=false", "-c", "push.gpgSign=false", "push", "--porcelain"]
-        args += ["--atomic"] if atomic else []
-        args += [] if hooks else ["--no-verify", "--recurse-submodules=no"]
+        args = [word for setting in _PUSH_SETTINGS for word in ("-c", setting)]
+        if re.fullmatch(r"[\w.-]+", remote):  # the name of a remote; else `git push` takes no refspec
+            args += ["-c", f"remote.{remote}.mirror=false"]
+        args += [] if hooks else ["-c", "push.pushOption="]
+        args += ["push", "--porcelain", *(["--atomic"] if atomic else [])]
+        args += [f"--recurse-submodules={self._recursion if hooks else 'no'}"]
+        args += [] if hooks else ["--no-verify"]
         args += [f"--force-with-lease={move.ref}:{move.old_oid or ''}" for move in moves]
         refspecs = [f"{move.new_oid or ''}:{move.ref}" for move in moves]
-        answer = self.run(
-            *(*args, "--", check_remote(remote), *refspecs),
-            timeout_s=timeout_s or REMOTE_TIMEOUT_S,
-            environ=environ,
+        answer = self._ask(
+            *(*args, "--", check_remote(remote), *refspecs), timeout_s=timeout_s, environ=environ
         )
         if not answer.code:
             return None
-        self._raise_if_not_there(remote, answer)
+        self._raise_if_unusable(remote, answer)
         return classify(answer.out, answer.err, timed_out=answer.timed_out)
 
+    def _ask(
+        self, *args: str, timeout_s: float | None = None, environ: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Run a command that talks to a remote, and never waits for a person."""
+        return self.run(
+            *(*unattended.CONFIGURATION, *args),
+            timeout_s=timeout_s or REMOTE_TIMEOUT_S,
+            environ={**self._sign_in, **(environ or {})},
+        )
+
+    @cached_property
+    def _sign_in(self) -> dict[str, str]:
+        chosen = self._settings(r"core\.(sshcommand|askpass)")
+        return unattended.variables(
+            {**os.environ, **self._environ}, chosen.get("core.sshcommand", ""), chosen.get("core.askpass", "")
+        )
+
+    @property
+    def _recursion(self) -> str:
+        """What a push does about submodules."""
+        chosen = self._settings(r"(push\.recursesubmodules|submodule\.recurse)")
+        value = chosen.get("push.recursesubmodules", chosen.get("submodule.recurse", "no"))
+        return "no" if value.lower() in ("no", "false", "0", "off") else "check"
+
+    def _settings(self, pattern: str) -> dict[str, str]:
+        """What git's configuration says, by names in lower case."""
+        found = self.run("config", "--null", "--get-regexp", f"^{pattern}$").out
+        return dict(entry.partition("\n")[::2] for entry in found.split("\0") if entry)
+
     def _remote_failure(self, remote: str, answer: Answer) -> GitFailed:
-        self._raise_if_not_there(remote, answer)
+        self._raise_if_unusable(remote, answer)
         if answer.code == _USAGE_ERROR or "couldn't find remote ref" in answer.err:
             return _failure("fetch", answer)
         why = "it did not answer in time" if answer.timed_out else answer.complaint
@@ -209,10 +250,17 @@ class Repository:
             "Check the network and your access with git ls-remote.",
         )
 
-    def _raise_if_not_there(self, remote: str, answer: Answer) -> None:
-        """Raise if there is no such remote, or no repository at its address or here."""
+    def _raise_if_unusable(self, remote: str, answer: Answer) -> None:
+        """Raise if there is no such remote, no repository at its address or here, or one of another kind."""
         if "not a git repository (or any" in answer.err:
             raise _failure("", answer)
+        if any(words in answer.err for words in _OTHER_FORMAT):
+            here = self.text("rev-parse", "--show-object-format")
+            raise GitFailed(
+                f"The remote {without_secrets(remote)!r} names its objects by another hash than this"
+                f" repository, which uses {here}.",
+                "Use a remote and a repository of the same object format (git init --object-format).",
+            )
         if "does not appear to be a git repository" not in answer.err and "No such remote" not in answer.err:
             return
         name = without_secrets(remote)
@@ -272,6 +320,10 @@ class Repository:
     def has(self, oid: str) -> bool:
         """Whether this commit is here."""
         return self.run("cat-file", "-e", f"{check_oid(oid)}^{{commit}}").code == 0
+
+    def is_ancestor(self, oid: str, of: str) -> bool:
+        """Whether one commit has another in its history; False if one of them is not here."""
+        return self.run("merge-base", "--is-ancestor", check_oid(oid), check_oid(of)).code == 0
 
     @cached_property
     def _empty_tree(self) -> str:

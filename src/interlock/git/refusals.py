@@ -28,12 +28,16 @@ class RefusalKind(StrEnum):
     NETWORK = "network"
     #: A hook, here or on the server, refused it.
     HOOK = "hook"
+    #: The commit names commits of submodules that are on no remote.
+    SUBMODULE = "submodule"
     #: Anything else: `detail` is git's own sentence.
     OTHER = "other"
 
 
 #: No retry changes these.
-FINAL = frozenset({RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK})
+FINAL = frozenset(
+    {RefusalKind.ATOMIC_UNSUPPORTED, RefusalKind.PERMISSION, RefusalKind.HOOK, RefusalKind.SUBMODULE}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,7 @@ class PushRefusal:
 _QUOTED = re.compile(r"'[^'\n]*'")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s']+@")
 _REASON = re.compile(r"^!\t[^\t]*?:(?P<ref>[^\t]+)\t\[(?P<what>[^\]]+)\] \((?P<reason>.*)\)$")
+_SUBMODULES = re.compile(r"that can\s?not be found on any remote:\n(?P<paths>(?:[ \t]+\S.*\n)+)")
 
 #: Words of git and its servers by the kind of refusal, in the order in which they are looked for.
 _WORDS = {
@@ -105,6 +110,10 @@ def classify(out: str, err: str, *, timed_out: bool) -> PushRefusal:
     """The refusal behind what `git push --porcelain` printed."""
     if timed_out:
         return PushRefusal(kind=RefusalKind.NETWORK, ref=None, detail="the server did not answer in time")
+    submodules = _SUBMODULES.search(err)
+    if submodules is not None:
+        paths = ", ".join(line.strip() for line in submodules["paths"].splitlines())
+        return PushRefusal(kind=RefusalKind.SUBMODULE, ref=None, detail=printable(paths))
     marks = [match for line in out.splitlines() if (match := _REASON.match(line))]
     # In an atomic push, refs that were not at fault are marked as failed too; they come last.
     marks.sort(key=lambda mark: "atomic" in mark["reason"])

@@ -31,6 +31,8 @@ from interlock.service.contract import LaneService
 FENCES = "refs/interlock/fence/"
 ARM_TRIES = 5
 ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S = 0.2, 0.8
+#: How often to look for a new ref before it counts as hidden.
+LOOKS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,20 +130,41 @@ def arm(
 
     `LeaseLost` if a later run has armed the lane.
     """
-    tries = 0
-    while True:
+    refusal: PushRefusal | None = None
+    for tries in range(ARM_TRIES + 1):
         fence = read_fence(repository, remote, run.lane)
         check_fence(run, fence)
-        if fence is not None and fence.run == run.number:
+        if fence is not None and fence.run == run.number:  # also if only the answer to our push was lost
             return fence
+        if refusal is not None:
+            if refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK) or tries == ARM_TRIES:
+                break
+            _rest(pause)
         raised = _raised(repository, run, fence, "armed")
         refusal = repository.push(remote, [_move(fence, raised)])
         if refusal is None:
+            if fence is None:
+                check_visible(repository, remote, raised.ref, pause=pause)
             return raised
-        tries += 1
-        if refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK) or tries == ARM_TRIES:
-            raise failed_push(remote, refusal)
-        pause(random.uniform(ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S))  # noqa: S311  (not a secret)
+    assert refusal is not None
+    if fence is None and refusal.kind is RefusalKind.STALE:
+        raise hidden_refs(remote, fence_ref(run.lane))
+    raise failed_push(remote, refusal)
+
+
+def _rest(pause: Callable[[float], None]) -> None:
+    pause(random.uniform(ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S))  # noqa: S311  (not a secret)
+
+
+def check_visible(
+    repository: Repository, remote: str, ref: str, *, pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Raise if the remote does not show a ref that was just made there."""
+    for _ in range(LOOKS_MAX):  # a server of several machines may show it a little later
+        if ref in repository.ls_remote(remote, ref):
+            return
+        _rest(pause)
+    raise hidden_refs(remote, ref)
 
 
 def check_fence(run: LaneRun, fence: Fence | None) -> None:
@@ -190,6 +213,8 @@ def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
                 f"The remote {name!r} cannot move two refs in one push, so no push to it can be fenced.",
                 "Use a server that supports git push --atomic.",
             )
+        case RefusalKind.PERMISSION if "hidden ref" in said:
+            return hidden_refs(remote, refusal.ref or "refs/interlock")
         case RefusalKind.PERMISSION if "shallow" in said:
             return PushFailed(
                 f"The remote {name!r} takes no push from a shallow clone.", "Run git fetch --unshallow first."
@@ -205,6 +230,11 @@ def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
             return PushFailed(
                 f"A hook refused the push: {said}.", "Fix what it names, or let it accept refs/interlock/*."
             )
+        case RefusalKind.SUBMODULE:
+            return PushFailed(
+                f"Commits of the submodules {said} are on no remote.",
+                "Push them from their own directories first; no fence guards them.",
+            )
         case RefusalKind.NETWORK:
             return RemoteUnavailable(
                 f"The connection to the remote {name!r} was lost: {said}.",
@@ -212,6 +242,14 @@ def failed_push(remote: str, refusal: PushRefusal) -> GitFailed:
             )
         case _:
             return PushFailed(f"git could not push to the remote {name!r}: {said}.", "Try again.")
+
+
+def hidden_refs(remote: str, ref: str) -> PushFailed:
+    """The error for a server that hides the refs in which Interlock keeps its state."""
+    return PushFailed(
+        f"The remote {without_secrets(remote)!r} hides {ref}, so nothing can be kept there.",
+        "Let the server show refs/interlock: see transfer.hideRefs, uploadpack.hideRefs, receive.hideRefs.",
+    )
 
 
 def _raised(repository: Repository, run: LaneRun, fence: Fence | None, verb: str) -> Fence:

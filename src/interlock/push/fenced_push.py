@@ -1,20 +1,23 @@
 """The fenced push: one atomic push of the branch and the guarding ref, retried if others pushed first.
 
-When it returns, the branch and the guarding ref have both moved, and the run held the lane in that moment.
+When it returns, the remote's branch was seen to have the commit. If this push put it there, the guarding ref
+moved with it, and the run held the lane in that moment.
 When it raises `LeaseLost`, neither has moved. If others pushed first, the own commits are rebased and the
-push is tried again; a conflict leaves the working tree as it was.
+push is tried again; a conflict leaves the working tree as it was. What others removed from the branch by a
+forced push is not brought back.
 
 Not promised: anything after the push. The run may lose its lane in the next moment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from interlock.core.errors import GitFailed, PushFailed
+from interlock.core.errors import GitFailed, PushFailed, RemoteUnavailable
 from interlock.git.checkout import Checkout
 from interlock.git.plumbing import check_remote
 from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
@@ -27,6 +30,9 @@ RETRY_SPREAD = 0.25
 TRANSFER_TIMEOUT_S = 1_800.0
 #: How often in a row the run's own renewals may move the guarding ref during a push.
 OWN_MOVES_MAX = 5
+
+#: How often to look again after a push if the remote cannot be read.
+LOOKS_MAX = 2
 
 #: Others moved the branch first.
 _OVERTAKEN = (RefusalKind.STALE, RefusalKind.NON_FAST_FORWARD)
@@ -68,6 +74,8 @@ class FencedPush:
         self._ref = f"refs/heads/{branch}"
         self._renew, self._tell, self._sleep, self._spread = renew, tell, sleep, spread
         self._head, self._moved, self._attempts = "", False, 0
+        #: Where the branch was at each look.
+        self._seen: set[str] = set()
 
     def run(self) -> Pushed:
         """Push, or raise with nothing moved and nothing half done."""
@@ -111,17 +119,42 @@ class FencedPush:
         refusal = self._repository.push(
             self._remote, moves, hooks=True, environ=self._guard.environ, timeout_s=TRANSFER_TIMEOUT_S
         )
-        self._moved = refusal is None
+        now = self._look_patiently(guarding)
+        if self._holds(now, moves if refusal is not None else moves[:1]):
+            self._moved = True  # if it was refused, only the answer was lost
+            return None, False
         if refusal is None:
-            return None, False
+            raise PushFailed(
+                f"git reports a push, but {self._branch} of {without_secrets(self._remote)!r} does not have"
+                f" {self._head[:12]}.",
+                "Look at the remote and at git's configuration; your commits are safe in this clone.",
+            )
         if refusal.kind in FINAL:
+            if self._holds(now, moves[:1]):
+                raise PushFailed(
+                    f"The server moved {self._branch} without its guard: {refusal.detail}.",
+                    "Nothing refuses a late push there. Let it accept refs/interlock/*, then arm again.",
+                )
             raise failed_push(self._remote, refusal)
-        now = self._look(guarding)
-        if all(now.get(move.ref) == move.new_oid for move in moves):
-            self._moved = True  # only the answer was lost
-            return None, False
         guard_moved = any(now.get(move.ref) != move.old_oid for move in guarding)
         return refusal, guard_moved and now.get(self._ref) == tip
+
+    def _holds(self, now: dict[str, str], moves: Sequence[RefMove]) -> bool:
+        """Whether every ref has its new commit, at its tip or below what came since."""
+        missing = [move for move in moves if now.get(move.ref) != move.new_oid]
+        if any(move.ref not in now for move in missing):
+            return False
+        if missing:
+            self._repository.fetch(self._remote, *(m.ref for m in missing), timeout_s=TRANSFER_TIMEOUT_S)
+        return all(self._repository.is_ancestor(m.new_oid or "", now[m.ref]) for m in missing)
+
+    def _look_patiently(self, guarding: list[RefMove]) -> dict[str, str]:
+        """The refs after a push: only they tell whether it arrived, so look more than once."""
+        for pause_s in RETRY_AFTER_S[:LOOKS_MAX]:
+            with contextlib.suppress(RemoteUnavailable):
+                return self._look(guarding)
+            self._sleep(pause_s)
+        return self._look(guarding)
 
     def _look(self, guarding: list[RefMove]) -> dict[str, str]:
         """The refs of this push on the remote now."""
@@ -153,6 +186,8 @@ class FencedPush:
         if tip is not None:
             if not self._repository.has(tip):
                 self._repository.fetch(self._remote, self._ref, timeout_s=TRANSFER_TIMEOUT_S)
+            self._checkout.check_own(tip, remote=self._remote, branch=self._branch, seen=self._seen)
+            self._seen.add(tip)
             if not self._checkout.contains(tip):
                 self._checkout.rebase(tip, remote=self._remote, branch=self._branch)
         return self._checkout.head()
