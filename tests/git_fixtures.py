@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -127,11 +128,41 @@ class Window:
             self._leave.write_text("go\n")
 
 
+class LostAnswers:
+    """Loses the answer to each nth push that the server accepted: refs moved, and the client does not know.
+
+    `how` it goes: `closed` closes the connection; curl had used it before, so it sends the request again and
+    the server refuses that. `answered` has a proxy in between that answers 502.
+    """
+
+    def __init__(self, each: int = 0, how: str = "closed") -> None:
+        self.each, self.how = each, how
+        #: While true, the server is away: it answers 503 to everything.
+        self.away = False
+        #: Whether it goes away with the first answer that it loses.
+        self.leaves = False
+        #: Pushes that the server accepted so far.
+        self.accepted = 0
+        self._counting = threading.Lock()
+
+    def loses(self, answer: bytes) -> bool:
+        """Whether this answer to a push gets lost. `ok REF` in it says that the server moved a ref."""
+        if b"ok refs/" not in answer:
+            return False
+        with self._counting:
+            self.accepted += 1
+            lost = self.each > 0 and self.accepted % self.each == 0
+            self.away = self.away or (lost and self.leaves)
+            return lost
+
+
 class _GitOverHttp(BaseHTTPRequestHandler):
     """One request, handed to `git http-backend` as CGI."""
 
-    protocol_version = "HTTP/1.0"
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     root: Path
+    lost: LostAnswers
 
     def do_GET(self) -> None:
         self._serve()
@@ -143,7 +174,7 @@ class _GitOverHttp(BaseHTTPRequestHandler):
         """Tests have no use for a request log."""
 
     def _serve(self) -> None:
-        address = urlsplit(self.path)
+        address, away = urlsplit(self.path), self.lost.away
         environ = os.environ | {
             "GIT_PROJECT_ROOT": str(self.root),
             "GIT_HTTP_EXPORT_ALL": "1",
@@ -161,8 +192,16 @@ class _GitOverHttp(BaseHTTPRequestHandler):
         ).stdout
         head, _, content = answer.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+        if away:
+            headers, content = {"Status": "503 Service Unavailable"}, b""
+        elif address.path.endswith("/git-receive-pack") and self.lost.loses(content):
+            self.close_connection = True
+            if self.lost.how == "closed":
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            headers, content = {"Status": "502 Bad Gateway"}, b""
         self.send_response(int(headers.pop("Status", "200 OK").split()[0]))
-        for name, value in headers.items():
+        for name, value in (headers | {"Content-Length": str(len(content))}).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
@@ -179,9 +218,9 @@ class _GitOverHttp(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_over_http(root: Path) -> Iterator[str]:
+def serve_over_http(root: Path, lost: LostAnswers | None = None) -> Iterator[str]:
     """The address below which every bare repository in `root` can be cloned, fetched and pushed to."""
-    handler = type("Handler", (_GitOverHttp,), {"root": root})
+    handler = type("Handler", (_GitOverHttp,), {"root": root, "lost": lost or LostAnswers()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

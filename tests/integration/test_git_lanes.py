@@ -404,7 +404,7 @@ class TestRefusals:
         ("setting", "value", "hint"),
         [
             ("receive.advertiseAtomic", "false", "supports git push --atomic"),
-            ("receive.hideRefs", "refs/interlock", "write access to refs/interlock"),
+            ("receive.hideRefs", "refs/interlock", "Let the server show refs/interlock"),
         ],
     )
     def test_a_server_that_forbids_the_push_gives_a_hint_and_is_not_retried(

@@ -34,7 +34,7 @@ from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, wit
 from interlock.gitlanes.commit_message import subject
 from interlock.gitlanes.documents import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
 from interlock.gitlanes.lane import OWNERS, QUEUES, Lane, UnreadableLane, read_lane
-from interlock.push.fence import failed_push
+from interlock.push.fence import LOOKS_MAX, check_visible, failed_push, hidden_refs
 
 #: Where `read_all` keeps what it fetched, apart from the refs of a single lane that is being changed.
 _ALL = "refs/all/"
@@ -50,8 +50,11 @@ AGREE_TRIES, AGREE_PAUSE_S = 5, 0.1
 LOOSE_MAX = 2_000
 REFS_AT_ONCE = 400
 
-#: Prune deleted refs; leave nothing running in the background.
-_CONFIGURATION = f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
+#: Of the private repository: prune deleted refs; leave nothing running in the background.
+_CONFIGURATION = (
+    f"[fetch]\n\tprune = true\n[gc]\n\tauto = {LOOSE_MAX}\n\tautoDetach = false\n"
+    "[core]\n\thooksPath = /dev/null\n"  # hooks of the user are for the user's own work
+)
 _RECORD = "%(refname)%00%(objectname)%00%(contents)%00"
 
 Answer = TypeVar("Answer")
@@ -69,6 +72,30 @@ class Change(Generic[Answer]):
     lines: tuple[str, ...] = ()
 
 
+class _Sent(Generic[Answer]):
+    """The refused pushes of one transaction, and the lane that the first of them was decided on."""
+
+    def __init__(self) -> None:
+        self.since: Lane | None = None
+        self.refusal: PushRefusal | None = None
+        #: By the id of a commit that each of them pushed; no two pushes have one in common.
+        self.changes: dict[str, Change[Answer]] = {}
+
+        #: Whether the server refused to make refs that it does not show.
+        self.is_hidden = False
+
+    @property
+    def was_beaten(self) -> bool:
+        return self.refusal is not None and self.refusal.kind is RefusalKind.STALE
+
+    def note(
+        self, lane: Lane, moves: Sequence[RefMove], change: Change[Answer], refusal: PushRefusal
+    ) -> None:
+        self.since = self.since or lane
+        self.refusal = refusal
+        self.changes[moves[0].new_oid or ""] = change
+
+
 class LaneRemote:
     """The lanes of one git remote."""
 
@@ -80,6 +107,8 @@ class LaneRemote:
         self._ref_ids: dict[int, str] = {}
         #: Lanes as our own last push left them.
         self._left: dict[str, Lane] = {}
+        #: Changes whose fate is unknown because the remote went away, by their caller's name for them.
+        self._unknown: dict[str, _Sent[Any]] = {}
 
     @property
     def first_seen(self) -> Path:
@@ -215,43 +244,69 @@ class LaneRemote:
         *,
         name: str | None = None,
         holder: bool = False,
+        again: str | None = None,
     ) -> Answer:
         """Read, let `step` decide, push; repeat within bounds. `step` must not have effects.
 
-        A `holder` retries without a growing back-off, so that many arrivals do not keep it away.
+        A push that was refused may have arrived all the same: an HTTP client whose connection breaks sends
+        it again, and the server refuses the second one. So whatever the refusal says, an own commit that is
+        on the remote is success. A `holder` retries without a growing back-off, so that many arrivals do not
+        keep it away. `again` names a change that a caller asks for again if the remote was away at the end:
+        the first of them that arrived counts.
         """
-        sent: dict[str, Change[Answer]] = {}
+        sent: _Sent[Answer] = self._unknown.pop(again, _Sent()) if again is not None else _Sent()
+        try:
+            return self._transact(ref_id, step, sent, name=name, holder=holder)
+        except RemoteUnavailable:
+            if again is not None and sent.changes:
+                self._unknown[again] = sent
+            raise
+
+    def _transact(
+        self,
+        ref_id: str,
+        step: Callable[[Lane], Change[Answer]],
+        sent: _Sent[Answer],
+        *,
+        name: str | None,
+        holder: bool,
+    ) -> Answer:
         tries = beaten = 0
         deadline_s = time.monotonic() + BEATEN_MAX_S
+
+        def given_up() -> bool:
+            return tries == TRIES or (sent.refusal is not None and sent.refusal.kind in FINAL)
+
         while True:
             with self._turn(ref_id):
-                arrived = self._arrived(self._named(ref_id, name), sent) if sent else None
+                arrived = self._arrived(ref_id, name, sent)
                 if arrived is not None:
                     return arrived.answer
+                if sent.is_hidden and beaten == LOOKS_MAX:
+                    raise hidden_refs(self.url, f"{OWNERS}{ref_id}")
+                if sent.refusal is not None and given_up():
+                    raise _failed(self.url, sent.refusal, tries)
+                if time.monotonic() > deadline_s:
+                    raise StoreBusy(
+                        f"Others were faster on lane {name or ref_id} {beaten} times in {BEATEN_MAX_S:g} s.",
+                        "Nothing was changed; try again.",
+                    )
                 lane, change = self._decided(ref_id, name, step)
                 moves = self.commits(lane, change)
                 refusal = self.repository.push(self.url, moves) if moves else None
             if refusal is None:
                 if moves:
                     self._left[ref_id] = _moved(lane, change.after, moves)
+                if moves and lane.owner_oid is None:
+                    check_visible(self.repository, self.url, moves[0].ref, pause=self._pause)
                 return change.answer
+            sent.note(lane, moves, change, refusal)
             if refusal.kind is RefusalKind.STALE:
                 beaten += 1
             else:
                 tries += 1
-                sent[moves[0].new_oid or ""] = change
-            if refusal.kind in FINAL or tries == TRIES:
-                # git's own message is a strong hint; only the refs are proof.
-                arrived = self._arrived(self.read(ref_id, name), sent)
-                if arrived is not None:
-                    return arrived.answer
-                raise _failed(self.url, refusal, tries)
-            if time.monotonic() > deadline_s:
-                raise StoreBusy(
-                    f"Others were faster on lane {lane.name} {beaten} times in {BEATEN_MAX_S:g} s.",
-                    "Nothing was changed; try again.",
-                )
-            self._pause(back_off_s(0 if holder else beaten))
+            if not given_up():
+                self._pause(back_off_s(0 if holder else beaten))
 
     def _decided(
         self, ref_id: str, name: str | None, step: Callable[[Lane], Change[Answer]]
@@ -287,13 +342,25 @@ class LaneRemote:
             commit(f"{OWNERS}{lane.ref_id}", lane.owner_oid, owner_document(after.name, after.owner, lines))
         return moves
 
-    def _arrived(self, lane: Lane, sent: dict[str, Change[Answer]]) -> Change[Answer] | None:
-        """The change that reached the remote although its push reported a failure, if there is one."""
-        for oid, change in sent.items():
-            for tip in (lane.queue_oid, lane.owner_oid):
-                if tip and not self.repository.run("merge-base", "--is-ancestor", oid, tip).code:
-                    return change
-        return None
+    def _arrived(self, ref_id: str, name: str | None, sent: _Sent[Answer]) -> Change[Answer] | None:
+        """The change that is on the remote although its push was refused, if there is one."""
+        if sent.since is None:
+            return None
+        now = self._read_patiently(ref_id, name)
+        # A ref that cannot be made because it is there, and that cannot be read.
+        sent.is_hidden = sent.since.owner_oid is None and now.owner_oid is None and sent.was_beaten
+        tips = [oid for oid in (now.queue_oid, now.owner_oid) if oid]
+        known = [f"^{oid}" for oid in (sent.since.queue_oid, sent.since.owner_oid) if oid]
+        listed = self.repository.text("rev-list", *tips, *known).split() if tips else []
+        return next((sent.changes[oid] for oid in listed if oid in sent.changes), None)
+
+    def _read_patiently(self, ref_id: str, name: str | None) -> Lane:
+        """The lane after a push whose fate is unknown: only the refs tell it, so look more than once."""
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(RemoteUnavailable):
+                return self._named(ref_id, name)
+            self._pause(back_off_s(0))
+        return self._named(ref_id, name)
 
     def replace(self, seen: UnreadableLane, change: Change[None]) -> None:
         """Write a lane over one that cannot be read, unless that has changed meanwhile."""

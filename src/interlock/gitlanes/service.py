@@ -225,7 +225,7 @@ class GitLanes:
             view = ended_view(report.run, decision.answers[0], decision.after)
             return Change(after=after, answer=view, lines=event_lines(decision.events))
 
-        return self._as_holders(reports, finish)
+        return self._as_holders(reports, finish, outcome)
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Extend the leases of these runs, and learn of cancel requests and unread messages.
@@ -244,7 +244,10 @@ class GitLanes:
         return self._as_holders(reports, renew)
 
     def _as_holders(
-        self, reports: Sequence[Report], write: Callable[[Lane, Report], Change[RunView]]
+        self,
+        reports: Sequence[Report],
+        write: Callable[[Lane, Report], Change[RunView]],
+        outcome: Outcome | None = None,
     ) -> list[RunView]:
         """Fenced writes: `write` decides only while the lane's owner is the run of the report."""
         check_batch("runs", len(reports))
@@ -261,7 +264,8 @@ class GitLanes:
                 ref_id = self.remote.find(item)
             except NotFound:  # no lane of this remote
                 return refused_view(report.run, explain_loss(run, None, None), None)
-            return self.remote.transact(ref_id, step, holder=True)
+            again = None if outcome is None else f"{outcome} {report.run}"
+            return self.remote.transact(ref_id, step, holder=True, again=again)
 
         return [transact(report) for report in reports]
 

@@ -1,0 +1,199 @@
+"""Lanes in git over HTTP, and one answer gets lost: the push arrived, and who sent it does not know.
+
+The server is `git http-backend`. Each story is told once without a loss, to count its pushes, and then again
+with the answer to each nth push lost. An own commit on the remote is success, whatever the error said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.core.errors import RemoteUnavailable
+from interlock.core.model import NewItem, Policy
+from interlock.gitlanes.service import GitLanes
+from interlock.push.fence import fence_ref
+from interlock.service.contract import Report
+from tests.acceptance.command import PROGRAM, Command
+from tests.acceptance.holding.holders import UNTIL_LET_GO, ended, pid_in, until
+from tests.faults.gitlanes import LANE, OWNER, QUEUE, assert_one_owner_at_a_time, chain
+from tests.git_fixtures import (
+    IDENTITY,
+    LostAnswers,
+    clone,
+    commit,
+    git_identity,
+    log,
+    make_bare,
+    seed,
+    serve_over_http,
+)
+
+__all__ = ["git_identity"]
+
+FENCE = fence_ref(LANE)
+#: Whether every story is told with a loss at every nth push, for every n.
+EVERY_LOSS = bool(os.environ.get("INTERLOCK_EVERY_LOSS"))
+
+
+class Place:
+    """A server with one repository, of which one answer gets lost."""
+
+    def __init__(self, directory: Path, lost: LostAnswers) -> None:
+        self.directory, self.lost = directory, lost
+        self.bare = make_bare(directory / "srv" / "app.git")
+        self.url = ""
+
+    @contextmanager
+    def served(self) -> Iterator[Place]:
+        with serve_over_http(self.bare.parent, self.lost) as address:
+            self.url = f"{address}/app.git"
+            yield self
+
+
+def told(directory: Path, story: Callable[[Place], Any], each: int, how: str) -> tuple[Any, int]:
+    """What a story answers if the answer to each nth push is lost, and how many pushes it had."""
+    directory.mkdir()
+    with Place(directory, LostAnswers(each, how)).served() as place:
+        answer = story(place)
+    return answer, place.lost.accepted
+
+
+def assert_same_with_losses(tmp_path: Path, story: Callable[[Place], Any], *losses: tuple[int, str]) -> None:
+    """The story has the same answers and the same pushes, whichever answers are lost."""
+    expected, pushes = told(tmp_path / "none", story, 0, "")
+    assert pushes > 0
+    if EVERY_LOSS:
+        losses = tuple((each, how) for each in range(1, pushes + 1) for how in ("closed", "answered"))
+    for each, how in losses:
+        answer, made = told(tmp_path / f"{how}-{each}", story, each, how)
+        assert answer == expected, f"lost: the answer to each push whose number {each} divides ({how})"
+        assert made == pushes, f"a push was made again: {each}, {how}"
+
+
+# -- every operation of the service
+
+
+def _operations(place: Place) -> Any:
+    """Arrive, take, write to, renew, read, hand over, give back, cancel: the answers, and what is left."""
+    ann = GitLanes(place.url, place.directory / "ann", pause=lambda _: None)
+    bob = GitLanes(place.url, place.directory / "bob", pause=lambda _: None)
+    answers: list[Any] = []
+    first = ann.add([NewItem(title="first", lane=LANE, agent="ann", message="one")])[0]
+    second = bob.add([NewItem(title="second", lane=LANE, agent="bob", message="two")])[0]
+    third = bob.add([NewItem(title="third", lane=LANE, agent="bob")])[0]
+    refused = bob.add([NewItem(title="fourth", lane=LANE, agent="bob", policy=Policy.REJECT)])[0]
+    answers += [a.decision for a in (first, second, third, refused)]
+    (lease,) = ann.next("ann", item=first.arrival)
+    answers.append([lease.fence, [m.text for m in lease.messages]])
+    answers.append(bob.msg(lease.item.id, "three").n)
+    answers.append([m.text for m in ann.inbox(lease.run, seen=1)])
+    answers.append(ann.done([Report(run=lease.run, seen=2)])[0].status)
+    (lease,) = bob.next("bob", item=second.arrival)
+    answers.append([lease.fence, [m.text for m in lease.messages]])
+    answers.append(bob.release([Report(run=lease.run)])[0].status)
+    answers.append(bob.cancel(second.arrival or 0, why="enough").item.status)
+    (lease,) = bob.next("bob", item=third.arrival)
+    answers.append(bob.fail([Report(run=lease.run, retry=False)])[0].status)
+    queue, owner = chain(place.bare, QUEUE), chain(place.bare, OWNER)
+    answers.append([(i["title"], i["status"]) for i in queue[-1]["items"]])
+    happened = [line.partition(" until ")[0] for d in (*queue, *owner) for line in d["happened"]]
+    answers.append(happened)  # without the times
+    assert_one_owner_at_a_time(place.bare)
+    return answers
+
+
+def test_no_operation_of_a_lane_meets_its_own_ghost(tmp_path: Path) -> None:
+    """Taken out: a refused push is looked for on the remote (`LaneRemote.transact`) only if the connection
+    broke; then the first arrival stands in line twice."""
+    assert_same_with_losses(tmp_path, _operations, (1, "closed"), (3, "closed"), (1, "answered"))
+
+
+def test_a_report_that_is_repeated_once_the_remote_is_back_is_no_late_one(tmp_path: Path) -> None:
+    """`hold` reports its end for ten seconds. Taken out: `LaneRemote._unknown`; then that is a late one."""
+    with Place(tmp_path, LostAnswers()).served() as place:
+        lanes = GitLanes(place.url, tmp_path / "ann", pause=lambda _: None)
+        arrival = lanes.add([NewItem(title="work", lane=LANE, agent="ann")])[0].arrival
+        (lease,) = lanes.next("ann", item=arrival)
+        place.lost.each, place.lost.leaves = 1, True
+        with pytest.raises(RemoteUnavailable):
+            lanes.done([Report(run=lease.run)])
+        place.lost.each, place.lost.away = 0, False
+        assert lanes.done([Report(run=lease.run)])[0].status == "succeeded"
+        assert lanes.done([Report(run=lease.run)])[0].refusal is not None, "only the unknown one is asked for"
+        assert [d["happened"] for d in chain(place.bare, OWNER)][2:] == [["run 1 of ann succeeded"]]
+
+
+# -- the commands
+
+
+def _command(place: Place, name: str, url: str | None = None) -> Command:
+    directory = place.directory / name
+    directory.mkdir(exist_ok=True)
+    env = {"INTERLOCK_POLL_S": "0.2", **IDENTITY}
+    return Command(directory, url=url or f"git+{place.url}", env=env)
+
+
+def _holds(place: Place) -> Any:
+    """One holds the lane, another waits, a third leaves a message and a fourth is refused."""
+    ann, bob = _command(place, "ann"), _command(place, "bob")
+    note = f"echo $$ > held; cat $INTERLOCK_MESSAGES >> heard; echo >> heard; {UNTIL_LET_GO}; echo ran"
+    holder = ann.start("hold", LANE, "--agent", "ann", "--", "sh", "-c", note)
+    pid_in(ann.directory / "held")
+    waiter = bob.start("hold", LANE, "--agent", "bob", "--message", "for bob", "--", "sh", "-c", note)
+    until(lambda: len(chain(place.bare, QUEUE)[-1]["items"]) == 2, "the waiter")
+    skipped = bob("hold", LANE, "--if-held", "skip", "--message", "for ann", "--", "false")
+    refused = bob("hold", LANE, "--if-held", "fail", "--", "false")
+    for il in (ann, bob):
+        (il.directory / "let-go").touch()
+    answers = [ended(holder), ended(waiter), skipped, refused]
+    heard = [(il.directory / "heard").read_text().splitlines() for il in (ann, bob)]
+    texts = [[[m["text"] for m in json.loads(line)] for line in lines] for lines in heard]
+    assert_one_owner_at_a_time(place.bare)
+    items = [i["status"] for i in chain(place.bare, QUEUE)[-1]["items"]]
+    assert chain(place.bare, OWNER)[-1]["run"] is None
+    return [(answer.code, answer.out) for answer in answers], texts, items
+
+
+def test_a_hold_is_not_kept_out_by_itself_and_a_message_arrives_once(tmp_path: Path) -> None:
+    """Taken out: as above; then the first hold waits for the lane that it holds."""
+    assert_same_with_losses(tmp_path, _holds, (1, "closed"))
+
+
+def _push_under_a_hold(place: Place) -> Any:
+    """The lane and the branch are in one repository: each push renews the lane's owner commit."""
+    seed(place.bare, place.directory / "first", {"README": "hello"})
+    place.lost.accepted = 0
+    il = _command(place, "ann")
+    clone(place.url, il.directory / "tree")
+    work = f"cd tree; for n in 1 2; do git commit -q --allow-empty -m work-$n; {' '.join(PROGRAM)} push; done"
+    answer = ended(il.start("hold", LANE, "--", "sh", "-e", "-c", work))
+    return answer.code, answer.out.count("Pushed"), log(place.bare), len(chain(place.bare, OWNER))
+
+
+def _arm_and_push(place: Place) -> Any:
+    """The lane is in a database, its fence in the repository."""
+    seed(place.bare, place.directory / "first", {"README": "hello"})
+    place.lost.accepted = 0
+    il = _command(place, "ann", url=f"sqlite:///{place.directory / 'store.db'}")
+    il = Command(clone(place.url, il.directory / "tree"), url=il.url, env=il.env)
+    il.ok("add", "work", "--lane", LANE)
+    run = ("--run", il.claim()["run"])
+    answers = [il("push", *run, "--arm")]
+    for number in (1, 2):
+        commit(il.directory, {}, f"work-{number}")
+        answers.append(il("--json", "push", *run))
+    moved = [(answer.json["moved"], answer.json["attempts"]) for answer in answers[1:]]
+    return [answer.code for answer in answers], moved, log(place.bare), log(place.bare, FENCE)
+
+
+@pytest.mark.parametrize("story", [_push_under_a_hold, _arm_and_push])
+def test_a_push_lands_once(tmp_path: Path, story: Callable[[Place], Any]) -> None:
+    """Taken out: the look at the remote after a refusal, in `FencedPush` and in `arm`."""
+    assert_same_with_losses(tmp_path, story, (1, "closed"), (1, "answered"))
