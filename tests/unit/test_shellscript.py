@@ -32,7 +32,7 @@ def programs(script: str) -> list[str]:
         ("npx -y @openai/codex exec", ["@openai/codex exec"]),
         ("a ${x:-b c} d", ["a ${x:-b c} d"]),
         ("a 'open", ["a open"]),
-        ("a $(open", ["a $(open)", "open"]),
+        ("a $(open", ["a $(open", "open"]),
         ("", []),
         (") ; a", ["a"]),
         ("time -p a", ["a"]),
@@ -92,6 +92,6 @@ def test_the_word_that_starts_a_command_is_that_of_its_wrapper():
     assert (plain.starter, wrapped.starter) == ("a", "npx")
 
 
-def test_nesting_is_followed_only_so_far():
+def test_what_is_nested_too_deeply_is_read_as_if_it_were_not_nested():
     script = "$(" * 500 + "a" + ")" * 500
-    assert len(commands(script)) < 20
+    assert "a" in programs(script)

@@ -1,29 +1,50 @@
 """Which commands a shell script starts, read without running it.
 
 Enough of the shell's language to find the simple commands of a script and their words: quotes, comments,
-here-documents, substitutions, pipes, lists and cases, and the scripts that `sh -c`, `eval` and here-documents
-give to a shell. Variables are not expanded, and a script can hide a command (in a variable, in another file):
-this helps people, it does not guard against anybody.
+here-documents, substitutions, pipes, lists, conditions and cases, and the scripts that a shell gets by `-c`,
+`eval`, a pipe or a here-document. Substitutions are read in place, so that a quote in a here-document inside
+of `"$(…)"` is only text. The time to read a script grows with its length, whatever is in it.
+
+Variables are not expanded, and a script can hide a command (in a variable, in another file): this helps
+people, it does not guard against anybody. The decisions have a page on why no library does it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
-#: Nested substitutions and `sh -c` texts are followed no deeper than this.
-_DEPTH_MAX = 5
+#: Substitutions and `sh -c` texts nested deeper than this are read as if they were not nested.
+_DEPTH_MAX = 10
+#: How many commands before it may print what a shell reads from a pipe.
+_BEFORE_MAX = 20
 
-_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[;|&()\n]")
-_REDIRECTION = re.compile(r"\d*(?:&>>?|>>|>&|<&|>\||<>|<<<|[<>])(?!\()")
-_HERE_DOCUMENT = re.compile(r"\d*<<(-?)[ \t]*(['\"]?)([\w.-]+)\2")
-_COMMENT = re.compile(r"[^\n]*")
-_BLANK = re.compile(r"(?:[ \t\r]|\\\n)+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|[;|&()\n]")
+_REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:&>>?|>>|>&|<&|>\||<>|<<<|[<>])(?!\()")
+_HERE_DOCUMENT = re.compile(r"\d*<<(-?)(?!<)")
+_COMMENT = re.compile(r"#[^\n]*")
+_BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
+_SPACE = re.compile(r"(?:\s|\\\r?\n)+")
+_CONTINUATION = re.compile(r"\\\r?\n")
+#: Between `[[` and `]]` these are no operators of the shell.
+_CONDITION_MARK = re.compile(r"[&|;()<>]")
+_PLAIN = re.compile(r"[^\s\\'\"`$;&|<>()]+")
+_QUOTED_PLAIN = re.compile(r"[^\\\"`$]+")
+_IN_BRACES_PLAIN = re.compile(r"[^\\'\"`$}]+")
+_BACKQUOTED = re.compile(r"`((?:[^\\`]|\\.)*)`?", re.DOTALL)
+_ANSI_QUOTED = re.compile(r"'((?:[^\\']|\\.)*)'?", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+#: A bracket after one of these belongs to the word: an array, or a pattern.
+_LISTED = tuple("=@*?+")
+_BRACKET = re.compile(r"[()]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=")
 #: Words that may come before a command.
-_OPENERS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
+_OPENERS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "coproc"})
+#: Words that close what was opened before: what is piped from them, the commands inside have printed.
+_CLOSERS = frozenset({"}", "done", "fi", "esac"})
 #: Programs that start another one, and their options that take a value.
 _WRAPPERS = {
     "exec": ("-a",),
@@ -34,7 +55,7 @@ _WRAPPERS = {
     "ionice": ("-c", "-n"),
     "doas": ("-u",),
     "xargs": ("-I", "-L", "-P", "-a", "-d", "-n", "-s"),
-    "env": ("-u", "-C", "-S"),
+    "env": ("-u", "-C"),
     "nohup": (),
     "nice": ("-n",),
     "sudo": ("-u", "-g"),
@@ -44,7 +65,7 @@ _WRAPPERS = {
     "bunx": (),
     "uvx": ("--from", "--with"),
 }
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _SHELL_TEXT = re.compile(r"-[a-z]*c", re.IGNORECASE)
 #: Options of a shell that take the next word as their value.
 _SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
@@ -72,91 +93,49 @@ class SimpleCommand:
     def execs(self) -> bool:
         """It replaces the script's shell, and so gets the signals sent to the shell."""
         in_a_child = self.below or self.piped or self.end in ("|", "|&", "&")
-        return (self.alone or self._unassigned()[:1] == ["exec"]) and not in_a_child
+        return (self.alone or _unopened(self.words)[:1] == ["exec"]) and not in_a_child
 
     @property
     def program(self) -> list[str]:
         """The program and its arguments, without assignments and wrappers such as `env` and `timeout`."""
-        words = self._unassigned()
-        while words and (wrapper := words[0].rpartition("/")[2]) in _WRAPPERS:
-            if wrapper == "command" and words[1:2] in (["-v"], ["-V"]):
+        words = _unopened(self.words)
+        at = 0
+        while at < len(words) and (wrapper := words[at].rpartition("/")[2]) in _WRAPPERS:
+            if wrapper == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
                 break  # it only looks for a program
-            words = words[1:]
-            while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
-                words = words[2:] if words[0] in _WRAPPERS[wrapper] else words[1:]
-            if wrapper == "timeout":
-                words = words[1:]
-        return words
+            at += 1
+            while at < len(words) and (words[at].startswith("-") or _ASSIGNMENT.match(words[at])):
+                at += 2 if words[at] in _WRAPPERS[wrapper] else 1
+            at += wrapper == "timeout"
+        return words[at:]
 
     @property
     def starter(self) -> str:
         """The word that starts it: its wrapper if it has one, such as `npx`, else the program."""
-        words = self._unassigned()
+        words = _unopened(self.words)
         while words[:1] == ["exec"]:
             words = words[1:]
         return words[0] if words else ""
 
-    def _unassigned(self) -> list[str]:
-        words = list(self.words)
-        while words and (words[0] in _OPENERS or _ASSIGNMENT.match(words[0])):
-            words = words[1:]
-        return words
+
+def _unopened(words: Sequence[str]) -> list[str]:
+    """The words of a command without `if`, `then` and the like, and without assignments."""
+    at = 0
+    while at < len(words) and _opens(words[at]):
+        at += 1
+    return list(words[at:])
+
+
+def _opens(word: str) -> bool:
+    return word in _OPENERS or _ASSIGNMENT.match(word) is not None
 
 
 def commands(script: str) -> list[SimpleCommand]:
     """The simple commands of a script in order, each followed by the commands inside it."""
-    return list(_commands(script))
+    return list(_flat(_Reader(script).commands(), depth=0, within=None))
 
 
-def _commands(script: str, *, depth: int = 0, within: SimpleCommand | None = None) -> Iterator[SimpleCommand]:
-    """`within` is the command that runs the script; its `below` tells whether in a process of its own."""
-    if depth > _DEPTH_MAX:
-        return
-    reader = _Reader(script)
-    #: The commands of the current line, which here-documents may follow.
-    line: list[SimpleCommand] = []
-    piped, cases = False, _Cases()
-    while not reader.at_end:
-        part = reader.command()
-        found = SimpleCommand(
-            words=tuple(part.words),
-            line=part.line if within is None else within.line,
-            end=part.end,
-            piped=piped,
-            inner=within is not None,
-            below=within is not None and within.below,
-            alone=within is not None and within.alone,
-        )
-        piped = part.end in ("|", "|&")
-        if cases.is_pattern(found):
-            continue
-        if found.words:
-            yield found
-            line.append(found)
-        for text in part.substitutions:
-            yield from _commands(text, depth=depth + 1, within=replace(found, below=True, alone=False))
-        if found.words:
-            yield from _handed_on(found, part.given, depth=depth)
-        if part.bodies and (reading := next(filter(_reads_commands, line), None)):
-            yield from _handed_on(reading, part.bodies, depth=depth)
-        if part.end == "\n":
-            line = []
-
-
-def _handed_on(command: SimpleCommand, given: list[str], *, depth: int) -> Iterator[SimpleCommand]:
-    """The commands that a shell or `eval` runs, given as a word or on standard input."""
-    program = command.program
-    if program[:1] == ["eval"]:  # in the same shell
-        yield from _commands(" ".join(program[1:]), depth=depth + 1, within=replace(command, alone=False))
-        return
-    texts = _shell_text(program) or (given if _reads_commands(command) else [])
-    for text in texts:
-        alone = command.execs and len(list(_commands(text, depth=depth + 1))) == 1
-        below = not command.execs
-        yield from _commands(text, depth=depth + 1, within=replace(command, below=below, alone=alone))
-
-
-def _shell_text(program: list[str]) -> list[str]:
+def shell_text(program: Sequence[str]) -> list[str]:
     """The script that `sh -c SCRIPT` runs."""
     if _is_shell(program):
         for option, text in pairwise(program[1:]):
@@ -165,21 +144,103 @@ def _shell_text(program: list[str]) -> list[str]:
     return []
 
 
-def _reads_commands(command: SimpleCommand) -> bool:
-    """It is a shell that takes its commands from standard input."""
+@dataclass(slots=True)
+class _Part:
+    """One command as it was read: its words, and the texts and scripts that belong to it."""
+
+    words: list[str] = field(default_factory=list)
+    line: int = 0
+    end: str = ""
+    #: The scripts of its substitutions.
+    inner: list[list[_Part]] = field(default_factory=list)
+    #: Texts on its standard input: here-documents and here-strings.
+    given: list[str] = field(default_factory=list)
+
+
+def _flat(parts: Sequence[_Part], *, depth: int, within: SimpleCommand | None) -> Iterator[SimpleCommand]:
+    """`within` is the command that runs the script; its `below` tells whether in a process of its own."""
+    for at, part in enumerate(parts):
+        found = SimpleCommand(
+            words=tuple(part.words),
+            line=part.line if within is None else within.line,
+            end=part.end,
+            piped=at > 0 and parts[at - 1].end in ("|", "|&"),
+            inner=within is not None,
+            below=within is not None and within.below,
+            alone=within is not None and within.alone,
+        )
+        if found.words:
+            yield found
+        for script in part.inner:
+            yield from _flat(script, depth=depth, within=replace(found, below=True, alone=False))
+        if found.words and depth < _DEPTH_MAX:
+            before = parts[max(0, at - _BEFORE_MAX) : at] if found.piped else ()
+            yield from _handed_on(found, part, before, depth=depth + 1)
+
+
+def _handed_on(
+    command: SimpleCommand, part: _Part, before: Sequence[_Part], *, depth: int
+) -> Iterator[SimpleCommand]:
+    """The commands that a shell or `eval` runs, given as a word or on standard input."""
     program = command.program
-    if not _is_shell(program) or _shell_text(program):
-        return False
+    evaluated = program[:1] == ["eval"]
+    texts = [" ".join(program[1:])] if evaluated else shell_text(program)
+    if texts or _reads_substitution(program):
+        texts += [text for script in part.inner for text in _printed(script)]
+    elif _reads_commands(program):
+        texts = [*part.given, *_printed(_pipeline(before))]
+    for text in texts:
+        inside = _Reader(text).commands()
+        if evaluated:  # in the same shell
+            within = replace(command, alone=False)
+        else:
+            alone = command.execs and len(inside) == 1 and not inside[0].inner
+            within = replace(command, below=not command.execs, alone=alone)
+        yield from _flat(inside, depth=depth, within=within)
+
+
+def _pipeline(before: Sequence[_Part]) -> Sequence[_Part]:
+    """The commands whose output the next one reads: those of its pipeline, or all if it follows a block."""
+    at = len(before)
+    while at and before[at - 1].end in ("|", "|&"):
+        at -= 1
+        if not before[at].words or before[at].words[0] in _CLOSERS:
+            return before
+    return before[at:]
+
+
+def _printed(parts: Sequence[_Part]) -> Iterator[str]:
+    """The texts that commands print, where the script has them."""
+    for part in parts:
+        yield from part.given
+        match _unopened(part.words):
+            case ["echo", *words]:
+                yield " ".join(word for word in words if word not in ("-e", "-n", "-ne", "-en"))
+            case ["printf", *words]:
+                yield " ".join(words).replace("\\n", "\n")
+            case _:
+                pass
+
+
+def _reads_commands(program: Sequence[str]) -> bool:
+    """It is a shell that takes its commands from standard input."""
     operands = [
         word
         for before, word in pairwise(program)
         if not word.startswith(("-", "+")) and before not in _SHELL_VALUES
     ]
-    return not operands or "-s" in program
+    return _is_shell(program) and (not operands or "-s" in program)
 
 
-def _is_shell(program: list[str]) -> bool:
-    return bool(program) and program[0].rpartition("/")[2] in _SHELLS
+def _reads_substitution(program: Sequence[str]) -> bool:
+    """It runs what the commands of `<(…)` print."""
+    return (_is_shell(program) or program[:1] in (["source"], ["."])) and any(
+        word.startswith("<(") for word in program
+    )
+
+
+def _is_shell(program: Sequence[str]) -> bool:
+    return bool(program) and program[0].rpartition("/")[2] in SHELLS
 
 
 class _Cases:
@@ -189,137 +250,255 @@ class _Cases:
         self._open = 0
         self._at_pattern = False
 
-    def is_pattern(self, found: SimpleCommand) -> bool:
-        if found.words[:1] == ("esac",):
+    def is_pattern(self, found: _Part) -> bool:
+        if found.words[:1] == ["esac"]:
             self._open = max(0, self._open - 1)
             self._at_pattern = False
             return False
         if self._at_pattern:
             self._at_pattern = found.end != ")"
             return True
-        if "case" in found.words and found.program[:1] == ["case"]:
+        if "case" in found.words and _unopened(found.words)[:1] == ["case"]:
             self._open += 1
             self._at_pattern = found.end != ")"
-        elif found.end == ";;" and self._open:
+            return False
+        if found.end in (";;", ";&", ";;&") and self._open:
             self._at_pattern = True
         return False
 
 
-@dataclass(slots=True)
-class _Part:
-    """One step of reading a script: at most one command."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HereDocument:
+    """A here-document whose body begins on the next line."""
 
-    words: list[str] = field(default_factory=list)
-    substitutions: list[str] = field(default_factory=list)
-    #: Texts on its standard input, written on its line.
-    given: list[str] = field(default_factory=list)
-    #: Here-documents that follow its line, of whatever command on it.
-    bodies: list[str] = field(default_factory=list)
-    line: int = 0
-    end: str = ""
+    tag: str
+    indented: bool
+    #: Its body is only text.
+    quoted: bool
+    part: _Part
 
 
 class _Reader:
     """Goes through a script once."""
 
-    def __init__(self, script: str) -> None:
+    def __init__(self, script: str, depth: int = 0) -> None:
         self._text = script
         self._at = 0
-        #: Here-documents whose bodies begin on the next line.
-        self._waiting: list[tuple[bool, str]] = []
+        self._depth = depth
+        #: How many substitutions are open here.
+        self._inside = 0
+        self._lines = self._lines_until = 0
+        self._waiting: list[_HereDocument] = []
 
-    @property
-    def at_end(self) -> bool:
-        return self._at >= len(self._text)
+    def commands(self) -> list[_Part]:
+        """The commands up to the bracket that closes a substitution, or to the end."""
+        found: list[_Part] = []
+        brackets, cases = 0, _Cases()
+        while self._at < len(self._text):
+            part = self._command()
+            if cases.is_pattern(part):
+                continue
+            if part.words or part.inner or part.given or part.end in ("|", "|&"):
+                found.append(part)
+            if part.end == "(":
+                brackets += 1
+            elif part.end == ")" and brackets:
+                brackets -= 1
+            elif part.end == ")" and self._inside:
+                break
+        return found
 
-    def command(self) -> _Part:
-        """The next command."""
+    def _command(self) -> _Part:
+        """The next command, which may be empty."""
         part = _Part()
-        while not self.at_end:
-            if self._skip(_BLANK) or (self._text[self._at] == "#" and self._skip(_COMMENT)):
+        #: No word yet but those that may come before a command.
+        opening = True
+        while self._at < len(self._text):
+            if self._skip(_BLANK) or self._skip(_COMMENT):
                 continue
             if here := self._skip(_HERE_DOCUMENT):
-                self._waiting.append((here[1] == "-", here[3]))
-                continue
-            if redirection := self._skip(_REDIRECTION):
+                self._await_body(part, indented=bool(here[1]))
+            elif redirection := self._skip(_REDIRECTION):
                 self._skip(_BLANK)
-                word = self._word(part.substitutions)
+                word = self._word(part)
                 if redirection[0].endswith("<<<"):
                     part.given.append(word)
+            elif (opening or part.words == ["for"]) and self._calculation(part):
                 continue
-            if not part.words and self._calculation():
-                continue
-            if operator := self._skip(_OPERATOR):
+            elif operator := self._skip(_OPERATOR):
                 part.end = operator[0]
                 if part.end == "\n":
-                    part.bodies = self._bodies()
+                    self._read_bodies()
                 break
-            if not part.words:
-                part.line = self._text.count("\n", 0, self._at)
-            part.words.append(self._word(part.substitutions))
+            else:
+                part.line = part.line if part.words else self._line()
+                word = self._word(part)
+                part.words.append(word)
+                if opening and word == "[[":
+                    self._condition(part)
+                opening = opening and _opens(word)
+                if part.words[0] == "function" and len(part.words) == 2:
+                    break  # the body follows
         return part
 
-    def _word(self, inner: list[str]) -> str:
-        """One word without its quotes; the texts of substitutions go to `inner`."""
-        parts: list[str] = []
+    def _condition(self, part: _Part) -> None:
+        """The rest of `[[ … ]]`, which starts no command but may contain substitutions."""
+        while self._at < len(self._text) and part.words[-1] != "]]":
+            if not self._skip(_SPACE) and not self._skip(_CONDITION_MARK):
+                part.words.append(self._word(part))
+
+    def _word(self, part: _Part) -> str:
+        """One word without its quotes; the scripts of its substitutions go to the part."""
+        found: list[str] = []
         start = self._at
-        while not self.at_end:
+        while self._at < len(self._text):
             char = self._text[self._at]
-            if char in " \t\r\n;|&<>)" and not self._text.startswith(("<(", ">("), self._at):
-                break
-            if char == "(" and self._at > start and self._text[self._at - 1] in "$<>=":
-                parts.append(self._substitution(inner))
-            elif char == "(":
-                break
-            elif char == "{" and self._at > start and self._text[self._at - 1] == "$":
-                parts.append("{" + self._enclosed("{", "}") + "}")
-            elif char == "`":
-                inner.append(self._until("`"))
+            if plain := self._skip(_PLAIN):
+                found.append(plain[0])
             elif char == "'":
-                parts.append(self._until("'"))
+                found.append(self._until("'"))
             elif char == '"':
-                parts.append(self._double_quoted(inner))
-            elif char == "\\":
-                parts.append(self._text[self._at + 1 : self._at + 2])
-                self._at += 2
-            else:
-                parts.append(char)
                 self._at += 1
+                found.append(self._quoted(part, '"'))
+            elif char == "`":
+                self._backquoted(part)
+            elif char == "$":
+                found.append(self._expansion(part, quoted=False))
+            elif char == "\\":
+                found.append(self._escaped())
+            elif self._text.startswith(("<(", ">("), self._at) and self._depth < _DEPTH_MAX:
+                self._at += 1
+                found.append(f"{char}{self._substitution(part)}")
+            elif char == "(" and self._depth < _DEPTH_MAX and found and found[-1][-1:] in _LISTED:
+                found.append(self._list(part))
+            else:
+                break
         if self._at == start:
             self._at += 1  # skip a misplaced operator
-        return "".join(parts)
+        return "".join(found)
 
-    def _double_quoted(self, inner: list[str]) -> str:
-        self._at += 1
-        parts: list[str] = []
-        while not self.at_end and self._text[self._at] != '"':
-            if self._text[self._at] == "\\":
-                parts.append(self._text[self._at + 1 : self._at + 2])
+    def _escaped(self) -> str:
+        """A character after a backslash; a line that goes on has nothing there."""
+        if self._skip(_CONTINUATION):
+            return ""
+        char = self._text[self._at + 1 : self._at + 2]
+        self._at += 2
+        return char
+
+    def _quoted(self, part: _Part, end: str) -> str:
+        """Text between double quotes, or to the end, where substitutions are still made."""
+        found: list[str] = []
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            if plain := self._skip(_QUOTED_PLAIN):
+                found.append(plain[0])
+            elif char == "\\":
+                after = self._text[self._at + 1 : self._at + 2]
+                found.append("" if after == "\n" else after if after in '$`"\\' else char + after)
                 self._at += 2
-            elif self._text.startswith("$(", self._at):
-                self._at += 1
-                parts.append(f"${self._substitution(inner)}")
-            elif self._text[self._at] == "`":
-                inner.append(self._until("`"))
+            elif char == "`":
+                self._backquoted(part)
+            elif char == "$":
+                found.append(self._expansion(part, quoted=True))
             else:
-                parts.append(self._text[self._at])
                 self._at += 1
-        self._at += 1
-        return "".join(parts)
+                if end:
+                    break
+                found.append(char)
+        return "".join(found)
 
-    def _calculation(self) -> bool:
-        """Skip `((…))`, which starts no command."""
+    def _expansion(self, part: _Part, *, quoted: bool) -> str:
+        """What a dollar begins, as it is written."""
         start = self._at
-        if self._text.startswith("((", start) and self._enclosed("(", ")").endswith(")"):
-            return True
-        self._at = start
-        return False
+        self._at += 1
+        after = self._text[self._at : self._at + 1]
+        if after == "(" and not self._calculation(part) and self._depth < _DEPTH_MAX:
+            self._substitution(part)
+        elif after == "{" and self._depth < _DEPTH_MAX:
+            self._braces(part, quoted=quoted)
+        elif after == "'" and not quoted and (text := self._skip(_ANSI_QUOTED)):
+            return _ESCAPE.sub(_unescaped, text[1])
+        elif after == '"' and not quoted:
+            self._at += 1
+            return self._quoted(part, '"')
+        return self._text[start : self._at]
 
-    def _substitution(self, inner: list[str]) -> str:
-        text = self._enclosed("(", ")")
-        if not (text.startswith("(") and text.endswith(")")):  # else it is a calculation
-            inner.append(text)
-        return f"({text})"
+    def _substitution(self, part: _Part) -> str:
+        """A script in brackets."""
+        start = self._at
+        self._at += 1
+        waiting, self._waiting = self._waiting, []
+        self._depth += 1
+        self._inside += 1
+        part.inner.append(self.commands())
+        self._inside -= 1
+        self._depth -= 1
+        self._waiting = waiting + self._waiting
+        return self._text[start : self._at]
+
+    def _braces(self, part: _Part, *, quoted: bool) -> None:
+        """`${…}`, which may contain quotes and substitutions."""
+        self._at += 1
+        self._depth += 1
+        while self._at < len(self._text) and (char := self._text[self._at]) != "}":
+            if self._skip(_IN_BRACES_PLAIN):
+                continue
+            if char == "'" and not quoted:
+                self._until("'")
+            elif char == '"':
+                self._at += 1
+                self._quoted(part, '"')
+            elif char == "`":
+                self._backquoted(part)
+            elif char == "$":
+                self._expansion(part, quoted=quoted)
+            else:
+                self._at += 2 if char == "\\" else 1
+        self._at += 1
+        self._depth -= 1
+
+    def _calculation(self, part: _Part) -> bool:
+        """Skip `((…))`, which starts no command but may contain substitutions."""
+        start = self._at
+        if not self._text.startswith("((", start):
+            return False
+        end = self._brackets.get(start, -1)
+        if self._brackets.get(start + 1) != end - 1:
+            return False
+        inside = _Reader(self._text[start + 2 : end - 1], self._depth + 1)
+        inside._quoted(part, "")
+        self._at = end + 1
+        return True
+
+    @cached_property
+    def _brackets(self) -> dict[int, int]:
+        """Where each bracket closes, if one took all of them for brackets."""
+        found: dict[int, int] = {}
+        opened: list[int] = []
+        for match in _BRACKET.finditer(self._text):
+            if match[0] == "(":
+                opened.append(match.start())
+            elif opened:
+                found[opened.pop()] = match.start()
+        return found
+
+    def _list(self, part: _Part) -> str:
+        """The words of an array, or the patterns of a glob."""
+        start = self._at
+        self._at += 1
+        self._depth += 1
+        while self._at < len(self._text) and self._text[self._at] != ")":
+            if not self._skip(_SPACE) and not self._skip(_COMMENT):
+                self._word(part)
+        self._depth -= 1
+        self._at += 1
+        return self._text[start : self._at]
+
+    def _backquoted(self, part: _Part) -> None:
+        match = self._skip(_BACKQUOTED)
+        if match and self._depth < _DEPTH_MAX:
+            script = re.sub(r"\\([\\`$])", r"\1", match[1])
+            part.inner.append(_Reader(script, self._depth + 1).commands())
 
     def _until(self, quote: str) -> str:
         end = self._text.find(quote, self._at + 1)
@@ -328,38 +507,50 @@ class _Reader:
         self._at = end + 1
         return text
 
-    def _enclosed(self, opening: str, closing: str) -> str:
-        """The text between two brackets, which may contain nested ones."""
-        start, depth = self._at + 1, 0
-        while not self.at_end:
-            char = self._text[self._at]
-            if char == "'":
-                self._until("'")
-                continue
-            depth += (char == opening) - (char == closing)
-            self._at += 1
-            if depth == 0:
-                return self._text[start : self._at - 1]
-        return self._text[start:]
-
     def _skip(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self._text, self._at)
         if match:
             self._at = match.end()
         return match
 
-    def _bodies(self) -> list[str]:
-        bodies = []
-        for indented, tag in self._waiting:
-            lines: list[str] = []
-            while not self.at_end:
-                end = self._text.find("\n", self._at)
-                end = len(self._text) if end < 0 else end
-                line = self._text[self._at : end]
-                self._at = end + 1
-                if (line.lstrip("\t") if indented else line) == tag:
-                    break
-                lines.append(line)
-            bodies.append("\n".join(lines))
-        self._waiting = []
-        return bodies
+    def _line(self) -> int:
+        self._lines += self._text.count("\n", self._lines_until, self._at)
+        self._lines_until = self._at
+        return self._lines
+
+    def _await_body(self, part: _Part, *, indented: bool) -> None:
+        """The word after `<<`; the body comes with the next line."""
+        self._skip(_BLANK)
+        start = self._at
+        tag = self._word(part)
+        quoted = any(char in self._text[start : self._at] for char in "'\"\\")
+        self._waiting.append(_HereDocument(tag=tag, indented=indented, quoted=quoted, part=part))
+
+    def _read_bodies(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for here in waiting:
+            body = self._body(here)
+            here.part.given.append(body)
+            if not here.quoted and self._depth < _DEPTH_MAX:
+                _Reader(body, self._depth + 1)._quoted(here.part, "")
+
+    def _body(self, here: _HereDocument) -> str:
+        lines: list[str] = []
+        while self._at < len(self._text):
+            end = self._text.find("\n", self._at)
+            end = len(self._text) if end < 0 else end
+            line = self._text[self._at : end].removesuffix("\r")
+            line = line.lstrip("\t") if here.indented else line
+            if self._inside and line.startswith(f"{here.tag})"):
+                # Bash ends it here too: the bracket closes the substitution.
+                self._at = self._text.index(here.tag, self._at) + len(here.tag)
+                break
+            self._at = end + 1
+            if line == here.tag:
+                break
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t"}.get(match[1], match[1])
