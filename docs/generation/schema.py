@@ -10,6 +10,7 @@ from interlock.store.migrate import migrations
 
 _TABLE = re.compile(r"CREATE TABLE (?:interlock\.)?(\w+) \((.*?)\n\)", re.DOTALL)
 _ADDED = re.compile(r"ALTER TABLE (?:interlock\.)?(\w+) ADD COLUMN (\w+) ([^;]+);")
+_RENAMED = re.compile(r"ALTER TABLE (?:interlock\.)?(\w+) RENAME TO (\w+);")
 _COLUMN = re.compile(r'    "?([a-z_]+)"?\s+(.+?),?')
 _END_OF_TYPE = re.compile(r"\s+(?:NOT|COLLATE|PRIMARY|REFERENCES|CHECK|DEFAULT|GENERATED)\b.*")
 _INDEX = re.compile(r"(?:-- [^\n]+\n)*CREATE (?:UNIQUE )?INDEX (\w+) [^;]+;")
@@ -24,7 +25,10 @@ def tables(backend: str) -> dict[str, dict[str, str]]:
             lines = (_COLUMN.fullmatch(line) for line in body.split("\n"))
             found[name] = {m[1]: _END_OF_TYPE.sub("", m[2]) for m in lines if m}
         for name, column, kind in _ADDED.findall(migration.text):
-            found[name][column] = _END_OF_TYPE.sub("", kind)
+            if name in found:  # `migrations` is made by its own records
+                found[name][column] = _END_OF_TYPE.sub("", kind)
+        renamed = dict(_RENAMED.findall(migration.text))
+        found = {renamed.get(name, name): columns for name, columns in found.items()}
     return found
 
 

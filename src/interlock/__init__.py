@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from interlock.client import Interlock
     from interlock.session.lock import SessionLock
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["__version__", "connect", "session_lock"]
 
 

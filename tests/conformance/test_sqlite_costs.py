@@ -74,7 +74,7 @@ SELECT {now_us} - 3 * {count} + 3 * i + step, event, 'test', 'default', i, iif(s
 FROM fill CROSS JOIN (SELECT 0 AS step, 'item.added' AS event UNION ALL SELECT 1, 'run.started' UNION ALL
     SELECT 2, 'run.succeeded')
 WHERE kind < 12 OR step = 0;
-UPDATE counters SET value = {count};
+UPDATE numbers SET value = {count};
 DROP TABLE fill;
 """
 

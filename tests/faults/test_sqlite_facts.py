@@ -211,7 +211,7 @@ def test_a_reader_is_not_kept_waiting_by_writers(crew: Crew, sqlite_url: str) ->
     service = open_service(sqlite_url, busy_timeout_s=0.0)
     service.add([NewItem(title="item")])
     holder = apsw.Connection(file_of(sqlite_url))
-    holder.execute("BEGIN IMMEDIATE; UPDATE counters SET value = value")
+    holder.execute("BEGIN IMMEDIATE; UPDATE numbers SET value = value")
     assert service.stats().items == {"pending": 1}
     assert service.why(1).why
     assert service.events()

@@ -36,13 +36,19 @@ def crew() -> Iterator[Crew]:
 
 
 @pytest.fixture
-def next_version(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Make this program the next version, whose one new migration has this text; gives its folder of SQL."""
+def next_version(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Make this program the next version, whose one new migration has this text; gives its folder of SQL.
 
-    def install(text: str) -> Path:
+    It serves no older version unless `serves` says so; with None the text itself says what it serves.
+    """
+
+    def install(text: str, serves: int | None = 0) -> Path:
         folder = tmp_path / "sql of the next version"
-        shutil.copytree(migrate._ROOT, folder, dirs_exist_ok=True)
+        if folder != migrate._ROOT:
+            shutil.copytree(migrate._ROOT, folder, dirs_exist_ok=True)
         version = len(migrate.migrations(backend)) + 1
+        if serves is not None:
+            text = f"-- Serves: {serves or version}\n{text}"
         (folder / backend / "sql" / "migrations" / f"{version:04}_next.sql").write_text(text)
         monkeypatch.setattr(migrate, "_ROOT", folder)
         return folder

@@ -29,7 +29,7 @@ def of_sqlite(file: str) -> Schema:
 
 
 def _words(text: str) -> list[str]:
-    text = re.sub(r"--[^\n]*", "", text).replace("IF NOT EXISTS", "")
+    text = re.sub(r"--[^\n]*", "", text).replace("IF NOT EXISTS", "").replace('"', "")
     return re.findall(r"\w+|'[^']*'|[^\w\s]", text)
 
 

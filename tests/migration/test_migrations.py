@@ -91,14 +91,14 @@ def test_the_script_applied_by_hand_is_the_same_as_migrating(url: str, backend: 
 def test_a_database_of_a_newer_version_is_refused(url: str, backend: str) -> None:
     open_store(url).close()
     known = len(migrate.migrations(backend))
-    query(url, f"INSERT INTO migrations VALUES ({known + 1}, 'of the future', 'unknown', 0)")
+    query(url, f"INSERT INTO migrations VALUES ({known + 1}, 'of the future', 'unknown', 0, {known + 1})")
     error = refused(url)
     assert f"has schema version {known + 1}, this Interlock knows {known}" in error.sentence
     assert "newer Interlock" in error.hint
 
 
 def test_an_older_database_is_refused_with_what_to_type_and_then_moved_on(
-    url: str, backend: str, next_version: Callable[[str], Path]
+    url: str, backend: str, next_version: Callable[..., Path]
 ) -> None:
     service = open_service(url)
     service.add([NewItem(title="from before", lane="issue:acme/app#1")])
@@ -179,7 +179,7 @@ def test_a_database_of_the_first_version_with_work_in_every_state_is_moved_on(
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(
-    url: str, backend: str, next_version: Callable[[str], Path]
+    url: str, backend: str, next_version: Callable[..., Path]
 ) -> None:
     open_store(url).close()
     before = schemas.of(url), query(url, "SELECT * FROM migrations")
@@ -192,7 +192,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(
 
 
 def test_migrations_are_numbered_without_gaps(
-    backend: str, tmp_path: Path, next_version: Callable[[str], Path]
+    backend: str, tmp_path: Path, next_version: Callable[..., Path]
 ) -> None:
     last = len(migrate.migrations(backend)) + 1
     folder = next_version(NEXT[backend]) / backend / "sql" / "migrations"
@@ -227,7 +227,7 @@ def test_eight_first_commands_on_an_empty_database_all_succeed_and_share_one_sec
 
 
 def test_eight_processes_move_a_database_on_once(
-    crew: Crew, url: str, backend: str, next_version: Callable[[str], Path]
+    crew: Crew, url: str, backend: str, next_version: Callable[..., Path]
 ) -> None:
     open_store(url).close()
     folder = next_version(NEXT[backend])

@@ -324,7 +324,7 @@ def sqlite_subject(store: SqliteStore) -> Subject:
         with store.database.write():
             for table in TABLES:
                 store.database.db.execute(f"DELETE FROM {table}")
-            store.database.db.execute("UPDATE counters SET value = 0")
+            store.database.db.execute("UPDATE numbers SET value = 0")
 
     return Subject(store, store.database.db.execute, reset)
 

@@ -1,6 +1,6 @@
 -- Starts the first ready items for anyone, in order, never waiting; leaves the rows that Interlock's claim leaves.
 WITH clock AS MATERIALIZED (
-    SELECT interlock.now_us() AS now_us, pg_current_xact_id()::text::bigint << 16 AS first_seq
+    SELECT interlock.clock_us() AS now_us, pg_current_xact_id()::text::bigint << 16 AS first_seq
 ),
 picked AS MATERIALIZED (
     SELECT id FROM interlock.items

@@ -5,5 +5,5 @@ INSERT INTO interlock.items (
 )
 SELECT
     number, 'default', 'task', number::text, '', 'queue', 0, 2147483647, number, number, 3, 'yield',
-    interlock.now_us(), 'completed', 1, 0, 0, 0, 0, false, interlock.now_us(), interlock.now_us(), 'reported'
+    interlock.clock_us(), 'completed', 1, 0, 0, 0, 0, false, interlock.clock_us(), interlock.clock_us(), 'reported'
 FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS number;

@@ -5,6 +5,6 @@ INSERT INTO interlock.items (
 )
 SELECT
     number + behind, 'default', 'task', (number + behind)::text, 'somebody-else', 'queue', 0, 2147483647, number + behind,
-    number + behind, 'line:' || number, 3, 'yield', interlock.now_us(), line.status, 0, 0, 0, 0, 0, false, line.reason
+    number + behind, 'line:' || number, 3, 'yield', interlock.clock_us(), line.status, 0, 0, 0, 0, 0, false, line.reason
 FROM generate_series(%(first)s::bigint, %(last)s::bigint, 2) AS number
 CROSS JOIN (VALUES (0, 'pending', 'lane_free'), (1, 'deferred', 'lane_busy')) AS line (behind, status, reason);

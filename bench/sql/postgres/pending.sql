@@ -5,5 +5,5 @@ INSERT INTO interlock.items (
 )
 SELECT
     number, 'default', 'task', number::text, %(agent)s, 'queue', 0, 2147483647, number, number, 3, 'yield',
-    interlock.now_us(), 'pending', 0, 0, 0, 0, 0, false, 'no_lane'
+    interlock.clock_us(), 'pending', 0, 0, 0, 0, 0, false, 'no_lane'
 FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS number;

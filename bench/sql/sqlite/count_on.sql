@@ -1,2 +1,2 @@
 -- Numbers go on after those of the items and runs that are there.
-UPDATE counters SET value = CASE name WHEN 'run' THEN (SELECT ifnull(max(run), 0) FROM runs) ELSE :last END;
+UPDATE numbers SET value = CASE name WHEN 'run' THEN (SELECT ifnull(max(run), 0) FROM runs) ELSE :last END;

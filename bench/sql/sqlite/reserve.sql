@@ -1,2 +1,2 @@
 -- Takes n run numbers and answers the last of them.
-UPDATE counters SET value = value + :n WHERE name = 'run' RETURNING value;
+UPDATE numbers SET value = value + :n WHERE name = 'run' RETURNING value;

@@ -8,8 +8,15 @@ CREATE SEQUENCE interlock.run_numbers;
 CREATE SEQUENCE interlock.tickets;
 
 -- Microseconds since 1970, now and not at the start of the transaction.
-CREATE FUNCTION interlock.now_us() RETURNS bigint LANGUAGE sql VOLATILE
+CREATE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE sql VOLATILE
     AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
+
+-- Version 0.1.0 reads the clock by this name in all that it writes, and puts this kind of error into words.
+CREATE FUNCTION interlock.now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+        MESSAGE = 'it was upgraded for newer versions than this one (0.1.0), so install a newer Interlock';
+END $$;
 
 -- From the server's strong source of randomness. A UUID has fixed bits, but not among its first or last eight digits.
 CREATE FUNCTION interlock.random_bits() RETURNS bigint LANGUAGE sql VOLATILE
@@ -357,5 +364,19 @@ CREATE TABLE interlock.migrations (
     version    integer PRIMARY KEY,
     name       text NOT NULL,
     checksum   text NOT NULL,
-    applied_us bigint NOT NULL
+    applied_us bigint NOT NULL,
+    serves     integer
 );
+
+-- True, or an error: a process that knows only this schema version may write.
+CREATE FUNCTION interlock.expect(known integer) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    newest record;
+BEGIN
+    SELECT version, serves INTO newest FROM interlock.migrations ORDER BY version DESC LIMIT 1;
+    IF newest.serves > known THEN
+        RAISE EXCEPTION USING ERRCODE = 'IL001', MESSAGE = format(
+            'The database has schema version %s, this Interlock knows %s.', newest.version, known);
+    END IF;
+    RETURN true;
+END $$;

@@ -1,11 +1,11 @@
 -- The schema as all migrations make it, for reading; nothing runs this file. A test holds the two equal.
 
-CREATE TABLE counters (
+CREATE TABLE numbers (
     name  TEXT PRIMARY KEY CHECK (name IN ('item', 'run', 'ticket')),
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO counters (name, value) VALUES ('item', 0), ('run', 0), ('ticket', 0);
+INSERT INTO numbers (name, value) VALUES ('item', 0), ('run', 0), ('ticket', 0);
 
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
@@ -346,5 +346,19 @@ CREATE TABLE migrations (
     version    INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
     checksum   TEXT NOT NULL,
-    applied_us INTEGER NOT NULL
+    applied_us INTEGER NOT NULL,
+    serves     INTEGER
 ) STRICT;
+
+-- Version 0.1.0 takes its numbers by the old name, and is told why it gets none.
+CREATE VIEW counters AS SELECT name, value FROM numbers;
+CREATE TRIGGER counters_of_older_versions INSTEAD OF UPDATE ON counters
+BEGIN
+    SELECT RAISE(ABORT, 'the database was upgraded for newer versions than this one (0.1.0), so install a newer Interlock');
+END;
+
+-- A current run has bits, and nothing else has. 0.1.0 knows no bits, and so neither begins nor ends a run.
+CREATE TRIGGER items_have_bits_with_a_run BEFORE UPDATE OF run ON items WHEN (NEW.run IS NULL) <> (NEW.run_bits IS NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'the database was upgraded for newer versions than this one (0.1.0), so install a newer Interlock');
+END;

@@ -1,13 +1,14 @@
 """Numbered migrations with checksums. The schema is the sum of its migrations, and a test holds it so.
 
 Each migration runs in one transaction together with its record, under a lock that makes concurrent
-runs wait for each other. A database that is newer than this program, or whose record does not match
-the files, is refused and left alone.
+runs wait for each other. It states the oldest schema version whose programs may go on beside it. A database
+that no longer serves this program, or whose record does not match the files, is refused and left alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from typing import Any, Protocol
 from interlock.core.errors import SchemaMismatch
 
 _ROOT = Path(__file__).parent
+#: The first schema version whose programs look at what a newer one serves.
+SIDE_BY_SIDE_FROM = 8
+_SERVES = re.compile(r"^-- Serves: ([0-9]+)$", re.MULTILINE)
+NEWER = "Install a newer Interlock; nothing was changed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +37,21 @@ class Migration:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
+    def serves(self) -> int:
+        """The oldest schema version whose programs may work on the database after it."""
+        said = [int(n) for n in _SERVES.findall(self.text)]
+        if self.version < SIDE_BY_SIDE_FROM:
+            return self.version
+        assert len(said) == 1, f"migration {self.version} says once which version it serves: -- Serves: N"
+        assert SIDE_BY_SIDE_FROM <= said[0] <= self.version, f"migration {self.version} serves {said[0]}"
+        return said[0]
+
+    @property
     def script(self) -> str:
         """The migration and its record."""
-        return self.text + self.record.format(version=self.version, name=self.name, checksum=self.checksum)
+        return self.text + self.record.format(
+            version=self.version, name=self.name, checksum=self.checksum, serves=self.serves
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +59,8 @@ class Applied:
     version: int
     name: str
     checksum: str
+    #: None: made before programs looked at it.
+    serves: int | None
 
 
 class Migrator(Protocol):
@@ -58,23 +77,37 @@ class Migrator(Protocol):
 def migrations(backend: str) -> list[Migration]:
     """The migrations of a backend, in order and without gaps."""
     folder = _ROOT / backend / "sql" / "migrations"
-    record = (folder / "recorded.sql").read_text("utf-8")
+    recorded, served = ((folder / f"{name}.sql").read_text("utf-8") for name in ("recorded", "served"))
     found = [
-        Migration(version=int(f.stem[:4]), name=f.stem[5:], text=f.read_text("utf-8"), record=record)
+        Migration(
+            version=(version := int(f.stem[:4])),
+            name=f.stem[5:],
+            text=f.read_text("utf-8"),
+            record=recorded + served if version >= SIDE_BY_SIDE_FROM else recorded,
+        )
         for f in sorted(folder.glob("[0-9]*.sql"))
     ]
     assert [m.version for m in found] == list(range(1, len(found) + 1)), "migrations are numbered 1, 2, 3 …"
+    served_from = [m.serves for m in found]
+    assert served_from == sorted(served_from), "what a migration no longer serves, no later one serves"
     return found
+
+
+def known_version(backend: str) -> int:
+    """The schema version that this program knows."""
+    return len(migrations(backend))
+
+
+def too_old(version: int, known: int) -> SchemaMismatch:
+    """A database that no longer serves programs of this version."""
+    return SchemaMismatch(f"The database has schema version {version}, this Interlock knows {known}.", NEWER)
 
 
 def pending(backend: str, applied: Sequence[Applied]) -> list[Migration]:
     """What still has to run; raises if the database is not an ancestor of this program's schema."""
     known = migrations(backend)
-    if len(applied) > len(known):
-        raise SchemaMismatch(
-            f"The database has schema version {len(applied)}, this Interlock knows {len(known)}.",
-            "Install a newer Interlock; nothing was changed.",
-        )
+    if len(applied) > len(known) and (applied[-1].serves or len(applied)) > len(known):
+        raise too_old(len(applied), len(known))
     for have, want in zip(applied, known, strict=False):
         if (have.version, have.checksum) != (want.version, want.checksum):
             raise SchemaMismatch(
@@ -85,7 +118,7 @@ def pending(backend: str, applied: Sequence[Applied]) -> list[Migration]:
 
 
 def require_current(backend: str, applied: Sequence[Applied]) -> None:
-    """Raise unless the database has exactly this program's schema."""
+    """Raise unless the database has this program's schema, or a newer one that serves it too."""
     missing = pending(backend, applied)
     if missing:
         have = f"has schema version {len(applied)}" if applied else "has no Interlock schema"
@@ -95,7 +128,7 @@ def require_current(backend: str, applied: Sequence[Applied]) -> None:
 
 
 def prepare(database: Migrator) -> None:
-    """Make the schema in an empty database; anything else must already have exactly this schema."""
+    """Make the schema in an empty database; anything else must already serve this program."""
     applied = database.applied()
     if applied:
         require_current(database.backend, applied)
@@ -124,5 +157,7 @@ def script(backend: str, applied: Sequence[Applied]) -> str:
 
 
 def rows_to_applied(rows: Sequence[Sequence[Any]]) -> list[Applied]:
-    """Records from rows of version, name, checksum."""
-    return [Applied(version=r[0], name=r[1], checksum=r[2]) for r in rows]
+    """Records from whole rows of the table; the first versions of it had no `serves`."""
+    return [
+        Applied(version=r[0], name=r[1], checksum=r[2], serves=r[4] if len(r) > 4 else None) for r in rows
+    ]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from interlock.store.migrate import known_version
+
 _ROOT = Path(__file__).parent
 
 
@@ -16,6 +18,8 @@ class Statements:
         """`prepare` turns a text into what the driver takes."""
         self._folder = _ROOT / backend / "sql"
         self._prepare = prepare
+        #: What a statement of this process names where it says `{schema}`.
+        self.schema = known_version(backend)
         self._texts: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -27,7 +31,8 @@ class Statements:
 
     def text(self, name: str) -> str:
         lines = (self._folder / f"{name}.sql").read_text("utf-8").splitlines()
-        return "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
+        text = "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
+        return text.replace("{schema}", str(self.schema))
 
     @cached_property
     def checks(self) -> dict[str, str]:

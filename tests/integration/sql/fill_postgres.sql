@@ -19,7 +19,7 @@ SELECT n, 'default', 'task', 'item ' || n, CASE WHEN n % 100 IN (90, 91, 98) THE
     CASE WHEN n % 100 = 96 THEN t.us END, CASE WHEN n % 100 = 96 THEN 86400 END, CASE WHEN n % 100 = 96 THEN t.us + 86400000000 END,
     0, 0, 0, false, CASE WHEN n % 100 < 89 THEN t.us END, CASE WHEN n % 100 < 90 THEN t.us END, '',
     CASE WHEN n % 100 = 96 THEN n END
-FROM generate_series({first}, {last}) n, (SELECT now_us() AS us) t;
+FROM generate_series({first}, {last}) n, (SELECT clock_us() AS us) t;
 INSERT INTO runs SELECT nextval('run_numbers'), id, 1, 'coder', 'w', created_us, created_us, 'succeeded', 'reported'
     FROM items WHERE status = 'completed' AND id >= {first};
 INSERT INTO events (seq, at_us, kind, reason, project, item, lane)
@@ -27,7 +27,7 @@ INSERT INTO events (seq, at_us, kind, reason, project, item, lane)
     FROM items, (VALUES (0, 'item.added'), (1, 'run.started'), (2, 'run.succeeded')) AS k(e, kind)
     WHERE id >= {first};
 INSERT INTO payloads SELECT id, '{"n": 1}' FROM items WHERE id % 2 = 0 AND id >= {first};
-INSERT INTO dedupe_keys SELECT 'default', 'key-' || n, n, now_us() + 86400000000 FROM generate_series({first}, {last}) n;
+INSERT INTO dedupe_keys SELECT 'default', 'key-' || n, n, clock_us() + 86400000000 FROM generate_series({first}, {last}) n;
 DELETE FROM tallies;
 INSERT INTO tallies SELECT status, priority, count(*) FROM items GROUP BY status, priority;
 SELECT setval('item_ids', {last}), setval('tickets', {last});

@@ -17,9 +17,9 @@ import psycopg
 from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from interlock.core.errors import StoreBusy, StoreUnavailable
+from interlock.core.errors import SchemaMismatch, StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
-from interlock.store.migrate import Applied, prepare, rows_to_applied
+from interlock.store.migrate import NEWER, Applied, pending, prepare, rows_to_applied
 from interlock.store.postgres.notices import Notices
 from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.statements import Statements
@@ -47,6 +47,10 @@ GONE = (
     psycopg.errors.IdleInTransactionSessionTimeout,  # what a process learns that was stopped and goes on
 )
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+#: What `interlock.expect` raises: the database no longer serves this program.
+_TOO_OLD = "IL001"
+#: A table, column or function is not there, or a result has other columns than it had.
+_OTHER_SHAPE = ("42", "0A000")
 _FORK_LOCK = threading.Lock()
 
 T = TypeVar("T")
@@ -135,6 +139,18 @@ class Database:
                 f"The database cannot be reached: {_first_line(error)}.",
                 "Is the server up? Check INTERLOCK_URL.",
             ) from None
+        except psycopg.DatabaseError as error:
+            if error.sqlstate == _TOO_OLD:
+                raise SchemaMismatch(f"{_first_line(error)}.", NEWER) from None
+            if (error.sqlstate or "").startswith(_OTHER_SHAPE):
+                self._refuse_other_schema()
+            raise
+
+    def _refuse_other_schema(self) -> None:
+        """Say so if a statement failed because the database has moved on since it was opened."""
+        with self.pool.connection() as conn:
+            applied = self._applied(conn)
+        pending(self.backend, applied)
 
     def persistently(self, work: Callable[[], T]) -> T:
         """Do work that may be repeated: again after a deadlock, and until a restarted server is back."""
@@ -178,16 +194,19 @@ class Database:
 
     def applied(self) -> list[Applied]:
         with self.guard(), self.connection() as conn:
-            # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
-            # another session has made while this transaction waited for its turn to migrate.
-            there = conn.execute(
-                "SELECT EXISTS (SELECT FROM pg_tables"
-                " WHERE schemaname = 'interlock' AND tablename = 'migrations')"
-            ).fetchone()
-            if not only(there):
-                return []
-            rows = conn.execute("SELECT version, name, checksum FROM interlock.migrations ORDER BY version")
-            return rows_to_applied(rows.fetchall())
+            return self._applied(conn)
+
+    def _applied(self, conn: Connection) -> list[Applied]:
+        # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
+        # another session has made while this transaction waited for its turn to migrate.
+        there = conn.execute(
+            "SELECT EXISTS (SELECT FROM pg_tables"
+            " WHERE schemaname = 'interlock' AND tablename = 'migrations')"
+        ).fetchone()
+        if not only(there):
+            return []
+        rows = conn.execute("SELECT * FROM interlock.migrations ORDER BY version")
+        return rows_to_applied(rows.fetchall())
 
     def exclusively(self, work: Callable[[], int]) -> int:
         with self.guard(), self.connection() as conn, conn.transaction():
@@ -195,6 +214,8 @@ class Database:
             if conn.info.server_version >= _PIPELINES_FROM:
                 conn.execute("SET LOCAL transaction_timeout = 0")
             conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
+            if self._applied(conn):  # whoever writes has read this table and ends first; the next ones wait
+                conn.execute("LOCK TABLE interlock.migrations")
             self._local.pinned = conn
             try:
                 return work()

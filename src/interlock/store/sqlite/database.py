@@ -20,7 +20,7 @@ import apsw
 
 from interlock.core.errors import SchemaMismatch
 from interlock.store import clock
-from interlock.store.migrate import Applied, prepare, rows_to_applied
+from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
 from interlock.store.sqlite import forks, openfiles
 from interlock.store.sqlite.trouble import in_words
 from interlock.store.statements import Statements
@@ -115,13 +115,23 @@ class SqliteDatabase:
                 system_errno=db.system_errno if db else 0,
             )
             if said is None:
+                if isinstance(error, apsw.SQLError) and db is not None:
+                    # Perhaps a table or column is not there because the database has moved on.
+                    pending(self.backend, self._applied(db))
                 raise
             self.check_files()  # they explain more than what SQLite makes of them
             raise said from None
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """One transaction of this thread that has the write lock from its first statement."""
+        """One transaction of this thread that has the write lock from its first statement, on a database that
+        serves this program."""
+        with self.transaction():
+            self._expect_schema()
+            yield
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         db = self.db
         with self.guard():
             db.execute("BEGIN IMMEDIATE")
@@ -133,6 +143,11 @@ class SqliteDatabase:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+
+    def _expect_schema(self) -> None:
+        version, serves = self.db.execute(self.sql["serves"]).get
+        if serves > self.sql.schema:
+            raise too_old(version, self.sql.schema)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -192,11 +207,13 @@ class SqliteDatabase:
                 )
             if empty:
                 return []
-            rows = self.db.execute("SELECT version, name, checksum FROM migrations ORDER BY version")
-            return rows_to_applied(list(rows))
+            return self._applied(self.db)
+
+    def _applied(self, db: apsw.Connection) -> list[Applied]:
+        return rows_to_applied(list(db.execute("SELECT * FROM migrations ORDER BY version")))
 
     def exclusively(self, work: Callable[[], int]) -> int:
-        with self.write():
+        with self.transaction():
             return work()
 
     def run(self, script: str) -> None:

@@ -1,6 +1,7 @@
 -- Up to a limit of ready items become runs of one agent, each once, the best sort key first. A claim takes no lane and never
 -- waits: it passes over rows that another transaction has locked. Nothing starts if `asked.go` is false: the agent's limits
--- are not the ones that the wish was cut to, or something is due and the caller wants to sweep first.
+-- are not the ones that the wish was cut to, or something is due and the caller wants to sweep first. `expect` fails
+-- if the database no longer serves this program.
 -- Items for this agent and items for anyone are probed apart, so that items for others cost nothing. Optional parts of the
 -- wish are read from `asked`, where the planner does not see their values: a plan for one wish then costs the same as the plan
 -- for all wishes, and the server keeps the latter.
@@ -18,7 +19,7 @@ WITH asked AS MATERIALIZED (
             (SELECT true FROM interlock.plans WHERE deadline_us <= c.now_us ORDER BY deadline_us LIMIT 1), false) AS due,
         (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s ORDER BY lane LIMIT 1) IS NOT NULL
         OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' ORDER BY lane LIMIT 1) IS NOT NULL AS rivals
-        FROM (SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us) AS c OFFSET 0
+        FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us WHERE interlock.expect({schema})) AS c OFFSET 0
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
 items AS MATERIALIZED (
@@ -69,7 +70,7 @@ picked AS MATERIALIZED (
     ORDER BY sort_key, id LIMIT (SELECT n FROM asked)
 ),
 -- Read after the locks.
-clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.now_us()) AS now_us FROM (SELECT count(*) FROM picked) AS locked),
+clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us FROM (SELECT count(*) FROM picked) AS locked),
 claimed AS (
     UPDATE interlock.items i SET
         status = 'in_progress',

@@ -39,5 +39,5 @@ locked AS MATERIALIZED (
 )
 SELECT *, CASE WHEN message_count > delivered THEN (
         SELECT array_agg(ARRAY[m.n::bigint, m.ticket] ORDER BY m.n) FROM interlock.messages m
-        WHERE m.item = locked.id AND m.n > locked.delivered) END, interlock.now_us()
+        WHERE m.item = locked.id AND m.n > locked.delivered) END, interlock.clock_us()
 FROM locked

@@ -15,4 +15,5 @@ locked AS MATERIALIZED (
         UNION SELECT 'plan:' || plan FROM named WHERE plan IS NOT NULL
     )) ORDER BY lane FOR NO KEY UPDATE
 )
-SELECT pg_current_xact_id()::text::bigint, interlock.now_us(), waited.lanes FROM (SELECT array_agg(lane) AS lanes FROM locked) AS waited
+SELECT pg_current_xact_id()::text::bigint, interlock.clock_us(), waited.lanes FROM (SELECT array_agg(lane) AS lanes FROM locked) AS waited
+WHERE interlock.expect({schema})

@@ -1,2 +1,2 @@
 -- The store's clock.
-SELECT interlock.now_us()
+SELECT interlock.clock_us()

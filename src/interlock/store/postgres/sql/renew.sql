@@ -4,13 +4,14 @@
 WITH wishes AS MATERIALIZED (
     SELECT * FROM unnest((SELECT %(items)s::bigint[]), (SELECT %(runs)s::bigint[]), (SELECT %(bits)s::bigint[]),
         (SELECT %(seens)s::integer[])) AS w(item, run, bits, seen)
+    WHERE interlock.expect({schema})
 ),
 locked AS MATERIALIZED (
     SELECT id, run, run_bits FROM interlock.items WHERE id = ANY(ARRAY(SELECT item FROM wishes)) AND run IS NOT NULL
     ORDER BY id FOR NO KEY UPDATE
 ),
 kept AS MATERIALIZED (
-    SELECT w.item, w.run, w.seen, coalesce(%(now_us)s, interlock.now_us()) AS now_us
+    SELECT w.item, w.run, w.seen, coalesce(%(now_us)s, interlock.clock_us()) AS now_us
     FROM locked l JOIN wishes w ON w.item = l.id AND w.run = l.run AND w.bits = l.run_bits
 )
 UPDATE interlock.items i SET

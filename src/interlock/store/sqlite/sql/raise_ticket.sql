@@ -1,2 +1,2 @@
 -- Tickets up to this one are used.
-UPDATE counters SET value = max(value, :ticket) WHERE name = 'ticket'
+UPDATE numbers SET value = max(value, :ticket) WHERE name = 'ticket'

@@ -1,2 +1,2 @@
 -- The highest ticket of any committed arrival; a later arrival takes a higher one.
-SELECT value FROM counters WHERE name = 'ticket'
+SELECT value FROM numbers WHERE name = 'ticket'

@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS interlock.migrations (
     applied_us bigint NOT NULL
 );
 INSERT INTO interlock.migrations (version, name, checksum, applied_us)
-VALUES ({version}, '{name}', '{checksum}', interlock.now_us());
+VALUES ({version}, '{name}', '{checksum}', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);

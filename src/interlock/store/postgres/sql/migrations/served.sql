@@ -1,0 +1,1 @@
+UPDATE interlock.migrations SET serves = {serves} WHERE version = {version};

@@ -1,0 +1,1 @@
+UPDATE migrations SET serves = {serves} WHERE version = {version};
