@@ -69,7 +69,11 @@ def open_service(
     settings = settings or choices.load(url=url)
     store = _open_store(settings, migrate=migrate)
     if not migrate:
-        schema.require_current(store.database.backend, store.database.applied())
+        try:
+            schema.require_current(store.database.backend, store.database.applied())
+        except BaseException:
+            store.close()
+            raise
     return LocalService(store, poll_s=settings.poll_s)
 
 
@@ -165,7 +169,9 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
         from interlock.store.postgres.database import Database  # noqa: PLC0415  (see above)
         from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415
 
-        return PostgresStore(Database(settings.url, timing=settings.timing, migrate=migrate))
+        return PostgresStore(
+            Database(settings.url, timing=settings.timing, retry_s=settings.busy_timeout_s, migrate=migrate)
+        )
     from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
 
     path = sqlite_path(settings.url, settings.root)

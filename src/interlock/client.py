@@ -66,8 +66,9 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Whether the store refused a write: the item may be another's by now."""
-        return self._live.lost is not None
+        """Whether the item may be another's by now: the store refused a write, or no renewal came through
+        for as long as the lease is."""
+        return self._live.lost is not None or (self._live.overdue and not self.ended)
 
     @property
     def cancel_requested(self) -> bool:
@@ -154,7 +155,9 @@ class Claimed:
         self.lease: Lease | None = None
         self._heartbeat: Heartbeat | None = None
         if view is not None:
-            live = LiveRun(view, sent_s, beat_s=view.renew_within_s)
+            timeout_s = view.item.timeout_s
+            deadline_s = None if timeout_s is None else sent_s + view.waited_s + timeout_s
+            live = LiveRun(view, sent_s, beat_s=view.renew_within_s, deadline_s=deadline_s)
             heartbeat = Heartbeat(service, lambda: [live])
             self.lease = Lease(service, live, heartbeat)
             self._heartbeat = heartbeat if renew else None
@@ -173,7 +176,7 @@ class Claimed:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         lease = self.lease
-        if lease is None or lease.ended or (lease.lost and error is not None):
+        if lease is None or lease.ended or (lease._live.lost and error is not None):
             return
         if error is None:
             lease.done()

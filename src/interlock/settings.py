@@ -120,7 +120,11 @@ class Settings:
         "The head start that one step of priority is worth. 0 keeps strict priority.",
     )
     busy_timeout_s: float = _number(
-        30.0, 0.0, 600.0, "How long to wait for another writer of the same SQLite file."
+        30.0,
+        0.0,
+        600.0,
+        "How long to wait for another writer of the same SQLite file, for a PostgreSQL server that restarts,"
+        " and for the answer of one that says nothing (there at least 5 s).",
     )
     poll_s: float = _number(
         1.0, 0.01, 60.0, "How often a waiting claim looks again where no notification comes."

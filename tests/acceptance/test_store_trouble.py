@@ -125,7 +125,7 @@ def test_a_database_that_another_writer_holds_says_so(used: Command):
 
 def test_a_server_that_is_not_there_says_so_without_the_password(il: Command):
     url = "postgresql://someone:hunter2@127.0.0.1:1/nowhere"
-    answer = il("--json", "--url", url, "ls")
+    answer = il("--json", "--url", url, "ls", env={"INTERLOCK_BUSY_TIMEOUT_S": "0"})
     assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
     assert "hunter2" not in answer.out
 

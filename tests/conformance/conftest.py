@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg_pool import ConnectionPool
 
 from interlock.core.timing import Timing
 from interlock.service.contract import Service
 from interlock.service.local import LocalService
+from interlock.store.postgres.connections import Connections
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
@@ -61,7 +61,7 @@ class Kept:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.pool: ConnectionPool[Any] | None = None
+        self.pool: Connections | None = None
         Database(url).close()
         self._connection = psycopg.connect(url, autocommit=True)
         # In any order, whatever refers to what.
@@ -90,14 +90,14 @@ class KeptDatabase(Database):
         self._kept = kept
         super().__init__(kept.url, **options)
 
-    def _open_pool(self) -> ConnectionPool[Any]:
+    def _open_pool(self) -> Connections:
         pool, self._kept.pool = self._kept.pool, None
         return pool or super()._open_pool()
 
     def close(self) -> None:
         self._notices.close()  # sends what is wanted, for which it needs a connection
         if self._kept.pool is None:
-            self._kept.pool, self.pool = self.pool, ConnectionPool(self.url, open=False)
+            self._kept.pool, self.pool = self.pool, super()._open_pool()
         super().close()
 
 

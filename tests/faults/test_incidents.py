@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import apsw
 import pytest
@@ -340,7 +339,7 @@ def test_15_a_clock_that_is_wrong_on_one_host_changes_nothing(crew: Crew, url: s
 def test_15_a_sweeper_outlives_a_crash_of_its_database(start_postgres: StartPostgres) -> None:
     """Taken out: the `except` in `Sweeper._loop`; its thread ends silently, and no lease ever does again."""
     server = start_postgres(18)
-    service = open_service(server.create_database("crashing"))
+    service = open_service(server.create_database("crashing"), retry_s=0.1)
     item = add(service, lane=LANE)
     sweeper = Sweeper(service.store, every_s=0.05)
     sweeper.start()
@@ -358,8 +357,6 @@ def test_15_a_database_that_does_not_come_back_is_given_up(start_postgres: Start
     """A restart is waited for, but not for ever; the lease that nobody could end is over by itself."""
     server = start_postgres(18)
     service = open_service(server.create_database("gone"), retry_s=0.5)
-    store: Any = service.store
-    store.database.pool.timeout = 0.5
     add(service, lane=LANE)
     lease = take(service)
     server.stop("immediate")

@@ -104,15 +104,11 @@ class WatchedDatabase(Database):
     """A database all of whose connections are watched, and which sends statements one by one."""
 
     def __init__(self, url: str, costs: Costs) -> None:
-        self._costs = costs
+        mine: Any = type("Mine", (Watched,), {"costs": costs})
+        self.connection_class = mine
         super().__init__(url)
         folder = Path(statements.__file__).parent / "postgres" / "sql"
         costs.names.update({self.sql[file.stem]: file.stem for file in folder.glob("*.sql")})
-
-    def _open_pool(self) -> Any:
-        pool = super()._open_pool()
-        pool.connection_class = type("Mine", (Watched,), {"costs": self._costs})
-        return pool
 
     @contextmanager
     def pipeline(self, conn: Connection) -> Iterator[None]:

@@ -46,7 +46,7 @@ class CallableRun:
     @property
     def cancelled(self) -> bool:
         """Whether the work is no longer wanted: somebody asked for an end, or the lease is lost."""
-        return self.live.unwanted.is_set()
+        return self.live.unwanted.is_set() or self.live.overdue
 
     def _answered(self) -> None:
         if self.cancelled:

@@ -91,6 +91,14 @@ class LiveRun:
         return trusted_s if self._deadline_s is None else min(trusted_s, self._deadline_s)
 
     @property
+    def overdue(self) -> bool:
+        """Whether the lease is over by this machine's clock: no renewal came through in time, or the run's
+        own time is up. The store has the last word: it may accept a later renewal, if nobody has taken the
+        item."""
+        end_s = self._trusted_until_s + self.ladder.total_s
+        return now_s() >= (end_s if self._deadline_s is None else min(end_s, self._deadline_s))
+
+    @property
     def timed_out(self) -> bool:
         """Whether the command's own time is up, and was up before its trust ended."""
         return self._deadline_s is not None and self._deadline_s <= min(self._trusted_until_s, now_s())

@@ -58,7 +58,7 @@ from interlock.service.plan_answers import (
 )
 from interlock.service.planview import BatchView, EditView, PlanStatsView, PlanSummary, PlanView, RevisionView
 from interlock.service.reading import ID_LIMIT, Looking
-from interlock.store.port import EditLoad, Load
+from interlock.store.port import EditLoad, Load, StoredCompletion
 
 EDIT_DEADLINE_MAX_S = 30 * 24 * 3600.0
 #: The largest revision, and the largest number of a completion, that every store can keep.
@@ -118,12 +118,15 @@ class Planning(Looking):
 
     def plan(self, plan: int) -> PlanView:
         """A plan with its whole graph and the status of each task."""
-        with self.store.at_once():
+
+        def read() -> PlanView:
             found = self._plan(plan)
             asking = self.store.item(found.edit_item) if found.edit_item is not None else None
             pending = self.store.completions(found.id, found.answered_n) if asking is not None else []
             tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
-        return plan_view(found, tasks, edges, asking, pending)
+            return plan_view(found, tasks, edges, asking, pending)
+
+        return self.store.at_once(read)
 
     def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]:
         """Plans, the newest first; ended ones only with `ended`."""
@@ -139,7 +142,8 @@ class Planning(Looking):
 
     def plan_at(self, plan: int, revision: int) -> Graph:
         """The graph of one revision."""
-        with self.store.at_once():
+
+        def read() -> Graph:
             found = self._plan(plan)
             if not 1 <= revision <= found.revision:
                 raise NotFound(
@@ -154,16 +158,20 @@ class Planning(Looking):
             payloads = self.store.payloads([item.id for _, item in then])
             later = self.store.revisions(found.id, revision, ID_LIMIT - 1)
             edges = self.store.edges(found.id)
-        specs = {item.id: task_spec(task, item, payloads.get(item.id)) for task, item in then}
-        return graph_at(specs, edges, later)
+            specs = {item.id: task_spec(task, item, payloads.get(item.id)) for task, item in then}
+            return graph_at(specs, edges, later)
+
+        return self.store.at_once(read)
 
     def plan_stats(self, plan: int) -> PlanStatsView:
         """Figures of a plan: its edits, the time from a task's end to the next start, and its work."""
-        with self.store.at_once():
+
+        def read() -> PlanStatsView:
             found = self._plan(plan)
             tasks, edges = self.store.tasks(found.id), self.store.edges(found.id)
-            work_us = self.store.work_us(found.id)
-        return plan_stats_view(found, tasks, edges, work_us)
+            return plan_stats_view(found, tasks, edges, self.store.work_us(found.id))
+
+        return self.store.at_once(read)
 
     def _plan(self, plan: int) -> Plan:
         found = self.store.plan(PlanId(plan)) if 0 < names.whole("plan", plan) < ID_LIMIT else None
@@ -284,10 +292,13 @@ class Planning(Looking):
     def plan_batch(self, run: str) -> BatchView:
         """The completions that an editor's run must answer."""
         handle = read_handle(run)
-        with self.store.at_once():
+
+        def read() -> tuple[Item, Plan, list[StoredCompletion]]:
             item = self._edit_item(handle)
             plan = self._plan(plan_of_lane(item.spec.lane or "") or 0)
-            completions = self.store.completions(plan.id, plan.answered_n)
+            return item, plan, self.store.completions(plan.id, plan.answered_n)
+
+        item, plan, completions = self.store.at_once(read)
         if plan.deadline_us is not None and plan.deadline_us <= self.store.now_us():
             item = self._expired(item)
         if not item.is_run_of(handle.run, handle.bits):

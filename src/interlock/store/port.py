@@ -7,9 +7,8 @@ of its own. Claim and renew touch no lane and are single statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from interlock.core.claiming import Agent, Claim
 from interlock.core.commands import Command
@@ -18,6 +17,8 @@ from interlock.core.ledger import Decision
 from interlock.core.model import Event, Item, ItemId, ModeRule, PlanId, RunId, RunRecord
 from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
 from interlock.core.timing import Timing
+
+T = TypeVar("T")
 
 #: Where reads stop that would grow with the history: events that `stats` counts, spans for its quantiles.
 EVENTS_MAX, SPANS_MAX = 20_000, 2_000
@@ -198,8 +199,8 @@ class Store(Protocol):
     def forget_keys(self, limit: int) -> int: ...
 
     # -- reading
-    #: Whatever this thread reads inside is of one moment. Not for writing, and not one in another.
-    def at_once(self) -> AbstractContextManager[None]: ...
+    #: Whatever `work` reads is of one moment. It must not write, may be repeated, and has no other inside.
+    def at_once(self, work: Callable[[], T]) -> T: ...
     def now_us(self) -> int: ...
     def due(self, limit: int) -> list[ItemId]: ...
     #: Lanes behind `after`, in their order, that have a line and no owner; and where the next look begins.

@@ -1,30 +1,39 @@
-"""One PostgreSQL database: pool, transactions, patience, notices and schema of the store for many machines.
+"""One PostgreSQL database: connections, transactions, patience, notices and schema.
 
-Work that may be repeated is repeated: after a deadlock, and until a restarted server is back.
+Work that may be repeated is repeated: after a deadlock, and until a restarted server is back. A server that
+is there and says nothing is given up after the same time.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
-from psycopg_pool import ConnectionPool, PoolTimeout
 
-from interlock.core.errors import SchemaMismatch, StoreBusy, StoreUnavailable
+from interlock.core.errors import InterlockError, InvalidInput, SchemaMismatch, StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
 from interlock.store.migrate import NEWER, Applied, pending, prepare, rows_to_applied
+from interlock.store.postgres.connections import Connections
 from interlock.store.postgres.notices import Notices
 from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.statements import Statements
 
 GONE_RETRY_S = 30.0
+#: The longest pause between two attempts to reach a server: it is used again this soon after it is back.
+PAUSE_MAX_S = 0.5
+#: A server that answers at all answers within this, however short the caller's patience is.
+SILENCE_MIN_S = 5.0
+CONNECT_MAX_S = 5.0
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 EVENT_BITS = 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
@@ -41,6 +50,33 @@ _SETTINGS = {
 #: `idle_in_transaction_session_timeout` does not end it, this does.
 _TRANSACTION_TIMEOUT = "60s"
 _PIPELINES_FROM = 17_00_00
+#: How the network is watched where it is TCP, unless the URL says otherwise: a machine that went away without
+#: a word is noticed in about ten seconds, which leaves time to reach the one that took its place.
+_TCP = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+_FORM = "Use postgresql://user@host/database, with options that PostgreSQL knows behind a question mark."
+#: Refusals that waiting does not mend: a wrong role, password or database, missing rights, a program that is
+#: no PostgreSQL. The driver gives no code for what happens while it connects, only words: the server's, if
+#: they are English, a pooler's, and its own. What is not known to be for good may be a restart.
+_FOR_GOOD_STATES = ("28", "3D", "42")
+_FOR_GOOD_WORDS = (
+    "does not exist",
+    "authentication failed",
+    "no pg_hba.conf entry",
+    "not permitted to log in",
+    "permission denied",
+    "no such database",
+    "no such user",
+    "unsupported startup parameter",
+    "does not support SSL",
+    "does not support GSSAPI",
+    "certificate",
+    "no password supplied",
+    "authentication method",
+    "channel binding",
+    "expected authentication request",
+    "invalid response to SSL negotiation",
+    "Permission denied",
+)
 GONE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -60,6 +96,7 @@ class Database:
     """A database whose schema `interlock` is ours."""
 
     backend = "postgres"
+    connection_class = Connection
 
     def __init__(
         self,
@@ -74,7 +111,7 @@ class Database:
         self.timing = timing or Timing()
         self.sql = Statements("postgres", Statement.numbered)
         self.now = now
-        self._retry_s = retry_s
+        self._retry_s, self._silence_s = retry_s, max(retry_s, SILENCE_MIN_S)
         self._meta: dict[str, str] | None = None
         self._notices = Notices(self._send_notice)
         self._local = threading.local()
@@ -83,30 +120,35 @@ class Database:
         self._max_connections = max_connections
         self._pid = os.getpid()
         self._inherited: list[object] = []
-        with self.guard():
-            self._probe()
         self.pool = self._open_pool()
         if migrate:
-            prepare(self)
+            try:
+                prepare(self)
+            except BaseException:
+                self.close()
+                raise
 
-    def _open_pool(self) -> ConnectionPool[Connection]:
-        return ConnectionPool(
-            self.url,
-            connection_class=Connection,
-            kwargs={"autocommit": True, "connect_timeout": 5},
-            min_size=0,
-            max_size=self._max_connections,
-            max_idle=60.0,
-            configure=_configure,
-            open=True,
-            timeout=15.0,
-            reconnect_timeout=5.0,
-        )
+    def _open_pool(self) -> Connections:
+        return Connections(self._connect, self._max_connections, self._retry_s)
 
-    def _probe(self) -> None:
-        """Fail at once, and with the server's own words, where the pool would wait and try again."""
-        with psycopg.connect(self.url, connect_timeout=5):
-            pass
+    def _connect(self) -> Connection:
+        conn = self.connection_class.connect(self.url, autocommit=True, **self._options)
+        try:
+            conn.silence_s = self._silence_s
+            _configure(conn)
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        try:
+            given = conninfo_to_dict(self.url)
+        except psycopg.ProgrammingError:  # its words may repeat the URL, and so a password
+            raise InvalidInput("The store's URL cannot be read.", _FORM) from None
+        ours = _TCP | {"connect_timeout": math.ceil(min(self._silence_s, CONNECT_MAX_S))}
+        return {name: value for name, value in ours.items() if name not in given}
 
     # -- connections and transactions -------------------------------------------------------------
 
@@ -130,10 +172,6 @@ class Database:
             raise StoreUnavailable(
                 "The database has no space left.", "Free some space; nothing was changed."
             ) from None
-        except PoolTimeout:
-            raise StoreUnavailable(
-                "The database cannot be reached.", "Is the server up? Check INTERLOCK_URL."
-            ) from None
         except GONE as error:
             raise StoreUnavailable(
                 f"The database cannot be reached: {_first_line(error)}.",
@@ -148,12 +186,12 @@ class Database:
 
     def _refuse_other_schema(self) -> None:
         """Say so if a statement failed because the database has moved on since it was opened."""
-        with self.pool.connection() as conn:
-            applied = self._applied(conn)
-        pending(self.backend, applied)
+        pending(self.backend, self._applied())
 
     def persistently(self, work: Callable[[], T]) -> T:
         """Do work that may be repeated: again after a deadlock, and until a restarted server is back."""
+        if self._pinned is not None:
+            return work()  # whoever began the transaction repeats it as a whole
         deadline_s = time.monotonic() + self._retry_s
         pause_s = 0.02
         with self.guard():
@@ -165,11 +203,11 @@ class Database:
                         raise
                 except psycopg.errors.LockNotAvailable:
                     raise
-                except (*GONE, PoolTimeout) as error:
+                except GONE as error:
                     if time.monotonic() > deadline_s or not _may_come_back(error):
                         raise
-                time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
-                pause_s = min(2 * pause_s, 1.0)
+                time.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     def _leave_parent(self) -> None:
         """In a forked child: the parent's connections are its own. They are kept untouched, for closing one
@@ -193,34 +231,45 @@ class Database:
     # -- schema -----------------------------------------------------------------------------------
 
     def applied(self) -> list[Applied]:
-        with self.guard(), self.connection() as conn:
-            return self._applied(conn)
+        return self.persistently(self._applied)
 
-    def _applied(self, conn: Connection) -> list[Applied]:
-        # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
-        # another session has made while this transaction waited for its turn to migrate.
-        there = conn.execute(
-            "SELECT EXISTS (SELECT FROM pg_tables"
-            " WHERE schemaname = 'interlock' AND tablename = 'migrations')"
-        ).fetchone()
-        if not only(there):
-            return []
-        rows = conn.execute("SELECT * FROM interlock.migrations ORDER BY version")
-        return rows_to_applied(rows.fetchall())
+    def _applied(self) -> list[Applied]:
+        with self.connection() as conn:
+            # Asked of the catalogue's rows: `to_regclass` answers from a cache, which does not notice what
+            # another session has made while this transaction waited for its turn to migrate.
+            there = conn.execute(
+                "SELECT EXISTS (SELECT FROM pg_tables"
+                " WHERE schemaname = 'interlock' AND tablename = 'migrations')"
+            ).fetchone()
+            if not only(there):
+                return []
+            rows = conn.execute("SELECT * FROM interlock.migrations ORDER BY version")
+            return rows_to_applied(rows.fetchall())
 
     def exclusively(self, work: Callable[[], int]) -> int:
-        with self.guard(), self.connection() as conn, conn.transaction():
-            conn.execute("SET LOCAL lock_timeout = '5min'")
-            if conn.info.server_version >= _PIPELINES_FROM:
-                conn.execute("SET LOCAL transaction_timeout = 0")
-            conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
-            if self._applied(conn):  # whoever writes has read this table and ends first; the next ones wait
-                conn.execute("LOCK TABLE interlock.migrations")
-            self._local.pinned = conn
-            try:
-                return work()
-            finally:
-                self._local.pinned = None
+        def once() -> int:
+            with self.connection() as conn, self._patient(conn), conn.transaction():
+                conn.execute("SET LOCAL lock_timeout = '5min'")
+                if conn.info.server_version >= _PIPELINES_FROM:
+                    conn.execute("SET LOCAL transaction_timeout = 0")
+                conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
+                with self._pin(conn):
+                    if (
+                        self._applied()
+                    ):  # whoever writes has read this table and ends first; the next ones wait
+                        conn.execute("LOCK TABLE interlock.migrations")
+                    return work()
+
+        return self.persistently(once)
+
+    @contextmanager
+    def _patient(self, conn: Connection) -> Iterator[None]:
+        """A migration takes as long as it takes, and so does waiting for another's."""
+        bound_s, conn.silence_s = conn.silence_s, math.inf
+        try:
+            yield
+        finally:
+            conn.silence_s = bound_s
 
     def run(self, script: str) -> None:
         conn: Connection = self._local.pinned
@@ -250,24 +299,39 @@ class Database:
     def connection(self) -> Iterator[Connection]:
         if self._pid != os.getpid():
             self._leave_parent()
-        pinned: Connection | None = getattr(self._local, "pinned", None)
-        if pinned is not None:  # a second one might never come: the pool may have no more
+        pinned = self._pinned
+        if pinned is not None:  # a second one might never come: there may be no more
             yield pinned
             return
         with self.pool.connection() as conn:
             yield conn
 
+    @property
+    def _pinned(self) -> Connection | None:
+        """The connection of the transaction that this thread is in, if everything is to be read in it."""
+        return getattr(self._local, "pinned", None)
+
     @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Whatever this thread reads meanwhile is of one moment. It must not write."""
-        with self.guard(), self.connection() as conn:
-            conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            self._local.pinned = conn
-            try:
-                yield
-            finally:
-                self._local.pinned = None
-                roll_back(conn)
+    def _pin(self, conn: Connection) -> Iterator[None]:
+        self._local.pinned = conn
+        try:
+            yield
+        finally:
+            self._local.pinned = None
+
+    def at_once(self, work: Callable[[], T]) -> T:
+        """Whatever `work` reads is of one moment. It must not write, and may be repeated."""
+
+        def once() -> T:
+            with self.connection() as conn:
+                conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                try:
+                    with self._pin(conn):
+                        return work()
+                finally:
+                    roll_back(conn)
+
+        return self.persistently(once)
 
     def ask(self, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
         with self.connection() as conn:
@@ -278,8 +342,8 @@ class Database:
             conn.execute(self.sql[name])
 
     def rows(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
-        with self.guard():
-            return self.ask(name, params)
+        """What a statement reads; asked again if the connection breaks."""
+        return self.persistently(lambda: self.ask(name, params))
 
     def time(self, conn: Connection) -> int:
         return self.now() if self.now else int(only(conn.execute(self.sql["now"]).fetchone()))
@@ -340,7 +404,7 @@ class Database:
     def _send_notice(self) -> None:
         try:
             self.ask("notify", {})
-        except (*GONE, PoolTimeout):
+        except (*GONE, InterlockError):
             return  # waiters poll as well; a lost notice costs them a second
 
     def listener(self) -> Connection:
@@ -348,8 +412,7 @@ class Database:
             self._leave_parent()
         listener: Connection | None = getattr(self._local, "listener", None)
         if listener is None or listener.closed:
-            listener = Connection.connect(self.url, autocommit=True, connect_timeout=5)
-            _configure(listener)
+            listener = self._connect()
             listener.execute("LISTEN interlock_ready")
             self._local.listener = listener
             self._listeners = [each for each in self._listeners if not each.closed] + [listener]
@@ -385,7 +448,9 @@ def only(row: tuple[Any, ...] | None) -> Any:
 def _may_come_back(error: Exception) -> bool:
     """A server that restarts comes back; a wrong password or an unknown database does not."""
     state = getattr(error, "sqlstate", None) or ""
-    return not state.startswith(("28", "3D", "42"))
+    if state:
+        return not state.startswith(_FOR_GOOD_STATES)
+    return not any(words in str(error) for words in _FOR_GOOD_WORDS)
 
 
 def _first_line(error: Exception) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -49,6 +50,8 @@ from interlock.store.rows import (
 )
 from interlock.store.statements import mending, promise
 
+T = TypeVar("T")
+
 
 class PostgresReads:
     """The reading half of the store."""
@@ -57,8 +60,8 @@ class PostgresReads:
         self.database = database
         self._rows = database.rows
 
-    def at_once(self) -> AbstractContextManager[None]:
-        return self.database.at_once()
+    def at_once(self, work: Callable[[], T]) -> T:
+        return self.database.at_once(work)
 
     def now_us(self) -> int:
         return self.database.given_now() or int(self._rows("now")[0][0])
@@ -97,18 +100,20 @@ class PostgresReads:
 
     def events(self, query: EventQuery) -> list[StoredEvent]:
         database = self.database
-        with database.guard(), database.connection() as conn:
-            params = {
-                "after": query.after,
-                "item": query.item,
-                "lane": query.lane,
-                "limit": query.limit,
-                "horizon": self._horizon(conn),
-            }
-            name = ("newest_" if query.newest else "") + (
-                "events" if query.item is None else "events_of_item"
-            )
-            rows = conn.execute(database.sql[name], params, binary=True).fetchall()
+        name = ("newest_" if query.newest else "") + ("events" if query.item is None else "events_of_item")
+
+        def work() -> list[tuple[Any, ...]]:
+            with database.connection() as conn:
+                params = {
+                    "after": query.after,
+                    "item": query.item,
+                    "lane": query.lane,
+                    "limit": query.limit,
+                    "horizon": self._horizon(conn),
+                }
+                return conn.execute(database.sql[name], params, binary=True).fetchall()
+
+        rows = database.persistently(work)
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
 
@@ -194,15 +199,17 @@ class PostgresReads:
         return first_since(low, high, since_us, lambda seq: self._rows("event_times", seq=seq)[0])
 
     def findings(self) -> list[Finding]:
-        found = []
+        return [self._finding(name, text) for name, text in self.database.sql.checks.items()]
+
+    def _finding(self, name: str, text: str) -> Finding:
         database = self.database
-        with database.guard(), database.connection() as conn:
-            now_us = database.time(conn)
-            for name, text in database.sql.checks.items():
-                rows = conn.execute(Statement.numbered(text), {"now_us": now_us}).fetchall()
-                broken = tuple(str(r[0]) for r in rows)
-                found.append(Finding(name=name, promise=promise(text), mend=mending(text), broken=broken))
-        return found
+
+        def work() -> list[tuple[Any, ...]]:
+            with database.connection() as conn:
+                return conn.execute(Statement.numbered(text), {"now_us": database.time(conn)}).fetchall()
+
+        broken = tuple(str(row[0]) for row in database.persistently(work))
+        return Finding(name=name, promise=promise(text), mend=mending(text), broken=broken)
 
     # -- plans ------------------------------------------------------------------------------------
 

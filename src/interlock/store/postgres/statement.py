@@ -1,17 +1,24 @@
-"""A statement with numbered parameters: its text is taken apart once, whatever its length.
+"""Statements with numbered parameters, and the connection that sends them and waits for the answers.
 
-The driver takes a text with named parameters apart anew for every call if it is longer than 4 KiB.
+A statement's text is taken apart once, whatever its length: the driver takes one with named parameters apart
+anew for every call if it is longer than 4 KiB. A server that says nothing is not waited for without end.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.pq import Format
 
+T = TypeVar("T")
+
+#: How often the driver looks up from waiting.
+_LOOK_S = 0.1
 _PLACE = re.compile(r"%\((\w+)\)s|%s")
 
 
@@ -42,6 +49,11 @@ class Statement(str):
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that takes numbered statements, with their parameters by name or in order."""
 
+    #: A server that sends and takes nothing for so long is given up, and the connection with it: it may be
+    #: frozen, or unreachable through a network that swallows packets. While notices are waited for, silence
+    #: is what one expects.
+    silence_s: float = math.inf
+
     def execute(
         self,
         query: Any,
@@ -56,3 +68,35 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         if isinstance(params, Mapping):
             params = [params[name] for name in query.names]
         return cursor.execute(query, params, prepare=prepare)
+
+    def hear(self, timeout_s: float) -> bool:
+        """Whether a notice came within this time."""
+        bound_s, self.silence_s = self.silence_s, math.inf
+        try:
+            return any(True for _ in self.notifies(timeout=timeout_s, stop_after=1))
+        finally:
+            self.silence_s = bound_s
+
+    def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
+        if self.silence_s == math.inf:
+            return super().wait(gen, *args, **kwargs)
+        return super().wait(self._unless_silent(gen), _LOOK_S)
+
+    def _unless_silent(self, gen: PQGen[T]) -> PQGen[T]:
+        """What `gen` does, but for an error once nothing has come or gone for `silence_s`.
+
+        Counted in looks, not by a clock: a process that was stopped for an hour has not waited meanwhile.
+        """
+        looks = 0
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                looks = 0 if ready else looks + 1
+                if looks * _LOOK_S >= self.silence_s:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"no answer for {self.silence_s:g} s")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            value: T = end.value
+            return value

@@ -151,7 +151,7 @@ class PostgresStore(PostgresReads):
             listener = self.database.listener()
             if only(listener.execute(self.database.sql["has_ready"], filters(wish)).fetchone()):
                 return True
-            return any(True for _ in listener.notifies(timeout=timeout_s, stop_after=1))
+            return listener.hear(timeout_s)
         except GONE:
             self.database.forget_listener()
             time.sleep(min(timeout_s, 0.5))

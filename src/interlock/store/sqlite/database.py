@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -24,6 +24,8 @@ from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, 
 from interlock.store.sqlite import forks, openfiles
 from interlock.store.sqlite.trouble import in_words
 from interlock.store.statements import Statements
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
 _APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistaken for ours
@@ -149,15 +151,14 @@ class SqliteDatabase:
         if serves > self.sql.schema:
             raise too_old(version, self.sql.schema)
 
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Whatever this thread reads inside is of one moment. It must not write."""
+    def at_once(self, work: Callable[[], T]) -> T:
+        """Whatever `work` reads is of one moment. It must not write."""
         db = self.db
         with self.guard():
             self.check_files()
             db.execute("BEGIN")
             try:
-                yield
+                return work()
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
