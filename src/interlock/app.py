@@ -56,6 +56,8 @@ class Schema:
     missing: int
     #: The SQL of the missing ones.
     sql: str
+    #: Where the store is, if it was moved just now.
+    moved_to: str | None = None
 
 
 def open_service(
@@ -93,7 +95,9 @@ def mend_lane(settings: Settings, lane: str, *, why: str) -> LaneView:
 
 def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
     """Upgrade the database to this program's schema; with `check` only report what is missing."""
-    with closing(_open_store(settings or choices.load(), migrate=False).database) as database:
+    settings = settings or choices.load()
+    moved = not check and _move_store(settings)
+    with closing(_open_store(settings, migrate=False).database) as database:
         ran = 0 if check else schema.migrate(database)
         applied = database.applied()
         return Schema(
@@ -102,6 +106,7 @@ def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
             applied=ran,
             missing=len(schema.pending(database.backend, applied)),
             sql=schema.script(database.backend, applied),
+            moved_to=str(sqlite_path(settings.url, settings.root)) if moved else None,
         )
 
 
@@ -135,6 +140,14 @@ def absolute_url(settings: Settings) -> str:
     return f"sqlite:///{sqlite_path(settings.url, settings.root).absolute()}"
 
 
+def place_of(settings: Settings) -> str:
+    """Where the store is, in words; without the user and the password of a URL."""
+    if scheme_of(settings.url) == "sqlite":
+        return str(sqlite_path(settings.url, settings.root).absolute())
+    scheme, _, place = settings.url.partition("://")
+    return f"{scheme}://{place.rpartition('@')[2].partition('?')[0]}"
+
+
 def beat_s(settings: Settings) -> float:
     """How often a holder asks its store for a cancel request: less often on a git remote."""
     return GIT_BEAT_S if scheme_of(settings.url) == "git" else DATABASE_BEAT_S
@@ -147,7 +160,7 @@ def sqlite_path(url: str, root: Path) -> Path:
     exists.
     """
     text = url.partition("://")[2]
-    if not text.startswith("/") or len(text) < 2 or "?" in text or "#" in text:
+    if not text.startswith("/") or len(text) < 2 or not {"?", "#"}.isdisjoint(Path(text).name):
         raise InvalidInput("The SQLite URL does not name a file.", "Use sqlite:///path/to/file.db.")
     relative, absolute = root / text[1:], Path(text)
     if (
@@ -175,8 +188,23 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
     from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
 
     path = sqlite_path(settings.url, settings.root)
-    _make_directory(path.parent)
+    _make_directory(path.parent, settings.home)
+    if settings.former is not None:
+        from interlock.store.sqlite import move  # noqa: PLC0415
+
+        move.require_moved(settings.former, path)
     return SqliteStore(path, timing=settings.timing, busy_timeout_s=settings.busy_timeout_s, migrate=migrate)
+
+
+def _move_store(settings: Settings) -> bool:
+    """Move the default store of an older version to where it belongs; returns whether there was one."""
+    if settings.former is None:
+        return False
+    from interlock.store.sqlite import move  # noqa: PLC0415
+
+    path = sqlite_path(settings.url, settings.root)
+    _make_directory(path.parent, settings.home)
+    return move.move(settings.former, path, busy_timeout_s=settings.busy_timeout_s)
 
 
 def _open_git(settings: Settings) -> GitLanes:
@@ -184,7 +212,7 @@ def _open_git(settings: Settings) -> GitLanes:
 
     directory = settings.root / choices.DIRECTORY
     _make_directory(
-        directory, "A copy of the lanes is kept there; make it writable, or work in another clone."
+        directory, directory, "A copy of the lanes is kept there; make it writable, or work in another clone."
     )
     return GitLanes(
         _git_remote(settings.url),
@@ -220,10 +248,12 @@ def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
     return ActionsRun(repository, int(run), int(attempt))
 
 
-def _make_directory(directory: Path, hint: str = "Choose another place with INTERLOCK_URL.") -> None:
-    """Make `.interlock` with a `.gitignore` for all of it; any other directory must exist."""
+def _make_directory(
+    directory: Path, home: Path, hint: str = "Choose another place with INTERLOCK_URL."
+) -> None:
+    """Make a directory of our own, `home` or `.interlock`; any other directory must exist."""
     try:
-        if directory.name == choices.DIRECTORY and directory.parent.is_dir():
+        if (directory == home or directory.name == choices.DIRECTORY) and directory.parent.is_dir():
             choices.make_home(directory)
     except OSError as error:
         raise StoreUnavailable(f"{directory} cannot be made: {error.strerror}.", hint) from None

@@ -17,7 +17,10 @@ from interlock.core import names, timing
 from interlock.core.errors import InvalidInput
 from interlock.core.model import Policy
 
+#: In the root of a repository, or outside of one in any directory: the configuration and session locks.
 DIRECTORY = ".interlock"
+#: In the directory of git that all worktrees share, which `git clean` leaves alone: store and files of runs.
+GIT_DIRECTORY = "interlock"
 CONFIG_NAME = "config.toml"
 DATABASE_NAME = "interlock.db"
 #: SIGINT, 7.5 s, SIGTERM, 2.5 s, SIGKILL: a shorter grace would revoke a run that is still ending.
@@ -81,14 +84,19 @@ class TypeDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What this process uses, checked by `load`. Each field but `root` and `types` is a setting."""
+    """What this process uses, checked by `load`. Each field with a description is a setting."""
 
     #: The directory that holds `.interlock`, and from which relative SQLite paths start.
     root: Path
+    #: The directory of the default store and of the files of runs.
+    home: Path
+    #: Where an older version may have left the default store; None if another store is chosen.
+    former: Path | None = None
     url: str = _text(
-        f"The store. Default: the SQLite file {DIRECTORY}/{DATABASE_NAME} of the enclosing git repository, or"
-        " of the current directory outside of one. sqlite:///name.db is relative to the same place,"
-        " sqlite:////srv/name.db is absolute, postgresql://user@host/name is for many machines."
+        f"The store. Default: the SQLite file {GIT_DIRECTORY}/{DATABASE_NAME} in .git, one for all worktrees;"
+        f" outside of a git repository {DIRECTORY}/{DATABASE_NAME} of the current directory."
+        " sqlite:///name.db is relative to the root of the repository, sqlite:////srv/name.db is absolute,"
+        " postgresql://user@host/name is for many machines."
         " git+https://host/name.git, git+ssh:// and git+file:// keep lanes only, without a database."
     )
     lease_s: float = _number(
@@ -183,21 +191,33 @@ def load(
 ) -> Settings:
     """Read the environment and the file; `url` wins over both."""
     environ = os.environ if environ is None else environ
-    root = repository_root(here() if directory is None else directory)
+    place = worktree_root(here() if directory is None else directory)
+    root, common = repository_root(place), common_directory(place)
     table, types = _read_file(root / DIRECTORY / CONFIG_NAME)
     for setting in SETTINGS:
         text = environ.get(setting.env, "")
         if text:
             table[setting.name] = _from_text(setting, text)
     values: dict[str, Any] = {setting.name: table.get(setting.name, setting.default) for setting in SETTINGS}
-    values["url"] = url or values["url"] or f"sqlite:///{DIRECTORY}/{DATABASE_NAME}"
+    home = root / DIRECTORY if common is None else common / GIT_DIRECTORY
+    former = None
+    url = url or values["url"]
+    if not url:
+        if common is None and (place / ".git").exists():
+            raise InvalidInput(
+                f"{place / '.git'} does not lead to a git repository.",
+                "Repair it (`git worktree repair`), or choose a store with INTERLOCK_URL.",
+            )
+        url = f"sqlite:///{home if common else DIRECTORY}/{DATABASE_NAME}"
+        former = root / DIRECTORY / DATABASE_NAME if common else None
+    values["url"] = url
     values["actor"] = values["actor"] or environ.get("USER") or environ.get("LOGNAME") or "operator"
     if values["back_off_first_s"] > values["back_off_max_s"]:
         raise InvalidInput(
             f"back_off_first_s is {values['back_off_first_s']:g}, above back_off_max_s.",
             f"Use at most {values['back_off_max_s']:g}, or raise back_off_max_s.",
         )
-    return Settings(root=root, types=types, **values)
+    return Settings(root=root, home=home, former=former, types=types, **values)
 
 
 def here() -> Path:
@@ -209,38 +229,65 @@ def here() -> Path:
 
 
 def make_home(directory: Path) -> None:
-    """Make a directory `.interlock` that git ignores by itself, if it is not there."""
+    """Make a directory for Interlock, if it is not there; git ignores `.interlock` by itself."""
     directory.mkdir(exist_ok=True)
     ignore = directory / ".gitignore"
-    if not ignore.exists():
+    if directory.name == DIRECTORY and not ignore.exists():
         ignore.write_text("*\n")
 
 
-def repository_root(directory: Path) -> Path:
-    """The root of the git repository around `directory`, else `directory`.
+# -- git, as far as it says where things are --------------------------------------------------------
+#
+# Read from the file system, without git: that costs no process, and all users of a repository find the same
+# place, also those for whom git refuses it (`safe.directory`) or whose environment names another (`GIT_DIR`).
 
-    All worktrees of a repository share one root, so that agents in several worktrees share one store:
-    otherwise each of them would hold "the" lane of an issue.
-    """
+
+def repository_root(directory: Path) -> Path:
+    """The root of the git repository around `directory`, else `directory`; one for all worktrees."""
     place = worktree_root(directory)
-    git = place / ".git"
-    return _main_worktree(place, git) if git.is_file() else place
+    private, common = _git_directories(place)
+    if private == common or common is None:
+        return place  # also a submodule, which is a repository of its own
+    return common.parent if common.name == ".git" else common
+
+
+def common_directory(directory: Path) -> Path | None:
+    """The directory of git that all worktrees of a repository share; None outside of a repository.
+
+    Agents in several worktrees share one store there: else each of them would hold "the" lane of an issue.
+    """
+    return _git_directories(worktree_root(directory))[1]
 
 
 def worktree_root(directory: Path) -> Path:
-    """The root of the working tree around `directory`, else `directory`."""
+    """The root of the working tree around `directory`, or the bare repository around it, else `directory`."""
     directory = directory.absolute()
-    return next((p for p in (directory, *directory.parents) if (p / ".git").exists()), directory)
+    around = (directory, *directory.parents)
+    return next((p for p in around if (p / ".git").exists() or _is_git_directory(p)), directory)
 
 
-def _main_worktree(place: Path, git: Path) -> Path:
+def _git_directories(place: Path) -> tuple[Path | None, Path | None]:
+    """The directory of git for one working tree, and the one that it shares with others."""
+    git = place / ".git"
     try:
-        pointer = git.read_text().removeprefix("gitdir:").strip()
-        private = place / pointer
-        common = (private / (private / "commondir").read_text().strip()).resolve()
+        if git.is_file():  # of a worktree or of a submodule
+            prefix, _, pointer = git.read_text().partition(":")
+            if prefix != "gitdir":
+                return None, None
+            private = (place / pointer.strip()).resolve(strict=True)
+        elif git.is_dir() or _is_git_directory(place):
+            private = (git if git.is_dir() else place).resolve()
+        else:
+            return None, None
+        shared = private / "commondir"
+        common = (private / shared.read_text().strip()).resolve(strict=True) if shared.is_file() else private
     except (OSError, ValueError):
-        return place  # a submodule: a repository of its own
-    return common.parent if common.name == ".git" else common
+        return None, None
+    return private, common
+
+
+def _is_git_directory(path: Path) -> bool:
+    return (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
 
 
 def _read_file(path: Path) -> tuple[dict[str, Any], dict[str, TypeDefaults]]:

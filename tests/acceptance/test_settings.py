@@ -1,6 +1,5 @@
 """Settings: where they come from, which wins, and what is refused."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,9 @@ def test_every_setting_is_described_and_has_its_variable():
     names = [setting.name for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS)]
     assert all(setting.description.endswith(".") for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS))
     assert settings.SETTINGS[0].env == "INTERLOCK_URL"
-    assert set(settings.Settings.__slots__) - {"root", "types"} == {s.name for s in settings.SETTINGS}
+    assert set(settings.Settings.__slots__) - {"root", "home", "former", "types"} == {
+        s.name for s in settings.SETTINGS
+    }
     assert set(settings.TypeDefaults.__slots__) == {s.name for s in settings.TYPE_SETTINGS}
     assert len(names) == len(settings.SETTINGS) + len(settings.TYPE_SETTINGS)
 
@@ -106,46 +107,6 @@ def test_doctor_names_variables_that_nothing_reads(il: Command):
     assert "INTERLOCK_LEASES" in said.out
 
 
-def git(directory: Path, *args: str) -> None:
-    subprocess.run(
-        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-    )
-
-
-def test_all_worktrees_of_a_repository_share_one_store(tmp_path: Path):
-    main = tmp_path / "main"
-    main.mkdir()
-    git(main, "init", "--quiet")
-    git(main, "commit", "--quiet", "--allow-empty", "--message", "start")
-    git(main, "worktree", "add", "--quiet", "../other")
-    inside = tmp_path / "other" / "deep" / "down"
-    inside.mkdir(parents=True)
-    assert load(inside).root == load(main).root == main
-    Command(inside).ok("add", "a", "--lane", "issue:acme/app#1")
-    assert len(Command(main).ok("ls")["items"]) == 1
-    status = subprocess.run(["git", "status", "--porcelain"], cwd=main, check=True, capture_output=True)
-    assert status.stdout == b""
-
-
-def test_worktrees_of_a_bare_repository_share_one_store_beside_its_objects(tmp_path: Path):
-    git(tmp_path, "init", "--quiet", "seed")
-    git(tmp_path / "seed", "commit", "--quiet", "--allow-empty", "--message", "start")
-    git(tmp_path, "clone", "--quiet", "--bare", "seed", "hub.git")
-    git(tmp_path / "hub.git", "worktree", "add", "--quiet", "../one")
-    git(tmp_path / "hub.git", "worktree", "add", "--quiet", "../two")
-    assert load(tmp_path / "one").root == load(tmp_path / "two").root == tmp_path / "hub.git"
-
-
-def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path):
-    module = tmp_path / "outer" / "module"
-    module.mkdir(parents=True)
-    (module / ".git").write_text("gitdir: ../.git/modules/module\n")
-    assert load(module).root == module
-
-
 @pytest.mark.parametrize(
     ("url", "path"),
     [
@@ -153,6 +114,7 @@ def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path):
         ("sqlite:///sub/x.db", "{root}/sub/x.db"),
         ("sqlite:////abs/x.db", "/abs/x.db"),
         ("sqlite://{root}/sub/x.db", "{root}/sub/x.db"),
+        ("sqlite:////c#/what?/x.db", "/c#/what?/x.db"),
     ],
 )
 def test_sqlite_urls_name_files(tmp_path: Path, url: str, path: str):

@@ -51,19 +51,21 @@ def claim(service: LocalService, n: int) -> list[LeaseView]:
     return service.next("coder", limit=n)
 
 
+STORE = Home(Path(), "sqlite:///x").store
+
+
 def end(handle: str, fence: int) -> RunEnd:
-    return RunEnd(outcome=Outcome.DONE, run=handle, fence=fence, item=fence, store="here")
+    return RunEnd(outcome=Outcome.DONE, run=handle, fence=fence, item=fence, store=STORE)
 
 
 def deliver(
-    service: LocalService, directory: Path, ends: list[RunEnd]
+    service: LocalService, home: Home, ends: list[RunEnd]
 ) -> dict[int, RunView | InterlockError | None]:
     """Report all of them at once; the store's answers by run."""
     reporter = Reporter(
         service,
-        directory,
+        home,
         worker="w",
-        store="here",
         trouble=lambda _: None,
         answered=lambda *_: None,
         crashed=_raise,
@@ -71,12 +73,12 @@ def deliver(
     reporter.start()
     for one in ends:
         reporter.keep(one)
-    assert len(list(directory.glob("w/run-*"))) == len(ends)
+    assert len(list(home.spool.glob("w/run-*"))) == len(ends)
     with ThreadPoolExecutor(len(ends)) as threads:
         answers = list(threads.map(reporter.report, ends))
     reporter.leave()
     reporter.close()
-    assert not list(directory.iterdir())
+    assert not list(home.spool.iterdir())
     return {one.fence: answer for one, answer in zip(ends, answers, strict=True)}
 
 
@@ -89,21 +91,21 @@ def test_ends_that_come_together_are_reported_together(
 ) -> None:
     assert 0.005 <= reports.GATHER_S <= 0.010
     monkeypatch.setattr(reports, "GATHER_S", 1.0)  # time to start 20 threads on a busy machine
-    spool = tmp_path / "spool"
-    spool.mkdir()
+    home = Home(tmp_path, "sqlite:///x")
+    home.make()
     leases = claim(service, 20)
-    answers = deliver(service, spool, [end(lease.run, lease.fence) for lease in leases])
+    answers = deliver(service, home, [end(lease.run, lease.fence) for lease in leases])
     assert service.calls == [20]
     assert {answer.status for answer in answers.values() if isinstance(answer, RunView)} == {"succeeded"}
 
 
 def test_an_end_that_every_store_refuses_does_not_delay_the_others(service: Counted, tmp_path: Path) -> None:
     """A handle of another store, and one that is none: answered with the reason, and not tried again."""
-    spool = tmp_path / "spool"
-    spool.mkdir()
+    home = Home(tmp_path, "sqlite:///x")
+    home.make()
     (lease,) = claim(service, 1)
     foreign, nonsense = end(f"7.7.{'0' * 16}", 7), end("nonsense", 8)
-    answers = deliver(service, spool, [foreign, end(lease.run, lease.fence), nonsense])
+    answers = deliver(service, home, [foreign, end(lease.run, lease.fence), nonsense])
     kept = answers[lease.fence]
     assert isinstance(kept, RunView)
     assert kept.status == "succeeded"
@@ -161,10 +163,10 @@ def test_an_end_waits_for_the_renewal_that_is_under_way(tmp_path: Path) -> None:
 
 def test_a_damaged_spool_of_a_dead_worker_does_not_stop_the_next(service: Counted, tmp_path: Path) -> None:
     """An end that lies beside what cannot be read is delivered; nobody's reporter dies of the rest."""
-    spool = tmp_path / "spool"
-    spool.mkdir()
+    home = Home(tmp_path, "sqlite:///x")
+    home.make()
     (lease,) = claim(service, 1)
-    dead = Spool.make(spool, "dead")
+    dead = Spool.make(home.spool, "dead")
     dead.keep(end(lease.run, lease.fence))
     (dead.path / "run-900.json").write_text("[" * 100_000)
     wrong = {**asdict(end("x", 901)), "result": {"x": 1}}
@@ -174,9 +176,8 @@ def test_a_damaged_spool_of_a_dead_worker_does_not_stop_the_next(service: Counte
     crashes: list[Exception] = []
     reporter = Reporter(
         service,
-        spool,
+        home,
         worker="w",
-        store="here",
         trouble=lambda _: None,
         answered=lambda *_: answered.set(),
         crashed=crashes.append,
@@ -187,4 +188,7 @@ def test_a_damaged_spool_of_a_dead_worker_does_not_stop_the_next(service: Counte
     reporter.close()
     assert crashes == []
     assert service.show(lease.item.id).item.status == "completed"
-    assert sorted(path.name for path in spool.rglob("run-*")) == ["run-900.unreadable", "run-901.unreadable"]
+    assert sorted(path.name for path in home.spool.rglob("run-*")) == [
+        "run-900.unreadable",
+        "run-901.unreadable",
+    ]

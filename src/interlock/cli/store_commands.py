@@ -92,6 +92,8 @@ def migrate(
             "Run interlock migrate.",
         )
     else:
+        if answer.moved_to is not None:
+            call.out.console.print(f"The store was moved to {answer.moved_to}.")
         ran = f"{answer.applied} applied just now" if answer.applied else "nothing to do"
         call.out.console.print(f"The database has schema version {answer.version}; {ran}.")
     return Exit.ERROR if check and answer.missing else Exit.OK
@@ -99,11 +101,14 @@ def migrate(
 
 def doctor(ctx: typer.Context) -> int:
     """Check every invariant and the environment; exit 1 if one fails."""
+    from interlock import app
+
     call = invocation_of(ctx)
     unread = call.settings.unread(os.environ)
     with call.service() as service:
         checks = [
             *service.doctor(),
+            CheckView(name="store", ok=True, detail=f"The store is {app.place_of(call.settings)}.", mend=""),
             CheckView(
                 name="environment",
                 ok=not unread,

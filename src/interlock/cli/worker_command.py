@@ -78,7 +78,7 @@ def work(
         worker = Worker(
             service,
             wish,
-            home=Home(call.settings.root, url),
+            home=Home(call.settings.root, url, call.settings.home, call.settings.former),
             url=url,
             tell=screen.tell,
             echo=screen.echo,

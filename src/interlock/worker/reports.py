@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from interlock.core.errors import InterlockError, InvalidInput, StoreReplaced
 from interlock.core.model import Reason
 from interlock.process.heartbeat import BackgroundLoop
 from interlock.process.reports import ReportQueue
 from interlock.service.contract import EndedRunView, RunView, Service
+from interlock.worker.rundirectory import Home
 from interlock.worker.spool import RunEnd, Spool, orphans
 
 #: How long a batch waits for further ends.
@@ -33,10 +33,9 @@ class Reporter:
     def __init__(
         self,
         service: Service,
-        directory: Path,
+        home: Home,
         *,
         worker: str,
-        store: str,
         trouble: Callable[[InterlockError | OSError | None], None],
         answered: Callable[[RunEnd, Answer], None],
         crashed: Callable[[Exception], None],
@@ -46,11 +45,10 @@ class Reporter:
         `answered` gets the answers to ends of dead workers.
         """
         self.queue = ReportQueue(service, gather_s=GATHER_S)
-        self._directory = directory
-        self._store = store
+        self._home = home
         self._trouble = trouble
         self._answered = answered
-        self._spool = Spool.make(directory, worker)
+        self._spool = Spool.make(home.spool, worker)
         self._leaving = threading.Event()
         self._thread = BackgroundLoop(self._deliver_orphans, "interlock-orphans", crashed)
 
@@ -99,10 +97,10 @@ class Reporter:
     def _deliver_orphans(self) -> None:
         while True:
             with contextlib.suppress(OSError):
-                for spool in orphans(self._directory):
+                for spool in (s for d in {self._home.spool, self._home.former_spool} for s in orphans(d)):
                     with contextlib.closing(spool):
-                        for end in spool.ends():
-                            if end.store == self._store and (answer := self._deliver(end, spool)) is not None:
+                        for end in (end for end in spool.ends() if end.store in self._home.stores):
+                            if (answer := self._deliver(end, spool)) is not None:
                                 self._answered(end, answer)
             if self._leaving.wait(ORPHANS_EVERY_S):
                 return

@@ -1,6 +1,7 @@
 """The directory of each run on this host, locked while its worker or its command lives.
 
-`.interlock/runs/run-<n>/` holds the payload and messages for the command, its result, and a record of it.
+`runs/run-<n>/` beside the default store holds the payload and messages for the command, its result, and a
+record of it.
 Worker and command hold OS locks on it, so whoever gets a lock knows that its holder is gone, however it died.
 Process numbers are not compared: the system uses them again.
 
@@ -41,25 +42,37 @@ _NOT_A_PLACE = (
 
 
 class Home:
-    """The directory `.interlock` of a repository, with the runs, logs and results of this host."""
+    """The runs, logs and results of this host, of one repository and one store.
 
-    def __init__(self, root: Path, url: str) -> None:
+    They are in `directory`. Worktrees are in `.interlock` of the repository, where agents and containers that
+    know only the clone find them. Runs and results of an older version are there too: they are still found.
+    """
+
+    def __init__(
+        self, root: Path, url: str, directory: Path | None = None, former: Path | None = None
+    ) -> None:
+        """`directory` is `.interlock` outside of git; `former` is where the store was in an older version."""
+        inside = root / DIRECTORY
         self.root = root
-        self.directory = root / DIRECTORY
+        self.directory = directory or inside
         self.runs, self.logs = self.directory / "runs", self.directory / "logs"
-        self.spool, self.worktrees = self.directory / "spool", self.directory / "worktrees"
+        self.spool, self.worktrees = self.directory / "spool", inside / "worktrees"
+        self.former_runs, self.former_spool = inside / "runs", inside / "spool"
         #: Distinguishes the runs of two stores that are used from the same directory.
-        self.store = sha256(_place(url).encode()).hexdigest()[:16]
+        self.store = _name(url)
+        #: The names that the store has, and had.
+        self.stores = {self.store, *([] if former is None else [_name(f"sqlite:///{former.absolute()}")])}
 
     def make(self) -> None:
         """Make the directories that are missing."""
         try:
-            make_home(self.directory)
+            for directory in (self.directory, self.worktrees.parent):
+                make_home(directory)
             for directory in (self.runs, self.logs, self.spool, self.worktrees):
                 directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise InterlockError(
-                f"{self.directory} cannot be used: {error.strerror}.",
+                f"{error.filename or self.directory} cannot be used: {error.strerror}.",
                 "The worker keeps logs and results there; fix its permissions or free some space.",
             ) from None
 
@@ -168,12 +181,16 @@ class RunFiles:
 def found(home: Home) -> list[RunFiles]:
     """The runs of this store with a directory on this host."""
     runs = []
-    for path in sorted(home.runs.glob("run-*")):
+    for path in sorted(path for folder in {home.runs, home.former_runs} for path in folder.glob("run-*")):
         with contextlib.suppress(OSError, ValueError):  # without a record nobody knows which run it is
             trace = Trace.read(read_bytes(path / "record.json", RECORD_MAX_BYTES))
-            if trace.store == home.store:
-                runs.append(RunFiles(path, trace))
+            if trace.store in home.stores:
+                runs.append(RunFiles(path, replace(trace, store=home.store)))
     return runs
+
+
+def _name(url: str) -> str:
+    return sha256(_place(url).encode()).hexdigest()[:16]
 
 
 def _place(url: str) -> str:

@@ -1,8 +1,9 @@
 """The spool: ends of runs on disk until the store has answered, so that a result survives network and worker.
 
 An end is written here before it is reported and removed once it is answered. Each worker has a directory of
-its own below `.interlock/spool/`, locked while it lives. What a dead worker left is reported by the next one
-that finds it, never by two at once. Reporting twice would do no harm: the store accepts a run's end once.
+its own below `spool/`, beside the default store, locked while it lives. What a dead worker left is reported
+by the next one that finds it, never by two at once. Reporting twice would do no harm: the store accepts a
+run's end once.
 
 Not promised: that a late end is accepted. After a lost lease the store refuses it, which is an answer too.
 """

@@ -157,9 +157,8 @@ class Worker:
         )
         self.reporter = Reporter(
             self.service,
-            self.home.spool,
+            self.home,
             worker=self.name,
-            store=self.home.store,
             trouble=lambda error: self._trouble("report", error),
             answered=lambda end, answer: self.tell_end(end, answer, None),
             crashed=self.give_up,

@@ -21,14 +21,13 @@ import apsw
 from interlock.core.errors import SchemaMismatch
 from interlock.store import clock
 from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
-from interlock.store.sqlite import forks, openfiles
+from interlock.store.sqlite import forks, move, openfiles
 from interlock.store.sqlite.trouble import in_words
 from interlock.store.statements import Statements
 
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
-_APPLICATION_ID = 0x494C4F43  # "ILOC", so that a foreign database is not mistaken for ours
 
 
 class SqliteDatabase:
@@ -201,13 +200,18 @@ class SqliteDatabase:
         with self.guard():
             # In this order: another process may commit its migration between the two reads.
             empty = self.db.execute("SELECT count(*) FROM sqlite_schema").get == 0
-            ours = self.db.pragma("application_id") == _APPLICATION_ID
+            ours = self.db.pragma("application_id") == move.APPLICATION_ID
             if not ours and not empty:
                 raise SchemaMismatch(
                     f"{self.path} is a database, but not one of Interlock's.", "Name another file."
                 )
             if empty:
                 return []
+            if (place := move.moved_to(self.db)) is not None:
+                raise SchemaMismatch(
+                    f"The store {self.path} was moved to {place}.",
+                    "Unset INTERLOCK_URL, or let it name the new place.",
+                )
             return self._applied(self.db)
 
     def _applied(self, db: apsw.Connection) -> list[Applied]:
