@@ -81,6 +81,9 @@ class TestRun:
         server.start()
         return server
 
+    def standby(self, primary: PostgresServer) -> PostgresServer:
+        return primary.start_standby(self.path / f"own-{uuid.uuid4().hex[:8]}")
+
     def _server(self, version: int, name: str, **options: Any) -> PostgresServer:
         return PostgresServer(version, self.path / name, templates=self.path / "templates", **options)
 
@@ -186,12 +189,16 @@ def pg_empty18(postgres18: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def start_postgres(request: pytest.FixtureRequest) -> Iterator[StartPostgres]:
-    """Start servers of the test's own, which it may stop, crash and restart: ``start_postgres(16)``."""
+    """Start servers of the test's own, which it may stop, crash and restart: ``start_postgres(16)``; and
+    standbys of them, which it may promote: ``start_postgres(standby_of=server)``."""
     servers: list[PostgresServer] = []
 
-    def start(version: int = 16, **options: Any) -> PostgresServer:
+    def start(
+        version: int = 16, *, standby_of: PostgresServer | None = None, **options: Any
+    ) -> PostgresServer:
         _require(version)
-        servers.append(request.config.stash[RUN].own_server(version, **options))
+        run = request.config.stash[RUN]
+        servers.append(run.own_server(version, **options) if standby_of is None else run.standby(standby_of))
         return servers[-1]
 
     yield start

@@ -11,6 +11,7 @@ import pytest
 
 from interlock.testing import postgres
 from interlock.testing.postgres import PostgresFailed, PostgresMissing, PostgresServer
+from tests.faults.processes import wait_until
 from tests.postgres_fixtures import StartPostgres, TestRun
 
 VERSIONS = [16, 18]
@@ -185,3 +186,23 @@ def test_a_server_survives_kill_9_of_its_starter_and_the_next_run_removes_it(
     assert not abandoned.running
     assert not abandoned.datadir.exists()
     assert postgres16.running
+
+
+def test_a_standby_streams_what_the_primary_commits_and_takes_its_place(
+    start_postgres: StartPostgres,
+) -> None:
+    primary = start_postgres(18)
+    standby = start_postgres(standby_of=primary)
+    primary.change(synchronous_standby_names="*")
+    with psycopg.connect(primary.url(), autocommit=True) as connection:
+        state = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+        wait_until(lambda: connection.execute(state).fetchone() == (1,), "the standby is synchronous")
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
+    primary.stop("immediate")
+    with psycopg.connect(standby.url(), autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("INSERT INTO kept VALUES (2)")
+        standby.promote()
+        connection.execute("INSERT INTO kept VALUES (2)")
+        timeline = connection.execute("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)").fetchone()
+        assert timeline == ("00000002",)

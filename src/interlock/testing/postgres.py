@@ -70,6 +70,7 @@ class PostgresServer:
         ``settings`` are lines of postgresql.conf and win over those of this class.
         """
         self.version = version
+        self._options = {"fsync": fsync, "templates": templates, "settings": settings}
         self._account = _Account.for_server()
         self._bin = _reachable_installation(version, self._account) / "bin"
         self._temporary: Path | None = None
@@ -138,6 +139,36 @@ class PostgresServer:
         """Stop and start again: the data and the address stay, all connections are lost."""
         self.stop(mode)
         self.start()
+
+    def change(self, **settings: str) -> None:
+        """Change lines of postgresql.conf that need no restart; "" takes a value back to its default."""
+        self._settings |= settings
+        self._configure()
+        self._run("pg_ctl", "reload", "-D", str(self.datadir))
+
+    def start_standby(self, datadir: Path) -> "PostgresServer":
+        """Start a server on a new data directory that streams what this one commits, and may be promoted.
+
+        It is asynchronous; with ``change(synchronous_standby_names="*")`` this server waits for it.
+        """
+        standby = PostgresServer(self.version, datadir, **self._options)  # type: ignore[arg-type]
+        self._account.make_dir(standby.datadir)
+        self._run(
+            *("pg_basebackup", "--pgdata", str(standby.datadir), "--write-recovery-conf"),
+            *("--checkpoint", "fast", "--no-sync"),
+            *("--dbname", f"host={self._socket_dir} port={PORT} user={SUPERUSER} application_name=standby"),
+        )
+        for copied in (standby.log, *standby.datadir.glob(".s.PGSQL.*")):  # the sockets are in there
+            copied.unlink(missing_ok=True)
+        standby.start()
+        return standby
+
+    def promote(self) -> None:
+        """Make a standby a primary of its own, on a new timeline; return when it takes writes."""
+        self._run(
+            *("pg_ctl", "promote", "--wait", "--timeout", str(TIMEOUT_S), "--silent"),
+            *("-D", str(self.datadir)),
+        )
 
     def remove(self) -> None:
         """Stop the server and delete its data."""
