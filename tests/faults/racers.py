@@ -87,9 +87,13 @@ def hand_over(talk: Connection, barrier: Barrier, url: str, role: str, rounds: i
     service.close()
 
 
+#: Before its lane is locked; before and after it has drawn the number of its lines.
+BY_LOCK = ("lane", "announced", "drawn")
+
+
 def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
-    """Begin a transaction, say when it has come to a stage, and go on only when told: then its lines have old
-    numbers. At the stage `lane` it is the test that holds it up, by a lock."""
+    """Begin a transaction, say when it has come to a stage, and go on only when told. At the stages of
+    `BY_LOCK` it is the test that holds it up, by a lock."""
     service = open_service(url)
     store: Any = service.store
     write = writing(service)
@@ -115,9 +119,9 @@ def hold_open(talk: Connection, url: str, stage: str, rounds: int) -> None:
     for n in range(rounds):
         if stage == "claiming":
             store.claims._send = slow_claim
-            service.next("slow")
+            service.next("slow", lease_s=60)
         else:
-            if stage == "lane":
+            if stage in BY_LOCK:
                 wait()
             else:
                 write.put(slow_apply)

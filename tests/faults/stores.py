@@ -84,6 +84,7 @@ def assert_kept(url: str, *, added: tuple[int, ...] = (), done: tuple[tuple[int,
     history.check_inputs(added)
     history.check_acknowledged(done)
     history.check_store(statuses(url))
+    history.check_times()
     assert not history.violations, "\n".join(map(str, history.violations[:20]))
     service = open_service(url)
     try:

@@ -71,12 +71,24 @@ def test_loss_retry_parking_overtaking_absorbing_and_cancelling_break_no_rule() 
     }
 
 
-def test_lines_are_replayed_by_time_not_by_number() -> None:
-    """On PostgreSQL a transaction that began early and waited long has small numbers and late lines."""
-    log = Log().born(1, seq=50, at_us=1)
-    log.add("run.started", 1, 11, seq=60, at_us=2)
-    log.add("run.lost", 1, 11, item_status="pending", seq=40, at_us=3)
+def test_lines_are_replayed_by_number_whatever_the_clock_says() -> None:
+    log = Log().born(1, seq=40, at_us=3)
+    log.add("run.started", 1, 11, seq=50, at_us=1)
+    log.add("run.lost", 1, 11, item_status="pending", seq=60, at_us=2)
     assert not log.rules()
+    history = History(log.lines)
+    history.check_times()
+    assert [v.rule for v in history.violations] == ["times_grow"]
+
+
+def test_times_are_compared_where_one_thing_came_after_another() -> None:
+    """Of one item, and of runs on one lane; not of items that have nothing to do with each other."""
+    log = Log().born(1, lane=None, at_us=9).born(2, lane=None, at_us=8)
+    log.born(3, at_us=7).add("run.started", 3, 5, at_us=8).add("run.succeeded", 3, 5, at_us=9)
+    log.born(4, at_us=2).add("run.started", 4, 6, at_us=3)
+    history = History(log.lines)
+    history.check_times()
+    assert [v.text.partition(" is ")[0] for v in history.violations] == ["#7 run.started(item 4, run 6, L)"]
 
 
 def test_a_run_that_starts_while_another_holds_the_lane_is_found() -> None:
@@ -166,5 +178,5 @@ def test_every_rule_of_the_checker_has_a_history_that_breaks_it() -> None:
     rules = set(re.findall(r'_break\(\s*"(\w+)"', Path(checker.__file__).read_text()))
     rules |= {"one_run_a_lane", "one_owner_a_lane", "promoted_before_started", "lawful_move"}
     tried = {rule for rule, _ in BROKEN} | {"one_run_a_lane", "one_owner_a_lane", "fenced", "nothing_lost"}
-    tried |= {"acknowledged_once", "acknowledged_is_kept", "rows_match_lines"}
+    tried |= {"acknowledged_once", "acknowledged_is_kept", "rows_match_lines", "times_grow"}
     assert rules == tried

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-
-import psycopg
-import pytest
 
 from interlock.core.model import NewItem, Policy
 from tests.faults import racers
-from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.processes import CONTEXT, Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query, read_log
 
@@ -137,67 +131,3 @@ def test_an_arrival_that_meets_a_finish_is_admitted_or_promoted_never_stranded(c
     assert query(url, "SELECT count(*) FROM items WHERE status = 'deferred'") == [(0,)]
     assert query(url, "SELECT count(*) FROM items WHERE status = 'pending'") == [(rounds,)]
     assert_kept(url)
-
-
-@pytest.mark.parametrize("stage", ["lane", "claiming", "deciding", "written"])
-def test_an_event_cursor_never_skips_a_line_of_a_transaction_that_was_long_open(
-    crew: Crew, pg_url: str, stage: str
-) -> None:
-    """A transaction has its number early and commits late, at whatever stage it was held up. A naive cursor,
-    which reads whatever is committed, passes it by; the same test shows that."""
-    service, rounds = open_service(pg_url), 4
-    service.set_agent("slow", max_concurrency=100)
-    service.add([NewItem(title="first", lane="issue:acme/app#1", agent="slow")])
-    service.add([NewItem(title=f"item {n}", agent="slow") for n in range(rounds)])
-    writers = [crew.start(racers.write_lines, pg_url) for _ in range(2)]
-    slow = crew.start(racers.hold_open, pg_url, stage, rounds)
-    ours: list[int] = [0]
-    naive: list[int] = [0]
-
-    def follow() -> int:
-        ours.extend(event.seq for event in service.events(after=ours[-1], limit=10_000))
-        naive.extend(
-            seq for (seq,) in query(pg_url, f"SELECT seq FROM events WHERE seq > {naive[-1]} ORDER BY seq")
-        )
-        return ours[-1]
-
-    for _ in range(rounds):
-        assert slow.hear() == "open"
-        with held_up(pg_url, stage) as let_go:
-            if stage == "lane":
-                slow.tell()
-                wait_for_lock_waiters(pg_url)
-            count = _count_lines(pg_url)
-            wait_until(
-                lambda n=count: _count_lines(pg_url) > n + 5,  # type: ignore[misc]
-                "others commit while the slow one is open",
-            )
-            follow()
-            let_go()
-        if stage != "lane":
-            slow.tell()
-        assert slow.hear() == "committed"
-        follow()
-    slow.join()
-    for writer in writers:
-        writer.tell("stop")
-    assert sum(writer.join() for writer in writers) > rounds * 5
-    whole = [line.seq for line in read_log(pg_url)]
-    wait_until(lambda: follow() == whole[-1], "the cursor reaches the end")
-    assert ours[1:] == whole
-    if stage != "lane":  # whoever waits for a lane has no number yet
-        assert naive[1:] != whole, "even a naive cursor skips nothing: this test proves nothing"
-    service.close()
-
-
-@contextlib.contextmanager
-def held_up(url: str, stage: str) -> Iterator[Callable[[], None]]:
-    """Lock what the transaction at this stage must wait for, until let go."""
-    with psycopg.connect(url) as conn:
-        if stage == "lane":
-            conn.execute("SELECT 1 FROM interlock.lanes FOR UPDATE")
-        yield conn.commit
-
-
-def _count_lines(url: str) -> int:
-    return int(query(url, "SELECT count(*) FROM events")[0][0])

@@ -20,13 +20,25 @@ from interlock.core.model import NewItem, Policy
 from interlock.service.contract import LeaseView, Report, RunView
 from interlock.service.local import LocalService
 from tests.faults.processes import say
-from tests.faults.stores import open_service
+from tests.faults.stores import open_service, query
 
 LANES = [f"issue:acme/app#{n}" for n in range(6)]
 AGENTS = ["ada", "bob"]
 #: What a store may answer while it is down or a stopped process has its lock.
 TROUBLE = (StoreUnavailable, StoreBusy)
 BACKLOG_MAX = 60
+
+
+#: The title of items that need a label which nobody has.
+IN_FRONT = "in front"
+_STAND_IN_FRONT = Path(__file__).parent / "sql" / "stand_in_front.sql"
+
+
+def stand_in_front(url: str, count: int) -> None:
+    """Add items to a PostgreSQL store that every claim must walk past."""
+    open_service(url).close()
+    text = _STAND_IN_FRONT.read_text("utf-8")
+    query(url, text.replace("{count}", str(count)).replace("{title}", IN_FRONT))
 
 
 class Journal:
@@ -54,11 +66,11 @@ def acknowledged(folder: Path) -> tuple[tuple[int, int], ...]:
 def produce(talk: Connection, url: str, folder: Path, seed: int) -> int:
     """Keep some work on every lane, of every policy, until told to stop; how much was added."""
     dice, journal, service = random.Random(seed), Journal(folder), open_service(url)
-    count = 0
+    count, others = 0, _backlog(service)
     while not talk.poll(0.02):
         new = [_new_item(dice, count + n) for n in range(dice.randint(1, 4))]
         try:
-            if sum(service.stats().items.get(s, 0) for s in ("pending", "deferred")) > BACKLOG_MAX:
+            if _backlog(service) - others > BACKLOG_MAX:
                 continue
             for view in service.add(new):
                 journal.note(
@@ -69,6 +81,10 @@ def produce(talk: Connection, url: str, folder: Path, seed: int) -> int:
             journal.note("trouble")
     service.close()
     return count
+
+
+def _backlog(service: LocalService) -> int:
+    return sum(service.stats().items.get(s, 0) for s in ("pending", "deferred"))
 
 
 def _new_item(dice: random.Random, n: int) -> NewItem:

@@ -99,5 +99,5 @@ def test_numbers_are_never_given_out_ahead(pg_empty18: str) -> None:
     """A cached sequence would let a later claim have a smaller number than an earlier one."""
     open_store(pg_empty18).close()
     sequences = query(pg_empty18, "SELECT sequencename, cache_size, increment_by FROM pg_sequences")
-    assert len(sequences) == 3
+    assert len(sequences) == 4
     assert all(row[1:] == (1, 1) for row in sequences)

@@ -1,6 +1,6 @@
 -- Starts the first ready items for anyone, in order, never waiting; leaves the rows that Interlock's claim leaves.
 WITH clock AS MATERIALIZED (
-    SELECT interlock.clock_us() AS now_us, pg_current_xact_id()::text::bigint << 16 AS first_seq
+    SELECT interlock.clock_us() AS now_us, interlock.next_seq() AS first_seq
 ),
 picked AS MATERIALIZED (
     SELECT id FROM interlock.items
@@ -31,7 +31,7 @@ tallied AS (
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, agent, span_us)
-    SELECT first_seq + 32768 + row_number() OVER (), run_started_us, 'run.started', '', project, id, run, %(agent)s,
+    SELECT first_seq - 1 + row_number() OVER (), run_started_us, 'run.started', '', project, id, run, %(agent)s,
         run_started_us - created_us
     FROM claimed
 )

@@ -2,7 +2,7 @@
 -- Agent and start come from the worker, which Interlock would not believe: it is the cheapest way, hence the limit. Bits are
 -- not compared either; the run's number is kept in their place.
 WITH clock AS MATERIALIZED (
-    SELECT interlock.clock_us() AS now_us, pg_current_xact_id()::text::bigint << 16 AS first_seq
+    SELECT interlock.clock_us() AS now_us, interlock.next_seq() AS first_seq
 ),
 done AS (
     UPDATE interlock.items AS i SET

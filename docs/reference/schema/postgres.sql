@@ -6,6 +6,7 @@ CREATE SCHEMA IF NOT EXISTS interlock;
 CREATE SEQUENCE interlock.item_ids;
 CREATE SEQUENCE interlock.run_numbers;
 CREATE SEQUENCE interlock.tickets;
+CREATE SEQUENCE interlock.event_numbers;
 
 -- Microseconds since 1970, now and not at the start of the transaction.
 CREATE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE sql VOLATILE
@@ -193,8 +194,7 @@ CREATE TABLE interlock.runs (
 
 CREATE INDEX runs_item ON interlock.runs (item);
 
--- seq = (transaction id << 16) + a number within the transaction, so that a reader who stops below the
--- oldest open transaction never skips a line.
+-- seq = number << 16 + place, with a number that a transaction draws after its last lock (`next_seq`).
 CREATE TABLE interlock.events (
     seq     bigint PRIMARY KEY,
     at_us   bigint NOT NULL,
@@ -380,3 +380,33 @@ BEGIN
     END IF;
     RETURN true;
 END $$;
+
+-- The first number for the lines of a transaction that has locked all it will lock: seq = number << 16 + place. Before it
+-- draws, it announces a lower bound of what it will draw, by a lock of its transaction that keeps nobody out: the number
+-- drawn last by anyone, below the mark "il".
+CREATE FUNCTION interlock.next_seq() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    drawn bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(0x696C::bigint << 48 | (SELECT last_value FROM interlock.event_numbers));
+    drawn := nextval('interlock.event_numbers');
+    RETURN drawn << 16;
+END $$;
+
+-- Below this number no line can appear any more to statements that begin later. The order matters: first what was drawn
+-- last, then who has announced. A writer that is not seen there has ended, and its lines are visible; or it announces later,
+-- and draws later still. Null on a standby, which does not see the announcements.
+CREATE FUNCTION interlock.horizon() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    drawn bigint;
+    announced bigint;
+BEGIN
+    drawn := (SELECT last_value FROM interlock.event_numbers);
+    announced := (SELECT min(key & 0xFFFFFFFFFFFF) FROM (
+        SELECT classid::bigint << 32 | objid::bigint AS key FROM pg_locks
+        WHERE locktype = 'advisory' AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ) AS held WHERE key >> 48 = 0x696C);
+    RETURN CASE WHEN NOT pg_is_in_recovery() THEN least(drawn, announced) + 1 << 16 END;
+END $$;
+
+SELECT setval('interlock.event_numbers', 1);

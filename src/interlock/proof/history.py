@@ -3,12 +3,11 @@
 The demo and `tests/faults` make the traffic and the faults; this module replays what they left. It is
 written from the promises and shares no code with the rules it checks.
 
-Lines are replayed in the order of (time, number). PostgreSQL numbers the lines of a transaction as it
-*begins*, but a store reads its clock after its last lock, so time is the order in which things happened to a
-lane. Run numbers must grow in that order.
+Lines are replayed by their numbers: a store numbers the lines of a transaction after its last lock, so this
+is the order in which things happened to an item and to a lane. Run numbers must grow in that order. So must
+times, unless somebody sets the clock: `check_times` says where they do not.
 
-The checker cannot see what leaves no line: a renewal, a read, a payload. It trusts the clock: it refuses a
-history whose clock was set back.
+The checker cannot see what leaves no line: a renewal, a read, a payload.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class ReplayedRun:
 
     def ended_before(self, line: Line) -> bool:
         """Whether the run had ended when the line was written."""
-        return self.ended is not None and (self.ended.at_us, self.ended.seq) < (line.at_us, line.seq)
+        return self.ended is not None and self.ended.seq < line.seq
 
     @property
     def outcome(self) -> str:
@@ -105,7 +104,7 @@ class History:
     """A replayed log. `violations` is empty if every promise held."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        self.lines = sorted(lines, key=lambda line: (line.at_us, line.seq))
+        self.lines = sorted(lines, key=lambda line: line.seq)
         self.violations: list[Violation] = []
         self.items: dict[int, ReplayedItem] = {}
         self.runs: dict[int, ReplayedRun] = {}
@@ -189,6 +188,27 @@ class History:
             kept = statuses.get(item_id, "missing")
             if logged != kept:
                 self._break("rows_match_lines", f"item {item_id} is {kept}, its lines say {logged}")
+
+    def check_times(self) -> None:
+        """The times of what happened to an item, and of runs on a lane, grow with their numbers.
+
+        A refusal takes no lock: its time is compared with nothing.
+        """
+        last: dict[tuple[str, int | str], Line] = {}
+        for line in self.lines:
+            if line.kind == "run.refused" or line.item is None:
+                continue
+            item = self.items.get(line.item)
+            of_lane = line.kind.startswith("run.") and item is not None and not item.observed
+            about: list[tuple[str, int | str]] = [("item", line.item)]
+            if of_lane and line.lane is not None:
+                about.append(("lane", line.lane))
+            for key in about:
+                before = last.get(key)
+                if before is not None and line.at_us < before.at_us:
+                    text = f"{line} is {before.at_us - line.at_us} us older than {before}"
+                    self._break("times_grow", text)
+                last[key] = line
 
     # -- the model --------------------------------------------------------------------------------
 

@@ -30,4 +30,4 @@ INSERT INTO payloads SELECT id, '{"n": 1}' FROM items WHERE id % 2 = 0 AND id >=
 INSERT INTO dedupe_keys SELECT 'default', 'key-' || n, n, clock_us() + 86400000000 FROM generate_series({first}, {last}) n;
 DELETE FROM tallies;
 INSERT INTO tallies SELECT status, priority, count(*) FROM items GROUP BY status, priority;
-SELECT setval('item_ids', {last}), setval('tickets', {last});
+SELECT setval('item_ids', {last}), setval('tickets', {last}), setval('event_numbers', (3 * {last}::bigint >> 16) + 1);

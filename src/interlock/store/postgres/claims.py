@@ -21,7 +21,7 @@ from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimAnswer, ClaimedItem, Load
 from interlock.store.postgres.database import BEGIN, Database, only, roll_back
 from interlock.store.postgres.statement import Connection
-from interlock.store.postgres.transactions import CLAIM_EVENTS_FROM, Transactions
+from interlock.store.postgres.transactions import Transactions
 from interlock.store.rows import ITEM_COLUMNS, item_from_row, new_tuple
 
 #: The columns of `claim` before those of the item.
@@ -92,7 +92,6 @@ class Claims:
         try:
             with self._database.pipeline(conn):
                 conn.execute(BEGIN)
-                conn.execute(sql["announce"])
                 row = conn.execute(sql["lock_agent"], whose, binary=True)
                 running = conn.execute(sql["count_running"], whose, binary=True)
             agent = next(map(agent_from_row, row), None)
@@ -123,8 +122,6 @@ class Claims:
             "lease_s": wish.lease_s,
             "default_lease_s": self._database.timing.lease_s,
             "now_us": self._database.given_now(),
-            "event_base": self._database.event_base(conn),
-            "first_event": CLAIM_EVENTS_FROM,
             "known_max": _limit(agent),
             "known_types": list(agent.types) if agent else [],
             "known_labels": list(agent.labels) if agent else [],

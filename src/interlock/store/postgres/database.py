@@ -35,7 +35,8 @@ PAUSE_MAX_S = 0.5
 SILENCE_MIN_S = 5.0
 CONNECT_MAX_S = 5.0
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-EVENT_BITS = 16
+#: How many event numbers to skip with each run number: more than a run and its item use.
+EVENTS_A_RUN = 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
 _SETTINGS = {
     # A client that died while it waited for a lock must not get the lock later.
@@ -112,7 +113,6 @@ class Database:
         self.sql = Statements("postgres", Statement.numbered)
         self.now = now
         self._retry_s, self._silence_s = retry_s, max(retry_s, SILENCE_MIN_S)
-        self._meta: dict[str, str] | None = None
         self._notices = Notices(self._send_notice)
         self._local = threading.local()
         self._listeners: list[Connection] = []
@@ -276,22 +276,10 @@ class Database:
         conn.execute(script.encode(), prepare=False)
 
     def advance_runs(self, count: int) -> int:
-        """After a restore: skip run numbers that may have been given out since the backup, and number
-        events above those of the restored history."""
-        with self.guard(), self.connection() as conn, conn.transaction():
-            conn.execute(
-                "SELECT setval('interlock.run_numbers', nextval('interlock.run_numbers') + $1)", (count,)
-            )
-            conn.execute(
-                "INSERT INTO interlock.meta (name, value)"
-                " SELECT 'event_base', greatest(0, coalesce(max(seq), 0) + 65536"
-                " - (pg_current_xact_id()::text::bigint << 16)) FROM interlock.events"
-                " ON CONFLICT (name) DO UPDATE"
-                " SET value = greatest(meta.value::bigint, excluded.value::bigint)"
-            )
-            row = conn.execute("SELECT last_value FROM interlock.run_numbers").fetchone()
-            self._meta = None
-            return int(only(row))
+        """After a restore: skip numbers of runs and events that may have been given out since the backup."""
+        with self.guard(), self.connection() as conn:
+            given = {"runs": count, "events": count * EVENTS_A_RUN}
+            return int(only(conn.execute(self.sql["advance"], given).fetchone()))
 
     # -- asking ---------------------------------------------------------------------------------------
 
@@ -371,28 +359,11 @@ class Database:
         committed meanwhile."""
         conn.execute(BEGIN)
         try:
-            conn.execute(self.sql["announce"])
             yield
             conn.execute("COMMIT")
         except BaseException:
             roll_back(conn)
             raise
-
-    # -- what every database knows of itself --------------------------------------------------------
-
-    def event_base(self, conn: Connection) -> int:
-        return int(self.meta(conn).get("event_base", 0))
-
-    def meta(self, conn: Connection) -> dict[str, str]:
-        """Read once, on the caller's connection: to wait for a second one while holding locks would be a
-        deadlock that the database cannot see."""
-        if self._meta is None:
-            self._meta = {str(k): str(v) for k, v in conn.execute(self.sql["meta"]).fetchall()}
-        return self._meta
-
-    def first_seq(self, conn: Connection, xid: int) -> int:
-        """The number of the first line of history that a transaction writes."""
-        return self.event_base(conn) + (xid << EVENT_BITS)
 
     # -- notices --------------------------------------------------------------------------------------
 

@@ -23,11 +23,14 @@ class KeyTaken(psycopg.errors.SerializationFailure):
     """A key that an edit names got another task before its lane was locked; the attempt is repeated."""
 
 
-def lock_gates(ask: Ask, parts: Parts, load: Load) -> int:
-    """Lock the gates that this transaction may open or close, and read the clock, last of all."""
+def lock_gates(ask: Ask, parts: Parts, load: Load) -> tuple[int, int] | None:
+    """Lock the gates that this transaction may open or close; clock and first event number after that."""
     editors = {k for k, part in parts.plans.items() if part.plan.editor is not None}
     changing = sorted(editors.union(load.plans).intersection(parts.plans))
-    return max((r[0] for r in ask("lock_gates", plans=changing)), default=0) if changing else 0
+    if not changing:
+        return None
+    now_us, first_seq = ask("lock_gates", plans=changing)[0]
+    return now_us, first_seq
 
 
 def edit_facts(ask: Ask, load: Load, parts: Parts) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from interlock.core.claiming import Agent
+from interlock.core.errors import StoreUnavailable
 from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.states import ItemStatus
@@ -51,6 +52,8 @@ from interlock.store.rows import (
 from interlock.store.statements import mending, promise
 
 T = TypeVar("T")
+#: Above every event's number.
+NO_SEQ = 2**63 - 1
 
 
 class PostgresReads:
@@ -109,7 +112,7 @@ class PostgresReads:
                     "item": query.item,
                     "lane": query.lane,
                     "limit": query.limit,
-                    "horizon": self._horizon(conn),
+                    "horizon": self._horizon(conn, query),
                 }
                 return conn.execute(database.sql[name], params, binary=True).fetchall()
 
@@ -117,10 +120,15 @@ class PostgresReads:
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
 
-    def _horizon(self, conn: Connection) -> int:
+    def _horizon(self, conn: Connection, query: EventQuery) -> int:
         """Asked in a statement of its own: what it promises holds for statements that begin later."""
-        params = {"event_base": self.database.event_base(conn)}
-        return int(only(conn.execute(self.database.sql["horizon"], params).fetchone()))
+        horizon: int | None = only(conn.execute(self.database.sql["horizon"]).fetchone())
+        if horizon is None and not query.newest:
+            raise StoreUnavailable(
+                "A standby cannot tell which lines of the history are still to come.",
+                "Point INTERLOCK_URL at the primary server to follow the history.",
+            )
+        return NO_SEQ if horizon is None else horizon
 
     def agent(self, key: str) -> Agent | None:
         return next(map(agent_from_row, self._rows("agent", agent=key)), None)

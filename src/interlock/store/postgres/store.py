@@ -74,10 +74,9 @@ class PostgresStore(PostgresReads):
 
     def refuse(self, handles: Sequence[Handle], wanted: str) -> dict[Handle, RunRecord]:
         def work(conn: Connection) -> dict[Handle, RunRecord]:
-            now_us = self.database.time(conn)
             rows = conn.execute(self.database.sql["load_runs"], {"runs": array([h.run for h in handles])})
             ended = by_handle(map(run_from_row, rows))
-            self._log(conn, [refused_write(h, ended.get(h), wanted, now_us) for h in handles])
+            self._log(conn, [refused_write(h, ended.get(h), wanted, 0) for h in handles])
             return ended
 
         return self._in_transaction(work)
@@ -127,10 +126,9 @@ class PostgresStore(PostgresReads):
         return self.database.persistently(once)
 
     def _log(self, conn: Connection, events: Sequence[Event]) -> None:
-        xid = int(only(conn.execute(self.database.sql["begin_writing"]).fetchone()))
-        first_seq = self.database.first_seq(conn, xid)
-        rows = [(first_seq + n, *event_row(e)) for n, e in enumerate(events)]
-        conn.execute(self.database.sql["insert_events"], columns(rows, EVENT_WIDTH))
+        """Lines with the time at which they are written, after every lock of their transaction."""
+        lines = columns([event_row(e)[1:] for e in events], EVENT_WIDTH - 2)
+        conn.execute(self.database.sql["insert_events"], (self.database.given_now(), *lines))
 
     def forget_keys(self, limit: int) -> int:
         """Also adds up the counts that changed: whoever sweeps keeps both small."""

@@ -1,9 +1,9 @@
 """One transaction of the rules on PostgreSQL: lock, load, decide, write, commit.
 
-Lanes are locked first and everything is read by later statements (READ COMMITTED); the clock is read after
-the waits. Lock and load go to the server in one round trip, all writes and the commit in another. A commit
-whose answer was lost is looked up by its transaction number, so that a repeated attempt neither doubles nor
-loses it.
+Lanes are locked first and everything is read by later statements (READ COMMITTED). The clock is read, and
+the number of the first event drawn, after the last lock. Lock and load go to the server in one round trip,
+all writes and the commit in another. A commit whose answer was lost is looked up by its transaction number,
+so that a repeated attempt neither doubles nor loses it.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ _RUN_WIDTH = len(RunRecord._fields)
 EVENT_WIDTH = len(Event._fields) + 1
 #: How many transactions of a process go by before it adds up the counts that changed, where nobody sweeps.
 FOLD_EVERY = 500
-#: Where a claim begins to number its events, in a transaction that has decided something before.
-CLAIM_EVENTS_FROM = 1 << 15
+#: How many lines of history one number has room for.
+EVENTS_MAX = 1 << 16
 
 
 class _Unsure(Exception):
     """The connection was lost while a commit was under way."""
 
-    def __init__(self, xid: int, decision: Decision) -> None:
-        self.xid = xid
+    def __init__(self, loaded: _Loaded, decision: Decision) -> None:
+        self.xid = loaded.xid
+        self.first_seq = loaded.first_seq
         self.decision = decision
 
 
@@ -63,7 +64,9 @@ class _Loaded:
     """What a transaction has locked and read."""
 
     xid: int
+    #: Read and drawn after every wait.
     now_us: int
+    first_seq: int
     snapshot: Snapshot
 
 
@@ -120,10 +123,8 @@ class Transactions:
         if fate != "committed" or not lost.decision.events:
             return bool(fate == "committed")
         # A later statement than the one above, so that it sees what had just been committed.
-        with self._database.connection() as conn:
-            first = self._database.first_seq(conn, lost.xid)
-            line = {"seq": first, "at_us": lost.decision.events[0].at_us}
-            return bool(only(conn.execute(self._sql["wrote_line"], line).fetchone()))
+        line = {"seq": lost.first_seq, "at_us": lost.decision.events[0].at_us}
+        return bool(only(self._database.ask("wrote_line", line)[0]))
 
     def _attempt(self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
         decision: Decision | None = None
@@ -135,7 +136,7 @@ class Transactions:
                 conn.execute("COMMIT")
         except BaseException as error:
             if isinstance(error, GONE) and conn.broken and decision is not None:
-                raise _Unsure(loaded.xid, decision) from error
+                raise _Unsure(loaded, decision) from error
             roll_back(conn)
             raise
         return decision
@@ -169,15 +170,17 @@ class Transactions:
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
             lines = conn.execute(sql["load_lines"], wanted, binary=True) if load.lanes else None
             modes = conn.execute(sql["modes"]) if load.lanes else None
-        xid, now_us, lanes = only_row(locked)
+        xid, lanes = only_row(locked)
         parts = self._parts(conn, load, lanes or (), named)
         if parts.plans:
             targets = (*load.items, *sorted(parts.items))
             heads = max(1, len(load.items))
             wanted = {"items": array(targets), "lanes": array(lanes), "heads": heads, "with_tasks": True}
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
-            now_us = max(now_us, plans.lock_gates(partial(self._asking, conn), parts, load))
         rows = loaded.fetchall()
+        after_wait = plans.lock_gates(partial(self._asking, conn), parts, load)
+        now_us, first_seq = after_wait or rows[0][-2:]
+        rows = [r for r in rows if r[0] is not None]
         items = {i.id: i for i in map(item_from_row, rows)}
         unread = {i: r[ITEM_WIDTH] for i, r in zip(items, rows, strict=True) if r[ITEM_WIDTH]}
         snapshot = Snapshot(
@@ -194,8 +197,8 @@ class Transactions:
             plans={plan: part.whole() for plan, part in parts.plans.items()},
             **plans.edit_facts(partial(self._asking, conn), load, parts),
         )
-        now_us = max([now_us, *(r[-1] for r in rows)])  # read after every wait
-        return _Loaded(xid=xid, now_us=self._database.given_now() or now_us, snapshot=snapshot)
+        now_us = self._database.given_now() or now_us
+        return _Loaded(xid=xid, now_us=now_us, first_seq=first_seq, snapshot=snapshot)
 
     def _asking(self, conn: Connection, name: str, **params: Any) -> list[tuple[Any, ...]]:
         """A statement whose lists go in as arrays."""
@@ -264,9 +267,8 @@ class Transactions:
     def _write(self, conn: Connection, decision: Decision, loaded: _Loaded) -> None:
         """Send what was decided. The order matters to the index that keeps one owner a lane: items that leave
         an active state go before items that enter one."""
-        first_seq = self._database.first_seq(conn, loaded.xid)
-        events = [(first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
-        assert len(events) < CLAIM_EVENTS_FROM, "one transaction's events must fit below those of its claim"
+        events = [(loaded.first_seq + n, *event_row(e)) for n, e in enumerate(decision.events)]
+        assert len(events) <= EVENTS_MAX, "one transaction's events must fit below the next number"
 
         def write(name: str, rows: Sequence[Sequence[Any]]) -> None:
             if rows:

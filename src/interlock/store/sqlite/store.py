@@ -236,7 +236,7 @@ class SqliteStore(SqliteReads):
                 labels=agent.labels,
                 paused_why=agent.paused_why,
             )
-            self.database.each("insert_event", [event_row(event)])
+            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
 
     def pause_project(self, project: str, why: str | None, event: Event) -> None:
         with self.database.write():
@@ -244,12 +244,12 @@ class SqliteStore(SqliteReads):
                 self.database.rows("resume_project", project=project)
             else:
                 self.database.rows("pause_project", project=project, why=why)
-            self.database.each("insert_event", [event_row(event)])
+            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
 
     def set_mode(self, rule: ModeRule, event: Event) -> None:
         with self.database.write():
             self.database.rows("set_mode", scope=rule.scope, value=rule.value, mode=Mode(rule.mode).value)
-            self.database.each("insert_event", [event_row(event)])
+            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
 
     def forget_keys(self, limit: int) -> int:
         with self.database.write():

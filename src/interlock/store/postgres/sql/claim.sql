@@ -69,8 +69,11 @@ picked AS MATERIALIZED (
     SELECT id FROM (TABLE items UNION ALL TABLE typed UNION ALL TABLE named UNION ALL TABLE tasks) AS locked
     ORDER BY sort_key, id LIMIT (SELECT n FROM asked)
 ),
--- Read after the locks.
-clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us FROM (SELECT count(*) FROM picked) AS locked),
+-- The clock and the number of the first line of history, both after the locks.
+clock AS MATERIALIZED (
+    SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, interlock.next_seq() AS seq
+    FROM (SELECT count(*) FROM picked HAVING count(*) > 0) AS locked
+),
 claimed AS (
     UPDATE interlock.items i SET
         status = 'in_progress',
@@ -93,7 +96,7 @@ claimed AS (
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, lane, agent, span_us, data)
-    SELECT %(event_base)s + (pg_current_xact_id()::text::bigint << 16) + %(first_event)s + row_number() OVER (),
+    SELECT (SELECT seq FROM clock) + row_number() OVER () - 1,
         run_started_us, 'run.started', '', project, id, run, coalesce(lane, observed_lane), run_agent,
         CASE WHEN first_claimed_us = run_started_us THEN run_started_us - created_us END,
         CASE WHEN promoted_from IS NOT NULL THEN '{"promoted_from":' || promoted_from || '}' END

@@ -1,7 +1,8 @@
 -- All a transaction may decide on, locked in order of id: the items named and what would replace them; and of each lane its
 -- active items, the first of its line, one for each command, and what an arrival may absorb. The lanes are those given and
 -- those of the items named; `with_tasks` means that the ones given are all.
--- Each row ends with its messages that the last run was not given when it started, and with the clock, read after the wait.
+-- Each row ends with its messages that the last run was not given when it started, and with the clock and the number of the
+-- first line of history, both after the wait; there is a row without an item if there is none.
 -- Without `with_tasks` nothing is locked if an item named is a task: its plan must be read first.
 WITH named AS MATERIALIZED (
     SELECT id, coalesce(lane, observed_lane) AS lane, plan, absorbed_by FROM interlock.items
@@ -36,8 +37,9 @@ locked AS MATERIALIZED (
     SELECT * FROM interlock.items WHERE id = ANY(ARRAY(SELECT id FROM wanted))
         AND (%(with_tasks)s OR NOT EXISTS (SELECT FROM named WHERE plan IS NOT NULL))
     ORDER BY id FOR NO KEY UPDATE
-)
-SELECT *, CASE WHEN message_count > delivered THEN (
+),
+clock AS MATERIALIZED (SELECT interlock.clock_us() AS now_us, interlock.next_seq() AS seq FROM (SELECT count(*) FROM locked) AS waited)
+SELECT locked.*, CASE WHEN message_count > delivered THEN (
         SELECT array_agg(ARRAY[m.n::bigint, m.ticket] ORDER BY m.n) FROM interlock.messages m
-        WHERE m.item = locked.id AND m.n > locked.delivered) END, interlock.clock_us()
-FROM locked
+        WHERE m.item = locked.id AND m.n > locked.delivered) END, clock.now_us, clock.seq
+FROM clock LEFT JOIN locked ON true

@@ -1,11 +1,7 @@
 -- The lanes of the items named, the lanes that guard their plans, and the lanes given are this transaction's until it ends,
 -- locked in one order by everyone. An item never changes its lane or its plan, so this needs no second look.
--- Gives the transaction's number, which orders its events and later tells whether it was committed; the clock, read after
--- the wait; and the lanes. The insert that inserts nothing locks the history first, as `announce` does.
-WITH announced AS (
-    INSERT INTO interlock.events (seq, at_us, kind, reason) SELECT 0, 0, '', '' WHERE false
-),
-named AS MATERIALIZED (
+-- Gives the transaction's number, which tells later whether it was committed, and the lanes.
+WITH named AS MATERIALIZED (
     SELECT coalesce(lane, observed_lane) AS lane, plan FROM interlock.items WHERE id = ANY((SELECT %(items)s::bigint[])::bigint[])
 ),
 locked AS MATERIALIZED (
@@ -15,5 +11,5 @@ locked AS MATERIALIZED (
         UNION SELECT 'plan:' || plan FROM named WHERE plan IS NOT NULL
     )) ORDER BY lane FOR NO KEY UPDATE
 )
-SELECT pg_current_xact_id()::text::bigint, interlock.clock_us(), waited.lanes FROM (SELECT array_agg(lane) AS lanes FROM locked) AS waited
+SELECT pg_current_xact_id()::text::bigint, waited.lanes FROM (SELECT array_agg(lane) AS lanes FROM locked) AS waited
 WHERE interlock.expect({schema})

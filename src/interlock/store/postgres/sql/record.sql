@@ -1,5 +1,5 @@
--- What a transaction leaves behind: runs that ended, written once; lines of history, numbered by transaction and place in
--- it; and how the numbers of items by status and priority change, appended, so that nobody waits.
+-- What a transaction leaves behind: runs that ended, written once; lines of history; and how the numbers of items by status
+-- and priority change, appended, so that nobody waits.
 WITH ended AS (
     INSERT INTO interlock.runs (run, item, attempt, agent, worker, started_us, ended_us, status, reason, result, error, bits)
     SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
