@@ -40,6 +40,8 @@ _FILE = re.compile(r"`([\w./-]+)`:\n\n$")
 _HANDLE = re.compile(r"\b(\d+\.\d+)\.([0-9a-f]{16})\b")
 _VOLATILE = (
     (_HANDLE, r"\1.<bits>"),
+    (re.compile(r"\b1\d{15}\b"), "<run>"),
+    (re.compile(r"inode \d+, mark [0-9a-f]{16}|device \d+, inode \d+"), "<file>"),
     (re.compile(r"\b[0-9a-f]{12}\b"), "<commit>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?Z?"), "<time>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),

@@ -1,5 +1,6 @@
 """Events carry what the reference says, tried with a history that has every kind of event."""
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +20,17 @@ class Story:
 
     def __init__(self, path: Path) -> None:
         self.now_us = 1_800_000_000_000_000
-        self.service = LocalService(SqliteStore(path / "story.db", now=lambda: self.now_us))
+        self._path = path / "story.db"
+        self.service = self._opened()
+
+    def _opened(self) -> LocalService:
+        return LocalService(SqliteStore(self._path, now=lambda: self.now_us))
+
+    def copy(self) -> None:
+        """Go on in a copy of the store."""
+        self.service.close()
+        self._path = Path(shutil.copy(self._path, self._path.with_name("copy.db")))
+        self.service = self._opened()
 
     def add(self, lane: str | None, agent: str = "", policy: Policy = Policy.QUEUE, **more: object) -> None:
         self.service.add([NewItem(title="Fix", lane=lane, agent=agent, policy=policy, **more)])  # type: ignore[arg-type]
@@ -81,6 +92,8 @@ def tell(story: Story) -> None:
     story.next("fred")
     story.add("lane:4")
     tell_of_a_plan(story)
+    story.copy()
+    story.add(None)
 
 
 def tell_of_a_plan(story: Story) -> None:

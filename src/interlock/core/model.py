@@ -153,6 +153,7 @@ class EventKind(StrEnum):
     PROJECT_PAUSED = "project.paused"
     PROJECT_RESUMED = "project.resumed"
     MODE_SET = "mode.set"
+    STORE_CHANGED = "store.changed"
     PLAN_CREATED = "plan.created"
     PLAN_MODIFIED = "plan.modified"
     PLAN_EDIT_REFUSED = "plan.edit_refused"

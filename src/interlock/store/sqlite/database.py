@@ -18,9 +18,11 @@ from typing import Any, TypeVar
 
 import apsw
 
+from interlock.core import continuity
 from interlock.core.errors import SchemaMismatch
 from interlock.store import clock
 from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
+from interlock.store.rows import event_row
 from interlock.store.sqlite import forks, move, openfiles
 from interlock.store.sqlite.trouble import in_words
 from interlock.store.statements import Statements
@@ -50,6 +52,8 @@ class SqliteDatabase:
         self._clock = now
         #: The file that was opened first. A later connection must find the same one.
         self._file: openfiles.Identity = None
+        #: Whether it was looked at whether the store knows that file.
+        self._recognised = False
         forks.watch(self)
         if migrate:
             prepare(self)
@@ -127,6 +131,8 @@ class SqliteDatabase:
     def write(self) -> Iterator[None]:
         """One transaction of this thread that has the write lock from its first statement, on a database that
         serves this program."""
+        if not self._recognised:
+            self._recognise()
         with self.transaction():
             self._expect_schema()
             yield
@@ -144,6 +150,34 @@ class SqliteDatabase:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+
+    def _recognise(self) -> None:
+        """If the store is a copy or was restored, skip the run numbers that may be in use elsewhere."""
+        if self.known_file() != self.open_file():
+            with self.transaction():
+                self._expect_schema()
+                was = self.known_file()
+                if was != self.open_file():
+                    openfiles.mark(self.path)
+                    self.rows("set_meta", name="file", value=self.open_file())
+                    if was is not None:
+                        self._go_on_after(was)
+        self._recognised = True
+
+    def _go_on_after(self, was: str) -> None:
+        now_us, counter = self.now_us(), self.value("reserve", name="run", count=0)
+        last_run = continuity.last_run_after_change(counter, now_us)
+        self.rows("reserve", name="run", count=last_run - counter)
+        self.each("insert_event", [event_row(continuity.changed(was, self.open_file(), last_run, now_us))])
+
+    def known_file(self) -> str | None:
+        """The file that the store was in when it was last written."""
+        found: str | None = self.value("meta", name="file")
+        return found
+
+    def open_file(self) -> str:
+        """The file that is open."""
+        return openfiles.known_as(self.path, self._file)
 
     def _expect_schema(self) -> None:
         version, serves = self.db.execute(self.sql["serves"]).get
@@ -232,7 +266,7 @@ class SqliteDatabase:
         return self._clock()
 
     def _anchor(self) -> str:
-        stored = self.value("clock_anchor")
+        stored = self.value("meta", name="clock_anchor")
         if clock.anchor(stored, 0) == stored:
             return str(stored)
         if self.db.in_transaction:
@@ -241,8 +275,8 @@ class SqliteDatabase:
             return self._set_anchor()
 
     def _set_anchor(self) -> str:
-        text = clock.anchor(self.value("clock_anchor"), self.value("last_event_us") or 0)
-        self.rows("set_clock_anchor", value=text)
+        text = clock.anchor(self.value("meta", name="clock_anchor"), self.value("last_event_us") or 0)
+        self.rows("set_meta", name="clock_anchor", value=text)
         return text
 
     def tickets(self, count: int) -> list[int]:

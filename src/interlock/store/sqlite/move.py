@@ -72,6 +72,7 @@ def move(old: Path, new: Path, *, busy_timeout_s: float) -> bool:
             _require_idle(db, old)
             _copy(db, new)
             _seal(db, new)
+            _forget_file(new)
         _take_name(new)
     return found is _Found.STORE
 
@@ -99,7 +100,8 @@ def _require_one(old: Path, new: Path) -> None:
 
 
 def _require_idle(db: apsw.Connection, old: Path) -> None:
-    stored, last_us = (db.execute(_SQL[name]).get for name in ("clock_anchor", "last_event_us"))
+    stored = db.execute(_SQL["meta"], {"name": "clock_anchor"}).get
+    last_us = db.execute(_SQL["last_event_us"]).get
     now_us = clock.anchored(clock.anchor(stored, last_us or 0))()
     live = [*db.execute(_SQL["live_runs"], {"now_us": now_us, "limit": _NAMED + 1})]
     if live:
@@ -160,6 +162,12 @@ def _seal(db: apsw.Connection, new: Path) -> None:
         db.pragma("user_version", SEAL)
     with contextlib.suppress(apsw.Error):
         db.execute("VACUUM")  # the seal holds without it
+
+
+def _forget_file(new: Path) -> None:
+    """Let the copy forget which file it was in: it moved, and is no copy beside another one."""
+    with _opened(_draft(new)) as db:
+        db.execute("DELETE FROM meta WHERE name = 'file'")
 
 
 def _take_name(new: Path) -> None:

@@ -14,7 +14,9 @@ Not seen: a file that is overwritten in place, and a log removed at the moment a
 from __future__ import annotations
 
 import array
+import contextlib
 import os
+import secrets
 import weakref
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from interlock.store.sqlite import forks
 
 #: Device and inode of a file; None if there is no file.
 Identity = tuple[int, int] | None
+
+_MARK = "user.interlock.store"
 
 #: The files that this process has open, by the identity of the database. A further connection gets the
 #: `-shm` of the first one, whatever is at its path by now.
@@ -81,6 +85,31 @@ def opened(path: Path, db: apsw.Connection) -> tuple[Identity, OpenFiles]:
     if files is None:
         files = _OPEN.setdefault(found, OpenFiles(path))
     return found, files
+
+
+def known_as(path: Path, file: Identity) -> str:
+    """How a database knows its file, to notice that it is a copy or was restored.
+
+    A file system may give the inode of a deleted file to the next one, so the file carries a mark that `cp`
+    does not copy. Where it cannot, device and inode must do.
+    """
+    device, inode = file or (0, 0)
+    found = _mark(path)
+    return f"inode {inode}, mark {found}" if found else f"device {device}, inode {inode}"
+
+
+def mark(path: Path) -> None:
+    """Give the file a mark of its own, if the file system keeps any."""
+    if hasattr(os, "setxattr"):
+        with contextlib.suppress(OSError):
+            os.setxattr(path, _MARK, secrets.token_hex(8).encode())
+
+
+def _mark(path: Path) -> str:
+    try:
+        return os.getxattr(path, _MARK).decode("ascii") if hasattr(os, "getxattr") else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def replaced(path: Path) -> StoreReplaced:

@@ -225,6 +225,7 @@ class SqliteReads:
         db = self.database.db
         damage = [r[0] for r in db.execute("PRAGMA quick_check(10)") if r[0] != "ok"]
         loose = [f"{r[0]} row {r[1]}" for r in db.execute("PRAGMA foreign_key_check")]
+        known, here = self.database.known_file(), self.database.open_file()
         drift_s = (self.now_us() - clock.wall_us()) / 1e6
         drifted = abs(drift_s) > clock.DRIFT_WARN_US / 1e6
         return [
@@ -233,6 +234,12 @@ class SqliteReads:
                 promise="The database file has no damage that SQLite can see.",
                 mend="Restore a backup; `interlock migrate --after-restore` then skips used run numbers.",
                 broken=(*damage, *loose),
+            ),
+            Finding(
+                name="file_is_known",
+                promise="A file that was copied or restored is noticed before anything is claimed in it.",
+                mend="The next write skips the run numbers that may be in use elsewhere.",
+                broken=() if known is None or known == here else (f"it was {known}, and is {here}",),
             ),
             Finding(
                 name="clock_agrees",

@@ -1,0 +1,23 @@
+"""A store that may have gone back in time: a copied file, a restored backup, a standby that took over.
+
+    last run number = max(counter, clock in µs) + 1
+
+Whatever numbers it gave out and does not know of any more were smaller: a store gives out less than one in a
+microsecond. So no fence comes twice, and no operator has to know how many runs there were.
+"""
+
+from __future__ import annotations
+
+from interlock.core.model import Event, EventKind
+
+
+def last_run_after_change(counter: int, now_us: int) -> int:
+    """The run number after which a store goes on that is not the one it was."""
+    return max(counter, now_us) + 1
+
+
+def changed(was: str, now: str, last_run: int, now_us: int) -> Event:
+    """What the history says about it; `was` and `now` are how the store knows itself."""
+    return Event(
+        kind=EventKind.STORE_CHANGED, at_us=now_us, data={"was": was, "now": now, "last_run": last_run}
+    )
