@@ -159,7 +159,7 @@ def add_slowly(talk: Connection, url: str, lane: str, patience: str, stage: str 
     on when told. The server's patience with open transactions is cut short, so that the test need not wait as
     long as production."""
     database._SETTINGS["idle_in_transaction_session_timeout"] = patience
-    database._TRANSACTION_TIMEOUT = patience
+    database._SETTINGS["transaction_timeout"] = patience
     service = open_service(url)
     write = writing(service)
     whole = write.get()

@@ -38,18 +38,47 @@ BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 #: How many event numbers to skip with each run number: more than a run and its item use.
 EVENTS_A_RUN = 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
+#: What each session relies on, whatever the defaults of database and role; those that a server does not know
+#: are left out. How the server plans is not ours to choose.
 _SETTINGS = {
+    # Whatever follows a lock must see what was committed while it was waited for.
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
     # A client that died while it waited for a lock must not get the lock later.
     "client_connection_check_interval": "1s",
     # A client that was stopped inside a transaction must not hold its rows for ever.
     "idle_in_transaction_session_timeout": "15s",
+    # From PostgreSQL 17 on. A client that is stopped in the middle of a pipeline looks busy to the server:
+    # `idle_in_transaction_session_timeout` does not end it, this does.
+    "transaction_timeout": "60s",
     "lock_timeout": "20s",
+    # The caller's own patience bounds a statement, and connections are kept for the next.
+    "statement_timeout": "0",
+    "idle_session_timeout": "0",
+    # Every name of ours is qualified; no other schema gets between.
+    "search_path": "pg_catalog, pg_temp",
+    # Rows go in as arrays, nulls among them.
+    "array_nulls": "on",
+    "standard_conforming_strings": "on",
+    "exit_on_error": "off",
+    "restrict_nonsystem_relation_kind": "",
+    # A machine that went away without a word must not keep its session, where it is TCP.
+    "tcp_user_timeout": "30s",
+    # A commit that was answered is durable. Stricter values stay, and `local` is the operator's choice.
+    "synchronous_commit": "on",
     # Compiling a statement takes longer than any of ours runs.
     "jit": "off",
 }
-#: From PostgreSQL 17 on. A client that is stopped in the middle of a pipeline looks busy to the server:
-#: `idle_in_transaction_session_timeout` does not end it, this does.
-_TRANSACTION_TIMEOUT = "60s"
+_CONFIGURE = (
+    "SELECT pg_catalog.set_config(name, value, false)"
+    " FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]))"
+    " AS s(name, value)"
+    " WHERE pg_catalog.current_setting(name, true) IS NOT NULL"
+    " AND (name OPERATOR(pg_catalog.<>) 'synchronous_commit'"
+    " OR pg_catalog.current_setting(name) OPERATOR(pg_catalog.=) 'off')"
+)
+_ENCODING = "UTF8"
 _PIPELINES_FROM = 17_00_00
 #: How the network is watched where it is TCP, unless the URL says otherwise: a machine that went away without
 #: a word is noticed in about ten seconds, which leaves time to reach the one that took its place.
@@ -148,7 +177,8 @@ class Database:
         except psycopg.ProgrammingError:  # its words may repeat the URL, and so a password
             raise InvalidInput("The store's URL cannot be read.", _FORM) from None
         ours = _TCP | {"connect_timeout": math.ceil(min(self._silence_s, CONNECT_MAX_S))}
-        return {name: value for name, value in ours.items() if name not in given}
+        chosen = {name: value for name, value in ours.items() if name not in given}
+        return chosen | {"client_encoding": _ENCODING}
 
     # -- connections and transactions -------------------------------------------------------------
 
@@ -248,15 +278,14 @@ class Database:
 
     def exclusively(self, work: Callable[[], int]) -> int:
         def once() -> int:
-            with self.connection() as conn, self._patient(conn), conn.transaction():
+            with self.connection() as conn, self._patient(conn), self.transaction(conn):
                 conn.execute("SET LOCAL lock_timeout = '5min'")
                 if conn.info.server_version >= _PIPELINES_FROM:
                     conn.execute("SET LOCAL transaction_timeout = 0")
                 conn.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
                 with self._pin(conn):
-                    if (
-                        self._applied()
-                    ):  # whoever writes has read this table and ends first; the next ones wait
+                    # Whoever writes has read this table and ends first; the next ones wait.
+                    if self._applied():
                         conn.execute("LOCK TABLE interlock.migrations")
                     return work()
 
@@ -394,14 +423,15 @@ class Database:
 
 
 def _configure(conn: Connection) -> None:
+    """Make a session independent of the database's and the role's defaults."""
+    encoding = conn.info.parameter_status("server_encoding")
+    if encoding not in (_ENCODING, None):
+        raise StoreUnavailable(
+            f"The database has the encoding {encoding}, and Interlock needs {_ENCODING}.",
+            f"Make another: CREATE DATABASE … ENCODING '{_ENCODING}' TEMPLATE template0.",
+        )
     conn.adapters.register_dumper(int, Int8Dumper)  # one parameter type, so one prepared statement
-    chosen = dict(_SETTINGS)
-    if conn.info.server_version >= _PIPELINES_FROM:
-        chosen["transaction_timeout"] = _TRANSACTION_TIMEOUT
-    conn.execute(
-        "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s(name, value)",
-        (list(chosen), list(chosen.values())),
-    )
+    conn.execute(_CONFIGURE, (list(_SETTINGS), list(_SETTINGS.values())))
 
 
 def roll_back(conn: Connection) -> None:
