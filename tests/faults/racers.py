@@ -19,6 +19,7 @@ from psycopg.pq import TransactionStatus
 from interlock.client import Interlock
 from interlock.core.errors import ItemEnded, LeaseLost
 from interlock.core.model import NewItem, Policy
+from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, TaskSpec
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres import database
@@ -320,3 +321,22 @@ def _operate(service: LocalService, dice: random.Random, lanes: list[str]) -> No
 
 def _sweep(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
     service.sweep()
+
+
+OLD_LANE = "issue:acme/app#1"
+
+
+def meet_on_new_lanes(talk: Connection, barrier: Barrier, url: str, role: str, plan: int, rounds: int) -> int:
+    """One process adds a task on a new lane behind one on the old, while the other adds items on both."""
+    service = open_service(url)
+    service.agents()
+    for n in range(rounds):
+        lane = f"new:{n}"
+        barrier.wait()
+        if role == "editor":
+            task, edge = TaskSpec(key=f"t{n}", lane=lane), EdgeSpec(source="first", target=f"t{n}")
+            service.edit_plan(plan, base=n + 1, operations=[AddTask(task=task), AddEdge(edge=edge)])
+        else:
+            service.add([NewItem(title="arrival", lane=each) for each in (lane, OLD_LANE)])
+    service.close()
+    return rounds

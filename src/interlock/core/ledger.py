@@ -111,8 +111,6 @@ class Decision:
     #: Keys of a refused arrival that a later arrival of the batch has too, with the later item.
     passed_keys: list[tuple[str, str, ItemId]] = field(default_factory=list)
     plans: list[PlanChanges] = field(default_factory=list)
-    #: Lanes of items and plans added here; they may be new.
-    lanes: list[str] = field(default_factory=list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
     due_now: list[ItemId] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)

@@ -25,7 +25,7 @@ from interlock.core.errors import (
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Item, ItemId, PlanId
-from interlock.core.plans.checking import Mistakes, check_size, typed_graph, typed_operations
+from interlock.core.plans.checking import Mistakes, check_size, lanes_of, typed_graph, typed_operations
 from interlock.core.plans.commands import (
     CancelPlan,
     CreatePlan,
@@ -110,7 +110,8 @@ class Planning(Looking):
                 )
             ]
 
-        decision = self.store.transact(Load(arrivals=1 + len(graph.tasks), agents=True), build)
+        load = Load(arrivals=1 + len(graph.tasks), agents=True, task_lanes=lanes_of(graph.tasks))
+        decision = self.store.transact(load, build)
         sweeper.move_due_tasks(self.store, decision)
         return self.plan(decision.plans[0].plan.id)
 
@@ -367,6 +368,7 @@ def _edit_load(command: EditPlan, added: int) -> Load:
         plans=(command.plan,),
         edit=edit,
         agents=True,
+        task_lanes=lanes_of(o.task for o in command.operations if isinstance(o, AddTask)),
     )
 
 

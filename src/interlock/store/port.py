@@ -50,6 +50,9 @@ class Load:
     items: tuple[ItemId, ...] = ()
     #: Lanes named by arrivals; made if new.
     lanes: tuple[str, ...] = ()
+    #: Lanes of new tasks of a plan; made if new, not locked. All lanes are made before any is locked: whoever
+    #: makes a lane waits for another who makes it.
+    task_lanes: tuple[str, ...] = ()
     #: Projects and dedupe keys of arrivals, in the order of the ids they will get.
     keys: tuple[tuple[str, str] | None, ...] = ()
     #: Runs whose report may be late, to say how they ended.

@@ -257,6 +257,17 @@ def checked_task(task: TaskSpec, project: str, complain: Callable[[str], None]) 
     return replace(task, title=new.title, agent=new.agent, lane=new.lane)
 
 
+def lanes_of(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
+    """The lanes that these tasks will wait for, of all whose content is right."""
+    found: set[str] = set()
+    for task in tasks:
+        wrong: list[str] = []
+        lane = checked_task(task, "default", wrong.append).lane
+        if lane is not None and not wrong:
+            found.add(lane)
+    return tuple(sorted(found))
+
+
 def as_item(task: TaskSpec, project: str) -> NewItem:
     """The arrival that a task becomes. It always queues on its lane."""
     values = {name: getattr(task, name) for name in _DEFAULTS[TaskSpec] if name != "key"}

@@ -42,7 +42,6 @@ from interlock.core.plans.model import (
     Revision,
     Task,
     TaskSpec,
-    plan_lane,
 )
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import to_us
@@ -98,7 +97,6 @@ def create(ledger: Ledger, command: CreatePlan) -> Edited:
             reasons=tuple(draft.reasons),
         )
     ledger.books[plan.id] = book
-    ledger.out.lanes.append(plan_lane(plan.id))
     _apply(ledger, book, draft, command.tickets)
     book.revisions.append(Revision(plan.id, 1, 0, ledger.now_us, command.by, None, "", None))
     ledger.plan_event(
@@ -282,8 +280,6 @@ def _apply(ledger: Ledger, book: Book, draft: Draft, tickets: Sequence[int]) -> 
 def _add(ledger: Ledger, book: Book, item_id: ItemId, task: TaskSpec, ticket: int) -> None:
     plan = book.plan
     free = book.tasks[item_id].ready and task.lane is None
-    if task.lane is not None:
-        ledger.out.lanes.append(task.lane)
     item = ledger.add(
         ledger.spec(as_item(task, plan.project), item_id, ticket, lane=task.lane, plan=plan.id),
         State(

@@ -52,10 +52,11 @@ def edit_facts(ask: Ask, load: Load, parts: Parts) -> dict[str, Any]:
 
 
 def write_new(conn: Connection, sql: Statements, decision: Decision) -> None:
-    """Before the items: they refer to their plan and their lanes."""
-    if decision.lanes:
-        conn.execute(sql["add_lanes"], {"lanes": array(sorted(set(decision.lanes)))})
-    _write(conn, sql, "insert_plans", [c.plan for c in decision.plans if c.before is None])
+    """Before the items: they refer to their plan. Nobody else makes a new plan's lane."""
+    new = [c.plan for c in decision.plans if c.before is None]
+    if new:
+        conn.execute(sql["add_lanes"], {"lanes": array([plan.lane for plan in new])})
+    _write(conn, sql, "insert_plans", new)
 
 
 def write(conn: Connection, sql: Statements, decision: Decision) -> None:

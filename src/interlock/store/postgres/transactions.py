@@ -160,12 +160,13 @@ class Transactions:
         if load.edit is not None:
             named += [t.item for t in tasks_of_edit(partial(self._asking, conn), load.edit)]
         sql, lanes = self._sql, sorted({*load.lanes, *map(plan_lane, load.plans)})
+        made = sorted({*load.lanes, *load.task_lanes})
         wanted = {"items": array(named), "lanes": array(lanes), "heads": 1, "with_tasks": False}
         with self._database.pipeline(conn):
             if begin:
                 conn.execute(BEGIN)
-            if load.lanes:
-                conn.execute(sql["add_lanes"], wanted)
+            if made:  # before any lock: whoever makes a lane waits for another who makes it
+                conn.execute(sql["add_lanes"], {"lanes": array(made)})
             locked = conn.execute(sql["lock_lanes"], wanted, binary=True)
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
             lines = conn.execute(sql["load_lines"], wanted, binary=True) if load.lanes else None
@@ -274,7 +275,7 @@ class Transactions:
             if rows:
                 conn.execute(self._sql[name], columns(rows, len(rows[0])))
 
-        if decision.plans or decision.lanes:
+        if decision.plans:
             plans.write_new(conn, self._sql, decision)
         write("end_items", [end_row(i) for i in decision.settled if ends_bare(i.state)])
         write("update_items", [state_row(i) for i in decision.settled if not ends_bare(i.state)])

@@ -47,8 +47,8 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
     named = list(load.items)
     if load.edit is not None:
         named += [t.item for t in tasks_of_edit(ask, load.edit)]
-    if load.lanes:
-        ask("add_lanes", lanes=load.lanes)
+    if made := (*load.lanes, *load.task_lanes):
+        ask("add_lanes", lanes=made)
     lanes_of_named = [r[0] for r in ask("lanes_of_items", items=named)]
     lanes = sorted({*load.lanes, *lanes_of_named, *map(plan_lane, load.plans)})
     plans = [p for p in map(plan_of_lane, lanes) if p is not None]

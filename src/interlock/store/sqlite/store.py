@@ -71,9 +71,10 @@ class SqliteStore(SqliteReads):
     def _apply(self, decision: Decision) -> None:
         """Write what was decided. A row is written after the rows that it refers to."""
         write = self.database.each
-        if decision.lanes:
-            self.database.rows("add_lanes", lanes=decision.lanes)
-        write("insert_plan", [c.plan for c in decision.plans if c.before is None])
+        new_plans = [c.plan for c in decision.plans if c.before is None]
+        if new_plans:
+            self.database.rows("add_lanes", lanes=[plan.lane for plan in new_plans])
+        write("insert_plan", new_plans)
         write("update_item", [state_row(i) for i in decision.settled])
         write("insert_item", [item_row(i, _labels(i)) for i in decision.born])
         write("update_item", [state_row(i) for i in decision.raised])
