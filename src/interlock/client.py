@@ -7,18 +7,19 @@ and rely on the fence: nothing a lost lease writes is accepted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from interlock.core.errors import InterlockError, LeaseLost
+from interlock.core.names import NAME_MAX_CHARS, check_flag, check_text
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
+from interlock.process.outcome import error_text, result_text
 from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
-from interlock.service.intake import new_item
+from interlock.service.intake import checked_types, new_item
 from interlock.settings import TypeDefaults
 
 
@@ -97,14 +98,13 @@ class Lease:
 
     def done(self, result: Any = None) -> RunView:
         """The work is done; `result` is kept as JSON."""
-        text = None if result is None else json.dumps(result)
-        return self._end(self._service.done, self._live.renewal._replace(result=text))
+        return self._end(self._service.done, self._live.renewal._replace(result=result_text(result)))
 
     def fail(self, error: str = "", *, retry: bool = True) -> RunView:
         """The attempt failed; it is tried again while attempts are left, unless `retry` is false."""
         return self._end(
             self._service.fail,
-            Report(run=self.handle, seen=self._live.seen, error=error or None, retry=retry),
+            Report(run=self.handle, seen=self._live.seen, error=None if error == "" else error, retry=retry),
         )
 
     def release(self) -> RunView:
@@ -183,7 +183,7 @@ class Claimed:
             return
         try:
             if isinstance(error, Exception):
-                lease.fail(f"{type(error).__name__}: {error}")
+                lease.fail(error_text(error))
             else:
                 lease.release()
         except InterlockError:
@@ -200,8 +200,8 @@ class Interlock:
         self, service: Service, *, types: Mapping[str, TypeDefaults] | None = None, actor: str = ""
     ) -> None:
         self.service = service
-        self.types = types
-        self.actor = actor
+        self.types = checked_types({} if types is None else types)
+        self.actor = check_text("actor", actor, NAME_MAX_CHARS)
 
     def __enter__(self) -> Self:
         return self
@@ -231,6 +231,7 @@ class Interlock:
         renew: bool = True,
     ) -> Claimed:
         """Claim one item, or that item, for the length of a `with` block."""
+        check_flag("renew", renew)
         sent_s = now_s()
         views = self.service.next(
             agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker, item=item

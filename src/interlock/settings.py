@@ -191,6 +191,8 @@ def load(
 ) -> Settings:
     """Read the environment and the file; `url` wins over both."""
     environ = os.environ if environ is None else environ
+    if url is not None:
+        names.check_text("url", url)
     place = worktree_root(here() if directory is None else directory)
     root, common = repository_root(place), common_directory(place)
     table, types = _read_file(root / DIRECTORY / CONFIG_NAME)

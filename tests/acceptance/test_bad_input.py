@@ -23,6 +23,10 @@ MISTAKES = [
     (["add", "x", "--payload", "[1]"], 2, INVALID, "object"),
     (["add", "x", "--payload", '{"a": NaN}'], 2, INVALID, "NaN"),
     (["add", "x", "--payload", '{"a": 1e999}'], 2, INVALID, "1e999"),
+    (["add", "x", "--payload", '{"a": 1, "a": 2}'], 2, INVALID, "the key 'a' is there more than once"),
+    (["add", "x", "--payload", '{"b": [{"a": 1, "a": 1}]}'], 2, INVALID, "more than once"),
+    (["done", FORGED, "--result", '{"a": 1, "a": 2}'], 2, INVALID, "more than once"),
+    (["add", "--batch", "twice.jsonl"], 2, INVALID, "Line 2: The line is not valid JSON: the key 'title'"),
     (["add", "x", "--payload", "@missing.json"], 2, INVALID, "missing.json"),
     (["add", "x", "--payload", "@large.json"], 2, LARGE, "1,048,577"),
     (["add", "x", "--payload", "@latin1.json"], 2, INVALID, "UTF-8"),
@@ -50,6 +54,7 @@ MISTAKES = [
     (["add", "x", "--timeout", "forever"], 2, INVALID, "forever"),
     (["add", "x", "--max-attempts", "0"], 2, INVALID, "attempts"),
     (["add", "x", "--position", "-1"], 2, INVALID, "position"),
+    (["add", "x", "--position", "1.5"], 2, INVALID, "whole number"),
     (["add", "x", "--what"], 2, USAGE, "--what"),
     (["add", "x", "y"], 2, USAGE, "y"),
     (["add", "--batch", "missing.jsonl"], 2, INVALID, "missing.jsonl"),
@@ -68,6 +73,7 @@ MISTAKES = [
     (["show", FORGED], 5, "lease_lost", "knows no run"),
     (["done", FORGED, "--result", "{bad"], 2, INVALID, "JSON"),
     (["done", FORGED, "--seen", "x"], 2, INVALID, "seen"),
+    (["done", FORGED, "--seen", "0.5"], 2, INVALID, "whole number"),
     (["done", FORGED, FORGED, "--seen", "3"], 2, INVALID, "--seen"),
     (["release", "--item", "1"], 2, INVALID, "reason"),
     (["release", FORGED, "--item", "1", "--reason", "r"], 2, INVALID, "--item"),
@@ -122,6 +128,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "deep.json").write_text("[" * 100_000)
     (directory / "bad.jsonl").write_text('{"title": "fine"}\n{"title": \n')
     (directory / "unknown.jsonl").write_text('{"title": "fine", "colour": "red"}\n')
+    (directory / "twice.jsonl").write_text('{"title": "fine"}\n{"title": "one", "title": "other"}\n')
     (directory / "many.jsonl").write_text('{"title": "one too many"}\n' * 1_001)
     return directory
 

@@ -348,7 +348,7 @@ class TestListing:
         assert [i.id for i in scene.every(limit=2)] == ids[-2:]
 
     def test_a_status_that_does_not_exist_is_a_mistake(self, service: Service) -> None:
-        with pytest.raises(InvalidInput, match="no status 'open'"):
+        with pytest.raises(InvalidInput, match="status 'open' does not exist"):
             service.items(ItemFilter(statuses=("open",)))
 
     def test_agents_are_listed_with_what_they_run_and_what_waits_for_them(self, scene: Scene) -> None:

@@ -14,7 +14,7 @@ import pytest
 import interlock
 from interlock.client import Interlock
 from interlock.core.commands import Outcome
-from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBusy
+from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBusy, UnknownRun
 from interlock.core.model import NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.orchestrator import Orchestrator
@@ -367,7 +367,7 @@ class TestExecutors:
             all_owed.set()
         assert calls == [1, 4, *([1] * 4 if spoiled else [])]
         raised = [answer.exception() for answer in answers]
-        assert [type(error) for error in raised if error] == ([InvalidInput] if spoiled else [])
+        assert [type(error) for error in raised if error] == ([UnknownRun] if spoiled else [])
         assert all(a.result().status == "succeeded" for a in answers if not a.exception())
 
     def test_a_cancelled_plan_cancels_async_executors(self, il: Interlock):

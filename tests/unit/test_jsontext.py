@@ -16,6 +16,9 @@ NO_JSON = [
     '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}",
     '{"a": ' + '{"a": ' * DEPTH_MAX + "1" + "}" * DEPTH_MAX + "}",
     '{"a": ' + "9" * 5_000 + "}",
+    '{"a": 1, "a": 1}',
+    '{"a": {"b": [{"c": 1, "c": 2}]}}',
+    '{"a": 1, "\\u0061": 2}',
     "{",
     "",
 ]
@@ -30,7 +33,13 @@ def test_what_cannot_be_written_again_is_refused_everywhere(text: str) -> None:
     with pytest.raises(InvalidInput, match="payload is not valid JSON"):
         check_payload(text)
     with pytest.raises(InvalidInput, match="result is not valid JSON"):
-        check_report(0, text, None)
+        check_report(0, text, None, True)
+
+
+def test_a_key_that_comes_twice_is_named() -> None:
+    with pytest.raises(ValueError, match="the key 'b' is there more than once"):
+        parse('{"a": [{"a": 1, "b": 1, "c": 1, "b": 1}]}')
+    assert parse('{"a": {"a": 1}, "b": {"a": 1}}') == {"a": {"a": 1}, "b": {"a": 1}}
 
 
 def test_what_is_not_utf_8_is_no_json() -> None:

@@ -249,6 +249,17 @@ class TestMistakes:
             "edges: This is not a list.",
         )
 
+    def test_a_key_that_comes_twice_in_a_payload_is_a_mistake_however_deep(self) -> None:
+        text = "name: x\ntasks:\n- key: a\n  payload: {b: [{c: 1,\n    c: 2}], d: 1, d: 1}\n"
+        assert sorted(mistakes(text)) == [
+            "tasks[0] (line 5): The key 'c' comes twice in the payload.",
+            "tasks[0] (line 5): The key 'd' comes twice in the payload.",
+        ]
+        found = mistakes('{"name": "x", "tasks": [{"key": "a", "payload": {"b": {"c": 1, "c": 1}}}]}')
+        assert found == ("tasks[0]: The key 'c' comes twice in the payload.",)
+        written = mistakes({"name": "x", "tasks": [{"key": "a", "payload": '{"c": 1, "c": 1}'}]})
+        assert "the key 'c' is there more than once" in written[0]
+
     def test_tasks_that_wait_for_each_other_are_named_in_their_order(self) -> None:
         plan = {
             "name": "x",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
 
 from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
 from interlock.core.errors import InvalidInput, TooLarge
-from interlock.core.model import NewItem
+from interlock.core.model import NewItem, Policy, RetryLane
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
 
 REASON_MAX_BYTES = 1_000
@@ -16,6 +17,8 @@ REASON_MAX_BYTES = 1_000
 
 def checked(new: NewItem) -> NewItem:
     """The arrival with its names in normal form, or a clear refusal."""
+    if not isinstance(new, NewItem):
+        raise InvalidInput(f"{reprlib.repr(new)} is not an item.", "Make one with NewItem(title=…).")
     names.check_title(new.title)
     names.check_name("project", new.project)
     names.check_name("type", new.type)
@@ -24,15 +27,17 @@ def checked(new: NewItem) -> NewItem:
     names.check_whole("priority", new.priority, names.PRIORITY_MIN, names.PRIORITY_MAX)
     names.check_whole("number of attempts", new.max_attempts, 1, names.ATTEMPTS_MAX)
     if new.position is not None:
-        names.check_number("position", new.position, 0, names.POSITION_MAX)
+        names.check_whole("position", new.position, 0, names.POSITION_MAX)
     if new.lease_s is not None:
         names.check_number("lease", new.lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)
     if new.timeout_s is not None:
         names.check_number("timeout", new.timeout_s, names.LEASE_MIN_S, names.TIMEOUT_MAX_S)
     if new.claim_within_s is not None:
         names.check_number("time to claim", new.claim_within_s, names.LEASE_MIN_S, names.TIMEOUT_MAX_S)
-    if new.run_at_us is not None and not 0 <= new.run_at_us <= names.RUN_AT_MAX_US:
-        raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a time in the future.")
+    if new.run_at_us is not None:
+        at_us = names.whole("time to run at", new.run_at_us)
+        if not 0 <= at_us <= names.RUN_AT_MAX_US:
+            raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a later time.")
     if new.run_after_s is not None:
         names.check_number("delay", new.run_after_s, 0, names.RUN_AFTER_MAX_S)
         if new.run_at_us is not None:
@@ -42,9 +47,16 @@ def checked(new: NewItem) -> NewItem:
     if new.dedupe_key is not None:
         names.check_name("dedupe key", new.dedupe_key)
     names.check_text("author", new.author, names.NAME_MAX_CHARS)
-    for label in new.labels:
-        names.check_name("label", label)
-    return replace(new, agent=names.agent_key(new.agent), lane=_lane(new))
+    names.check_flag("no_lane", new.no_lane)
+    names.check_flag("from_bot", new.from_bot)
+    return replace(
+        new,
+        agent=names.agent_key(new.agent),
+        lane=_lane(new),
+        policy=names.one_of("policy", new.policy, Policy),
+        retry_lane=names.one_of("retry lane", new.retry_lane, RetryLane),
+        labels=names.check_names("label", new.labels),
+    )
 
 
 def _lane(new: NewItem) -> str | None:
@@ -54,9 +66,10 @@ def _lane(new: NewItem) -> str | None:
             raise InvalidInput("--lane and --no-lane exclude each other.", "Use one or the other.")
         return None
     if new.lane is not None:
-        if new.lane.startswith(PLAN_LANES):
+        lane = names.lane_key(new.lane)
+        if lane.startswith(PLAN_LANES):
             raise InvalidInput(f"The lanes {PLAN_LANES}… are reserved for plans alone.", "Use another lane.")
-        return names.lane_key(new.lane)
+        return lane
     return names.lane_of_payload(payload)
 
 
@@ -72,25 +85,25 @@ def checked_wish(
     key = names.agent_key(agent)
     if not key:
         raise InvalidInput("An agent's name is needed to claim work.", "Pass --agent NAME.")
-    names.check_number("limit", limit, 1, names.BATCH_MAX)
+    names.check_whole("limit", limit, 1, names.BATCH_MAX)
     if lease_s is not None:
         names.check_number("lease", lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)
     if worker is not None:
         names.check_name("worker", worker)
     return Claim(
         agent=key,
-        types=tuple(names.check_name("type", t) for t in types),
-        labels=tuple(names.check_name("label", name) for name in labels),
+        types=names.check_names("type", types),
+        labels=names.check_names("label", labels),
         limit=limit,
         lease_s=lease_s,
         worker=worker,
     )
 
 
-def check_report(seen: int, result: str | None, error: str | None) -> None:
+def check_report(seen: int, result: str | None, error: str | None, retry: bool) -> None:
     """Raise unless every store can keep what a run reports."""
-    if seen:
-        names.check_number("read mark", seen, 0, 2**31 - 1)
+    names.check_whole("read mark", seen, 0, 2**31 - 1)
+    names.check_flag("retry", retry)
     if error is not None:
         names.check_text("error", error)
     if result is None:
@@ -102,10 +115,13 @@ def check_report(seen: int, result: str | None, error: str | None) -> None:
         raise InvalidInput(f"The result is not valid JSON: {problem}.", "Pass one JSON value.") from None
 
 
-def check_batch(what: str, count: int) -> None:
-    """Raise unless a batch is within its limit."""
-    if count > names.BATCH_MAX:
-        raise TooLarge(f"A batch of {count:,} {what} is too large.", f"At most {names.BATCH_MAX:,} at once.")
+def check_batch(what: str, batch: Sequence[object], kind: type) -> None:
+    """Raise unless a batch is a list of one kind and within its limit."""
+    if not isinstance(batch, list | tuple) or not all(isinstance(each, kind) for each in batch):
+        raise InvalidInput(f"{reprlib.repr(batch)} is not a list of {what}.", f"Each is a {kind.__name__}.")
+    if len(batch) > names.BATCH_MAX:
+        count = f"{len(batch):,} {what}"
+        raise TooLarge(f"A batch of {count} is too large.", f"At most {names.BATCH_MAX:,} at once.")
 
 
 def given_reason(why: str) -> str:

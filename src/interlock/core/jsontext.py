@@ -2,13 +2,16 @@
 
 Python's reader accepts more than JSON (`NaN`, `Infinity`), reads `1e999` as infinity, and raises
 `RecursionError` on deep nesting. How deep depends on the stack at that moment: a payload could be accepted
-here and not be printable where it is claimed. So the depth is limited.
+here and not be printable where it is claimed. So the depth is limited. Of two values with one key it keeps
+the last, where another reader keeps the first: whoever reads a payload would decide what it says.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import reprlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,7 +23,7 @@ def parse(
 ) -> Any:
     """The value of a JSON text; bytes are UTF-8. Raises `ValueError`, and nothing else, if it is not valid.
 
-    `pairs` makes the objects, if they are not to be plain dicts.
+    `pairs` makes the objects, if they are not to be plain dicts, and looks for keys that come twice.
     """
     if isinstance(text, bytes):
         text = text.decode()
@@ -60,9 +63,15 @@ def _too_deep() -> ValueError:
     return ValueError(f"it is nested more than {DEPTH_MAX} deep")
 
 
-def _decoder(
-    pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None,
-) -> json.JSONDecoder:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+        raise ValueError(f"the key {reprlib.repr(twice)} is there more than once")
+    return made
+
+
+def _decoder(pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]] = _object) -> json.JSONDecoder:
     return json.JSONDecoder(object_pairs_hook=pairs, parse_float=finite, parse_constant=finite)
 
 

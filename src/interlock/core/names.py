@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence, Set
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, TooLarge
+
+E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
 
 NAME_MAX_CHARS = 200
 TITLE_MAX_CHARS = 500
@@ -147,6 +151,35 @@ def whole(what: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a whole number.")
     return value
+
+
+def check_flag(what: str, value: object) -> bool:
+    """Return `value` if it is true or false: the text "no" would count as true."""
+    if not isinstance(value, bool):
+        shown = reprlib.repr(value)
+        raise InvalidInput(f"The value {shown} of {what} is neither true nor false.", "Use true or false.")
+    return value
+
+
+def check_list(what: str, values: Iterable[T]) -> tuple[T, ...]:
+    """Return several values as a tuple. A single text is no list: it would count as one value a letter."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | Set):
+        raise InvalidInput(f"The {what} {reprlib.repr(values)} are not a list.", 'Use ["one", "two"].')
+    return tuple(values)
+
+
+def check_names(what: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return several names as a tuple."""
+    return tuple(check_name(what, value) for value in check_list(f"{what}s", values))
+
+
+def one_of(what: str, value: object, lawful: type[E]) -> E:
+    """Return `value` as a member of an enumeration; its text will do."""
+    if not isinstance(value, str) or value not in list(lawful):
+        *most, last = lawful
+        words = f"{', '.join(most)} or {last}"
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} does not exist.", f"Use {words}.")
+    return lawful(value)
 
 
 def _is_text(what: str, value: str) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
+from interlock.core import names
 from interlock.core.errors import (
     GitFailed,
     InterlockError,
@@ -164,7 +165,7 @@ class LaneRemote:
 
     def find(self, item: int) -> str:
         """The ref id of the lane that an item's number belongs to."""
-        bits = item >> COUNT_BITS
+        bits = names.whole("item number", item) >> COUNT_BITS
         if bits not in self._ref_ids:
             refs = self.repository.ls_remote(self.url, f"{QUEUES}*")
             ref_ids = (ref.removeprefix(QUEUES) for ref in refs)

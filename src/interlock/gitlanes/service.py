@@ -93,7 +93,7 @@ class GitLanes:
 
     def add(self, items: Sequence[NewItem]) -> list[AddView]:
         """Decide on arrivals on one lane, in order, in one commit."""
-        check_batch("items", len(items))
+        check_batch("items", items, NewItem)
         if not items:
             return []
         new = [checked(i) for i in items]
@@ -250,9 +250,9 @@ class GitLanes:
         outcome: Outcome | None = None,
     ) -> list[RunView]:
         """Fenced writes: `write` decides only while the lane's owner is the run of the report."""
-        check_batch("runs", len(reports))
-        for report in reports:
-            check_report(report.seen, report.result, report.error)
+        check_batch("reports", reports, Report)
+        for _, seen, result, error, retry in reports:
+            check_report(seen, result, error, retry)
 
         def transact(report: Report) -> RunView:
             def step(lane: Lane) -> Change[RunView]:
@@ -310,6 +310,7 @@ class GitLanes:
         """Append a message to an item, or to the item that absorbed it."""
         names.check_text("message", text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
+        names.check_flag("from_bot", from_bot)
 
         def tell(lane: Lane) -> Tell:
             target = lane.last_absorber(ItemId(item))
@@ -320,6 +321,7 @@ class GitLanes:
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView:
         """An operator ends an item; a running one gets its grace unless `force`."""
+        names.check_flag("force", force)
         command = Cancel(item=ItemId(item), why=given_reason(why), by=signed(by), force=force)
         return self._operate(item, lambda _: command)
 

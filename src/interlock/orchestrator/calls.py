@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import json
 import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from interlock.core.checking import check_report
 from interlock.core.commands import Outcome
 from interlock.core.errors import (
     CycleExpired,
@@ -27,6 +25,7 @@ from interlock.orchestrator.caller import Caller
 from interlock.orchestrator.requests import CallableRun, EditRequest, TaskRun, edit_of_answer
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
+from interlock.process.outcome import cut, described, error_text, result_text
 from interlock.process.reports import STORE_AWAY, ReportQueue
 from interlock.service.contract import LeaseView, Report, RunView, Service
 from interlock.service.planview import BatchView, EditView
@@ -38,7 +37,6 @@ _CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 AGAIN_S = 0.25
 #: How often an editor may answer in one run; after that the run has failed.
 ANSWERS_MAX = 3
-_ERROR_MAX_CHARS = 16_000
 
 #: Records what went wrong: where, about which task, and what was raised.
 Note = Callable[[str, str, BaseException], None]
@@ -61,10 +59,10 @@ class RunCalls:
         except BaseException as error:
             return self._failed(run, "executor", given.key, error)
         try:
-            text = _kept(value)
+            text = result_text(value)
         except BaseException as error:  # a value may have code of its own, which runs when it is read
             self._note("executor", given.key, error)
-            problem = _cut(f"The result cannot be kept: {_described(error)}")
+            problem = cut(f"The result cannot be kept: {described(error)}")
             report = Report(run.handle, error=problem, retry=False)
             return self._report(run, given.key, Outcome.FAIL, report)
         return self._report(run, given.key, Outcome.DONE, Report(run.handle, result=text))
@@ -96,7 +94,7 @@ class RunCalls:
             except BaseException as error:
                 self._failed(run, "editor", about, error)
                 return None
-        problem = _cut(f"The edit was refused {ANSWERS_MAX} times: {' '.join(refused)}")
+        problem = cut(f"The edit was refused {ANSWERS_MAX} times: {' '.join(refused)}")
         self._report(run, about, Outcome.FAIL, Report(run.handle, error=problem))
         return None
 
@@ -120,7 +118,7 @@ class RunCalls:
         if isinstance(error, _CANCELLED) and run.call.cancelled:
             return self._report(run, about, Outcome.RELEASE, Report(run.handle))
         self._note(where, about, error)
-        report = Report(run.handle, error=_cut(_described(error)))
+        report = Report(run.handle, error=error_text(error))
         return self._report(run, about, Outcome.FAIL, report)
 
     def _report(self, run: CallableRun, about: str, outcome: Outcome, report: Report) -> RunView | None:
@@ -150,27 +148,3 @@ class RunCalls:
                 if now_s() >= until_s:
                     raise
                 time.sleep(AGAIN_S)
-
-
-def _kept(value: Any) -> str | None:
-    """A result as JSON text; raises if it cannot be kept."""
-    if value is None:
-        return None
-    text = json.dumps(value, allow_nan=False)
-    check_report(0, text, None)
-    return text
-
-
-def _described(error: BaseException) -> str:
-    """An error in one line, even if its own `str` raises."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except BaseException as another:
-        return f"{type(error).__name__}, whose text cannot be read: {type(another).__name__}"
-
-
-def _cut(text: str) -> str:
-    """The text as every store can keep it."""
-    return (
-        text.encode(errors="replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")[:_ERROR_MAX_CHARS]
-    )

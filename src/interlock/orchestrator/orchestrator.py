@@ -11,7 +11,9 @@ cannot be stopped; after its run has lost its lease, its result is refused.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import reprlib
 import socket
 import threading
 import time
@@ -26,7 +28,14 @@ from typing import TYPE_CHECKING, Any, Self
 import interlock as package
 from interlock.core.errors import InvalidInput, ItemEnded, StoreBusy
 from interlock.core.model import PlanId
-from interlock.core.names import agent_key, check_number, safe_name
+from interlock.core.names import (
+    LEASE_MAX_S,
+    LEASE_MIN_S,
+    agent_key,
+    check_number,
+    check_whole,
+    safe_name,
+)
 from interlock.core.plans.model import plan_lane
 from interlock.orchestrator.caller import Call, Caller
 from interlock.orchestrator.calls import RunCalls
@@ -96,8 +105,12 @@ class Orchestrator:
     ) -> None:
         """`plan` is a plan's id, or a new plan as in a plan file. Without `interlock`, the store is the one
         that `interlock.connect()` finds, and it is closed with the orchestrator."""
-        check_number("number of tasks at once", max_concurrency, 1, 1_000)
-        self._executors = {agent_key(name): function for name, function in executors.items()}
+        check_whole("number of tasks at once", max_concurrency, 1, 1_000)
+        if lease_s is not None:
+            check_number("lease", lease_s, LEASE_MIN_S, LEASE_MAX_S)
+        self._executors = _callables(executors)
+        if editor is not None:
+            _check_callable("editor", editor)
         self._editor = editor
         self._slots = max_concurrency
         self._lease_s = lease_s
@@ -175,6 +188,7 @@ class Orchestrator:
 
         After `timeout_s`, or `stop`, it claims nothing more and returns when its runs have ended.
         """
+        _check_timeout(timeout_s)
         if not self._at_work.acquire(blocking=False):
             raise InvalidInput("This orchestrator runs already.", "Make another one for the same plan.")
         self._heartbeat.start()
@@ -415,6 +429,7 @@ class Orchestrator:
 
     def wait_for_pending(self, timeout_s: float | None = None) -> bool:
         """Wait until no edit cycle is open, whoever edits; false if one still is after `timeout_s`."""
+        _check_timeout(timeout_s)
         began_s = sweep_s = now_s()
         while self.has_pending():
             now = now_s()
@@ -454,9 +469,11 @@ class Orchestrator:
     def listen(self, listener: Listener, *kinds: str) -> None:
         """Call a function, plain or `async`, for events of these kinds, or of all. It is called in a thread
         of its own; an `async` one is awaited where `async` callables are."""
-        unknown = sorted(set(kinds) - set(KINDS))
+        _check_callable("listener", listener)
+        unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown:
-            raise InvalidInput(f"There is no event {unknown[0]!r}.", f"There are {', '.join(KINDS)}.")
+            shown = reprlib.repr(unknown[0])
+            raise InvalidInput(f"There is no event {shown}.", f"There are {', '.join(KINDS)}.")
         self._listeners.add(listener, frozenset(kinds or KINDS))
 
     @property
@@ -466,3 +483,22 @@ class Orchestrator:
 
     def _note(self, where: str, about: str, error: BaseException) -> None:
         self._incidents.append(Incident(where=where, about=about, error=error))
+
+
+def _callables(executors: object) -> dict[str, Callable[[TaskRun], Any]]:
+    """The executors by the keys of their agents."""
+    if not isinstance(executors, Mapping):
+        shown = reprlib.repr(executors)
+        raise InvalidInput(f"The executors {shown} are not callables by agent.", 'Use {"coder": function}.')
+    return {agent_key(name): _check_callable("executor", each) for name, each in executors.items()}
+
+
+def _check_callable(what: str, value: object) -> Callable[..., Any]:
+    if not callable(value):
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} cannot be called.", "Pass a function.")
+    return value
+
+
+def _check_timeout(timeout_s: float | None) -> None:
+    if timeout_s is not None:
+        check_number("timeout", timeout_s, 0, math.inf)

@@ -47,6 +47,18 @@ class Object(dict[str, Any]):
             self.lines[key] = line
 
 
+def duplicates(value: Object) -> Iterator[tuple[str, int | None]]:
+    """The keys that come twice in an object of a document or anywhere below it, with their lines."""
+    inner: list[Any] = [value]
+    while inner:
+        part = inner.pop()
+        if isinstance(part, Object):
+            yield from part.duplicates
+            inner += part.values()
+        elif isinstance(part, list):
+            inner += part
+
+
 def read(what: str, text: str, *, name: str = "-") -> Any:
     """The value of a document. The suffix of its file's `name` tells the format, or else its first line."""
     size = len(text.encode("utf-8", errors="surrogatepass"))

@@ -153,6 +153,9 @@ class _Document:
         if isinstance(value, markup.Object):
             for key, line in value.duplicates:
                 self.mistakes.note(f"The key {key!r} comes twice.", place, line=line)
+            if isinstance(payload := value.get("payload"), markup.Object):
+                for key, line in markup.duplicates(payload):
+                    self.mistakes.note(f"The key {key!r} comes twice in the payload.", place, line=line)
         for key in value:
             if key not in known:
                 hint = f"Known are {', '.join(known)}."

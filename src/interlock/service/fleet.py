@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -36,21 +37,22 @@ class Fleet:
     ) -> AgentView:
         """Set what an agent can do and how much at once; None leaves a value as it is."""
         if max_concurrency is not None:
-            names.check_number("number of runs at once", max_concurrency, 1, 10_000)
+            names.check_whole("number of runs at once", max_concurrency, 1, 10_000)
+        names.check_flag("unlimited", unlimited)
         agent = replace(self._agent(name), name=name.strip())
         if max_concurrency is not None or unlimited:
             agent = replace(agent, max_concurrency=None if unlimited else max_concurrency)
         if types is not None:
-            agent = replace(agent, types=tuple(names.check_name("type", t) for t in types))
+            agent = replace(agent, types=names.check_names("type", types))
         if labels is not None:
-            agent = replace(agent, labels=tuple(names.check_name("label", n) for n in labels))
+            agent = replace(agent, labels=names.check_names("label", labels))
         can = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
         return self._set_agent(agent, self._event(EventKind.AGENT_SET, by, agent=agent.key, data=can))
 
     def pause_agent(self, name: str, *, paused: bool, why: str, by: str = "") -> AgentView:
         """Stop or resume giving an agent work. Its runs go on."""
         agent = self._agent(name)
-        reason = given_reason(why) if paused else checked_reason(why)
+        reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
         agent = replace(agent, paused_why=reason if paused else None)
         kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
         return self._set_agent(agent, self._event(kind, by, reason, agent=agent.key))
@@ -69,7 +71,7 @@ class Fleet:
     def pause_project(self, project: str, *, paused: bool, why: str, by: str = "") -> None:
         """Stop or resume claims of a project's items. Runs go on."""
         names.check_name("project", project)
-        reason = given_reason(why) if paused else checked_reason(why)
+        reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
         kind = EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED
         event = self._event(kind, by, reason, project=project)
         self.store.pause_project(project, reason if paused else None, event)
@@ -80,7 +82,7 @@ class Fleet:
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
         """Lanes that are held or have a line."""
-        names.check_number("limit", limit, 1, 10_000)
+        names.check_whole("limit", limit, 1, 10_000)
         rules = self.store.modes()
         beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
         return [lane_view(row, rules) for row in self.store.lanes(beginning, limit)]
@@ -92,12 +94,12 @@ class Fleet:
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
         """Enforce, observe or switch off the lanes of a project or prefix."""
         if scope not in ("project", "lane"):
-            raise InvalidInput(f"A mode is set for a project or a lane prefix, not {scope!r}.", "")
+            shown = reprlib.repr(scope)
+            raise InvalidInput(f"A mode is set for a project or a lane prefix, not {shown}.", "")
         value = _lane_prefix(value) if scope == "lane" else names.check_name("project", value)
-        if mode not in list(Mode):
-            raise InvalidInput(f"There is no mode {mode!r}.", "Use off, observe or enforce.")
-        event = self._event(EventKind.MODE_SET, by, mode, data={"scope": scope, "value": value})
-        self.store.set_mode(ModeRule(scope=scope, value=value, mode=Mode(mode)), event)
+        chosen = names.one_of("mode", mode, Mode)
+        event = self._event(EventKind.MODE_SET, by, chosen.value, data={"scope": scope, "value": value})
+        self.store.set_mode(ModeRule(scope=scope, value=value, mode=chosen), event)
 
     def _event(
         self,
@@ -115,7 +117,7 @@ class Fleet:
 
 def _lane_prefix(prefix: str) -> str:
     """A lane prefix in normal form; unlike a whole name it may end in / or a dot."""
-    whole = prefix.rstrip("/.")
+    whole = names.check_text("lane prefix", prefix, names.NAME_MAX_CHARS).rstrip("/.")
     if not whole:
         raise InvalidInput("The lane prefix is empty.", "Pass how the lanes' names begin: issue:acme/.")
     return names.lane_key(whole) + prefix[len(whole) :]

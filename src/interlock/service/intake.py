@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
+import reprlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from interlock.core import names
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem, Policy, RetryLane
 from interlock.settings import TypeDefaults
@@ -71,7 +74,7 @@ def whole(what: str, value: object) -> int:
             raise InvalidInput(f"The {what} is a number out of range.", f"Use at most {_DIGITS_MAX} digits.")
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidInput(f"The {what} {value!r} is not a whole number.", "Use digits, as in 3.")
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a whole number.", "Use digits, as in 3.")
     if abs(value) >= 10**_DIGITS_MAX:
         raise InvalidInput(f"The {what} is out of range.", f"Use at most {_DIGITS_MAX} digits.")
     return value
@@ -81,9 +84,12 @@ def span_s(what: str, value: object) -> float:
     """A span in seconds: 90, `90`, `90s`, `1.5m`, `2h`, `1d`."""
     if isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
         return float(match[1]) * _UNIT_S[match[2] or "s"]
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    raise InvalidInput(f"The {what} {value!r} is not a span of time.", "Use seconds, or 90s, 5m, 2h, 1d.")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if math.isfinite(value):
+                return float(value)
+    shown = reprlib.repr(value)
+    raise InvalidInput(f"The {what} {shown} is not a span of time.", "Use seconds, or 90s, 5m, 2h, 1d.")
 
 
 def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
@@ -95,7 +101,7 @@ def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
         return "run_at_us", (at - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError, OSError, InvalidInput):
         raise InvalidInput(
-            f"The {what} {str(time)!r} is not a time.",
+            f"The {what} {reprlib.repr(str(time))} is not a time.",
             "Use ISO 8601, as in 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d.",
         ) from None
 
@@ -105,20 +111,15 @@ def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
     word = value.strip().lower() if isinstance(value, str) else ""
     if word not in lawful:
         raise InvalidInput(
-            f"The {what} {value!r} does not exist.", f"Use {', '.join(lawful[:-1])} or {lawful[-1]}."
+            f"The {what} {reprlib.repr(value)} does not exist.",
+            f"Use {', '.join(lawful[:-1])} or {lawful[-1]}.",
         )
     return word
 
 
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"The {what} {value!r} is not a text.", "Put it in quotes.")
-    return value
-
-
-def _flag(what: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(f"The {what} {value!r} is neither true nor false.", "Use true or false.")
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a text.", "Put it in quotes.")
     return value
 
 
@@ -126,7 +127,7 @@ def _words(what: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-        raise InvalidInput(f"The {what} {value!r} is not a list of texts.", 'Use ["one", "two"].')
+        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a list of texts.", 'Use ["one", "two"].')
     return tuple(value)
 
 
@@ -139,6 +140,14 @@ def _payload(what: str, value: object) -> str:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"The {what} cannot be written as JSON: {error}.", "Use plain values.") from None
+
+
+def checked_types(types: object) -> Mapping[str, TypeDefaults]:
+    """The defaults of items by their type, as the settings have them."""
+    if not isinstance(types, Mapping) or not all(isinstance(each, TypeDefaults) for each in types.values()):
+        shown = reprlib.repr(types)
+        raise InvalidInput(f"{shown} are not defaults by type.", 'Use {"name": TypeDefaults(…)}.')
+    return types
 
 
 def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
@@ -163,7 +172,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "type": _text,
     "agent": _text,
     "lane": _text,
-    "no_lane": _flag,
+    "no_lane": names.check_flag,
     "policy": lambda what, value: Policy(choice(what, value, tuple(Policy))),
     "priority": whole,
     "position": whole,
@@ -179,5 +188,5 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "claim_within_s": span_s,
     "max_attempts": whole,
     "retry_lane": lambda what, value: RetryLane(choice(what, value, tuple(RetryLane))),
-    "from_bot": _flag,
+    "from_bot": names.check_flag,
 }

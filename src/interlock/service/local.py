@@ -73,7 +73,7 @@ class LocalService(Planning, Fleet):
 
     def add(self, items: Sequence[NewItem]) -> list[AddView]:
         """Decide on arrivals, in order, in one transaction."""
-        check_batch("items", len(items))
+        check_batch("items", items, NewItem)
         if not items:
             return []
         new = [checked(i) for i in items]
@@ -241,6 +241,7 @@ class LocalService(Planning, Fleet):
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView:
         """An operator ends an item; a running one gets its grace unless `force`."""
+        names.check_flag("force", force)
         return self._operate(Cancel(item=ItemId(item), why=given_reason(why), by=signed(by), force=force))
 
     def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView:
@@ -251,6 +252,7 @@ class LocalService(Planning, Fleet):
         """Send a message to an item; if the item was absorbed, its absorber gets the message."""
         names.check_text("message", text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
+        names.check_flag("from_bot", from_bot)
         ticket = self.store.tickets(1)[0]
         tell = Tell(item=ItemId(item), ticket=ticket, text=text, author=author, from_bot=from_bot)
         return self._operate(tell)
@@ -303,7 +305,7 @@ class LocalService(Planning, Fleet):
 
 
 def _read_handles(reports: Sequence[Report]) -> list[Handle]:
-    check_batch("runs", len(reports))
-    for report in reports:
-        check_report(report.seen, report.result, report.error)
+    check_batch("reports", reports, Report)
+    for _, seen, result, error, retry in reports:
+        check_report(seen, result, error, retry)
     return [read_handle(report.run) for report in reports]

@@ -131,13 +131,14 @@ class Planning(Looking):
 
     def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]:
         """Plans, the newest first; ended ones only with `ended`."""
-        names.check_number("limit", limit, 1, 10_000)
+        names.check_whole("limit", limit, 1, 10_000)
+        names.check_flag("ended", ended)
         return [plan_summary(p) for p in self.store.plans(ended=ended, limit=limit)]
 
     def plan_history(self, plan: int, *, after: int = 0, limit: int = 1_000) -> list[RevisionView]:
         """The revisions of a plan after the given one, oldest first."""
-        names.check_number("revision", after, 0, REVISION_MAX)
-        names.check_number("limit", limit, 1, 10_000)
+        names.check_whole("revision", after, 0, REVISION_MAX)
+        names.check_whole("limit", limit, 1, 10_000)
         found = self._plan(plan)
         return [revision_view(r) for r in self.store.revisions(found.id, after, limit)]
 
@@ -146,7 +147,7 @@ class Planning(Looking):
 
         def read() -> Graph:
             found = self._plan(plan)
-            if not 1 <= revision <= found.revision:
+            if not 1 <= names.whole("revision", revision) <= found.revision:
                 raise NotFound(
                     f"Plan {plan} has no revision {revision}.", f"It has had revisions 1 to {found.revision}."
                 )
@@ -210,9 +211,7 @@ class Planning(Looking):
             raise InvalidInput("An edit is either operations or a whole graph.", "Pass one of the two.")
         handle = read_handle(run) if run is not None else None
         asking = self._edit_item(handle, found) if handle is not None else None
-        edits = (
-            self._operations(found, base, graph) if graph is not None else typed_operations(operations or ())
-        )
+        edits = self._operations(found, base, graph) if graph is not None else typed_operations(operations)
         if len(edits) > TASKS_MAX + EDGES_MAX:
             raise InvalidPlan(f"The edit has {len(edits):,} operations.", "Use smaller edits.")
         command = EditPlan(
@@ -316,8 +315,8 @@ class Planning(Looking):
 
     def cancel_plan(self, plan: int, *, why: str, by: str = "") -> PlanView:
         """End a plan: tasks that have not started are cancelled, running ones are asked to stop."""
-        found = self._plan(plan)
-        self._operate_plan(CancelPlan(plan=found.id, why=given_reason(why), by=signed(by)))
+        why, signature = given_reason(why), signed(by)
+        self._operate_plan(CancelPlan(plan=self._plan(plan).id, why=why, by=signature))
         sweeper.stop_cancelled(self.store)
         return self.plan(plan)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from interlock.core import names
 from interlock.core.claiming import MESSAGES_AT_ONCE
@@ -32,7 +34,7 @@ class Looking:
         self.store = store
 
     def _require(self, item: ItemId) -> Item:
-        found = self.store.item(item) if 0 < item < ID_LIMIT else None
+        found = self.store.item(item) if 0 < names.whole("item number", item) < ID_LIMIT else None
         if found is None:
             hint = "`interlock ls --all` lists them."
             if 0 < item < ID_LIMIT and self.store.plan(PlanId(item)) is not None:  # they share their numbers
@@ -42,16 +44,19 @@ class Looking:
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:
         """Items, unfinished ones unless asked otherwise, in the order in which they arrived."""
-        names.check_number("limit", wanted.limit, 1, 10_000)
-        statuses = tuple(_status(s) for s in wanted.statuses)
-        if not statuses and not wanted.all:
+        if not isinstance(wanted, ItemFilter):
+            raise InvalidInput(f"{reprlib.repr(wanted)} is not a filter of items.", "Pass an ItemFilter.")
+        names.check_whole("limit", wanted.limit, 1, 10_000)
+        named = names.check_list("statuses", wanted.statuses)
+        statuses = tuple(names.one_of("status", status, ItemStatus).value for status in named)
+        if not statuses and not names.check_flag("all", wanted.all):
             statuses = tuple(s.value for s in ItemStatus if s not in TERMINAL)
         query = ItemQuery(
             statuses=statuses,
-            lane=names.lane_key(wanted.lane) if wanted.lane else None,
-            agent=names.agent_key(wanted.agent) if wanted.agent else None,
-            project=names.check_name("project", wanted.project) if wanted.project else None,
-            type=names.check_name("type", wanted.type) if wanted.type else None,
+            lane=names.lane_key(wanted.lane) if _given(wanted.lane) else None,
+            agent=names.agent_key(wanted.agent) if _given(wanted.agent) else None,
+            project=names.check_name("project", wanted.project) if _given(wanted.project) else None,
+            type=names.check_name("type", wanted.type) if _given(wanted.type) else None,
             limit=wanted.limit,
         )
         return [ItemView(i) for i in reversed(self.store.items(query))]
@@ -136,19 +141,21 @@ class Looking:
         newest: bool = False,
     ) -> list[EventView]:
         """History after a number. A cursor that keeps the last number never misses a line."""
-        names.check_number("limit", limit, 1, 10_000)
+        names.check_whole("limit", limit, 1, 10_000)
         query = EventQuery(
-            after=after,
+            after=_number("event number", after),
             limit=limit,
-            item=ItemId(item) if item is not None else None,
-            lane=names.lane_key(lane) if lane else None,
-            newest=newest,
+            item=ItemId(_number("item number", item)) if item is not None else None,
+            lane=names.lane_key(lane) if _given(lane) else None,
+            newest=names.check_flag("newest", newest),
         )
         return [event_view(e) for e in self.store.events(query)]
 
     def follow(self, *, after: int | None = None) -> Iterator[EventView]:
         """History as it happens, for ever."""
-        if after is None:
+        if after is not None:
+            _number("event number", after)
+        else:
             last = self.store.events(EventQuery(limit=1, newest=True))
             after = last[0].seq if last else 0
         while True:
@@ -165,7 +172,12 @@ class Looking:
         return stats_view(self.store.figures(round(window_s * 1_000_000)))
 
 
-def _status(name: str) -> str:
-    if name not in list(ItemStatus):
-        raise InvalidInput(f"There is no status {name!r}.", f"Use {', '.join(ItemStatus)}.")
-    return name
+def _given(name: str | None) -> TypeGuard[str]:
+    """Whether something was asked for; an empty text asks for nothing."""
+    return name is not None and name != ""
+
+
+def _number(what: str, value: int) -> int:
+    """A whole number that every store can compare with its own."""
+    names.check_whole(what, value, -ID_LIMIT, ID_LIMIT - 1)
+    return value
