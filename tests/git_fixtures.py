@@ -11,7 +11,7 @@ import select
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -141,6 +141,8 @@ class LostAnswers:
         self.away = False
         #: Whether it goes away with the first answer that it loses.
         self.leaves = False
+        #: What happens instead of each answer that is lost.
+        self.instead: Callable[[], object] = lambda: None
         #: Pushes that the server accepted so far.
         self.accepted = 0
         self._counting = threading.Lock()
@@ -196,6 +198,7 @@ class _GitOverHttp(BaseHTTPRequestHandler):
             headers, content = {"Status": "503 Service Unavailable"}, b""
         elif address.path.endswith("/git-receive-pack") and self.lost.loses(content):
             self.close_connection = True
+            self.lost.instead()
             if self.lost.how == "closed":
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return

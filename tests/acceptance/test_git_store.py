@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import Command
+from interlock.git.plumbing import lane_ref_id
+from tests.acceptance.command import PROGRAM, Command
 from tests.faults.processes import wait_until
 from tests.git_fixtures import bare_repository, clone, commit, git, git_identity
 
@@ -44,7 +45,6 @@ def test_commands_that_need_a_database_exit_2_and_name_one(il: Command):
         ["add", "work", "--lane", LANE],
         ["next", "--agent", "coder"],
         ["ls"],
-        ["doctor"],
         ["migrate"],
         ["lanes", "mode", "off", "--prefix", "issue:"],
         ["sweep", "--once"],
@@ -85,6 +85,36 @@ def test_an_unreadable_lane_is_held_and_mended_from_the_command_line(il: Command
     assert (mended.code, mended.out) == (0, f"The lane {LANE} is repaired; 0 wait for it.\n")
     assert "mended by alice: pushed by hand" in git(bare_repository, "log", "-1", "--format=%s", owner)
     assert il("hold", LANE, "--", "true").code == 0
+
+
+def test_a_holder_mends_its_own_lane_from_the_command_line_or_has_lost_it(
+    il: Command, bare_repository: Path, tmp_path: Path
+):
+    """With the refs' history the end is accepted, without it nothing proves who holds the lane."""
+    owner, queue = (f"refs/interlock/{kind}/{lane_ref_id(LANE)}" for kind in ("owner", "queue"))
+    junk = "git commit-tree -m junk $(git hash-object -t tree -w /dev/null)"
+    end = f"{' '.join(PROGRAM)} done $INTERLOCK_RUN; echo $? > {tmp_path / 'code'}"
+    for parent, code in ((True, 0), (False, 5)):
+        moves = [
+            f"git update-ref {ref} $({junk} {f'-p $(git rev-parse {ref})' if parent else ''})"
+            for ref in (owner, queue)
+        ]
+        script = f"(cd {bare_repository} && {' && '.join(moves)}) && {end}"
+        il("hold", LANE, "--", "sh", "-c", script)
+        assert (tmp_path / "code").read_text().strip() == str(code)
+    assert il.ok("lanes")["lanes"][0]["unreadable"], "the lane of a lost run stays held"
+
+
+def test_the_doctor_checks_lanes_in_git(il: Command, bare_repository: Path):
+    shown(il, by="ann")
+    answer = il("--json", "doctor")
+    assert answer.code == 0, answer
+    assert [check["name"] for check in answer.json["checks"]][:2] == ["lanes can be read", "chains are cut"]
+    owner = f"refs/interlock/owner/{lane_ref_id(LANE)}"
+    git(bare_repository, "update-ref", owner, git(bare_repository, "rev-parse", "main"))
+    answer = il("--json", "doctor")
+    assert (answer.code, answer.json["checks"][0]["ok"]) == (1, False)
+    assert "interlock lanes mend" in answer.json["checks"][0]["mend"]
 
 
 def test_a_database_has_nothing_to_mend(tmp_path: Path):

@@ -83,11 +83,19 @@ def chain(bare: Path, ref: str) -> list[dict[str, Any]]:
     return [json.loads(message.strip().split("\n\n")[1]) for message in log.split("\0") if message.strip()]
 
 
+def whole_chain(bare: Path, ref: str) -> list[dict[str, Any]]:
+    """The same with the chains that were cut off before."""
+    history = f"refs/interlock/history/{lane_ref_id(LANE)}"
+    cuts = git(bare, "for-each-ref", "--sort=version:refname", "--format=%(refname)", history).split()
+    ends = [f"{cut}^{2 if ref == OWNER else 1}" for cut in cuts]
+    return [document for end in (*ends, ref) for document in chain(bare, end)]
+
+
 def assert_one_owner_at_a_time(bare: Path) -> list[int]:
     """Walk through the owner's history: a run begins only where none is, with the next number."""
     numbers: list[int] = []
     before = None
-    for document in chain(bare, OWNER):
+    for document in whole_chain(bare, OWNER):
         run = document["run"] and document["run"]["run"]
         if run is not None and run != before:
             assert before is None or "ended" in str(document["happened"]), f"run {run} began beside {before}"

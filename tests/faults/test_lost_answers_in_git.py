@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -22,7 +25,7 @@ from interlock.push.fence import fence_ref
 from interlock.service.contract import Report
 from tests.acceptance.command import PROGRAM, Command
 from tests.acceptance.holding.holders import UNTIL_LET_GO, ended, pid_in, until
-from tests.faults.gitlanes import LANE, OWNER, QUEUE, assert_one_owner_at_a_time, chain
+from tests.faults.gitlanes import LANE, OWNER, QUEUE, assert_one_owner_at_a_time, chain, whole_chain
 from tests.git_fixtures import (
     IDENTITY,
     LostAnswers,
@@ -80,10 +83,12 @@ def assert_same_with_losses(tmp_path: Path, story: Callable[[Place], Any], *loss
 # -- every operation of the service
 
 
-def _operations(place: Place) -> Any:
+def _operations(place: Place, cut_beyond: int = 500) -> Any:
     """Arrive, take, write to, renew, read, hand over, give back, cancel: the answers, and what is left."""
-    ann = GitLanes(place.url, place.directory / "ann", pause=lambda _: None)
-    bob = GitLanes(place.url, place.directory / "bob", pause=lambda _: None)
+    ann, bob = (
+        GitLanes(place.url, place.directory / name, pause=lambda _: None, cut_beyond=cut_beyond)
+        for name in ("ann", "bob")
+    )
     answers: list[Any] = []
     first = ann.add([NewItem(title="first", lane=LANE, agent="ann", message="one")])[0]
     second = bob.add([NewItem(title="second", lane=LANE, agent="bob", message="two")])[0]
@@ -101,9 +106,13 @@ def _operations(place: Place) -> Any:
     answers.append(bob.cancel(second.arrival or 0, why="enough").item.status)
     (lease,) = bob.next("bob", item=third.arrival)
     answers.append(bob.fail([Report(run=lease.run, retry=False)])[0].status)
-    queue, owner = chain(place.bare, QUEUE), chain(place.bare, OWNER)
+    queue, owner = whole_chain(place.bare, QUEUE), whole_chain(place.bare, OWNER)
     answers.append([(i["title"], i["status"]) for i in queue[-1]["items"]])
-    happened = [line.partition(" until ")[0] for d in (*queue, *owner) for line in d["happened"]]
+    happened = [
+        line.partition(" until ")[0].partition(" are in ")[0]
+        for d in (*queue, *owner)
+        for line in d["happened"]
+    ]
     answers.append(happened)  # without the times
     assert_one_owner_at_a_time(place.bare)
     return answers
@@ -113,6 +122,30 @@ def test_no_operation_of_a_lane_meets_its_own_ghost(tmp_path: Path) -> None:
     """Taken out: a refused push is looked for on the remote (`LaneRemote.transact`) only if the connection
     broke; then the first arrival stands in line twice."""
     assert_same_with_losses(tmp_path, _operations, (1, "closed"), (3, "closed"), (1, "answered"))
+
+
+def test_no_handover_that_cuts_the_chains_meets_its_own_ghost(tmp_path: Path) -> None:
+    """Every handover cuts them."""
+    assert_same_with_losses(tmp_path, partial(_operations, cut_beyond=3), (1, "closed"))
+
+
+def test_an_arrival_whose_answer_was_lost_is_found_beyond_a_cut(tmp_path: Path) -> None:
+    """Taken out: `LaneRemote._cut_since`; then it stands in line twice."""
+    with Place(tmp_path, LostAnswers()).served() as place:
+        bob = GitLanes(place.url, tmp_path / "bob", cut_beyond=1)
+        first = bob.add([NewItem(title="first", lane=LANE, agent="bob")])[0].arrival
+
+        def meanwhile(_: float) -> None:
+            place.lost.each = 0
+            assert bob.next("bob", item=first)
+
+        place.lost.each = 1
+        ann = GitLanes(place.url, tmp_path / "ann", pause=meanwhile)
+        answer = ann.add([NewItem(title="second", lane=LANE, agent="ann")])[0]
+        queue = chain(place.bare, QUEUE)
+        assert len(queue) == 1, "the chains were cut"
+        assert [i["title"] for i in queue[-1]["items"]] == ["first", "second"]
+        assert answer.position == 1
 
 
 def test_a_report_that_is_repeated_once_the_remote_is_back_is_no_late_one(tmp_path: Path) -> None:
@@ -197,3 +230,46 @@ def _arm_and_push(place: Place) -> Any:
 def test_a_push_lands_once(tmp_path: Path, story: Callable[[Place], Any]) -> None:
     """Taken out: the look at the remote after a refusal, in `FencedPush` and in `arm`."""
     assert_same_with_losses(tmp_path, story, (1, "closed"), (1, "answered"))
+
+
+# -- the holder dies or stops instead of hearing the answer
+
+
+def _holder(
+    place: Place, nth: int, how: signal.Signals, lease_s: int, script: str
+) -> tuple[Command, Popen[bytes]]:
+    """A hold that gets a signal instead of the answer to its nth push."""
+    il = _command(place, "ann", f"git+{place.url}")
+    il.env["INTERLOCK_GIT_LEASE_MIN_S"] = "1"
+    place.lost.each = nth
+    started: list[Popen[bytes]] = []
+
+    def instead() -> None:
+        place.lost.each = 0
+        started[0].send_signal(how)
+
+    place.lost.instead = instead
+    started.append(il.start("hold", LANE, "--agent", "ann", "--lease", lease_s, "--", "sh", "-c", script))
+    return il, started[0]
+
+
+@pytest.mark.parametrize(("nth", "runs"), [(2, 0), (3, 1)], ids=["it takes the lane", "it gives it back"])
+def test_a_holder_killed_before_it_hears_the_answer_is_followed(tmp_path: Path, nth: int, runs: int) -> None:
+    """Its command runs only if the lane was its own, and the heir's runs once."""
+    with Place(tmp_path, LostAnswers()).served() as place:
+        il, holder = _holder(place, nth, signal.SIGKILL, 2 if nth == 2 else 60, "echo ann >> ran")
+        assert ended(holder).code == -signal.SIGKILL
+        heir = il("hold", LANE, "--agent", "bob", "--", "sh", "-c", "echo bob >> ran")
+        assert heir.code == 0
+        assert (il.directory / "ran").read_text().split() == ["ann"] * runs + ["bob"]
+        assert assert_one_owner_at_a_time(place.bare) == [1, 2]
+
+
+def test_a_holder_stopped_before_it_hears_of_its_renewal_ends_its_command(tmp_path: Path) -> None:
+    with Place(tmp_path, LostAnswers()).served() as place:
+        il, holder = _holder(place, 3, signal.SIGSTOP, 6, "echo $$ > pid; sleep 60 & wait")
+        heir = il("hold", LANE, "--agent", "bob", "--", "sh", "-c", "kill -0 $(cat pid) && echo both")
+        assert (heir.code, heir.out) == (1, ""), "the first command had ended before the second began"
+        holder.send_signal(signal.SIGCONT)
+        assert ended(holder).code == 5
+        assert assert_one_owner_at_a_time(place.bare) == [1, 2]

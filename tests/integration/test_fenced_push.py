@@ -232,6 +232,25 @@ def test_runs_of_one_number_in_two_stores_do_not_pass_for_each_other(
         arm(place, "origin", LaneRun(lane=LANE, handle="7.1." + "b" * 16, agent="two"))
 
 
+def test_a_store_whose_numbers_fell_back_arms_again_once_they_are_above_the_fence(
+    bare_repository: Path, tmp_path: Path
+) -> None:
+    """After a failover the store counts on from its clock, in microseconds. A fence shows no bits."""
+    place = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    before, behind, ahead = (
+        LaneRun(lane=LANE, handle=f"{number}.1.{digit * 16}", agent="coder")
+        for number, digit in ((900, "a"), (5, "b"), (1_763_000_000_000_000, "c"))
+    )
+    arm(place, "origin", before)
+    with pytest.raises(LeaseLost, match="Run 900 of coder has armed"):
+        arm(place, "origin", behind)
+    assert arm(place, "origin", ahead).run == ahead.number
+    with pytest.raises(LeaseLost):
+        arm(place, "origin", before)
+    written = git(bare_repository, "log", "--format=%B", fence_ref(LANE))
+    assert not any(run.handle.rpartition(".")[2] in written for run in (before, ahead))
+
+
 def test_arming_twice_moves_nothing_and_arming_at_once_leaves_the_greatest(
     bare_repository: Path, remote_url: str, store: Service, store_url: str, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from interlock.gitlanes.remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
 from interlock.gitlanes.service import GitLanes
 from interlock.service.contract import LeaseView, Report
 from interlock.testing.clock import Clock
-from tests.faults.gitlanes import LANE, OWNER, QUEUE, acquire, chain
+from tests.faults.gitlanes import LANE, OWNER, QUEUE, acquire, assert_one_owner_at_a_time, chain, whole_chain
 from tests.git_fixtures import bare_repository, clone, git, git_identity, write_hook
 
 __all__ = ["bare_repository", "git_identity"]
@@ -238,9 +238,6 @@ class TestDamage:
         assert other.next("cto") == other.next("coder") == []
         with pytest.raises(UnreadableState):
             other.next("cto", item=waiting)
-        for write in (lanes.renew, lanes.done):
-            with pytest.raises(UnreadableState):
-                write([Report(run=lease.run)])
         (view,) = other.lanes()
         assert view.unreadable is not None
         assert view.lane == LANE, "the other half still tells the name"
@@ -257,6 +254,73 @@ class TestDamage:
         other.add([NewItem(title="new", lane=LANE, agent="dev")])
         claimed = other.next("coder") or other.next("dev")
         assert claimed[0].fence > lease.fence
+
+    @pytest.mark.parametrize("write", ["done", "renew", "touch"])
+    @pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__.strip("_"))
+    def test_the_holders_own_writes_mend_the_lane_under_its_pin(
+        self, open_lanes: Open, bare_repository: Path, damage: Callable[[Path], None], write: str
+    ) -> None:
+        """A queue that is gone with its history cannot be mended: the line is lost, and so is the lease."""
+        lanes = open_lanes(pause=lambda _: None)
+        lease = held(lanes)
+        other = open_lanes("elsewhere", pause=lambda _: None)
+        waiting = other.add([NewItem(title="waiting", lane=LANE, agent="cto", message="hello")])[0].arrival
+        damage(bare_repository)
+        before = [git(bare_repository, "rev-parse", "--quiet", ref, check=False) for ref in (OWNER, QUEUE)]
+        if damage is _no_queue:
+            assert lanes.renew([Report(run=lease.run)])[0].refusal is not None
+            with pytest.raises(LeaseLost):
+                lanes.touch(lease.run)
+            return
+        if write == "touch":
+            move = lanes.touch(lease.run)
+            assert Repository(lanes.remote.repository.directory).push(str(bare_repository), [move]) is None
+        else:
+            assert getattr(lanes, write)([Report(run=lease.run)])[0].refusal is None
+        if damage in (_garbage, _empty_queue, _freed_by_hand):
+            for ref, tip in zip((OWNER, QUEUE), before, strict=True):
+                git(bare_repository, "merge-base", "--is-ancestor", tip, ref)  # the damage stays there
+        if write != "done":
+            assert other.lanes()[0].holder.run == lease.fence  # type: ignore[union-attr]
+            assert lanes.done([Report(run=lease.run)])[0].status == "succeeded"
+        (heir,) = other.next("cto", item=waiting)
+        assert (heir.fence, [m.text for m in heir.messages]) == (lease.fence + 1, ["hello"])
+        assert "mended" in git(bare_repository, "log", "--format=%B", OWNER)
+
+    @pytest.mark.parametrize("with_history", [True, False])
+    def test_a_zombie_mends_nothing(
+        self, open_lanes: Open, bare_repository: Path, with_history: bool
+    ) -> None:
+        """The lane went on without it before somebody broke it. Taken out: in `held_state`, the search for a
+        later run."""
+        zombie, other = (open_lanes(name, pause=lambda _: None) for name in ("here", "elsewhere"))
+        lease = held(zombie)
+        stale = {ref: git(bare_repository, "rev-parse", ref) for ref in (OWNER, QUEUE)}
+        zombie.touch(lease.run)
+        other.cancel(lease.item.id, why="it does not answer", force=True)
+        heir = held(other)
+        good = {ref: git(bare_repository, "rev-parse", ref) for ref in (OWNER, QUEUE)}
+        breaks: list[dict[str, str | None]] = [
+            {OWNER: None, QUEUE: good[QUEUE]},
+            {OWNER: good[OWNER], QUEUE: None},
+            {OWNER: None, QUEUE: None},
+            {OWNER: stale[OWNER], QUEUE: good[QUEUE]},
+            {OWNER: good[OWNER], QUEUE: stale[QUEUE]},
+            {OWNER: stale[OWNER], QUEUE: None},
+        ]
+        for broken in breaks:
+            for ref, oid in broken.items():
+                git(bare_repository, "update-ref", "-d", ref)
+                if oid is not None or with_history:
+                    git(bare_repository, "update-ref", ref, oid or good[ref])
+                if oid is None:
+                    put(bare_repository, ref, "junk")
+            assert zombie.renew([Report(run=lease.run)])[0].refusal is not None, broken
+            with pytest.raises(LeaseLost):
+                zombie.touch(lease.run)
+        for ref, oid in good.items():
+            git(bare_repository, "update-ref", ref, oid)
+        assert other.done([Report(run=heir.run)])[0].status == "succeeded"
 
     def test_a_lane_that_can_be_read_is_not_mended(self, open_lanes: Open) -> None:
         lanes = open_lanes()
@@ -285,6 +349,74 @@ class TestDamage:
             put(bare_repository, ref, "gone")
         lanes.mend(LANE, why="force-pushed")
         assert held(lanes).fence > 1_000_000_000 > lease.fence
+
+
+class TestCuts:
+    """A new owner begins new chains once the old ones are long; a ref of its own keeps those."""
+
+    def holds(self, lanes: GitLanes, count: int) -> None:
+        for _ in range(count):
+            assert lanes.done([Report(run=held(lanes).run)])[0].status == "succeeded"
+
+    def test_the_chains_stay_short_and_nothing_of_them_is_lost(
+        self, open_lanes: Open, bare_repository: Path
+    ) -> None:
+        lanes = open_lanes(cut_beyond=12)
+        self.holds(lanes, 7)
+        assert len(chain(bare_repository, OWNER)) + len(chain(bare_repository, QUEUE)) <= 12 + 5
+        assert assert_one_owner_at_a_time(bare_repository) == [*range(1, 8)]
+        assert len(whole_chain(bare_repository, QUEUE)) == 3 * 7
+        lines = [line for document in whole_chain(bare_repository, OWNER) for line in document["happened"]]
+        cut = next(line for line in lines if "earlier commits are in" in line)
+        assert git(bare_repository, "rev-parse", "--verify", cut.rpartition(" ")[2])
+        assert [check.ok for check in lanes.doctor()] == [True, True]
+        elsewhere = open_lanes("elsewhere")
+        assert held(elsewhere).fence == 8
+        assert "history" not in git(elsewhere.remote.repository.directory, "for-each-ref")
+
+    def test_only_a_new_owner_cuts(self, open_lanes: Open, bare_repository: Path) -> None:
+        """Anybody else would move the owner's ref, and break the pin of the holder's push."""
+        lanes = open_lanes(cut_beyond=12)
+        lease = held(lanes)
+        move = lanes.touch(lease.run)
+        elsewhere = open_lanes("elsewhere", cut_beyond=12)
+        for n in range(10):
+            elsewhere.msg(lease.item.id, f"message {n}")
+        assert Repository(lanes.remote.repository.directory).push(bare_repository.as_uri(), [move]) is None
+        lanes.done([Report(run=lease.run, seen=10)])
+        assert "history" not in git(bare_repository, "for-each-ref")
+        held(lanes)
+        assert len(chain(bare_repository, QUEUE)) == 1
+
+    def test_where_the_server_refuses_the_chains_stay_and_the_doctor_says_so(
+        self, open_lanes: Open, bare_repository: Path
+    ) -> None:
+        """It is asked again once the chains have grown by as much."""
+        tried = bare_repository / "tried"
+        guard = f'case "$1" in */history/*) echo x >> {tried}; echo no history here >&2; exit 1;; esac'
+        write_hook(bare_repository, "update", f"#!/bin/sh\n{guard}\n")
+        lanes = open_lanes(cut_beyond=10, pause=pytest.fail)
+        self.holds(lanes, 6)
+        assert len(chain(bare_repository, QUEUE)) == 3 * 6
+        assert len(tried.read_text().split()) == 2
+        read, cut = open_lanes("elsewhere").doctor()
+        assert (read.ok, cut.ok) == (True, False)
+        assert "hook declined: no history here" in cut.detail
+        assert "refs/interlock/history/*" in cut.mend
+        write_hook(bare_repository, "update", "#!/bin/sh\n")
+        self.holds(lanes, 3)
+        assert all(check.ok for check in lanes.doctor())
+        assert assert_one_owner_at_a_time(bare_repository) == [*range(1, 10)]
+
+    def test_a_lane_that_was_deleted_and_counts_from_1_again_is_cut_again(
+        self, open_lanes: Open, bare_repository: Path
+    ) -> None:
+        lanes = open_lanes(cut_beyond=8)
+        for _ in range(2):
+            self.holds(lanes, 3)
+            for ref in (OWNER, QUEUE):
+                git(bare_repository, "update-ref", "-d", ref)
+        assert git(bare_repository, "for-each-ref", "refs/interlock/history").count("\n") == 1
 
 
 class TestFirstSeen:

@@ -105,9 +105,9 @@ def doctor(ctx: typer.Context) -> int:
 
     call = invocation_of(ctx)
     unread = call.settings.unread(os.environ)
-    with call.service() as service:
+    with call.lanes() as store:
         checks = [
-            *service.doctor(),
+            *store.doctor(),
             CheckView(name="store", ok=True, detail=f"The store is {app.place_of(call.settings)}.", mend=""),
             CheckView(
                 name="environment",

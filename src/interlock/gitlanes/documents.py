@@ -75,12 +75,20 @@ LEASE_FIELDS = tuple(name for name in OwnerRun._fields if name in State._fields 
 _TIMES = frozenset(name for name in OwnerRun._fields if name.endswith("_us"))
 
 
+class Kept(NamedTuple):
+    """The server refused to shorten the chains of a lane: how many commits they had, and what it said."""
+
+    commits: int
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """Who owns a lane. `last_run` is the highest run number so far; the next is greater."""
 
     last_run: RunId = NO_RUN
     run: OwnerRun | None = None
+    kept: Kept | None = None
 
 
 class Key(NamedTuple):
@@ -123,7 +131,15 @@ def owner_document(lane: str, owner: Owner, lines: tuple[str, ...]) -> dict[str,
             run[name] = _written_time(run[name])
         if owner.run.actions is not None:
             run["actions"] = owner.run.actions._asdict()
-    return {"format": FORMAT, "lane": lane, "last_run": owner.last_run, "run": run, "happened": [*lines]}
+    kept = {} if owner.kept is None else {"kept": owner.kept._asdict()}
+    return {
+        "format": FORMAT,
+        "lane": lane,
+        "last_run": owner.last_run,
+        "run": run,
+        **kept,
+        "happened": [*lines],
+    }
 
 
 def queue_document(lane: str, queue: Queue, lines: tuple[str, ...]) -> dict[str, Any]:
@@ -174,7 +190,8 @@ def read_owner(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Owner]:
             for name in run.keys() & _TIMES:
                 run[name] = _read_time(run[name])
             run = _read(OwnerRun, run)
-        owner = Owner(last_run=RunId(_typed(int, document["last_run"])), run=run)
+        kept = _read(Kept, document["kept"]) if "kept" in document else None
+        owner = Owner(last_run=RunId(_typed(int, document["last_run"])), run=run, kept=kept)
         _require(run is None or run.run <= owner.last_run, "a run above the last number")
         _require(run is None or agent_key(run.run_agent) == run.run_agent != "", "no agent")
         return lane, owner

@@ -6,9 +6,10 @@ and for an item that must be claimed in time. A time in a document is never trus
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.core.commands import Arrive, Command, Expire, Repair
 from interlock.core.decide import decide
@@ -24,6 +25,7 @@ from interlock.gitlanes.documents import (
     FORMAT,
     LEASE_FIELDS,
     ActionsRun,
+    Kept,
     Key,
     Owner,
     OwnerRun,
@@ -38,8 +40,12 @@ from interlock.service.answers import message_view
 from interlock.service.contract import MessageView
 
 OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
+#: The chains that were there before a new owner began new ones: `<id>/<its run>-<end of the old queue>`.
+HISTORIES = "refs/interlock/history/"
 #: Ended items and runs that the queue keeps, to answer late writers; `git log` has all of them.
 ENDED_ITEMS_KEPT, ENDED_RUNS_KEPT, KEYS_KEPT = 20, 20, 200
+
+Document = TypeVar("Document", Owner, Queue)
 
 #: Whether a workflow run's attempt has ended, according to its forge. When in doubt, False.
 HasEnded = Callable[[ActionsRun], bool]
@@ -72,6 +78,8 @@ class Lane:
     queue: Queue = field(default_factory=Queue)
     owner_oid: str | None = None
     queue_oid: str | None = None
+    #: The refs have something else now, that cannot be read: the next change writes both of them.
+    broken: bool = False
 
     @property
     def items(self) -> dict[ItemId, Item]:
@@ -205,9 +213,13 @@ class Lane:
         """The lane after this item was started."""
         run = item.state.run
         assert run is not None
-        owner = Owner(last_run=run, run=_owner_run(item, handle, actions))
+        owner = replace(self.owner, last_run=run, run=_owner_run(item, handle, actions))
         queue = replace(self.queue, last_run=run, items={**self.queue.items, item.id: item})
         return replace(self, owner=owner, queue=queue)
+
+    def with_kept(self, kept: Kept | None) -> Lane:
+        """The lane with a note on why its chains are long, or without one."""
+        return replace(self, owner=replace(self.owner, kept=kept))
 
     def with_renewal(self, item: Item) -> Lane:
         """The lane after its run was renewed. The queue does not change."""
@@ -336,6 +348,9 @@ class UnreadableLane:
     name: str | None
     owner_oid: str | None
     queue_oid: str | None
+    #: The half of it that can be read, or both if they do not match.
+    owner: Owner | None
+    queue: Queue | None
     #: Written by a newer version of Interlock.
     newer: bool
 
@@ -362,9 +377,18 @@ def read_lane(ref_id: str, found: Mapping[str, tuple[str, Any]]) -> Lane | Unrea
             name=next((d["lane"] for d in documents if _is_name_of(ref_id, d.get("lane"))), None),
             owner_oid=owner_oid,
             queue_oid=queue_oid,
+            owner=_half(read_owner, ref_id, owner_document),
+            queue=_half(read_queue, ref_id, queue_document),
             newer=any(type(number) is int and number > FORMAT for number in formats),
         )
     return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
+
+
+def _half(read: Callable[[str, Any], tuple[str, Document]], ref_id: str, document: Any) -> Document | None:
+    """What one of the two documents says, if it can be read."""
+    with contextlib.suppress(UnreadableState):
+        return read(ref_id, document)[1] if document is not None else None
+    return None
 
 
 def _is_name_of(ref_id: str, name: object) -> bool:

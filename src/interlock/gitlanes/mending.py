@@ -1,32 +1,24 @@
 """Mending: rebuild a lane that somebody broke from the last readable state in its history.
 
-Only an operator asks for it; until then the lane counts as held. The rebuilt lane has a new owner commit, so
-the former holder is refused from then on. Its item, if still known, is offered again.
+An operator asks for it; until then the lane counts as held, unless its holder can prove that it holds it
+(`history.held_state`). The rebuilt lane has a new owner commit, so the former holder is refused from then on.
+Its item, if still known, is offered again.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any, TypeVar
 
 from interlock.core.commands import TakeBack
-from interlock.core.errors import InvalidInput, UnreadableState
+from interlock.core.errors import InvalidInput
 from interlock.core.model import Item, ItemId, RunId
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing
-from interlock.git.plumbing import Repository
 from interlock.gitlanes.commit_message import event_lines
-from interlock.gitlanes.documents import Owner, Queue, read_owner, read_queue
-from interlock.gitlanes.lane import OWNERS, QUEUES, Lane
-from interlock.gitlanes.remote import Change, LaneRemote
-
-#: How many commits to look back. The next command on a lane notices damage, so it is recent.
-HISTORY_MAX = 200
-
-Document = TypeVar("Document", Owner, Queue)
+from interlock.gitlanes.documents import Owner, Queue
+from interlock.gitlanes.history import LaneHistory
+from interlock.gitlanes.lane import Lane
+from interlock.gitlanes.remote import LaneRemote
 
 
 def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int, timing: Timing) -> Lane:
@@ -43,8 +35,8 @@ def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int,
             f"The lane {name} was written by a newer Interlock; it is not broken.",
             "Use that version here too.",
         )
-    queue = _last_whole(_readable(remote.repository, f"{QUEUES}{ref_id}", read_queue))
-    owner = next(iter(_readable(remote.repository, f"{OWNERS}{ref_id}", read_owner)), Owner())
+    history = LaneHistory(remote.repository, seen)
+    queue, owner = history.whole_queue, next(iter(history.owners), Owner())
     known = max(queue.last_run, owner.last_run)
     # If no number can be read, use the seconds since 1970: greater than any count of runs.
     last_run = RunId(known + 1 if known else now_us // 1_000_000)
@@ -56,28 +48,8 @@ def mended(remote: LaneRemote, name: str, why: str, by: str | None, now_us: int,
     decision, after = before.decide(items, taken, now_us, timing)
     signature = f" by {by}" if by else ""
     lines = (f"the lane was mended{signature}: {why}", *event_lines(decision.events))
-    remote.replace(seen, Change(after=after, answer=None, lines=lines))
+    remote.replace(replace(before, owner_oid=seen.owner_oid, queue_oid=seen.queue_oid), after, lines)
     return after
-
-
-def _readable(
-    repository: Repository, ref: str, read: Callable[[str, Any], tuple[str, Document]]
-) -> list[Document]:
-    """The documents in a ref's history that can be read, newest first."""
-    listed = repository.run("rev-list", "--first-parent", f"--max-count={HISTORY_MAX}", ref)
-    found = []
-    for oid in listed.out.split() if not listed.code else ():
-        with contextlib.suppress(UnreadableState):
-            found.append(read(ref.rpartition("/")[2], repository.read_json(oid))[1])
-    return found
-
-
-def _last_whole(queues: list[Queue]) -> Queue:
-    """The newest queue that lost no unfinished item of the one before it: Interlock never drops one."""
-    for queue, before in pairwise(queues):
-        if all(item.terminal or item.id in queue.items for item in before.items.values()):
-            return queue
-    return queues[-1] if queues else Queue()
 
 
 def _with_run(queue: Queue, owner: Owner, now_us: int) -> tuple[dict[ItemId, Item], Item | None]:

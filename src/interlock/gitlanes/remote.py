@@ -23,6 +23,7 @@ from interlock.core import names
 from interlock.core.errors import (
     GitFailed,
     InterlockError,
+    LeaseLost,
     NoRemote,
     NotFound,
     RemoteUnavailable,
@@ -33,12 +34,24 @@ from interlock.core.errors import (
 from interlock.git.plumbing import Repository, access_of, lane_ref_id, message_document
 from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.gitlanes.commit_message import subject
-from interlock.gitlanes.documents import COUNT_BITS, lane_bits, mend_hint, owner_document, queue_document
-from interlock.gitlanes.lane import OWNERS, QUEUES, Lane, UnreadableLane, read_lane
+from interlock.gitlanes.documents import (
+    COUNT_BITS,
+    Kept,
+    lane_bits,
+    mend_hint,
+    owner_document,
+    queue_document,
+)
+from interlock.gitlanes.history import Holder, held_state
+from interlock.gitlanes.lane import HISTORIES, OWNERS, QUEUES, Lane, UnreadableLane, read_lane
 from interlock.push.fence import LOOKS_MAX, check_visible, failed_push, hidden_refs
 
 #: Where `read_all` keeps what it fetched, apart from the refs of a single lane that is being changed.
 _ALL = "refs/all/"
+#: The last owner commit that this machine pushed for a run of its own, by lane.
+_MINE = "refs/mine/"
+#: A new owner begins new chains once the two old ones have this many commits: those of about 100 holds.
+CUT_BEYOND = 500
 #: How often to try a push that fails although nobody else was faster.
 TRIES = 5
 BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
@@ -89,19 +102,24 @@ class _Sent(Generic[Answer]):
     def was_beaten(self) -> bool:
         return self.refusal is not None and self.refusal.kind is RefusalKind.STALE
 
-    def note(
-        self, lane: Lane, moves: Sequence[RefMove], change: Change[Answer], refusal: PushRefusal
-    ) -> None:
+    def note(self, lane: Lane, moves: Sequence[RefMove], change: Change[Answer]) -> None:
         self.since = self.since or lane
-        self.refusal = refusal
         self.changes[moves[0].new_oid or ""] = change
 
 
 class LaneRemote:
     """The lanes of one git remote."""
 
-    def __init__(self, url: str, directory: Path, *, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        url: str,
+        directory: Path,
+        *,
+        cut_beyond: int = CUT_BEYOND,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.url = url
+        self.cut_beyond = cut_beyond
         # The same remote with a new password is the same remote.
         self._directory = directory / sha256(without_secrets(url).encode()).hexdigest()[:16]
         self._pause = pause
@@ -154,14 +172,25 @@ class LaneRemote:
         with self._turn(ref_id):
             return self._named(ref_id, name)
 
-    def _named(self, ref_id: str, name: str | None) -> Lane:
+    def _named(self, ref_id: str, name: str | None, holder: Holder | None = None) -> Lane:
         found = self._read(ref_id)
         if isinstance(found, UnreadableLane):
+            if holder is not None and not found.newer:
+                return self._held(found, holder)
             known = found.name or name
             raise found.error if known is None else UnreadableState(found.error.sentence, mend_hint(known))
         if not found.name and name is None:
             raise NotFound(f"There is no lane {ref_id} on this remote.", "`interlock lanes` lists them.")
         return replace(found, name=found.name or name or "")
+
+    def _held(self, seen: UnreadableLane, holder: Holder) -> Lane:
+        """The lane as its holder last knew it; `LeaseLost` if nothing proves that it holds it."""
+        record = self.repository.run("rev-parse", "--verify", "--quiet", f"{_MINE}{seen.ref_id}").out.strip()
+        lane = held_state(self.repository, seen, holder, record or None)
+        if lane is not None:
+            return lane
+        why = seen.error.sentence.removesuffix(" It counts as held.")
+        raise LeaseLost(f"{why} Nothing proves that run {holder.run} still holds the lane.", seen.error.hint)
 
     def find(self, item: int) -> str:
         """The ref id of the lane that an item's number belongs to."""
@@ -244,16 +273,18 @@ class LaneRemote:
         step: Callable[[Lane], Change[Answer]],
         *,
         name: str | None = None,
-        holder: bool = False,
+        holder: Holder | None = None,
         again: str | None = None,
     ) -> Answer:
         """Read, let `step` decide, push; repeat within bounds. `step` must not have effects.
 
         A push that was refused may have arrived all the same: an HTTP client whose connection breaks sends
         it again, and the server refuses the second one. So whatever the refusal says, an own commit that is
-        on the remote is success. A `holder` retries without a growing back-off, so that many arrivals do not
-        keep it away. `again` names a change that a caller asks for again if the remote was away at the end:
-        the first of them that arrived counts.
+        on the remote is success.
+
+        A `holder` retries without a growing back-off, so that many arrivals do not keep it away. If the lane
+        cannot be read, its write mends it, provided that it still holds it. `again` names a change that a
+        caller asks for again if the remote was away at the end: the first one that arrived counts.
         """
         sent: _Sent[Answer] = self._unknown.pop(again, _Sent()) if again is not None else _Sent()
         try:
@@ -270,9 +301,10 @@ class LaneRemote:
         sent: _Sent[Answer],
         *,
         name: str | None,
-        holder: bool,
+        holder: Holder | None,
     ) -> Answer:
         tries = beaten = 0
+        kept: Kept | None = None
         deadline_s = time.monotonic() + BEATEN_MAX_S
 
         def given_up() -> bool:
@@ -280,7 +312,7 @@ class LaneRemote:
 
         while True:
             with self._turn(ref_id):
-                arrived = self._arrived(ref_id, name, sent)
+                arrived = self._arrived(ref_id, name, holder, sent)
                 if arrived is not None:
                     return arrived.answer
                 if sent.is_hidden and beaten == LOOKS_MAX:
@@ -292,25 +324,43 @@ class LaneRemote:
                         f"Others were faster on lane {name or ref_id} {beaten} times in {BEATEN_MAX_S:g} s.",
                         "Nothing was changed; try again.",
                     )
-                lane, change = self._decided(ref_id, name, step)
-                moves = self.commits(lane, change)
+                lane, change = self._decided(ref_id, name, holder, step)
+                length = self._length_to_cut(lane, change.after) if kept is None else 0
+                if length or kept is not None:
+                    change = replace(change, after=change.after.with_kept(kept))
+                moves = self._cut(lane, change, length) if length else self.commits(lane, change)
                 refusal = self.repository.push(self.url, moves) if moves else None
-            if refusal is None:
-                if moves:
-                    self._left[ref_id] = _moved(lane, change.after, moves)
-                if moves and lane.owner_oid is None:
-                    check_visible(self.repository, self.url, moves[0].ref, pause=self._pause)
-                return change.answer
-            sent.note(lane, moves, change, refusal)
+                if refusal is None:
+                    self._done(lane, change.after, moves)
+                    return change.answer
+            sent.note(lane, moves, change)
+            if length and refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK):
+                kept = Kept(commits=length, why=refusal.detail)  # then without
+                continue
+            sent.refusal = refusal
             if refusal.kind is RefusalKind.STALE:
                 beaten += 1
             else:
                 tries += 1
             if not given_up():
-                self._pause(back_off_s(0 if holder else beaten))
+                self._pause(back_off_s(0 if holder is not None else beaten))
+
+    def _done(self, lane: Lane, after: Lane, moves: Sequence[RefMove]) -> None:
+        """Remember what our push left on the remote."""
+        if not moves:
+            return
+        now = self._left[lane.ref_id] = _moved(lane, after, moves)
+        if now.owner.run is not None and now.owner_oid is not None and now.owner_oid != lane.owner_oid:
+            self.repository.run("update-ref", f"{_MINE}{lane.ref_id}", now.owner_oid)
+        if lane.owner_oid is None:
+            check_visible(self.repository, self.url, moves[0].ref, pause=self._pause)
 
     def _decided(
-        self, ref_id: str, name: str | None, step: Callable[[Lane], Change[Answer]]
+        self,
+        ref_id: str,
+        name: str | None,
+        holder: Holder | None,
+        step: Callable[[Lane], Change[Answer]],
     ) -> tuple[Lane, Change[Answer]]:
         """The lane that `step` decided on, and its change.
 
@@ -323,55 +373,92 @@ class LaneRemote:
                 change = step(left)
                 if change.after.owner is not left.owner and change.after.queue is not left.queue:
                     return left, change
-        lane = self._named(ref_id, name)
-        return lane, step(lane)
+        lane = self._named(ref_id, name, holder)
+        change = step(lane)
+        if lane.broken:
+            change = replace(change, lines=(*change.lines, "the lane's state could not be read: mended"))
+        return lane, change
 
-    def commits(self, lane: Lane, change: Change[Answer]) -> list[RefMove]:
-        """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal."""
+    def _length_to_cut(self, lane: Lane, after: Lane) -> int:
+        """How many commits both chains have, if a new owner should begin new ones; else 0.
+
+        Only its own first commit may: a chain that somebody else cuts would break the holder's pin.
+        """
+        if after.owner.last_run == lane.owner.last_run or lane.owner_oid is None or lane.queue_oid is None:
+            return 0
+        length = int(self.repository.text("rev-list", "--count", lane.owner_oid, lane.queue_oid))
+        kept = lane.owner.kept.commits if lane.owner.kept is not None else 0
+        return length if length >= kept + self.cut_beyond else 0
+
+    def _cut(self, lane: Lane, change: Change[Answer], length: int) -> list[RefMove]:
+        """Commits for a handover that begin new chains, and a ref that keeps the old ones."""
+        assert lane.owner_oid is not None and lane.queue_oid is not None
+        parents = [lane.queue_oid, lane.owner_oid]
+        # The id, because runs of a lane whose refs were deleted are counted from 1 again.
+        ref = f"{HISTORIES}{lane.ref_id}/{change.after.owner.last_run}-{lane.queue_oid[:12]}"
+        line = f"{length} earlier commits are in {ref}"
+        old = self.repository.commit_json({"lane": lane.name}, subject=f"{length} commits", parents=parents)
+        moves = self.commits(lane, replace(change, lines=(*change.lines, line)), cut=True)
+        return [*moves, RefMove(ref=ref, old_oid=None, new_oid=old)]
+
+    def commits(self, lane: Lane, change: Change[Answer], *, cut: bool = False) -> list[RefMove]:
+        """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal.
+
+        With `cut` they have no parents.
+        """
         after, moves, lines = change.after, [], change.lines
 
         def commit(ref: str, old: str | None, document: dict[str, Any]) -> None:
+            parents = [old] if old is not None and not cut else []
+            if lane.broken:  # somebody may have pointed the ref at anything; a parent must be a commit
+                parents = [oid for oid in parents if self.repository.has(oid)]
             new = self.repository.commit_json(
-                document, subject=subject(lines) if lines else "", parents=[old] if old is not None else []
+                document, subject=subject(lines) if lines else "", parents=parents
             )
             moves.append(RefMove(ref=ref, old_oid=old, new_oid=new))
 
-        if after.queue is not lane.queue:
+        if after.queue is not lane.queue or lane.broken:
             commit(f"{QUEUES}{lane.ref_id}", lane.queue_oid, queue_document(after.name, after.queue, lines))
         # The first arrival makes the owner's ref too: from then on, a lane with only one ref is corrupt.
-        if after.owner is not lane.owner or (lane.owner_oid is None and moves):
+        if after.owner is not lane.owner or lane.broken or (lane.owner_oid is None and moves):
             commit(f"{OWNERS}{lane.ref_id}", lane.owner_oid, owner_document(after.name, after.owner, lines))
         return moves
 
-    def _arrived(self, ref_id: str, name: str | None, sent: _Sent[Answer]) -> Change[Answer] | None:
+    def _arrived(
+        self, ref_id: str, name: str | None, holder: Holder | None, sent: _Sent[Answer]
+    ) -> Change[Answer] | None:
         """The change that is on the remote although its push was refused, if there is one."""
         if sent.since is None:
             return None
-        now = self._read_patiently(ref_id, name)
+        now = self._read_patiently(ref_id, name, holder)
         # A ref that cannot be made because it is there, and that cannot be read.
         sent.is_hidden = sent.since.owner_oid is None and now.owner_oid is None and sent.was_beaten
         tips = [oid for oid in (now.queue_oid, now.owner_oid) if oid]
         known = [f"^{oid}" for oid in (sent.since.queue_oid, sent.since.owner_oid) if oid]
-        listed = self.repository.text("rev-list", *tips, *known).split() if tips else []
+        if sent.since.owner_oid and now.owner_oid:
+            tips += self._cut_since(ref_id, sent.since.owner_oid, now.owner_oid)
+        listed = self.repository.run("rev-list", *tips, *known).out.split() if tips else []
         return next((sent.changes[oid] for oid in listed if oid in sent.changes), None)
 
-    def _read_patiently(self, ref_id: str, name: str | None) -> Lane:
+    def _cut_since(self, ref_id: str, before: str, now: str) -> list[str]:
+        """The ends of the chains that somebody cut since."""
+        if self.repository.is_ancestor(before, now):
+            return []
+        pattern = f"{HISTORIES}{ref_id}/*"
+        self._fetch(f"+{pattern}:{pattern}")
+        return self.repository.text("for-each-ref", "--format=%(objectname)", f"{HISTORIES}{ref_id}").split()
+
+    def _read_patiently(self, ref_id: str, name: str | None, holder: Holder | None) -> Lane:
         """The lane after a push whose fate is unknown: only the refs tell it, so look more than once."""
         for _ in range(TRIES - 1):
             with contextlib.suppress(RemoteUnavailable):
-                return self._named(ref_id, name)
+                return self._named(ref_id, name, holder)
             self._pause(back_off_s(0))
-        return self._named(ref_id, name)
+        return self._named(ref_id, name, holder)
 
-    def replace(self, seen: UnreadableLane, change: Change[None]) -> None:
-        """Write a lane over one that cannot be read, unless that has changed meanwhile."""
-        moves = []
-        pins = seen.queue_oid, seen.owner_oid
-        # Somebody may have pointed a ref at anything; only a commit can be the parent of the next one.
-        tips = (oid if oid is not None and self.repository.has(oid) else None for oid in pins)
-        blank = Lane(name="", ref_id=seen.ref_id, queue_oid=next(tips), owner_oid=next(tips))
-        for pin, move in zip(pins, self.commits(blank, change), strict=True):
-            moves.append(RefMove(ref=move.ref, old_oid=pin, new_oid=move.new_oid))
+    def replace(self, seen: Lane, after: Lane, lines: tuple[str, ...]) -> None:
+        """Write a lane over one that cannot be read, unless the refs in `seen` have moved meanwhile."""
+        moves = self.commits(replace(seen, broken=True), Change(after=after, answer=None, lines=lines))
         refusal = self.repository.push(self.url, moves)
         if refusal is not None:
             raise _failed(self.url, refusal, 1)
@@ -409,6 +496,7 @@ def _moved(lane: Lane, after: Lane, moves: Sequence[RefMove]) -> Lane:
     tips = {move.ref: move.new_oid for move in moves}
     return replace(
         after,
+        broken=False,
         owner_oid=tips.get(f"{OWNERS}{lane.ref_id}", lane.owner_oid),
         queue_oid=tips.get(f"{QUEUES}{lane.ref_id}", lane.queue_oid),
     )

@@ -31,19 +31,29 @@ from interlock.core.checking import check_batch, check_report, checked, checked_
 from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started, wanted
 from interlock.core.commands import Cancel, Finish, Moved, Outcome, Tell
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, NotFound
+from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, NotFound, Refusal, UnreadableState
 from interlock.core.handles import read_handle
 from interlock.core.model import Item, ItemId, Mode, NewItem, RunId
 from interlock.core.timing import Timing, to_us
 from interlock.git.refusals import RefMove
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
-from interlock.gitlanes.documents import ActionsRun
+from interlock.gitlanes.documents import ActionsRun, mend_hint
 from interlock.gitlanes.first_seen import FirstSeen
+from interlock.gitlanes.history import Holder
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
 from interlock.gitlanes.mending import mended
-from interlock.gitlanes.remote import Change, LaneRemote
+from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
 from interlock.service.answers import add_view, ended_view, holder_view, kept_view, refused_view
-from interlock.service.contract import AddView, ChangeView, LaneView, LeaseView, MessageView, Report, RunView
+from interlock.service.contract import (
+    AddView,
+    ChangeView,
+    CheckView,
+    LaneView,
+    LeaseView,
+    MessageView,
+    Report,
+    RunView,
+)
 from interlock.service.itemview import ItemView, moment
 
 LEASE_MIN_S = 900.0
@@ -51,6 +61,8 @@ MARGIN_SHARE = 0.1
 #: A waiting claim looks less and less often, down to `poll_s * POLL_MAX_FACTOR`, to spare the remote.
 POLL_GROWTH, POLL_MAX_FACTOR = 1.5, 10.0
 LINE_SHOWN = 20
+#: How many broken lanes a check names.
+BROKEN_SHOWN = 5
 #: A renewal makes a commit once this share of the lease is gone; holders renew every third.
 RENEWED_AFTER = 0.25
 
@@ -72,8 +84,9 @@ class GitLanes:
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
         first_seen: FirstSeen | None = None,
         pause: Callable[[float], None] = time.sleep,
+        cut_beyond: int = CUT_BEYOND,
     ) -> None:
-        self.remote = LaneRemote(url, directory, pause=pause)
+        self.remote = LaneRemote(url, directory, cut_beyond=cut_beyond, pause=pause)
         self._timing = timing or Timing()
         self._lease_min_s = lease_min_s
         self._margin_share = margin_share
@@ -265,7 +278,13 @@ class GitLanes:
             except NotFound:  # no lane of this remote
                 return refused_view(report.run, explain_loss(run, None, None), None)
             again = None if outcome is None else f"{outcome} {report.run}"
-            return self.remote.transact(ref_id, step, holder=True, again=again)
+            try:
+                return self.remote.transact(ref_id, step, holder=_holder(report.run), again=again)
+            except NotFound:  # somebody deleted both refs
+                return refused_view(report.run, explain_loss(run, None, None), None)
+            except LeaseLost as lost:  # they cannot be read, and do not prove that this run holds the lane
+                refusal = Refusal(code=lost.code, sentence=lost.sentence, hint=lost.hint)
+                return refused_view(report.run, refusal, None)
 
         return [transact(report) for report in reports]
 
@@ -287,6 +306,11 @@ class GitLanes:
             lane = self.remote.read(self.remote.find(item))
         except NotFound:
             raise explain_loss(run, None, None).error() from None
+        except UnreadableState:
+            (renewed,) = self.renew([Report(run=handle)])  # mends the lane, if the run holds it
+            if renewed.refusal is not None:
+                raise LeaseLost(renewed.refusal.message, renewed.refusal.hint) from None
+            lane = self.remote.read(self.remote.find(item))
         refused = _refusal(lane, handle)
         if refused is not None and refused.refusal is not None:
             raise LeaseLost(refused.refusal.message, refused.refusal.hint)
@@ -366,6 +390,30 @@ class GitLanes:
         after = mended(self.remote, name, given_reason(why), signed(by), now_us, self._timing)
         return _lane_view(name, after.holder, after.line)
 
+    def doctor(self) -> list[CheckView]:
+        """Check that every lane can be read and that its chains of commits do not grow without end."""
+        lanes = self.remote.read_all()
+        unreadable = [lane.error.sentence for lane in lanes if isinstance(lane, UnreadableLane)]
+        long = [
+            f"{lane.name} has more than {lane.owner.kept.commits} commits: {lane.owner.kept.why}"
+            for lane in lanes
+            if isinstance(lane, Lane) and lane.owner.kept is not None
+        ]
+        return [
+            _check(
+                "lanes can be read",
+                f"Lanes that were ever used: {len(lanes)}.",
+                unreadable,
+                mend_hint("LANE"),
+            ),
+            _check(
+                "chains are cut",
+                f"A new owner begins new chains beyond {self.remote.cut_beyond} commits.",
+                long,
+                "Let the server accept forced pushes to refs/interlock/* and new refs/interlock/history/*.",
+            ),
+        ]
+
     def close(self) -> None:
         """Pack loose objects. Nothing is kept open between calls."""
         self.remote.close()
@@ -389,6 +437,17 @@ class GitLanes:
 def _digest(handle: str) -> str:
     """What everybody may know of a handle."""
     return sha256(handle.encode()).hexdigest()
+
+
+def _check(name: str, promise: str, broken: Sequence[str], mend: str) -> CheckView:
+    more = f"; and {len(broken) - BROKEN_SHOWN} more" if len(broken) > BROKEN_SHOWN else ""
+    detail = f"{'; '.join(broken[:BROKEN_SHOWN])}{more}" if broken else promise
+    return CheckView(name=name, ok=not broken, detail=detail, mend=mend if broken else "")
+
+
+def _holder(handle: str) -> Holder:
+    run, item, _ = read_handle(handle)
+    return Holder(run, item, _digest(handle))
 
 
 def _refusal(lane: Lane, handle: str) -> RunView | None:

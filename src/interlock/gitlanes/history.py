@@ -1,0 +1,108 @@
+"""What the refs of a lane said before: the states that can still be read if the present one cannot."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from interlock.core.errors import UnreadableState
+from interlock.core.model import ItemId, RunId
+from interlock.git.plumbing import Repository
+from interlock.gitlanes.documents import Owner, Queue, check_pair, read_owner, read_queue
+from interlock.gitlanes.lane import Document, Lane, UnreadableLane
+
+#: How many commits to look back. The next command on a lane notices damage, so it is recent.
+HISTORY_MAX = 200
+
+
+class Holder(NamedTuple):
+    """A run that says that it holds a lane: its numbers, and the digest of its handle."""
+
+    run: RunId
+    item: ItemId
+    handle: str
+
+    def owns(self, owner: Owner) -> bool:
+        """Whether a document names this very run as the owner."""
+        run = owner.run
+        return run is not None and Holder(run.run, run.item, run.handle) == self
+
+
+class LaneHistory:
+    """The documents of a lane that can be read, newest first, from the history of its two refs."""
+
+    def __init__(self, repository: Repository, seen: UnreadableLane) -> None:
+        owners = _readable(repository, seen.ref_id, seen.owner_oid, read_owner)
+        queues = _readable(repository, seen.ref_id, seen.queue_oid, read_queue)
+        self.name = next((name for name, _ in (*owners, *queues)), seen.name or "")
+        self.owners = [owner for _, owner in owners]
+        self.queues = [queue for _, queue in queues]
+
+    @property
+    def whole_queue(self) -> Queue:
+        """The newest queue that lost no unfinished item of the one before it: Interlock never drops one."""
+        for queue, before in pairwise(self.queues):
+            if all(item.terminal or item.id in queue.items for item in before.items.values()):
+                return queue
+        return self.queues[-1] if self.queues else Queue()
+
+
+def held_state(
+    repository: Repository, seen: UnreadableLane, holder: Holder, record: str | None
+) -> Lane | None:
+    """The lane as its holder may write it anew; None if nothing proves that the run still holds it.
+
+    A handover moves both refs at once, so a half that is whole is a witness: the run that it names has the
+    lane. The other half comes from its own history; the owner also from `record`, the commit that the
+    holder's machine pushed last. If both are damaged, the newest states in both histories must agree.
+    """
+    history = LaneHistory(repository, seen)
+    whole = [half for half in (seen.owner, seen.queue) if half is not None]
+    if any(state.last_run > holder.run for state in (*whole, *history.owners, *history.queues)):
+        return None  # a later run had the lane
+    recorded = [owner for _, owner in _readable(repository, seen.ref_id, record, read_owner)]
+    mine = next((owner for owner in (*history.owners, *recorded) if holder.owns(owner)), None)
+    pairs: list[tuple[Owner, Queue]] = []
+    if seen.queue is not None and mine is not None:
+        pairs.append((replace(mine, last_run=seen.queue.last_run), seen.queue))
+    if seen.owner is not None:
+        pairs += [(seen.owner, queue) for queue in history.queues]
+    if not whole and history.owners:
+        pairs.append((history.owners[0], history.whole_queue))
+    for owner, queue in pairs:
+        if holder.owns(owner) and _agree(seen.ref_id, owner, queue):
+            return Lane(
+                name=seen.name or history.name,
+                ref_id=seen.ref_id,
+                owner=owner,
+                queue=queue,
+                owner_oid=seen.owner_oid,
+                queue_oid=seen.queue_oid,
+                broken=True,
+            )
+    return None
+
+
+def _agree(ref_id: str, owner: Owner, queue: Queue) -> bool:
+    try:
+        check_pair(ref_id, owner, queue)
+    except UnreadableState:
+        return False
+    return True
+
+
+def _readable(
+    repository: Repository, ref_id: str, tip: str | None, read: Callable[[str, Any], tuple[str, Document]]
+) -> list[tuple[str, Document]]:
+    """The documents in a commit's history that can be read, newest first, each with the lane's name."""
+    found: list[tuple[str, Document]] = []
+    if tip is None:
+        return found
+    listed = repository.run("rev-list", "--first-parent", f"--max-count={HISTORY_MAX}", tip, "--")
+    for oid in listed.out.split() if not listed.code else ():
+        with contextlib.suppress(UnreadableState):
+            found.append(read(ref_id, repository.read_json(oid)))
+    return found
