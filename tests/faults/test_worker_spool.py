@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import psutil  # type: ignore[import-untyped]
+import pytest
 
+from interlock.testing.postgres import PostgresServer
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, file_of, query
 from tests.faults.workers import Site
@@ -30,6 +33,25 @@ def store_taken(site: Site) -> Iterator[None]:
     finally:
         db.execute("ROLLBACK")
         db.close()
+
+
+@contextmanager
+def server_away(server: PostgresServer, how: str) -> Iterator[None]:
+    """The server crashes and is started again, or all its processes are stopped by a signal for a while."""
+    if how == "stopped":
+        server.stop("immediate")
+        yield
+        server.start()
+        return
+    first = int((server.datadir / "postmaster.pid").read_text().splitlines()[0])
+    processes = [psutil.Process(first), *psutil.Process(first).children(recursive=True)]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
 
 
 def finish_while_away(site: Site) -> None:
@@ -146,3 +168,53 @@ def test_a_damaged_spool_is_set_aside_and_stops_nobody(site: Site) -> None:
     assert worker.ended() == 0
     assert "ended" in worker.kinds()
     assert [path.suffix for path in site.spooled()] == [".unreadable"] * 4
+
+
+@pytest.mark.parametrize("how", ["stopped", "frozen"])
+def test_a_worker_drained_while_postgresql_is_away_leaves_its_ends_on_disk(
+    tmp_path: Path, start_postgres, how: str
+) -> None:
+    """And says so. Whatever patience a call has, the worker does not wait for it: while it joined its threads
+    without a limit, it stayed for as long as a frozen database did (tried by hand)."""
+    server = start_postgres(18, fsync=False)
+    site = Site(tmp_path, server.url())
+    try:
+        item = site.add()
+        worker = site.work(ON_COMMAND, "--max", "2")  # its free slot claims meanwhile
+        worker.until("started")
+        with server_away(server, how):
+            finish_while_away(site)
+            worker.signal(signal.SIGTERM)
+            assert worker.ended() == 0
+            (left,) = (said for said in worker.heard if said["event"] == "spooled")
+            assert left["runs"] == [1]
+            assert site.spooled()
+        heir = site.work("exit 1")
+        assert heir.until("ended", item=item)["status"] == "succeeded"
+    finally:
+        site.close()
+
+
+def test_an_end_that_is_not_on_disk_is_not_promised_to_the_next_worker(
+    tmp_path: Path, start_postgres
+) -> None:
+    """The disk is full and the database away: the worker says that the end is lost with it."""
+    server = start_postgres(18, fsync=False)
+    site = Site(tmp_path, server.url())
+    try:
+        site.add()
+        worker = site.work(ON_COMMAND)
+        worker.until("started")
+        # No file of the worker may grow any more: as on a full disk, a write fails.
+        psutil.Process(worker.pid).rlimit(psutil.RLIMIT_FSIZE, (0, 0))
+        with server_away(server, "stopped"):
+            site.file("go").touch()
+            worker.until("trouble")
+            worker.signal(signal.SIGTERM)
+            assert worker.ended() == 0
+        (left,) = (said for said in worker.heard if said["event"] == "unreported")
+        assert "The end of run 1 is lost with this worker" in left["text"]
+        assert "spooled" not in worker.kinds()
+        assert not site.spooled()
+    finally:
+        site.close()

@@ -77,7 +77,7 @@ def deliver(
     with ThreadPoolExecutor(len(ends)) as threads:
         answers = list(threads.map(reporter.report, ends))
     reporter.leave()
-    reporter.close()
+    reporter.close(10.0)
     assert not list(home.spool.iterdir())
     return {one.fence: answer for one, answer in zip(ends, answers, strict=True)}
 
@@ -185,7 +185,7 @@ def test_a_damaged_spool_of_a_dead_worker_does_not_stop_the_next(service: Counte
     reporter.start()
     assert answered.wait(PATIENCE_S)
     reporter.leave()
-    reporter.close()
+    reporter.close(10.0)
     assert crashes == []
     assert service.show(lease.item.id).item.status == "completed"
     assert sorted(path.name for path in home.spool.rglob("run-*")) == [

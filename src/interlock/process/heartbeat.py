@@ -80,11 +80,12 @@ class Heartbeat:
         with self._renewing:
             pass
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Renew no more; waits for a renewal that is under way, not longer than `timeout_s`."""
         self._stopped = True
         self._wake.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout_s)
 
     def _beat(self) -> None:
         not_before_s = 0.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from interlock.core.commands import Outcome
@@ -58,6 +59,25 @@ def end_notice(
         kind, text = "refused", answer.sentence
     data = {"outcome": end.outcome, "status": status}
     return Notice(kind=kind, text=text, run=end.fence, item=end.item, lane=lane, data=data)
+
+
+def left_notices(
+    runs: Sequence[int], spool: Path, unkept: Callable[[int], OSError | None]
+) -> Iterator[Notice]:
+    """What a worker leaves that the store has not answered: on disk, or only in its memory."""
+    kept = [run for run in runs if unkept(run) is None]
+    if kept:
+        what = "1 result is" if len(kept) == 1 else f"{len(kept)} results are"
+        text = f"{what} not reported yet. On disk, in {spool}: the next worker here delivers it."
+        yield Notice(kind="spooled", text=text, data={"runs": kept})
+    for run in runs:
+        error = unkept(run)
+        if error is not None:
+            text = (
+                f"The end of run {run} is lost with this worker: the store did not answer, and it could not"
+                f" be written to disk ({error.strerror or error}). The item goes on when its lease is over."
+            )
+            yield Notice(kind="unreported", text=text, run=run)
 
 
 def already_reported(earlier: EndedRunView) -> str:

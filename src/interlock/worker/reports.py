@@ -49,6 +49,8 @@ class Reporter:
         self._trouble = trouble
         self._answered = answered
         self._spool = Spool.make(home.spool, worker)
+        #: Ends that could not be written to disk, and why.
+        self._unkept: dict[int, OSError] = {}
         self._leaving = threading.Event()
         self._thread = BackgroundLoop(self._deliver_orphans, "interlock-orphans", crashed)
 
@@ -59,20 +61,29 @@ class Reporter:
         """Write an end to disk before it is reported."""
         try:
             self._spool.keep(end)
+            self._unkept.pop(end.fence, None)
         except OSError as error:  # a full disk: the end can still be reported
+            self._unkept[end.fence] = error
             self._trouble(error)
+
+    def unkept(self, fence: int) -> OSError | None:
+        """Why the end of a run is not on disk; None if it is."""
+        return self._unkept.get(fence)
 
     def report(self, end: RunEnd) -> Answer | None:
         """Report an end that was kept; None if the store stays away until this worker leaves."""
-        return self._deliver(end, self._spool)
+        answer = self._deliver(end, self._spool)
+        if answer is None and end.fence in self._unkept:
+            self.keep(end)
+        return answer
 
     def leave(self) -> None:
         """Try once more to report what is owed, and leave the rest on disk."""
         self._leaving.set()
 
-    def close(self) -> None:
-        """After `leave`, and when nobody reports any more."""
-        self._thread.join()
+    def close(self, timeout_s: float) -> None:
+        """After `leave`. A call to the store that takes longer is left alone: to report twice is no harm."""
+        self._thread.join(timeout_s)
         self._spool.close()
 
     def _deliver(self, end: RunEnd, spool: Spool) -> Answer | None:

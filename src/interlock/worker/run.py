@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 EXIT_RELEASE = 75
 STDOUT_KEPT_BYTES, ERROR_KEPT_BYTES = 16 << 10, 4 << 10
-#: After a timeout: how often, and how many times, to look whether the store has ended the run.
-EXPIRE_AGAIN_S, EXPIRE_TRIES = 0.25, 20
+#: After a timeout: how often, and how long, to look whether the store has ended the run.
+EXPIRE_AGAIN_S, EXPIRE_WAIT_S = 0.25, 5.0
 #: Variables that a worker which is itself the command of a run does not pass on.
 _NOT_INHERITED = ("INTERLOCK_LANE", "INTERLOCK_PLAN", "INTERLOCK_SALVAGE")
 
@@ -99,8 +99,8 @@ class WorkerRun:
     def start(self) -> None:
         self._thread.start()
 
-    def join(self) -> None:
-        self._thread.join()
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
 
     @property
     def state(self) -> str:
@@ -296,7 +296,8 @@ class WorkerRun:
         """Wait until the store ends the run because of its timeout; false if it does not."""
         assert self._expires_s is not None
         service = self._worker.service
-        for _ in range(EXPIRE_TRIES):
+        until_s = max(now_s(), self._expires_s) + EXPIRE_WAIT_S
+        while now_s() < until_s:
             time.sleep(max(EXPIRE_AGAIN_S, self._expires_s - now_s()))
             with contextlib.suppress(InterlockError):
                 service.sweep()

@@ -17,6 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from interlock.process.command import SupervisedCommand, check_command, not_in_w
 from interlock.process.heartbeat import Heartbeat
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
-from interlock.worker.notices import Notice, drain_notice, end_notice
+from interlock.worker.notices import Notice, drain_notice, end_notice, left_notices
 from interlock.worker.recovery import Recovery
 from interlock.worker.reports import Answer, Reporter, reported_run
 from interlock.worker.run import WorkerRun
@@ -43,8 +44,9 @@ CLAIM_WAIT_S = 1.0
 CLAIM_AGAIN_FIRST_S, CLAIM_AGAIN_MAX_S = 0.25, 5.0
 #: How often to clear away what dead runs left on this host.
 CLEAR_EVERY_S = 30.0
-#: How long a worker that ends waits for a store that is away, before it leaves results in the spool.
-LEAVE_AFTER_S = 5.0
+#: How long a worker that ends waits for a store that is away, and how long for the last try after that. Then
+#: it leaves results in the spool, and calls to the store unanswered.
+LEAVE_AFTER_S, LAST_TRY_S = 5.0, 5.0
 #: How many supervisors wait for a command, so that a run begins at once.
 WARM_MAX = 4
 #: The pause in claiming after this machine could not start a run.
@@ -319,7 +321,8 @@ class Worker:
             at_work = bool(self._runs)
         if self.wish.limit is not None:
             free = min(free, self.wish.limit - self._started)
-        return self.service.next(
+        claim = partial(
+            self.service.next,
             self.wish.agent,
             types=self.wish.types,
             labels=self.wish.labels,
@@ -328,6 +331,33 @@ class Worker:
             lease_s=self.wish.lease_s,
             worker=self.name,
         )
+        return self._unless_leaving(claim)
+
+    def _unless_leaving(self, claim: Callable[[], list[LeaseView]]) -> list[LeaseView]:
+        """Claim, unless the store is away as the worker is drained: then the call is left alone.
+
+        What it may still claim is not started; its lease runs out.
+        """
+        claimed: Future[list[LeaseView]] = Future()
+
+        def work() -> None:
+            try:
+                claimed.set_result(claim())
+            except BaseException as error:
+                claimed.set_exception(error)
+            with self._changed:
+                self._changed.notify_all()
+
+        threading.Thread(target=work, name="interlock-claim", daemon=True).start()
+        since_s: float | None = None
+        with self._changed:
+            while not claimed.done():
+                since_s = (since_s or time.monotonic()) if self.draining else None
+                left_s = None if since_s is None else since_s + LEAVE_AFTER_S - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    return []
+                self._changed.wait(left_s)
+        return claimed.result()
 
     def _begin(self, leases: list[LeaseView], sent_s: float) -> None:
         for lease in leases:
@@ -364,17 +394,20 @@ class Worker:
                 self._changed.wait(0.5)
 
     def _end(self) -> None:
-        self.heartbeat.stop()
+        deadline_s = time.monotonic() + LAST_TRY_S
+
+        def left_s() -> float:
+            return max(0.0, deadline_s - time.monotonic())
+
         self.reporter.leave()
+        self.heartbeat.stop(left_s())
         for run in self.runs():
-            run.join()
-        self.reporter.close()
+            run.join(left_s())
+        self.reporter.close(left_s())
         for command in self._idle:
             command.close()
-        left = self.runs()
-        if left:
-            text = f"{len(left)} results not reported yet; the next worker on this host retries."
-            self.tell(Notice(kind="spooled", text=text, data={"runs": [run.fence for run in left]}))
+        for notice in left_notices([run.fence for run in self.runs()], self.home.spool, self.reporter.unkept):
+            self.tell(notice)
         self.tell(Notice(kind="stopped", text=f"Stopped. Runs started: {self._started}."))
 
     # -- notices --------------------------------------------------------------------------------------
