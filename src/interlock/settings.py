@@ -147,6 +147,11 @@ class Settings:
     actor: str = _text(
         "Who signs messages and operator commands when the caller names nobody. Default: the user's name."
     )
+    worktrees: str = _text(
+        f"Where interlock work --worktree makes its worktrees. Default: {DIRECTORY}/worktrees, inside the"
+        " clone: a sandbox or container that knows the clone knows them too. In another directory, which may"
+        " be relative to the clone, each clone gets one of its own."
+    )
     types: Mapping[str, TypeDefaults]
 
     @property

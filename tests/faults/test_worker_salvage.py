@@ -11,7 +11,7 @@ import pytest
 
 from interlock.git.plumbing import Repository
 from interlock.push.fence import LaneRun, arm
-from interlock.worker.salvage import FILE_MAX_BYTES
+from interlock.worker.changes import FILE_MAX_BYTES
 from tests.faults.processes import wait_until
 from tests.faults.workers import Site, until_gone
 
@@ -231,3 +231,21 @@ def test_a_lane_that_a_later_run_has_armed_is_left_alone_and_costs_the_item_no_a
     assert "Run 99 of later has armed" in run.error
     assert (clone.site.item(item).status, clone.site.item(item).attempt) == ("pending", 0)
     assert "started" not in worker.kinds()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_git_does_not_climb_from_a_worktree_to_the_clone(clone: Clone, elsewhere: bool) -> None:
+    """Without its .git a worktree is a directory in the clone, if no setting puts it elsewhere. Git of the
+    command finds nothing above it, and ours does not look."""
+    clone.site.add(lane=LANE, max_attempts=1)
+    trees = clone.path.parent / "trees"
+    script = f"rm .git; echo new > new; git status 2> {clone.path}/said; pwd > {clone.path}/place; exit 1"
+    worker = clone.site.work(
+        script, "--worktree", "--limit", "1", env={"INTERLOCK_WORKTREES": str(trees)} if elsewhere else {}
+    )
+    assert worker.until("salvaged")["ref"] == "refs/interlock/salvage/1"
+    assert worker.ended() == 0
+    assert "not a git repository" in clone.site.file("said").read_text()
+    place = f"{trees}/clone-" if elsewhere else f"{clone.path}/.interlock/worktrees/run-1"
+    assert clone.site.file("place").read_text().startswith(place)
+    assert clone.git("diff", "--name-only", "main", "refs/interlock/salvage/1") == "new"

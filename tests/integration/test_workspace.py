@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +54,9 @@ class Scene:
                 store=store or self.home.store,
             ),
         )
-        return files, self.workspaces.open(files, "handle", lambda _: None).path
+        path = self.workspaces.open(files, "handle", lambda _: None).path
+        files.note(supervisor=1)  # as if a command had been started
+        return files, path
 
 
 @pytest.fixture
@@ -112,7 +116,9 @@ def test_a_worktree_that_stays_is_salvaged_only_once(scene: Scene) -> None:
     files.remove()
     assert scene.workspaces.close(files, succeeded=False) is None
     assert (path / "sub" / "more").exists()
-    (salvage,) = Salvager(Repository(scene.root)).waiting_for(replace(files.trace, run=2))
+    (salvage,) = Salvager(Repository(scene.root), scene.root / ".git").waiting_for(
+        replace(files.trace, run=2)
+    )
     assert str(path) in salvage.sentence
 
 
@@ -120,9 +126,11 @@ def test_salvage_of_a_dead_worker_names_the_worktree_that_stays(scene: Scene) ->
     files, path = scene.run()
     nested(scene, path)
     files.let_go()
-    told: list[tuple[int, tuple[str, ...], Path]] = []
+    told: list[tuple[int, tuple[str, ...], Path | None]] = []
     recovery = Recovery(
-        scene.home, scene.workspaces, lambda trace, kept, at: told.append((trace.run, kept.left_out, at))
+        scene.home,
+        scene.workspaces,
+        lambda trace, kept: told.append((trace.run, kept.left_out, kept.worktree)),
     )
     recovery.clear()
     recovery.clear()
@@ -174,3 +182,134 @@ def test_a_worktree_that_was_salvaged_completely_is_removed(scene: Scene) -> Non
     assert kept is not None
     assert kept.left_out == ()
     assert not path.exists()
+
+
+def test_a_worker_killed_during_the_checkout_hands_nothing_on(scene: Scene) -> None:
+    """No command was started: files that are not there yet were removed by nobody."""
+    files, path = scene.run()
+    files.note(supervisor=None)
+    (path / "page").unlink()
+    (path / "half").write_text("of a file")
+    assert scene.workspaces.close(files, succeeded=False) is None
+    assert not path.exists()
+    assert scene.git("for-each-ref", "refs/interlock", "refs/heads/interlock") == ""
+
+
+def test_what_a_hook_of_the_user_makes_is_not_the_work_of_a_run(scene: Scene) -> None:
+    hook = scene.root / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho made > made; mkdir -p dir/void; echo changed > page\n")
+    hook.chmod(0o755)
+    files, path = scene.run()
+    assert (path / "made").exists()
+    (path / "own").write_text("work\n")
+    kept = scene.workspaces.close(files, succeeded=False)
+    assert kept is not None
+    assert scene.git("diff", "--name-only", f"{kept.ref}^1", kept.ref) == "own\npage"
+
+
+def test_work_is_kept_once_by_workers_that_die_before_the_worktree_is_gone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, path = scene.run()
+    (path / "page").write_text("staged\n")
+    scene.git("add", "page", at=path)
+    (path / "page").write_text("two\n")
+    scene.git("stash", "-q", at=path)
+    (path / "page").write_text("three\n")
+    scene.git("add", "page", at=path)
+    (path / "page").write_text("four\n")
+
+    def die(*_: object) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspaces, "_remove", die)
+        for _ in range(2):
+            with pytest.raises(OSError, match="killed"):
+                scene.workspaces.close(files, succeeded=False)
+    assert scene.workspaces.close(files, succeeded=False) is None
+    assert scene.git("for-each-ref", "--format=%(refname)", "refs/interlock") == "refs/interlock/salvage/1"
+    assert not path.exists()
+
+
+def test_a_worktree_half_removed_by_a_worker_that_died_is_not_work(scene: Scene) -> None:
+    """It is out of sight before the first file goes."""
+    files, path = scene.run()
+    gone = scene.home.worktrees / ".gone-x"
+    gone.mkdir()
+    path.rename(gone / path.name)
+    (gone / path.name / "page").unlink()
+    assert scene.workspaces.close(files, succeeded=False) is None
+    scene.workspaces.forget()
+    assert list(scene.home.worktrees.iterdir()) == []
+    assert scene.git("for-each-ref", "refs/interlock", "refs/heads/interlock") == ""
+
+
+def test_a_hook_that_refuses_every_ref_does_not_keep_us_from_keeping(scene: Scene, tmp_path: Path) -> None:
+    files, path = scene.run()
+    (path / "page").write_text("two\n")
+    hooks = scene.root / ".interlock" / "hooks"
+    hooks.mkdir()
+    (hooks / "reference-transaction").write_text("#!/bin/sh\nexit 1\n")
+    (hooks / "reference-transaction").chmod(0o755)
+    scene.git("config", "core.hooksPath", str(hooks))
+    kept = scene.workspaces.close(files, succeeded=False)
+    assert kept is not None
+    assert scene.git("show", f"{kept.ref}:page") == "two"
+
+
+def test_commits_are_kept_while_the_remote_cannot_prove_that_it_has_them(
+    scene: Scene, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    remote = tmp_path_factory.mktemp("remote")
+    scene.git("init", "-q", "--bare", at=remote)
+    scene.git("remote", "add", "origin", str(remote))
+    scene.git("push", "-q", "origin", "main")
+    kept = {}
+    for number, away in ((1, False), (2, True)):
+        files, path = scene.run(number)
+        scene.git("commit", "-q", "--allow-empty", "-m", f"pushed {number}", at=path)
+        scene.git("push", "-q", "origin", f"HEAD:refs/heads/pushed-{number}", at=path)
+        if away:
+            remote.rename(remote.with_name("away"))
+        kept[away] = scene.workspaces.close(files, succeeded=False)
+    assert kept[False] is None
+    assert kept[True] is not None
+
+
+def test_worktrees_of_another_directory_are_told_apart_by_their_clones(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    homes = [Home(tmp_path / name, "sqlite:///x", worktrees="../trees") for name in "ab"]
+    assert homes[0].worktrees != homes[1].worktrees
+    assert {home.worktrees.parent for home in homes} == {tmp_path / "trees"}
+
+
+def test_git_never_sees_a_worktree_that_is_half_made_or_half_removed(scene: Scene) -> None:
+    """A fetch anywhere in the clone fails if it does: fatal: bad object worktrees/run-7/HEAD. With
+    `git worktree add` and `remove` this saw some in each of three tries."""
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            with contextlib.suppress(FileNotFoundError):
+                for git_dir in (scene.root / ".git" / "worktrees").iterdir():
+                    with contextlib.suppress(FileNotFoundError):
+                        names = {path.name for path in git_dir.iterdir()}
+                        if not {"HEAD", "commondir", "gitdir"} <= names and git_dir.exists():
+                            seen.add(f"only {sorted(names)}")
+                        elif not (git_dir / "HEAD").read_text().startswith("ref: refs/heads/interlock/"):
+                            seen.add((git_dir / "HEAD").read_text())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for number in range(1, 9):
+            files, _ = scene.run(number)
+            scene.workspaces.close(files, succeeded=False)
+    finally:
+        over.set()
+        watcher.join()
+    assert not seen

@@ -213,4 +213,4 @@ def test_a_foreign_ref_does_not_hide_salvage(tmp_path: Path) -> None:
         told = f"Salvage of run {run}\n\n{document}\n\nNonce: {run}\n"
         made = repository.run("commit-tree", tree, stdin=told, environ=IDENTITY).out.strip()
         repository.text("update-ref", f"{WAITING}{run}", made)
-    assert [kept.run for kept in Salvager(repository).waiting_for(TRACE)] == [3]
+    assert [kept.run for kept in Salvager(repository, repository.directory).waiting_for(TRACE)] == [3]

@@ -78,7 +78,13 @@ def work(
         worker = Worker(
             service,
             wish,
-            home=Home(call.settings.root, url, call.settings.home, call.settings.former),
+            home=Home(
+                call.settings.root,
+                url,
+                call.settings.home,
+                call.settings.former,
+                worktrees=call.settings.worktrees,
+            ),
             url=url,
             tell=screen.tell,
             echo=screen.echo,

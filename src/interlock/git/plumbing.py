@@ -16,12 +16,13 @@ import re
 import secrets
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from interlock.core.errors import (
     GitFailed,
@@ -43,6 +44,10 @@ REMOTE_TIMEOUT_S = 120.0
 #: How long after SIGTERM git is killed.
 END_WITHIN_S = 2.0
 OUTPUT_MAX_BYTES = 32 << 20
+#: For lists of all files of a commit.
+LISTING_MAX_BYTES = 1 << 30
+#: How often a fetch is tried while another has the clone's lock, and the pause between.
+FETCH_TRIES, FETCH_PAUSE_S = 8, 0.25
 STATE_MAX_BYTES = 16 << 20
 OLDEST_GIT = "2.30"
 
@@ -60,6 +65,8 @@ _OTHER_FORMAT = (
 _USAGE_ERROR = 129
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?", re.ASCII)
 _NONCE_KEY = "Interlock-Nonce"
+#: A shallow clone has a lock for its fetches; and git makes a worktree in several steps, which fetches see.
+_OTHER_AT_WORK = re.compile(r"Unable to create '[^'\n]*\.lock': File exists|bad object worktrees/")
 #: Variables of the caller that would send git to another repository.
 STRAY_VARIABLES = (
     "GIT_DIR",
@@ -71,7 +78,23 @@ STRAY_VARIABLES = (
     "GIT_NAMESPACE",
     "GIT_PREFIX",
     "GIT_QUARANTINE_PATH",
+    "GIT_GRAFT_FILE",
+    "GIT_SHALLOW_FILE",
 )
+#: Settings of ours for work that must be kept as it is, whatever the user's and the agent's are: no program
+#: is run, refs wait for each other, and what was written survives a power failure.
+_OWN_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.untrackedCache": "false",
+    "core.hooksPath": os.devnull,
+    "core.protectNTFS": "true",  # what it refuses could not be checked out again
+    "core.safecrlf": "false",
+    "core.filesRefLockTimeout": "10000",
+    "core.packedRefsTimeout": "10000",
+    "core.fsync": "all",
+    "fastimport.unpackLimit": "0",
+    "submodule.recurse": "false",
+}
 #: The author of commits that hold state, so that the user needs no configured name.
 _IDENTITY = {
     f"GIT_{who}_{what}": value
@@ -88,6 +111,8 @@ class Answer:
     out: str
     err: str
     timed_out: bool = False
+    #: What it printed, as bytes: names of files have no encoding.
+    data: bytes = b""
 
     @property
     def complaint(self) -> str:
@@ -102,10 +127,13 @@ class Repository:
     a password. It stays in the caller's process group, so that a signal that ends the caller ends git too.
     """
 
-    def __init__(self, directory: Path, *, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, environ: Mapping[str, str] | None = None, options: Sequence[str] = ()
+    ) -> None:
         self.directory = directory
-        #: Variables that every command gets.
+        #: Variables and options that every command gets.
         self._environ = environ or {}
+        self._options = tuple(options)
 
     @classmethod
     def around(cls, directory: Path) -> Repository:
@@ -113,6 +141,15 @@ class Repository:
         repository = cls(directory)
         repository.text("rev-parse", "--git-dir")
         return repository
+
+    @classmethod
+    def exactly(cls, git_dir: Path, work_tree: Path | None = None) -> Repository:
+        """The repository at `git_dir`, with settings of ours: git looks for no other one above."""
+        options = [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else [])]
+        for name, value in _OWN_SETTINGS.items():
+            options += ["-c", f"{name}={value}"]
+        environ = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}
+        return cls(work_tree or git_dir, environ=environ, options=options)
 
     @classmethod
     def make_bare(cls, directory: Path) -> Repository:
@@ -125,19 +162,24 @@ class Repository:
     def run(
         self,
         *args: str,
-        stdin: str = "",
+        stdin: str | bytes | IO[bytes] = "",
         timeout_s: float = LOCAL_TIMEOUT_S,
         environ: Mapping[str, str] | None = None,
+        output_max_bytes: int = OUTPUT_MAX_BYTES,
     ) -> Answer:
-        """Run git and return its output, whatever its exit code."""
+        """Run git and return its output, whatever its exit code. A file as `stdin` is read from its start."""
         # Files instead of pipes: a helper that outlives git (a credential cache) would keep a pipe open.
         new_file = tempfile.TemporaryFile
-        with new_file() as given, new_file() as out, new_file() as err:
-            given.write(stdin.encode())
+        with new_file() as own, new_file() as out, new_file() as err:
+            given: IO[bytes] = own
+            if isinstance(stdin, str | bytes):
+                own.write(stdin.encode() if isinstance(stdin, str) else stdin)
+            else:
+                given = stdin
             given.seek(0)
             try:
                 process = subprocess.Popen(
-                    ["git", *args],
+                    ["git", *self._options, *args],
                     cwd=self.directory,
                     env=_environment({**self._environ, **(environ or {})}),
                     stdin=given,
@@ -149,7 +191,14 @@ class Repository:
             except (OSError, ValueError) as error:
                 raise GitFailed(f"git cannot be started: {error}.", "Check the program and names.") from None
             timed_out = _wait(process, timeout_s)
-            return Answer(code=process.returncode, out=_bounded(out), err=_bounded(err), timed_out=timed_out)
+            data = _bounded(out, output_max_bytes)
+            return Answer(
+                code=process.returncode,
+                out=data.decode(errors="replace"),
+                err=_bounded(err, OUTPUT_MAX_BYTES).decode(errors="replace"),
+                timed_out=timed_out,
+                data=data,
+            )
 
     def text(self, *args: str, stdin: str = "", timeout_s: float = LOCAL_TIMEOUT_S) -> str:
         """What a command prints, without the last line break; raises if it fails."""
@@ -172,11 +221,16 @@ class Repository:
         """Fetch refs. Writes only what the refspecs name: no FETCH_HEAD, and no tracking branch, which two
         worktrees of one clone would both write."""
         options = ("--quiet", "--no-tags", "--refmap=", "--no-write-fetch-head", "--no-recurse-submodules")
-        answer = self._ask(
-            *("fetch", *options, "--no-auto-gc", "--", check_remote(remote), *refspecs), timeout_s=timeout_s
-        )
-        if answer.code:
-            raise self._remote_failure(remote, answer)
+        for tries_left in reversed(range(FETCH_TRIES)):
+            answer = self._ask(
+                *("fetch", *options, "--no-auto-gc", "--", check_remote(remote), *refspecs),
+                timeout_s=timeout_s,
+            )
+            if not answer.code:
+                return
+            if not _OTHER_AT_WORK.search(answer.err) or not tries_left:
+                raise self._remote_failure(remote, answer)
+            time.sleep(FETCH_PAUSE_S)
 
     def push(
         self,
@@ -408,12 +462,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _bounded(file: Any) -> str:
+def _bounded(file: IO[bytes], max_bytes: int) -> bytes:
     file.seek(0)
-    data = file.read(OUTPUT_MAX_BYTES + 1)
-    if len(data) > OUTPUT_MAX_BYTES:
-        raise TooLarge("git printed too much.", f"The limit is {OUTPUT_MAX_BYTES:,} bytes.")
-    return str(data.decode(errors="replace"))
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise TooLarge("git printed too much.", f"The limit is {max_bytes:,} bytes.")
+    return data
 
 
 def _cannot_start(directory: Path) -> GitFailed:

@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from interlock.core.errors import InterlockError
 from interlock.process import supervisor
@@ -26,10 +25,8 @@ _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.005, 0.25
 class Recovery:
     """Clears away what dead runs left; many threads and workers may do it at once."""
 
-    def __init__(
-        self, home: Home, workspaces: Workspaces, salvaged: Callable[[Trace, Kept, Path], None]
-    ) -> None:
-        """`salvaged` gets the run whose work was salvaged, what was kept, and the path of its worktree."""
+    def __init__(self, home: Home, workspaces: Workspaces, salvaged: Callable[[Trace, Kept], None]) -> None:
+        """`salvaged` gets the run whose work was salvaged, and what was kept."""
         self._home = home
         self._workspaces = workspaces
         self._salvaged = salvaged
@@ -68,7 +65,7 @@ class Recovery:
         if not _no_process(files):
             return False
         if kept is not None:
-            self._salvaged(files.trace, kept, self._workspaces.path_of(files))
+            self._salvaged(files.trace, kept)
         files.remove()
         return True
 

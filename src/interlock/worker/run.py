@@ -45,7 +45,7 @@ from interlock.worker.reports import ended_run, reported_run
 from interlock.worker.rundirectory import RunFiles, Trace
 from interlock.worker.salvage import Salvage
 from interlock.worker.spool import RunEnd
-from interlock.worker.worktrees import Workspace
+from interlock.worker.worktrees import Workspace, confined
 
 if TYPE_CHECKING:
     from interlock.worker.worker import Worker
@@ -226,6 +226,8 @@ class WorkerRun:
         worker = self._worker
         dropped = (*_NOT_INHERITED, *(STRAY_VARIABLES if worker.wish.worktree else ()))
         variables = {name: value for name, value in os.environ.items() if name not in dropped}
+        if worker.wish.worktree:
+            variables |= confined(worker.home.worktrees)
         variables |= files.briefing.variables(self._lease, agent=worker.wish.agent, url=worker.url)
         if self._salvage:
             variables["INTERLOCK_SALVAGE"] = " ".join(kept.ref for kept in self._salvage)
@@ -345,7 +347,7 @@ class WorkerRun:
         if kept is not None:
             self._tell("salvaged", f"left work that was not pushed, kept as {kept.ref}", ref=kept.ref)
         if kept is not None and kept.left_out:
-            path = str(workspaces.path_of(self._files))
+            path = str(kept.worktree)
             self._tell(
                 "stays", f"left its worktree behind: {kept.rest} could not be kept; see {path}", path=path
             )

@@ -45,19 +45,34 @@ class Home:
     """The runs, logs and results of this host, of one repository and one store.
 
     They are in `directory`. Worktrees are in `.interlock` of the repository, where agents and containers that
-    know only the clone find them. Runs and results of an older version are there too: they are still found.
+    know only the clone find them, or where a setting wants them. Runs and results of an older version are in
+    `.interlock` too: they are still found.
     """
 
     def __init__(
-        self, root: Path, url: str, directory: Path | None = None, former: Path | None = None
+        self,
+        root: Path,
+        url: str,
+        directory: Path | None = None,
+        former: Path | None = None,
+        *,
+        worktrees: str | None = None,
     ) -> None:
-        """`directory` is `.interlock` outside of git; `former` is where the store was in an older version."""
+        """`directory` is `.interlock` outside of git; `former` is where the store was in an older version.
+
+        `worktrees` is another directory for worktrees, shared with other clones.
+        """
         inside = root / DIRECTORY
         self.root = root
         self.directory = directory or inside
         self.runs, self.logs = self.directory / "runs", self.directory / "logs"
-        self.spool, self.worktrees = self.directory / "spool", inside / "worktrees"
+        self.spool = self.directory / "spool"
         self.former_runs, self.former_spool = inside / "runs", inside / "spool"
+        own = f"{root.name}-{sha256(os.fsencode(root)).hexdigest()[:12]}"
+        elsewhere = root / Path(worktrees).expanduser() / own if worktrees else None
+        self._homes = (self.directory,) if elsewhere else (self.directory, inside)
+        #: Without links in its path: git compares it with what the system says.
+        self.worktrees = (elsewhere or inside / "worktrees").resolve()
         #: Distinguishes the runs of two stores that are used from the same directory.
         self.store = _name(url)
         #: The names that the store has, and had.
@@ -66,10 +81,10 @@ class Home:
     def make(self) -> None:
         """Make the directories that are missing."""
         try:
-            for directory in (self.directory, self.worktrees.parent):
+            for directory in self._homes:
                 make_home(directory)
             for directory in (self.runs, self.logs, self.spool, self.worktrees):
-                directory.mkdir(mode=0o700, exist_ok=True)
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise InterlockError(
                 f"{error.filename or self.directory} cannot be used: {error.strerror}.",
@@ -93,14 +108,15 @@ class Trace:
     supervisor_begun: str | None = None
     session: int | None = None
     session_begun: str | None = None
-    #: The commit that the worktree began with, and the branch made for it; None without a worktree.
+    #: The commit that the worktree began with, the branch made for it and its place; None without a worktree.
     base: str | None = None
     branch: str | None = None
+    worktree: str | None = None
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
         """Parse a record; raises ValueError if it is damaged."""
-        return record(cls, an_object(text))
+        return record(cls, {"worktree": None, **an_object(text)})  # version 0.1 did not write it
 
     def rivals(self, other: Trace) -> bool:
         """Whether two runs must never work at once: same lane, or same item."""

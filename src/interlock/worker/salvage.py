@@ -1,33 +1,48 @@
 """Salvage: work that a run left uncommitted or unpushed, kept as a commit under a ref of its own.
 
-The commit's parent is the commit that the run had checked out; its tree is the worktree as it was found, with
-untracked files and without ignored ones. It is made with an index of its own, so nobody's index changes. Its
-message carries a JSON document that names the run, for the next run on that lane.
+The first parent is the commit that the run had checked out; the tree is the worktree as it was found, with
+untracked files and without ignored ones. Further parents are what else only the worktree knew: a commit with
+contents that were staged and nowhere else, commits on other branches or on none, dropped ones, stashed ones.
+It is made with an index of its own, so nobody's index changes. Its message carries a JSON document that names
+the run, for the next run on that lane.
 
-Left out: files beyond the limits below, files that cannot be read, and repositories inside the worktree. The
-document and the answer name them: the worktree must not be removed.
+What cannot be kept is named in the document and in the answer: the worktree must not be removed.
 """
 
 from __future__ import annotations
 
-import shutil
-import stat
+import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock.core.errors import GitFailed
-from interlock.git.plumbing import Answer, Repository
+from interlock.git.plumbing import Repository
 from interlock.process.smallfile import an_object, record
+from interlock.worker.changes import Changes, Entry, Scope, check, find_changes
+from interlock.worker.commits import Commits
+from interlock.worker.inventory import Baseline
 from interlock.worker.rundirectory import Trace
 
 #: Refs of salvage for the next run on the lane, and of salvage that a successful run has had, or has left.
 WAITING, TAKEN = "refs/interlock/salvage/", "refs/interlock/salvaged/"
 TAKEN_KEPT_S = 30 * 24 * 3_600.0
-FILE_MAX_BYTES, TOTAL_MAX_BYTES, FILES_MAX = 50 << 20, 200 << 20, 20_000
-LEFT_OUT_SHOWN, _REST_SHOWN = 100, 3
+NAMES_SHOWN, _REST_SHOWN = 100, 3
 _TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a run's worktree is now."""
+
+    #: Where it was made.
+    home: Path
+    #: Its directory, and git's own directory for it; None if that is gone.
+    path: Path | None
+    git_dir: Path | None
+    #: What is not as it was made, so that it must stay.
+    odd: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +71,14 @@ class Salvage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The salvage of a worktree, and the paths that could not be kept."""
+    """The salvage of a worktree, and what could not be kept."""
 
     ref: str
     left_out: tuple[str, ...] = ()
+    #: Where the rest is.
+    worktree: Path | None = None
+    #: False if a worker that died had kept it before.
+    fresh: bool = True
 
     @property
     def rest(self) -> str:
@@ -72,42 +91,115 @@ class Kept:
 class Salvager:
     """Finds and keeps the work that runs left in worktrees of one repository."""
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, repository: Repository, git_dir: Path) -> None:
+        """`git_dir` is the one that all worktrees of the repository share."""
+        self._git_dir = git_dir
+        self._clone = repository
+        self._repository = Repository.exactly(git_dir)
 
-    def keep(self, worktree: Path, trace: Trace, index: Path, *, prefix: str = WAITING) -> Kept | None:
-        """Keep the work under a ref; None without any. `index` is a scratch file."""
-        place = Repository(worktree)
-        head = place.text("rev-parse", "--verify", "HEAD^{commit}")
-        changed = _changes(place)
-        if not changed and not self.unpushed(head, trace):
+    def commits(self, trace: Trace, place: Place, baseline: Baseline | None) -> Commits:
+        """The commits of a run's worktree."""
+        return Commits(self._repository, self._clone, trace, baseline=baseline, git_dir=place.git_dir)
+
+    def keep(
+        self,
+        trace: Trace,
+        place: Place,
+        baseline: Baseline | None,
+        commits: Commits,
+        *,
+        scratch: Path,
+        succeeded: bool,
+    ) -> Kept | None:
+        """Keep the work under a ref; None without any. `scratch` is a directory for files of ours."""
+        assert trace.base is not None
+        head = commits.head() or trace.base
+        only_here = commits.only_here(succeeded=succeeded)
+        pushed = commits.is_safe(head, but=())
+        changes = find_changes(
+            Scope(
+                path=place.path,
+                objects=self._git_dir,
+                git_dir=place.git_dir,
+                commit=head,
+                # A rule that only the run has could hide its work.
+                rules=head if pushed else trace.base,
+                known=(trace.base, *commits.half_done()),
+                baseline=baseline,
+                scratch=scratch,
+            )
+        )
+        left_out = [*map(shown, (*changes.left_out, *commits.odd_refs())), *place.odd]
+        if not changes and not only_here and not left_out:
             return None
-        paths, left_out = _within_limits(worktree, changed)
-        tree = place.text("rev-parse", "HEAD^{tree}")
-        if paths:
-            tree, unread = _tree(place, paths, index)
-            left_out += [path for path in unread if path not in left_out]
+        tree = self._tree(head, changes.entries, scratch, left_out)
+        kept = Kept(
+            ref="", left_out=tuple(left_out), worktree=(place.path or place.home) if left_out else None
+        )
+        prefix = TAKEN if succeeded else WAITING
+        earlier = None if only_here else self._kept_already(trace, tree, head, prefix)
+        if earlier is not None:
+            return replace(kept, ref=earlier, fresh=False)
+        parents = [head]
+        if changes.staged:
+            parents.append(self._staged(trace, head, changes, scratch, left_out))
+        parents += [oid for oid in only_here if oid != head]
         oid = self._repository.commit_json(
-            {
-                "run": trace.run,
-                "item": trace.item,
-                "lane": trace.lane,
-                "store": trace.store,
-                "agent": trace.agent,
-                "left_out": left_out[:LEFT_OUT_SHOWN],
-                "left_out_n": len(left_out),
-                "worktree": str(worktree) if left_out else None,
-            },
+            _document(trace, changes, left_out, place),
             subject=f"Salvage of run {trace.run}, item {trace.item}: {trace.title}",
-            parents=[head],
+            parents=parents,
             tree=tree,
         )
-        return Kept(ref=self._store(oid, f"{prefix}{trace.run}"), left_out=tuple(left_out))
+        return replace(kept, ref=self._store(oid, f"{prefix}{trace.run}"))
 
-    def unpushed(self, oid: str, trace: Trace) -> bool:
-        """Whether a commit has something that neither the run's base nor a remote has."""
-        known = [trace.base] if trace.base else []
-        return bool(self._repository.text("rev-list", "-n", "1", oid, "--not", *known, "--remotes"))
+    def _tree(
+        self, commit: str, entries: Mapping[str, Entry | None], scratch: Path, left_out: list[str]
+    ) -> str:
+        """The commit's tree with these entries, written through an index of its own."""
+        if not entries:
+            return self._repository.text("rev-parse", f"{commit}^{{tree}}")
+        index = scratch / "index"
+        index.unlink(missing_ok=True)
+        environ = {"GIT_INDEX_FILE": str(index)}
+        check("read-tree", self._repository.run("read-tree", commit, environ=environ, timeout_s=_TIMEOUT_S))
+        nothing = "0" * len(commit)
+        removed = [f"0 {nothing}\t{path}\0" for path, entry in entries.items() if entry is None]
+        self._apply(removed, environ, left_out)
+        added = [f"{entry[0]:06o} {entry[1]}\t{path}\0" for path, entry in entries.items() if entry]
+        self._apply(added, environ, left_out)
+        written = self._repository.run("write-tree", "--missing-ok", environ=environ, timeout_s=_TIMEOUT_S)
+        check("write-tree", written)
+        return written.out.strip()
+
+    def _apply(self, lines: Sequence[str], environ: Mapping[str, str], left_out: list[str]) -> None:
+        """Change the index; a path that git refuses is left out, the others are not."""
+        if not lines:
+            return
+        done = self._repository.run(
+            "update-index",
+            "-z",
+            "--index-info",
+            stdin=os.fsencode("".join(lines)),
+            environ=environ,
+            timeout_s=_TIMEOUT_S,
+        )
+        if not done.code:
+            return
+        if len(lines) == 1:
+            left_out.append(shown(lines[0].partition("\t")[2].rstrip("\0")))
+            return
+        middle = len(lines) // 2
+        self._apply(lines[:middle], environ, left_out)
+        self._apply(lines[middle:], environ, left_out)
+
+    def _staged(self, trace: Trace, head: str, changes: Changes, scratch: Path, left_out: list[str]) -> str:
+        """A commit with the contents that only the index has."""
+        return self._repository.commit_json(
+            {"run": trace.run, "staged": [shown(path) for path in changes.staged][:NAMES_SHOWN]},
+            subject=f"Staged in run {trace.run}, and then changed or removed",
+            parents=[head],
+            tree=self._tree(head, changes.staged, scratch, left_out),
+        )
 
     def waiting_for(self, trace: Trace) -> list[Salvage]:
         """Salvage of earlier runs on the same lane, or of the same item without a lane; oldest first."""
@@ -135,9 +227,9 @@ class Salvager:
         if old:
             self._repository.run("update-ref", "--stdin", stdin="".join(old))
 
-    def _read(self) -> list[Salvage]:
+    def _read(self, prefix: str = WAITING) -> list[Salvage]:
         form = "--format=%(refname)%00%(objectname)%00%(contents:body)%00"
-        parts = self._repository.text("for-each-ref", form, WAITING).split("\0")[:-1]
+        parts = self._repository.text("for-each-ref", form, prefix).split("\0")[:-1]
         found = []
         for ref, oid, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             try:
@@ -147,6 +239,15 @@ class Salvager:
                 continue  # not ours
         return found
 
+    def _kept_already(self, trace: Trace, tree: str, head: str, prefix: str) -> str | None:
+        """The ref under which a worker that died has kept the same."""
+        for old in self._read(prefix):
+            if (old.store, old.run) == (trace.store, trace.run):
+                same = self._repository.text("rev-parse", f"{old.oid}^{{tree}}", f"{old.oid}^1").split()
+                if same == [tree, head]:
+                    return old.ref
+        return None
+
     def _store(self, oid: str, ref: str) -> str:
         # Another store that is used from the same clone may have had a run with this number.
         for name in (ref, *(f"{ref}-{n}" for n in range(2, 100))):
@@ -155,66 +256,22 @@ class Salvager:
         raise GitFailed(f"{ref} cannot be made.", "See git for-each-ref refs/interlock.")
 
 
-def _changes(place: Repository) -> list[str]:
-    """Paths that differ from the commit that is checked out, tracked ones first, without ignored files.
-
-    A submodule with changes is among them, like any other repository inside this one.
-    """
-    return [entry[3:] for entry in sorted(_status(place), key=lambda entry: entry.startswith("??"))]
+def shown(path: str) -> str:
+    """A path as text, whatever its bytes are."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _status(place: Repository, **environ: str) -> list[str]:
-    listed = place.run(
-        *("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"),
-        "--ignore-submodules=none",
-        timeout_s=_TIMEOUT_S,
-        environ={"GIT_OPTIONAL_LOCKS": "0", **environ},
-    )
-    _check("status", listed)
-    return [entry for entry in listed.out.split("\0") if entry]
-
-
-def _within_limits(worktree: Path, changed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The paths to keep, and those over the limits."""
-    kept: list[str] = []
-    left_out: list[str] = []
-    total = 0
-    for path in changed:
-        try:
-            found = (worktree / path).lstat()
-            plain, size = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode), found.st_size
-        except OSError:
-            plain, size = True, 0  # a removed file is work too
-        fits = plain and size <= FILE_MAX_BYTES and total + size <= TOTAL_MAX_BYTES and len(kept) < FILES_MAX
-        (kept if fits else left_out).append(path)
-        total += size if fits else 0
-    return kept, left_out
-
-
-def _tree(place: Repository, paths: Sequence[str], index: Path) -> tuple[str, list[str]]:
-    """The worktree as a tree object, written through an index of its own, and the paths that git left out."""
-    environ = {"GIT_INDEX_FILE": str(index), "GIT_LITERAL_PATHSPECS": "1"}
-    own = place.directory / place.text("rev-parse", "--git-path", "index")
-    try:
-        # With its time stamp: git compares contents only of files that are as old as the index, in whole
-        # seconds. With a younger copy it would miss a quick change that kept the size.
-        shutil.copy2(own, index)
-    except OSError:
-        _check("read-tree", place.run("read-tree", "HEAD", environ=environ))
-    added = place.run(
-        *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
-        stdin="\0".join(paths),
-        timeout_s=_TIMEOUT_S,
-        environ=environ,
-    )
-    written = place.run("write-tree", environ=environ)
-    _check("write-tree", written)
-    # Git leaves out files that it cannot read; its exit code only says that there were some.
-    left = _status(place, GIT_INDEX_FILE=str(index)) if added.code else []
-    wanted = set(paths)
-    return written.out.strip(), [entry[3:] for entry in left if entry[1] != " " and entry[3:] in wanted]
-
-
-def _check(command: str, answer: Answer) -> None:
-    if answer.code:
-        raise GitFailed(f"git {command} failed: {answer.complaint}.", "")
+def _document(trace: Trace, changes: Changes, left_out: Sequence[str], place: Place) -> dict[str, object]:
+    return {
+        "run": trace.run,
+        "item": trace.item,
+        "lane": trace.lane,
+        "store": trace.store,
+        "agent": trace.agent,
+        "left_out": list(left_out[:NAMES_SHOWN]),
+        "left_out_n": len(left_out),
+        "worktree": str(place.path or place.home) if left_out else None,
+        "empty_directories": [shown(path) for path in changes.empty[:NAMES_SHOWN]],
+        "ignored": [shown(path) for path in changes.ignored[:NAMES_SHOWN]],
+        "ignored_n": len(changes.ignored),
+    }

@@ -440,13 +440,14 @@ class Worker:
         elif before and not after:
             self.tell(Notice(kind="recovered", text="The store answers again."))
 
-    def _salvaged(self, trace: Trace, kept: Kept, path: Path) -> None:
+    def _salvaged(self, trace: Trace, kept: Kept) -> None:
         whose = partial(Notice, run=trace.run, item=trace.item, lane=trace.lane)
         text = f"Run {trace.run} had left work that was not pushed; it is kept as {kept.ref}"
         self.tell(whose(kind="salvaged", text=text, data={"ref": kept.ref}))
         if kept.left_out:
+            path = str(kept.worktree)
             text = f"Run {trace.run} had left its worktree behind: {kept.rest} could not be kept; see {path}"
-            self.tell(whose(kind="stays", text=text, data={"path": str(path)}))
+            self.tell(whose(kind="stays", text=text, data={"path": path}))
 
 
 def _machine_error(error: InterlockError | OSError) -> InterlockError:

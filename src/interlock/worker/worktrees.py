@@ -1,10 +1,16 @@
 """Workspaces: a git worktree for each run, made before it starts and removed when it is over.
 
-A worktree is in `.interlock/worktrees/run-<n>`, on a new branch `interlock/run-<n>`, so that commits of a run
-have a name from the start. It begins with the remote branch that the repository follows, read after the run
-has armed its lane's fence; without a remote, with the commit that is checked out. It is removed only after
-everything in it is safe: pushed, on a branch, or salvaged. A worktree that could not be salvaged completely
-stays for people to look at, locked so that nobody clears it away.
+A worktree is on a new branch `interlock/run-<n>`, so that commits of a run have a name from the start. It
+begins with the remote branch that the repository follows, read after the run has armed its lane's fence;
+without a remote, with the commit that is checked out.
+
+It is removed only when all that is in it is proven to be safe: untouched, ignored, on the remote, on a
+branch that stays, or salvaged. Else it stays for people to look at, locked so that nobody clears it away. Git
+is told which directory to use: the worktrees are inside the clone, and one without its `.git` would be taken
+for a part of the clone.
+
+Git's own directory for a worktree is made aside and appears as a whole. `git worktree add` makes it in steps,
+and between them a fetch of any other run in the clone fails.
 """
 
 from __future__ import annotations
@@ -12,9 +18,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import threading
+import stat
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from interlock.core.errors import GitFailed, NoRemote, PushFailed
@@ -22,12 +30,23 @@ from interlock.git.checkout import current_branch, push_remote_of, remote_of
 from interlock.git.plumbing import Repository
 from interlock.git.refusals import without_secrets
 from interlock.push.fence import LaneRun, arm
-from interlock.worker.rundirectory import Home, RunFiles
-from interlock.worker.salvage import TAKEN, WAITING, Kept, Salvage, Salvager
+from interlock.worker.changes import git_dir_of, tree_of
+from interlock.worker.commits import Commits, stash_of
+from interlock.worker.inventory import Baseline, signatures, take
+from interlock.worker.rundirectory import Home, RunFiles, Trace
+from interlock.worker.salvage import Kept, Place, Salvage, Salvager
 
 CHECKOUT_TIMEOUT_S = 900.0
 #: The reason with which git keeps a worktree that stays.
 _LOCKED = "Interlock could not salvage all of it"
+#: The baseline, in the directory of a run. And what is left of a worktree that is being removed.
+_BASELINE, _GONE = "baseline.json", ".gone-"
+
+
+def confined(worktrees: Path) -> dict[str, str]:
+    """Variables with which git, below this directory, finds no repository above it."""
+    others = os.environ.get("GIT_CEILING_DIRECTORIES", "")
+    return {"GIT_CEILING_DIRECTORIES": f"{worktrees}{os.pathsep}{others}" if others else str(worktrees)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +64,15 @@ class Workspaces:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._repository = Repository(home.root)
-        self._salvager = Salvager(self._repository)
-        # Two git processes that make or remove worktrees at once would block on the same lock files.
-        self._one_change = threading.Lock()
+
+    @cached_property
+    def _git_dir(self) -> Path:
+        """The directory that all worktrees of the clone share."""
+        return (self._home.root / self._repository.text("rev-parse", "--git-common-dir")).resolve()
+
+    @cached_property
+    def _salvager(self) -> Salvager:
+        return Salvager(self._repository, self._git_dir)
 
     def check(self) -> None:
         """Raise unless worktrees can be made here."""
@@ -73,17 +98,24 @@ class Workspaces:
         kept = tuple(self._salvager.waiting_for(trace))
         lane_run = LaneRun(lane=trace.lane, handle=handle, agent=trace.agent) if trace.lane else None
         base = self._base(lane_run, warn)
-        path = self.path_of(files)
-        with self._one_change:
-            branch = self._new_branch(f"interlock/run-{trace.run}")
-            files.note(base=base, branch=branch)
-            made = self._repository.run(
-                *("worktree", "add", "--quiet", "-b", branch, str(path), base), timeout_s=CHECKOUT_TIMEOUT_S
-            )
+        path = self._home.worktrees / files.path.name
+        files.note(base=base, worktree=str(path))
+        branch = self._new_branch(f"interlock/run-{trace.run}", base)
+        files.note(branch=branch)
+        try:
+            git_dir = self._register(path, branch)
+        except OSError as error:
+            raise GitFailed(
+                f"The worktree {path} cannot be made: {error}.", "See git worktree list."
+            ) from None
+        made = Repository(path, environ=confined(self._home.worktrees)).run(
+            *("checkout", "--force", "--quiet", "--no-recurse-submodules"), timeout_s=CHECKOUT_TIMEOUT_S
+        )
         if made.code:
             raise GitFailed(
                 f"The worktree {path} cannot be made: {made.complaint}.", "See git worktree list."
             )
+        self._baseline(path, git_dir, base).write(files.path / _BASELINE)
         return Workspace(path=path, salvage=kept)
 
     def close(self, files: RunFiles, *, succeeded: bool, given: Sequence[Salvage] = ()) -> Kept | None:
@@ -96,37 +128,36 @@ class Workspaces:
         if succeeded and given:
             self._salvager.take(given)
         trace = files.trace
-        path = self.path_of(files)
-        if trace.base is None:
+        if trace.base is None or not files.path.exists():  # else another has cleared up already
             return None
+        baseline = Baseline.read(files.path / _BASELINE)
+        place = self._find(Path(trace.worktree or self._home.worktrees / files.path.name), baseline)
         with files.without_agent() as sure:
-            if not path.is_dir():  # removed by the run that took the lane over, or by the command itself
-                with self._one_change:
-                    self._remove(path, files, None)
-                return None
-            if self._stays(path):
+            if _stays(place):
                 return None
             if not sure:
-                raise GitFailed(f"Run {trace.run} still has a process.", f"Its worktree stays at {path}.")
+                raise GitFailed(
+                    f"Run {trace.run} still has a process.", f"Its worktree stays at {place.path}."
+                )
+            commits = self._salvager.commits(trace, place, baseline)
             kept = None
-            if not succeeded or self._would_be_lost(path, files):
-                prefix = TAKEN if succeeded else WAITING
-                kept = self._salvager.keep(path, trace, files.path / "index", prefix=prefix)
-            with self._one_change:
-                if kept is not None and kept.left_out:
-                    self._repository.run("worktree", "lock", "--reason", _LOCKED, str(path))
-                else:
-                    self._remove(path, files, kept.ref if kept and not succeeded else None)
-            return kept
-
-    def path_of(self, files: RunFiles) -> Path:
-        """The path of a run's worktree."""
-        return self._home.worktrees / files.path.name
+            if trace.supervisor is not None:  # else no command was started in it: nothing in it is work
+                kept = self._salvager.keep(
+                    trace, place, baseline, commits, scratch=files.path, succeeded=succeeded
+                )
+            if kept is None or not kept.left_out:
+                # After a success the branch itself stays, unless it is on the remote.
+                self._remove(place, trace, commits, None if succeeded else kept)
+            elif place.git_dir is not None:
+                (place.git_dir / "locked").write_text(_LOCKED)
+            return kept if kept is not None and kept.fresh else None
 
     def forget(self) -> None:
-        """Remove old salvage that was taken."""
+        """Remove old salvage that was taken, and what is left of worktrees that were being removed."""
         with contextlib.suppress(GitFailed):
             self._salvager.forget()
+        for rest in self._home.worktrees.glob(f"{_GONE}*"):
+            _delete(rest)
 
     def _base(self, run: LaneRun | None, warn: Callable[[str], None]) -> str:
         try:
@@ -150,40 +181,157 @@ class Workspaces:
         branch = current_branch(self._repository)
         return self._repository.run("config", "--get", f"branch.{branch}.merge").out.strip()
 
-    def _new_branch(self, name: str) -> str:
-        """The name, or the first free one after it: another store may have had a run with this number."""
-        taken = self._repository.text(
-            "for-each-ref", "--format=%(refname:short)", f"refs/heads/{name}*"
-        ).split()
-        return next(n for n in (name, *(f"{name}-{k}" for k in range(2, 10_000))) if n not in taken)
+    def _new_branch(self, name: str, base: str) -> str:
+        """Make a branch of this name, or of the first free one after it: another store may have had a run
+        with this number."""
+        repository = Repository.exactly(self._git_dir)
+        for branch in (name, *(f"{name}-{k}" for k in range(2, 100))):
+            made = repository.run("update-ref", f"refs/heads/{branch}", base, "0" * len(base))
+            if not made.code:
+                return branch
+        raise GitFailed(f"The branch {name} cannot be made: {made.complaint}.", "See git branch --list.")
 
-    def _stays(self, path: Path) -> bool:
-        """Whether another run has salvaged the worktree, and left it because of the rest."""
-        place = Repository(path)
-        asked = place.run("rev-parse", "--git-path", "locked")
+    def _register(self, path: Path, branch: str) -> Path:
+        """Make the directory of a worktree and git's own for it, without files yet; returns git's own."""
+        path.mkdir(mode=0o777, parents=True)
+        admins = self._git_dir / "worktrees"
+        admins.mkdir(exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix="interlock-worktree-", dir=self._git_dir))
         try:
-            return not asked.code and (path / asked.out.strip()).read_text("utf-8").strip() == _LOCKED
-        except (OSError, ValueError):
+            draft.chmod(stat.S_IMODE(admins.stat().st_mode))
+            (draft / "commondir").write_text("../..\n")
+            (draft / "gitdir").write_text(f"{path}/.git\n")
+            (draft / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
+            # Git writes into a log that is there, whatever core.logAllRefUpdates is.
+            (draft / "logs").mkdir()
+            (draft / "logs" / "HEAD").touch()
+            self._copy_sparseness(draft)
+            git_dir = _renamed(draft, admins, path.name)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        (path / ".git").write_text(f"gitdir: {git_dir}\n")
+        return git_dir
+
+    def _copy_sparseness(self, draft: Path) -> None:
+        """A sparse checkout of the clone holds for its worktrees too, as with `git worktree add`."""
+        patterns, own = self._git_dir / "info" / "sparse-checkout", self._git_dir / "config.worktree"
+        if patterns.exists():
+            (draft / "info").mkdir()
+            shutil.copy(patterns, draft / "info")
+        if own.exists():
+            copied = Path(shutil.copy(own, draft))
+            for name in ("core.worktree", "core.bare"):
+                self._repository.run("config", "--file", str(copied), "--unset-all", name)
+
+    def _baseline(self, path: Path, git_dir: Path, base: str) -> Baseline:
+        repository = Repository.exactly(self._git_dir)
+        found = take(path)
+        root = path.stat()
+        kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/interlock/", "refs/stash")
+        listed = repository.text("for-each-ref", "--format=%(objectname) %(refname)", *kinds).splitlines()
+        stashed = any(line.endswith(" refs/stash") for line in listed)
+        urls = self._repository.run("config", "--null", "--get-regexp", r"^remote\..*\.(push)?url$").out
+        return Baseline(
+            root=(root.st_dev, root.st_ino),
+            admin=git_dir.name,
+            files=signatures(path, found, tree_of(repository, base), digits=len(base)),
+            newest_ns=max((status.st_ctime_ns for status in found.files.values()), default=0),
+            empty=[os.fsdecode(name) for name in found.empty],
+            refs=list(dict.fromkeys(line.partition(" ")[0] for line in listed)),
+            stash=[entry.oid for entry in stash_of(repository)] if stashed else [],
+            remotes=list(dict.fromkeys(url.partition("\n")[2] for url in urls.split("\0") if url)),
+        )
+
+    # -- what became of it ----------------------------------------------------------------------------
+
+    def _find(self, path: Path, baseline: Baseline | None) -> Place:
+        """Where a run's worktree is now, and whether it is still the one that was made."""
+        admins = self._git_dir / "worktrees"
+        git_dir: Path | None = admins / (baseline.admin if baseline else path.name)
+        assert git_dir is not None
+        if not (git_dir / "HEAD").exists():
+            git_dir = None
+
+        def is_it(place: Path) -> bool:
+            with contextlib.suppress(OSError):
+                found = place.lstat()
+                same = baseline is not None and baseline.root == (found.st_dev, found.st_ino)
+                return stat.S_ISDIR(found.st_mode) and (same or _points_to(place, git_dir))
             return False
 
-    def _would_be_lost(self, path: Path, files: RunFiles) -> bool:
-        """Whether a successful run would lose work with its worktree. Commits on a branch are safe."""
-        place = Repository(path)
-        if place.text("status", "--porcelain", "--ignore-submodules=all"):
-            return True
-        head = place.text("rev-parse", "HEAD^{commit}")
-        return current_branch(place) is None and self._salvager.unpushed(head, files.trace)
+        if is_it(path):
+            own = not os.path.lexists(path / ".git") or _points_to(path, git_dir)
+            return Place(home=path, path=path, git_dir=git_dir, odd=() if own else (".git",))
+        elsewhere = [] if git_dir is None else [_place_of(git_dir)]
+        others = (*elsewhere, *self._home.worktrees.glob("*"))
+        moved = next((p for p in others if p != path and not p.name.startswith(_GONE) and is_it(p)), None)
+        odd = (f"{path} is not what was made",) if os.path.lexists(path) else ()
+        if moved is not None:
+            odd = (*odd, f"it was moved to {moved}")
+        return Place(home=path, path=moved, git_dir=git_dir, odd=odd)
 
-    def _remove(self, path: Path, files: RunFiles, kept: str | None) -> None:
-        """Remove the worktree, and its branch if its commits are in `kept`, in its base or on a remote."""
-        self._repository.run(
-            "worktree", "remove", "--force", "--force", str(path), timeout_s=CHECKOUT_TIMEOUT_S
-        )
-        if path.exists():  # git could not remove a file, or does not know the worktree any more
-            shutil.rmtree(path, ignore_errors=True)
-            self._repository.run("worktree", "prune")
-        branch = f"refs/heads/{files.trace.branch}"
-        known = [name for name in (files.trace.base, kept) if name]
-        rest = self._repository.run("rev-list", "-n", "1", branch, "--not", *known, "--remotes")
-        if not rest.code and not rest.out.strip():
-            self._repository.run("update-ref", "-d", branch)
+    def _remove(self, place: Place, trace: Trace, commits: Commits, kept: Kept | None) -> None:
+        """Remove the worktree, and its branch if its commits are elsewhere. First out of everybody's sight: a
+        half-removed worktree would look like one whose files were deleted by the run."""
+        rest = Path(tempfile.mkdtemp(prefix=_GONE, dir=self._home.worktrees))
+        if place.path is not None:
+            place.path.rename(rest / "worktree")
+        if place.git_dir is not None:
+            try:
+                place.git_dir.rename(rest / "git")
+            except OSError:  # on another file system
+                shutil.rmtree(place.git_dir, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                place.git_dir.parent.rmdir()  # as git does with the last one
+        _delete(rest)
+        tip = commits.branch_tip
+        if tip is not None and commits.is_safe(tip, but=[kept.ref] if kept else []):
+            Repository.exactly(self._git_dir).run("update-ref", "-d", f"refs/heads/{trace.branch}", tip)
+
+
+def _stays(place: Place) -> bool:
+    """Whether another has salvaged the worktree, and left it because of the rest."""
+    try:
+        return place.git_dir is not None and (place.git_dir / "locked").read_text("utf-8").strip() == _LOCKED
+    except (OSError, ValueError):
+        return False
+
+
+def _place_of(git_dir: Path) -> Path:
+    """Where git thinks the worktree is."""
+    try:
+        return Path((git_dir / "gitdir").read_text("utf-8", "surrogateescape").strip()).parent
+    except (OSError, ValueError):
+        return git_dir
+
+
+def _points_to(place: Path, git_dir: Path | None) -> bool:
+    return git_dir is not None and git_dir_of(place) == git_dir.resolve()
+
+
+def _renamed(draft: Path, directory: Path, name: str) -> Path:
+    """Give a directory the first free of these names; nobody ever sees it without its contents."""
+    for target in (directory / name, *(directory / f"{name}-{n}" for n in range(2, 100))):
+        with contextlib.suppress(OSError):  # an empty directory would be replaced, another is in the way
+            if not target.exists():
+                return draft.rename(target)
+    raise OSError(f"{directory / name} is taken")
+
+
+def _delete(path: Path) -> None:
+    """Delete a directory, also what was made read-only in it."""
+
+    def open_up(_function: object, name: str, _error: object) -> None:
+        with contextlib.suppress(OSError):
+            Path(name).parent.chmod(0o700)
+            found = os.lstat(name)
+            if stat.S_ISDIR(found.st_mode):
+                Path(name).chmod(0o700)
+                shutil.rmtree(name, ignore_errors=True)
+            else:
+                Path(name).unlink()
+
+    shutil.rmtree(path, onerror=open_up)
+    if path.exists():
+        shutil.rmtree(path, ignore_errors=True)

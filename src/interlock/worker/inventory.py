@@ -1,0 +1,175 @@
+"""The inventory of a worktree: every path that is on disk, and which of them nobody has touched since.
+
+It is taken twice: after the checkout, before the command starts (the baseline), and when the run is over.
+What the baseline has, and what has the same times, size and inode since, is not the command's work. A file
+that was written less than two seconds before the newest one of the baseline is compared by its contents: the
+clocks of file systems are coarse.
+
+Paths are relative and as Python has them: bytes that are no text survive. Nothing is followed: a link is its
+target's name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from hashlib import new as new_hash
+from pathlib import Path
+from typing import Self
+
+from interlock.process.smallfile import read_bytes
+
+#: The coarsest clock of a file system, and how much is read at once.
+_COARSE_NS, _PIECE_BYTES = 2_000_000_000, 1 << 20
+_BASELINE_MAX_BYTES = 1 << 30
+_GIT = ".git"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is below a directory."""
+
+    #: Plain files and symbolic links.
+    files: dict[str, os.stat_result] = field(default_factory=dict)
+    #: Sockets, FIFOs, devices, directories that cannot be read, and names that git keeps for itself.
+    odd: list[str] = field(default_factory=list)
+    #: Directories with a repository of their own. Nothing in them is listed.
+    repositories: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+
+
+def take(root: Path) -> Inventory:
+    """Look at everything below `root` but its own `.git`."""
+    found = Inventory()
+    todo = [""]
+    while todo:
+        directory = todo.pop()
+        try:
+            with os.scandir(root / directory) as listed:
+                entries = [entry for entry in listed if directory or entry.name != _GIT]
+        except OSError:
+            found.odd.append(directory + "/")
+            continue
+        if any(entry.name == _GIT for entry in entries):
+            found.repositories.append(directory)
+            continue
+        if directory and not entries:
+            found.empty.append(directory)
+        todo += _sort(found, directory, entries)
+    return found
+
+
+def _sort(found: Inventory, directory: str, entries: Iterable[os.DirEntry[str]]) -> list[str]:
+    """Put the entries of a directory where they belong; returns its directories."""
+    deeper = []
+    for entry in entries:
+        path = f"{directory}/{entry.name}" if directory else entry.name
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            found.odd.append(path)
+            continue
+        if entry.name.lower() == _GIT:  # .GIT: no name for git, on any system
+            found.odd.append(path)
+        elif stat.S_ISDIR(status.st_mode):
+            deeper.append(path)
+        elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+            found.files[path] = status
+        else:
+            found.odd.append(path)
+    return deeper
+
+
+def blob_id(path: Path, *, digits: int) -> str:
+    """The id that git would give to these bytes, unconverted; `OSError` if they cannot be read."""
+    digest = new_hash("sha1" if digits == 40 else "sha256", usedforsecurity=False)
+    if path.is_symlink():
+        target = link_target(path)
+        digest.update(b"blob %d\0" % len(target) + target)
+        return digest.hexdigest()
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        digest.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def link_target(path: Path) -> bytes:
+    """What a symbolic link says."""
+    return os.fsencode(os.readlink(path))  # noqa: PTH115  (a Path would change the spelling)
+
+
+def tree_mode(st_mode: int) -> int:
+    """The mode that git has for a plain file or a link."""
+    if stat.S_ISLNK(st_mode):
+        return 0o120000
+    return 0o100755 if st_mode & stat.S_IXUSR else 0o100644
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A worktree as its run got it."""
+
+    #: Device and inode of its directory, and git's own directory for it.
+    root: tuple[int, int]
+    admin: str
+    #: For each path its mode, size, times and inode; with an id where the commit does not have the path.
+    files: dict[str, list[int | str]]
+    empty: list[str]
+    #: When the newest file was changed.
+    newest_ns: int
+    #: What the refs and the stash of the clone were, and the addresses of its remotes.
+    refs: list[str]
+    stash: list[str]
+    remotes: list[str]
+
+    def untouched(self, path: str, status: os.stat_result) -> bool:
+        """Whether a file is surely as the checkout left it, by its times."""
+        known = self.files.get(path)
+        settled = status.st_ctime_ns < self.newest_ns - _COARSE_NS
+        return known is not None and settled and known[:5] == _signature(status)
+
+    def had(self, path: str, oid: str) -> bool:
+        """Whether a file that the commit does not have was there, with the same contents."""
+        known = self.files.get(path)
+        return known is not None and known[5:] == [oid]
+
+    def same_mode(self, path: str, status: os.stat_result) -> bool:
+        """Whether a path's mode is as it was: not every file system can keep the one of the commit."""
+        known = self.files.get(path)
+        return known is not None and tree_mode(int(known[0])) == tree_mode(status.st_mode)
+
+    def write(self, path: Path) -> None:
+        """Write it as a whole, or not at all."""
+        draft = path.with_name(f".{path.name}")
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The baseline in a file; None if it was never completed, or is damaged."""
+        try:
+            values = json.loads(read_bytes(path, _BASELINE_MAX_BYTES))
+            return cls(**{**values, "root": tuple(values["root"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+
+def signatures(
+    root: Path, found: Inventory, committed: Iterable[str], *, digits: int
+) -> dict[str, list[int | str]]:
+    """The files of a baseline. Those that a hook has added get the id of their contents."""
+    tracked = set(committed)
+    files: dict[str, list[int | str]] = {}
+    for path, status in found.files.items():
+        files[path] = _signature(status)
+        if path not in tracked:
+            files[path].append(blob_id(root / path, digits=digits))
+    return files
+
+
+def _signature(status: os.stat_result) -> list[int | str]:
+    return [status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
