@@ -37,8 +37,8 @@ def written(here: Command, *args: str) -> dict[str, Any]:
 
 
 def said(event: str, thing: str, number: int, *, run: int = 1, by_bot: bool = False) -> dict[str, Any]:
-    found = Occurrence(event=event, thing=thing, number=number, run=run, by_bot=by_bot)
-    return found.contexts("agent") | {"vars": {}}
+    found = Occurrence(event=event, thing=thing, number=number, run=run, by_bot=by_bot, workflow="agent")
+    return found.contexts() | {"vars": {}}
 
 
 # -- init ---------------------------------------------------------------------------------------------

@@ -72,8 +72,18 @@ def test_a_workflow_that_is_right_has_no_findings():
             workflow(group="", top="concurrency: {group: a-${{ github.run_id }}, queue: max}"),
         ),
         (
-            workflow(on=CLOCK, group=""),
+            workflow(on=CLOCK.replace("0 0", "0 */2"), group="", job=""),
             workflow(on="[push, workflow_dispatch]", group=""),
+        ),
+        # Once a day, or with a time limit, a scheduled run does not meet the next.
+        (
+            workflow(on=CLOCK.replace("0 0", "*/5 *"), group="", job=""),
+            workflow(on=CLOCK, group="", job=""),
+        ),
+        # An issue is opened once.
+        (
+            workflow(on="{issues: {types: [opened, labeled]}}", group=""),
+            workflow(on="{issues: {types: [opened]}}", group=""),
         ),
         # A job that no conversation reaches needs none.
         (
@@ -228,15 +238,17 @@ def test_a_matrix_on_a_clock_may_work_on_many_things_at_once():
 
 
 def test_keys_that_differ_only_in_case_are_found_across_files():
-    other = "on: push\njobs: {deploy: {runs-on: x, concurrency: '%s', steps: [{run: make}]}}"
-    (finding,) = found(other % "Deploy-${{ github.ref }}", other % "deploy-${{ github.ref }}")
+    job = "{runs-on: x, timeout-minutes: 5, concurrency: '%s', steps: [{run: exec claude}]}"
+    agent = f"on: push\njobs: {{deploy: {job}}}"
+    other = agent.replace("exec claude", "make")
+    (finding,) = found(other % "Deploy-${{ github.ref }}", agent % "deploy-${{ github.ref }}")
     assert finding.code is Mistake.KEY_CASE
     assert finding.file == "w1.yml"
     assert "w0.yml:2" in finding.message
-    assert codes(other % "deploy-a", other % "deploy-b") == []
-    assert codes(other % "deploy", other % "deploy") == []  # one group on purpose
-    named = "name: %s\non: push\nconcurrency: ${{ github.workflow }}\njobs: {a: {steps: [{run: make}]}}"
-    assert codes(named % "Build", named % "build") == ["key_case"]
+    assert codes(agent % "Deploy-a", other % "deploy-a") == ["key_case"]
+    assert codes(agent % "deploy-a", agent % "deploy-b") == []
+    assert codes(agent % "deploy", other % "deploy") == []  # one group on purpose
+    assert codes(other % "Deploy", other % "deploy") == []  # no agent is in either
 
 
 def test_one_group_that_spells_a_key_in_two_ways_is_found():
@@ -328,12 +340,11 @@ def test_the_remedy_can_be_typed(script, mend):
 
 
 #: What people call their agents with, in workflows that they talk to.
-ANY_NAME = [
+NAMED = [
     "RESULT=$(claude -p x)",
     "bash -c 'claude -p x'",
     'eval "claude -p x"',
     "npm run agent",
-    "npm start",
     "yarn agent",
     "npx my-agent",
     "uv run agent.py",
@@ -344,7 +355,7 @@ ANY_NAME = [
     "python -m agent",
     "docker run --rm acme/agent",
     "docker compose run agent",
-    "cargo run -- --issue 4",
+    "node .github/scripts/run-agent.mjs --mode fix",
     "my-agent --issue 4",
     "OUT=$(my-agent)",
     "if my-agent; then echo; fi",
@@ -352,8 +363,8 @@ ANY_NAME = [
 ]
 
 
-@pytest.mark.parametrize("script", ANY_NAME)
-def test_where_people_talk_to_a_workflow_an_agent_may_have_any_name(script):
+@pytest.mark.parametrize("script", NAMED)
+def test_where_people_talk_to_a_workflow_an_agent_is_known_by_the_word_in_its_name(script):
     text = f"on: issue_comment\njobs: {{a: {{runs-on: x, steps: [{{run: {script!r}}}]}}}}"
     assert {"group_missing", "timeout_missing"} <= set(codes(text))
     if "claude" not in script:
@@ -377,9 +388,11 @@ def test_where_people_talk_to_a_workflow_an_agent_may_have_any_name(script):
         "say() { echo $1; }; say hello; for x in a b; do say $x; done",
         "command -v my-agent || true; my-agent --version",
         "interlock ls",
+        "npm start; python triage.py; cargo run; docker run acme/bot; make sync-issues; 7z x file.7z",
+        "eval $(ssh-agent); bash download.sh registry/agent:1.2; goose up; copilot --server --port 8080 &",
     ],
 )
-def test_chores_are_no_agents_even_where_people_talk(script):
+def test_what_has_no_agents_name_is_none_even_where_people_talk(script):
     text = f"on: issue_comment\njobs: {{a: {{runs-on: x, steps: [{{run: {script!r}}}]}}}}"
     assert codes(text) == []
 
@@ -393,11 +406,14 @@ CALLED = "on: workflow_call\njobs: {b: {runs-on: x, %s steps: [{run: %s}]}}"
 GROUPED = "concurrency: {group: 'a-${{ github.event.issue.number }}', queue: max}"
 
 
-@pytest.mark.parametrize("uses", [LOCAL, "acme/app/.github/workflows/agent.yml@v1"])
-def test_a_job_that_calls_another_workflow_may_run_an_agent(uses):
+@pytest.mark.parametrize(
+    "uses", ["./.github/workflows/agent.yml", "acme/app/.github/workflows/claude.yml@v1"]
+)
+def test_a_called_workflow_elsewhere_is_known_by_its_name(uses):
     assert codes(CALLER % ("", uses)) == ["group_missing"]  # a timeout cannot stand there
     assert codes(CALLER % (GROUPED, uses)) == ["group_before_if"]
     assert codes((CALLER % ("", uses)).replace("issue_comment", "push")) == []
+    assert codes(CALLER % ("", "acme/app/.github/workflows/labels.yml@v1")) == []
 
 
 def test_a_called_workflow_among_the_files_is_checked_itself():
@@ -408,18 +424,93 @@ def test_a_called_workflow_among_the_files_is_checked_itself():
     assert codes(CALLED % ("", "my-agent")) == []  # whoever calls it is not known
 
 
-def test_a_workflow_that_calls_itself_is_read_to_an_end():
-    text = "on: issue_comment\njobs: {a: {uses: ./.github/workflows/w0.yml}}"
-    assert codes(text) == ["group_missing"]
-
-
-def test_the_group_of_a_workflow_is_checked_whatever_its_jobs_are():
-    text = (
-        "on: issue_comment\nconcurrency: {group: all, cancel-in-progress: true}\n"
-        "jobs: {a: {runs-on: x, steps: [{run: gh issue edit 7 --add-label x}]}}"
+def called_with(
+    group: str, *, given: str = "{}", caller: str = "on: [issue_comment, pull_request]"
+) -> list[str]:
+    """The findings on a called workflow of this group."""
+    condition = f'if: "{NO_BOT}"'
+    job = f"concurrency: {{group: '{group}', cancel-in-progress: true}}, timeout-minutes: 5,"
+    return codes(
+        f"name: caller\n{caller}\njobs: {{a: {{{condition}, uses: {LOCAL}, with: {given}}}}}",
+        CALLED % (job, "exec claude -p x"),
     )
-    assert codes(text) == ["group_before_if", "numbers_share_key"]
-    assert codes(text.replace("on: issue_comment", "on: [push, pull_request]")) == []
+
+
+def test_a_called_workflow_is_judged_by_the_events_of_its_caller():
+    assert called_with("a-${{ github.event.issue.number || github.event.pull_request.number }}") == []
+    assert "numbers_share_key" in called_with("a-${{ github.ref }}")
+    assert called_with(
+        "a-${{ github.event_name }}-${{ github.event.issue.number || github.event.number }}"
+    ) == ["keyed_apart"]
+    assert called_with("a-${{ github.run_id }}") == ["key_per_run"]
+    # By nobody's events it is not judged, nor by those for which it is not called.
+    assert called_with("a-${{ github.ref }}", caller="on: push") == []
+
+
+def test_a_called_workflow_knows_the_inputs_that_its_caller_gives():
+    number = "{n: '${{ github.event.issue.number || github.event.pull_request.number }}'}"
+    assert called_with("a-${{ inputs.n }}", given=number) == []
+    assert "numbers_share_key" in called_with("a-${{ inputs.n }}", given="{n: 4}")
+    assert called_with("a-${{ inputs.n }}", given="{n: '${{ needs.gate.outputs.n }}'}") == []
+    assert called_with("a-${{ inputs.n }}") == []  # its default is not known
+
+
+def test_the_agents_own_event_reaches_a_called_workflow_only_through_its_caller():
+    group = "a-${{ github.event.issue.number || github.event.pull_request.number }}"
+    job = f"concurrency: {{group: '{group}', cancel-in-progress: true}}, timeout-minutes: 5,"
+    called = CALLED % (job, "exec claude -p x")
+    open_to_all = f"on: [issue_comment, pull_request]\njobs: {{a: {{uses: {LOCAL}}}}}"
+    assert codes(open_to_all, called) == ["bot_not_filtered"]
+    assert codes(open_to_all.replace("{uses", "{needs: gate, uses"), called) == []
+
+
+def test_a_workflow_that_calls_itself_is_read_to_an_end():
+    text = (
+        "on: issue_comment\njobs: {a: {uses: ./.github/workflows/w0.yml}, b: {steps: [{run: exec claude}]}}"
+    )
+    assert codes(text) == ["group_missing", "group_missing", "timeout_missing"]
+
+
+# -- where a job runs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "github.repository == 'acme/app'",
+        "'acme/app' == github.repository",
+        "github.repository_owner == 'acme'",
+        "startsWith(github.repository, 'acme/')",
+        'contains(fromJSON(\'["a/b", "acme/app"]\'), github.repository)',
+        "github.event.repository.full_name == 'acme/app'",
+        "github.event.repository.owner.login == 'acme'",
+        "github.repository != 'acme/fork'",
+    ],
+)
+def test_a_job_of_one_repository_is_judged_by_its_name(condition):
+    assert "group_missing" in codes(workflow(group="", condition=condition))
+    assert "numbers_share_key" in codes(workflow(group="all", waits="queue: single", condition=condition))
+
+
+def test_a_job_that_never_runs_is_left_alone():
+    assert codes(workflow(group="", job="", condition="false")) == []
+    assert codes(workflow(group="", job="", condition=f"false && ({NO_BOT})")) == []
+    assert codes(workflow(group="", condition="false || github.event_name != 'push'")) == ["group_missing"]
+
+
+def test_what_another_job_decides_is_not_guessed():
+    by_job = "needs.gate.outputs.go == 'yes' && github.event_name == 'issue_comment'"
+    group = "a-${{ github.event.issue.number }}"
+    assert codes(workflow(group=group, condition=by_job)) == []
+    assert codes(workflow(group="a-${{ needs.gate.outputs.number }}")) == []
+    assert codes(workflow(group="a-${{ needs.gate.outputs.number || github.event.issue.number }}")) == []
+
+
+def test_a_workflow_that_runs_for_changes_of_itself_works_on_no_pull_request():
+    on = "{schedule: [{cron: '0 * * * *'}], pull_request: {paths: ['%s']}}"
+    text = workflow(on=on % ".github/workflows/agent.yml", group="all", waits="cancel-in-progress: true")
+    assert codes(text) == []
+    assert "numbers_share_key" in codes(text.replace(".github/workflows/agent.yml", "src/**"))
 
 
 def test_a_finding_about_signals_names_the_line_of_the_command():
@@ -433,13 +524,38 @@ def test_a_job_that_only_decides_whether_the_agent_runs_needs_nothing():
     assert codes(text) == []
 
 
-def test_a_workflow_that_only_sorts_issues_is_left_alone():
-    text = """
+@pytest.mark.parametrize(
+    "uses", ["actions/labeler@v6", "acme/triage@v1", "contributor-assistant/github-action@v2"]
+)
+def test_workflows_without_an_agent_are_left_alone_whatever_is_wrong_with_them(uses):
+    """A group that cancels others, a stranger's text in a script: bad, but no matter of agents."""
+    text = f"""
         on: [issues, issue_comment]
-        jobs: {label: {runs-on: x, steps: [{uses: actions/labeler@v6}, {run: gh issue edit 7 --add-label x}]}}
+        concurrency: {{group: all, queue: max, cancel-in-progress: true}}
+        jobs:
+          label:
+            steps: [{{uses: {uses}}}, {{run: 'echo ${{{{ github.event.issue.title }}}}'}}]
+          other: {{runs-on: x, concurrency: 'a-${{{{ ||| }}}}', uses: ./.github/workflows/labels.yml}}
     """
     assert codes(textwrap.dedent(text)) == []
-    assert codes(textwrap.dedent(text).replace("actions/labeler", "acme/triage")) != []
+    agent = textwrap.dedent(text).replace(uses, "anthropics/claude-code-action@v1")
+    assert {"queue_with_cancel", "script_injection", "expression_malformed"} <= set(codes(agent))
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        "Anthropics/Claude-Code-Action@v1",
+        "openai/codex-action@v1",
+        "google-github-actions/run-gemini-cli@v0",
+        "QwenLM/qwen-code-action@abc",
+        "anomalyco/opencode/github@latest",
+        "Factory-AI/droid-action@v3",
+    ],
+)
+def test_an_action_that_runs_an_agent_is_known(uses):
+    assert codes(workflow(group="", job="", step=f"uses: {uses}")) == ["group_missing", "timeout_missing"]
+    assert codes(workflow(group="", job="", step=f"uses: {uses.replace('@', '-x@')}")) == []
 
 
 def test_plain_builds_are_left_alone():
@@ -507,9 +623,9 @@ def test_the_environment_is_the_right_place_for_a_stranger_s_text():
     assert codes(workflow(step=f"{{run: 'exec claude -p \"$BODY\"', env: {env}}}")) == []
 
 
-def test_an_injection_is_found_on_its_line_and_in_any_workflow():
+def test_an_injection_is_found_on_its_line_in_any_job():
     text = """\
-        on: pull_request
+        on: push
         jobs:
           build:
             runs-on: x
@@ -517,6 +633,7 @@ def test_an_injection_is_found_on_its_line_and_in_any_workflow():
               - run: |
                   make
                   echo "${{ github.event.pull_request.title }}"
+          agent: {runs-on: x, timeout-minutes: 5, steps: [{run: exec claude}]}
     """
     (finding,) = found(textwrap.dedent(text))
     assert (finding.line, finding.code) == (8, Mistake.SCRIPT_INJECTION)
@@ -534,7 +651,7 @@ def test_anchors_matrices_and_reusable_workflows_are_read():
         env: &env {A: &self [*self]}
         jobs:
           called:
-            uses: ./.github/workflows/agent.yml
+            uses: ./.github/workflows/clean.yml
             concurrency: {group: "a-${{ inputs.x }}"}
           agent:
             if: >-

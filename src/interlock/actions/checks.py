@@ -1,4 +1,4 @@
-"""Find the known mistakes in workflows.
+"""Find the known mistakes in workflows that run an agent; about others there is nothing to say.
 
 A concurrency group is checked by the keys it gives to made-up occurrences, not by its spelling. There is no
 finding where a key or a condition depends on what only a run knows: a finding is a mistake, not a suspicion.
@@ -6,11 +6,13 @@ finding where a key or a condition depends on what only a run knows: a finding i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import combinations, count, product
+from dataclasses import dataclass, replace
+from itertools import combinations, count
 from pathlib import PurePath
+from typing import Any
 
 from interlock.actions import agents
 from interlock.actions.expressions import (
@@ -24,28 +26,41 @@ from interlock.actions.expressions import (
 )
 from interlock.actions.findings import Mistake, WorkflowFinding
 from interlock.actions.injections import injections
-from interlock.actions.occurrences import ANSWERED_EVENTS, Occurrence, occurrences
+from interlock.actions.occurrences import REPOSITORY, Occurrence, occurrences
 from interlock.actions.workflow import Concurrency, Job, NotAWorkflow, Workflow, read_workflow
 
-#: The first event of a thing: no earlier run could be cancelled.
-_BIRTH = "opened"
 #: How deep GitHub lets workflows call each other.
 _CALLS_MAX = 10
+#: Enough for every event of a few callers.
+_OCCURRENCES_MAX = 200
+#: More often than once a day. A job without a time limit ends after six hours.
+_OFTEN = re.compile(r"\S+\s+\S*[*,/-]\S*\s.*")
+_REPOSITORY_NAME = re.compile(r"['\"]([\w.-]+)/?([\w.-]*)['\"]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A workflow, its jobs that run an agent, and what starts it: its own events and those of its callers."""
+
+    workflow: Workflow
+    jobs: tuple[Job, ...]
+    talking: bool
+    occurrences: tuple[Occurrence, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedGroup:
     """A concurrency group of a workflow or job: the jobs it serialises, and the keys that occurrences get."""
 
-    workflow: Workflow
+    subject: Subject
     concurrency: Concurrency
-    #: Empty if no job of the group runs an agent and nobody talks to the workflow.
+    #: Empty if no job of the group runs an agent.
     jobs: tuple[Job, ...]
     at_job: bool
     keys: tuple[tuple[Occurrence, str], ...]
 
     def finding(self, code: Mistake, message: str, mend: str) -> WorkflowFinding:
-        return _finding(self.workflow.path, self.concurrency.line, code, message, mend)
+        return _finding(self.subject.workflow.path, self.concurrency.line, code, message, mend)
 
 
 def _finding(file: str, line: int, code: Mistake, message: str, mend: str) -> WorkflowFinding:
@@ -63,57 +78,111 @@ def check(files: Sequence[tuple[str, bytes]]) -> list[WorkflowFinding]:
             mend = "Correct the line, or leave this file out."
             findings.append(_finding(path, error.line, Mistake.NOT_A_WORKFLOW, error.sentence, mend))
     groups: list[NamedGroup] = []
-    for workflow, jobs in _at_work(read):
-        findings += [*_job_findings(workflow, jobs), *_injections(workflow)]
-        for group in _groups(workflow, jobs, findings):
-            groups.append(group)
+    for subject in _subjects(read):
+        malformed: list[WorkflowFinding] = []
+        named = list(_groups(subject, malformed))
+        groups += named
+        if not subject.jobs:
+            continue
+        findings += [*malformed, *_job_findings(subject), *_injections(subject.workflow)]
+        for group in named:
             findings += [*_waiting(group), *_bots(group), *_keys(group), *_matrix(group)]
     return sorted(set(findings) | set(_case(groups)))
 
 
-def _at_work(workflows: Sequence[Workflow]) -> Iterator[tuple[Workflow, list[Job]]]:
-    """Each workflow with its jobs that run an agent, or might.
+def _subjects(workflows: Sequence[Workflow]) -> list[Subject]:
+    """What is to be checked of each workflow.
 
-    A called workflow among the files is checked itself; people talk to it if they talk to its caller. The
-    calling job needs no group if the called workflow runs no agent, or each agent under its own group.
+    A called workflow among the files is checked itself, with the events of its callers; people talk to it if
+    they talk to one of them. The calling job needs no group if the called workflow runs no agent, or each
+    agent under its own group.
     """
     by_name = {PurePath(workflow.path).name: workflow for workflow in workflows}
 
     def called(job: Job) -> Workflow | None:
         return by_name.get(PurePath(job.uses).name) if job.uses.startswith("./") else None
 
-    talking = [w.path for w in workflows if agents.talks(w)]
-    callers = [w for w in workflows if w.path in talking]
+    calls = [(w, job, inside) for w in workflows for job in w.jobs if (inside := called(job)) is not None]
+    talking = {w.path for w in workflows if agents.talks(w)}
     for _ in range(_CALLS_MAX):
-        callers = [c for w in callers for job in w.jobs if (c := called(job)) and c.path not in talking]
-        talking += [w.path for w in callers]
-    working = {w.path: agents.agent_jobs(w, talking=w.path in talking) for w in workflows}
-    for workflow in workflows:
-        yield (
-            workflow,
-            [
-                job
-                for job in working[workflow.path]
-                if (inside := called(job)) is None or not _sees_to_itself(inside, working[inside.path])
-            ],
-        )
-
-
-def _sees_to_itself(workflow: Workflow, jobs: Sequence[Job]) -> bool:
-    return workflow.concurrency is not None or all(job.concurrency is not None for job in jobs)
-
-
-def _job_findings(workflow: Workflow, jobs: Sequence[Job]) -> Iterator[WorkflowFinding]:
-    for job in jobs:
-        if job.concurrency is None and workflow.concurrency is None and _meets(workflow, job):
-            yield _finding(
-                workflow.path,
-                job.line,
-                Mistake.GROUP_MISSING,
-                f"Job {job.key} has no concurrency group: two events on one issue run it at once.",
-                "Give the job a concurrency group with the number of the issue or pull request.",
+        talking |= {inside.path for w, _, inside in calls if w.path in talking}
+    at_work = {w.path: agents.agent_jobs(w, talking=w.path in talking) for w in workflows}
+    for _ in range(_CALLS_MAX):
+        for w, job, inside in calls:
+            if at_work[inside.path] and job not in at_work[w.path]:
+                at_work[w.path].append(job)
+    started = _started(workflows, calls)
+    found = []
+    for w in workflows:
+        own = {job.key for job in at_work[w.path] if not _sees_to_itself(called(job), at_work)}
+        foreign = {job.key for job in w.jobs if called(job) is None and agents.calls_agent(job)}
+        found.append(
+            Subject(
+                workflow=w,
+                jobs=tuple(job for job in w.jobs if job.key in own | foreign),
+                talking=w.path in talking,
+                occurrences=tuple(started[w.path]),
             )
-        if not agents.has_timeout(job):
+        )
+    return found
+
+
+def _started(
+    workflows: Sequence[Workflow], calls: Sequence[tuple[Workflow, Job, Workflow]]
+) -> dict[str, list[Occurrence]]:
+    """The occurrences that start each workflow, by its path; of a called one, also those of its callers."""
+    runs = count(1)
+    started = {
+        w.path: [
+            o
+            for event, types in w.events.items()
+            for o in occurrences(event, types=types, workflow=w.name, runs=runs)
+        ]
+        for w in workflows
+    }
+    newest = dict(started)
+    for _ in range(_CALLS_MAX):
+        passed: dict[str, list[Occurrence]] = {}
+        for caller, job, inside in calls:
+            runs_for = [
+                o for o in newest.get(caller.path, ()) if len(started[inside.path]) < _OCCURRENCES_MAX
+            ]
+            passed.setdefault(inside.path, []).extend(_passed_on(job, runs_for))
+        newest = passed
+        for path, more in passed.items():
+            started[path] = [*started[path], *more][:_OCCURRENCES_MAX]
+    return started
+
+
+def _passed_on(job: Job, given: Sequence[Occurrence]) -> Iterator[Occurrence]:
+    """The occurrences for which a job calls another workflow, with the inputs that it gives."""
+    for occurrence in given:
+        # The agent's own events count only where nothing in the caller may have left them out.
+        if (lets := _let(job, occurrence, surely=occurrence.by_bot)) is not None:
+            contexts = lets.contexts()
+            yield replace(lets, inputs={name: _value(text, contexts) for name, text in job.given.items()})
+
+
+def _value(text: str, contexts: Mapping[str, Any]) -> Any:
+    with suppress(Undecided, MalformedExpression):
+        return parse_template(text).fill(contexts)
+    return Opaque("an input", varies=True)
+
+
+def _sees_to_itself(workflow: Workflow | None, at_work: Mapping[str, Sequence[Job]]) -> bool:
+    """Whether a called workflow has a group for each agent in it."""
+    return workflow is not None and (
+        workflow.concurrency is not None or all(job.concurrency is not None for job in at_work[workflow.path])
+    )
+
+
+def _job_findings(subject: Subject) -> Iterator[WorkflowFinding]:
+    workflow = subject.workflow
+    for job in subject.jobs:
+        timed = agents.has_timeout(job, talking=subject.talking)
+        if job.concurrency is None and workflow.concurrency is None:
+            yield from _group_missing(subject, job, timed=timed)
+        if not timed:
             yield _finding(
                 workflow.path,
                 job.line,
@@ -121,7 +190,7 @@ def _job_findings(workflow: Workflow, jobs: Sequence[Job]) -> Iterator[WorkflowF
                 f"Job {job.key} has no timeout-minutes: a hanging agent keeps its group for hours.",
                 "Set timeout-minutes on the job.",
             )
-        for deaf in agents.deaf_commands(job):
+        for deaf in agents.deaf_commands(job, talking=subject.talking):
             mend = f"Make it the last command of its step and write exec before it: exec {deaf.starter} …"
             if deaf.inner:
                 mend = (
@@ -152,62 +221,85 @@ def _injections(workflow: Workflow) -> Iterator[WorkflowFinding]:
             )
 
 
-def _meets(workflow: Workflow, job: Job) -> bool:
-    """Whether two runs of this job can meet."""
-    people = [o for o in _occurrences(workflow) if not o.by_bot]
-    return "schedule" in workflow.events or any(_may_run(job, workflow, o) for o in people)
+def _group_missing(subject: Subject, job: Job, *, timed: bool) -> Iterator[WorkflowFinding]:
+    """Whether two runs of this job can meet. A called workflow's are kept apart by the calling job."""
+    own = [o for o in subject.occurrences if o.inputs is None and not o.by_bot]
+    subjects = [o.subject for o in own if _let(job, o) is not None]
+    why = ""
+    if len(set(subjects)) < len(subjects):
+        why = "two events on one issue run it at once"
+    elif not timed and any(_OFTEN.fullmatch(cron.strip()) for cron in subject.workflow.crons):
+        why = "a scheduled run may start while the last one is still at work"
+    if why:
+        yield _finding(
+            subject.workflow.path,
+            job.line,
+            Mistake.GROUP_MISSING,
+            f"Job {job.key} has no concurrency group: {why}.",
+            "Give the job a concurrency group with the number of the issue or pull request.",
+        )
 
 
-def _groups(
-    workflow: Workflow, working: Sequence[Job], findings: list[WorkflowFinding]
-) -> Iterator[NamedGroup]:
+def _groups(subject: Subject, findings: list[WorkflowFinding]) -> Iterator[NamedGroup]:
     """Every group of a workflow with its keys; an unreadable one becomes a finding."""
-    # Every run enters the group of a workflow that people talk to, whatever its jobs are.
-    entering = working or (workflow.jobs if agents.talks(workflow) else ())
+    workflow = subject.workflow
     named: list[tuple[Concurrency | None, tuple[Job, ...], bool]] = [
-        (workflow.concurrency, tuple(entering), False)
+        (workflow.concurrency, subject.jobs, False)
     ]
-    named += [(job.concurrency, (job,) if job in working else (), True) for job in workflow.jobs]
+    named += [(job.concurrency, (job,) if job in subject.jobs else (), True) for job in workflow.jobs]
     for concurrency, jobs, at_job in named:
         if concurrency is None:
             continue
         try:
-            keys = tuple(_keyed(workflow, concurrency, jobs))
+            keys = tuple(_keyed(subject, concurrency, jobs))
         except MalformedExpression as error:
             message = f"GitHub cannot read the expression of the group: {error}."
             mend = "Correct the expression; texts are written in single quotes."
             code = Mistake.EXPRESSION_MALFORMED
             findings.append(_finding(workflow.path, concurrency.line, code, message, mend))
             continue
-        yield NamedGroup(workflow=workflow, concurrency=concurrency, jobs=jobs, at_job=at_job, keys=keys)
+        yield NamedGroup(subject=subject, concurrency=concurrency, jobs=jobs, at_job=at_job, keys=keys)
 
 
 def _keyed(
-    workflow: Workflow, concurrency: Concurrency, jobs: Sequence[Job]
+    subject: Subject, concurrency: Concurrency, jobs: Sequence[Job]
 ) -> Iterator[tuple[Occurrence, str]]:
     template = parse_template(concurrency.group.value)
-    for occurrence in _occurrences(workflow):
-        if not any(_may_run(job, workflow, occurrence) for job in jobs) and not occurrence.by_bot:
+    for occurrence in subject.occurrences:
+        lets = next((found for job in jobs if (found := _let(job, occurrence)) is not None), None)
+        if lets is None and not occurrence.by_bot:
             continue
         try:
-            yield occurrence, template.fill(occurrence.contexts(workflow.name))
+            yield occurrence, template.fill((lets or occurrence).contexts())
         except Undecided:
             continue
 
 
-def _occurrences(workflow: Workflow) -> list[Occurrence]:
-    runs = count(1)
-    return [o for event in workflow.events for o in occurrences(event, runs=runs)]
+def _let(job: Job, occurrence: Occurrence, *, surely: bool = False) -> Occurrence | None:
+    """The occurrence, if the job's condition may let the job run then; with `surely`, if it certainly does.
 
-
-def _may_run(job: Job, workflow: Workflow, occurrence: Occurrence, *, surely: bool = False) -> bool:
-    """Whether the job's condition may let it run; with `surely`, whether it certainly does."""
+    A job that runs only in a repository of a certain name is judged as if this one had that name.
+    """
+    if surely and job.needs:
+        return None  # another job may have decided
     if job.condition is None:
-        return True
-    try:
-        return truth(parse_condition(job.condition.value)(occurrence.contexts(workflow.name)))
-    except (Undecided, MalformedExpression):
-        return not surely
+        return occurrence
+    for name in dict.fromkeys((occurrence.repository, *_repositories(job.condition.value))):
+        there = replace(occurrence, repository=name)
+        try:
+            if truth(parse_condition(job.condition.value)(there.contexts())):
+                return there
+        except (Undecided, MalformedExpression):
+            if not surely:
+                return there
+    return None
+
+
+def _repositories(condition: str) -> Iterator[str]:
+    """The names of repositories in a condition; for an owner's name, some repository of that owner."""
+    if "repository" in condition.lower():
+        for owner, name in _REPOSITORY_NAME.findall(condition):
+            yield f"{owner}/{name or REPOSITORY.partition('/')[2]}"
 
 
 def _waiting(group: NamedGroup) -> Iterator[WorkflowFinding]:
@@ -224,7 +316,7 @@ def _bots(group: NamedGroup) -> Iterator[WorkflowFinding]:
     people = {key.lower() for o, key in group.keys if not o.by_bot}
     # A comment explains it best.
     for occurrence, key in sorted(group.keys, key=lambda pair: not pair[0].event.endswith("comment")):
-        if not occurrence.by_bot or key.lower() not in people or not _comes_back(group.workflow, occurrence):
+        if not occurrence.by_bot or key.lower() not in people or not occurrence.comes_back:
             continue
         if not group.at_job:
             yield group.finding(
@@ -234,7 +326,7 @@ def _bots(group: NamedGroup) -> Iterator[WorkflowFinding]:
                 "Move concurrency into the job, and leave out bots in the job's if:.",
             )
             return
-        if any(_may_run(job, group.workflow, occurrence, surely=True) for job in group.jobs):
+        if any(_let(job, occurrence, surely=True) for job in group.jobs):
             yield group.finding(
                 Mistake.BOT_NOT_FILTERED,
                 f"No if: leaves out the agent's own events: its {_named(occurrence.event)}"
@@ -242,12 +334,6 @@ def _bots(group: NamedGroup) -> Iterator[WorkflowFinding]:
                 "Add to the job's if: github.event.sender.type != 'Bot'.",
             )
             return
-
-
-def _comes_back(workflow: Workflow, occurrence: Occurrence) -> bool:
-    """Whether an agent at work on a thing can cause this event on the same thing."""
-    types = workflow.events[occurrence.event]
-    return occurrence.event in ANSWERED_EVENTS and set(types) != {_BIRTH}
 
 
 def _named(event: str) -> str:
@@ -301,9 +387,10 @@ def _keys(group: NamedGroup) -> Iterator[WorkflowFinding]:
 def _matrix(group: NamedGroup) -> Iterator[WorkflowFinding]:
     """Rule: the jobs of a matrix, which belong to one run on one thing, share a key."""
     template = parse_template(group.concurrency.group.value)
-    people = [occurrence for occurrence, _ in group.keys if not occurrence.by_bot][:1]
-    for occurrence, job in product(people, group.jobs if group.at_job else ()):
-        contexts = occurrence.contexts(group.workflow.name)
+    people = [occurrence for occurrence in group.subject.occurrences if not occurrence.by_bot]
+    jobs = group.jobs if group.at_job else ()
+    for occurrence, job in [(let, job) for job in jobs for o in people if (let := _let(job, o))][:1]:
+        contexts = occurrence.contexts()
         for name, values in job.matrix.items():
             with suppress(Undecided):
                 first, second = (
@@ -320,13 +407,16 @@ def _matrix(group: NamedGroup) -> Iterator[WorkflowFinding]:
 
 
 def _case(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
-    """Rule: no two keys of the repository differ only in case, for GitHub takes them for one."""
+    """Rule: no key of an agent's group differs from another of the repository only in case."""
     first: dict[str, tuple[str, NamedGroup]] = {}
-    for group in groups:
+    # Groups without an agent first, so that the finding is about one with an agent.
+    for group in sorted(groups, key=lambda group: bool(group.jobs)):
         for key in _spellings(group):
             spelling, owner = first.setdefault(key.lower(), (key, group))
-            if spelling != key:
-                where = "here" if owner is group else f"{owner.workflow.path}:{owner.concurrency.line}"
+            if spelling != key and group.jobs:
+                where = (
+                    "here" if owner is group else f"{owner.subject.workflow.path}:{owner.concurrency.line}"
+                )
                 yield group.finding(
                     Mistake.KEY_CASE,
                     f"The key {key} differs only in case from {spelling} ({where}): for GitHub they are one.",
@@ -337,7 +427,8 @@ def _case(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
 
 def _spellings(group: NamedGroup) -> list[str]:
     keys = [key for _, key in group.keys]
-    github = {"workflow": group.workflow.name, "repository": "octo/app", "event": Opaque("github.event")}
+    workflow = group.subject.workflow.name
+    github = {"workflow": workflow, "repository": REPOSITORY, "event": Opaque("github.event")}
     with suppress(Undecided, MalformedExpression):  # depends on the event: `keys` has them
         keys.append(parse_template(group.concurrency.group.value).fill({"github": Record("github", github)}))
     return keys

@@ -28,12 +28,16 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value that only a run knows; here it has a name. Equal names mean equal values."""
+    """A value that only a run knows; here it has a name. Equal names mean equal values, unless it varies."""
 
     name: str
+    #: Another run may have another value: a text with it in it is not known.
+    varies: bool = False
+    #: Whether it counts as true, where that is known although the value is not.
+    is_true: bool | None = None
 
     def __getitem__(self, key: str) -> Opaque:
-        return Opaque(f"{self.name}.{key}")
+        return Opaque(f"{self.name}.{key}", self.varies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,20 @@ class Record:
 
     def __getitem__(self, key: str) -> Any:
         return self.fields[key] if key in self.fields else Opaque(f"{self.name}.{key}")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The inputs of a called workflow; of those that the caller does not give, the value is not known."""
+
+    values: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return "inputs"
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key] if key in self.values else Opaque(f"inputs.{key}", varies=True)
 
 
 Value = Any  # None, bool, float, str, list, Mapping, Record or Opaque
@@ -105,7 +123,9 @@ def parse(text: str) -> Node:
 def truth(value: Value) -> bool:
     """Whether GitHub takes a value for true; raises `Undecided` if that is not known."""
     if isinstance(value, Opaque):
-        raise Undecided(value.name)
+        if value.is_true is None:
+            raise Undecided(value.name)
+        return value.is_true
     if isinstance(value, float):
         return value != 0 and not math.isnan(value)
     return value is True or (value not in (None, False, ""))
@@ -120,7 +140,9 @@ def text_of(value: Value) -> str:
             return "true" if value else "false"
         case float():
             return str(int(value)) if value.is_integer() else repr(value)
-        case Opaque() | Record():
+        case Opaque(varies=True):
+            raise Undecided(value.name)
+        case Opaque() | Record() | Given():
             return f"<{value.name}>"
         case Mapping():
             return "Object"
@@ -128,6 +150,15 @@ def text_of(value: Value) -> str:
             return "Array"
         case _:
             return str(value)
+
+
+def _label(value: Value) -> str:
+    """A value as part of a name."""
+    return f"<{value.name}>" if isinstance(value, Opaque) else text_of(value)
+
+
+def _varies(*values: Value) -> bool:
+    return any(isinstance(value, Opaque) and value.varies for value in values)
 
 
 class _Parser:
@@ -173,7 +204,7 @@ class _Parser:
         node = self._reached()
         if not negations:
             return node
-        return lambda contexts: truth(node(contexts)) is (negations % 2 == 0)
+        return _negate(node, odd=negations % 2 == 1)
 
     def _reached(self) -> Node:
         node = self._atom()
@@ -255,20 +286,40 @@ def _constant(value: Value) -> Node:
 
 
 def _either_or(left: Node, right: Node, *, ends: bool) -> Node:
-    """`||` ends with a true left side, `&&` with a false one."""
+    """`||` ends with a true left side, `&&` with a false one.
+
+    If the left side is not known, the right one may still decide whether the whole is true.
+    """
 
     def node(contexts: Mapping[str, Value]) -> Value:
         value = left(contexts)
-        return value if truth(value) is ends else right(contexts)
+        try:
+            return value if truth(value) is ends else right(contexts)
+        except Undecided:
+            if not isinstance(value, Opaque) or value.is_true is not None:
+                raise
+        other = right(contexts)
+        decided = not (isinstance(other, Opaque) and other.is_true is None) and truth(other) is ends
+        return Opaque("a choice", varies=True, is_true=ends if decided else None)
 
     return node
+
+
+def _negate(node: Node, *, odd: bool) -> Node:
+    def negated(contexts: Mapping[str, Value]) -> Value:
+        value = node(contexts)
+        if isinstance(value, Opaque) and value.is_true is None:
+            return Opaque("a negation", varies=True)
+        return truth(value) is not odd
+
+    return negated
 
 
 def _compare(mark: str, left: Node, right: Node) -> Node:
     def node(contexts: Mapping[str, Value]) -> Value:
         a, b = left(contexts), right(contexts)
         if isinstance(a, Opaque) or isinstance(b, Opaque):
-            return Opaque(f"{text_of(a)} {mark} {text_of(b)}")
+            return Opaque(f"{_label(a)} {mark} {_label(b)}", varies=_varies(a, b))
         return _COMPARISONS[mark](*_alike(a, b))
 
     return node
@@ -316,8 +367,8 @@ def _reach(node: Node, key: Node) -> Node:
 
     def reached(contexts: Mapping[str, Value]) -> Value:
         value, name = node(contexts), key(contexts)
-        if isinstance(value, Opaque | Record):
-            return value[text_of(name).lower()] if name != "*" else Opaque(f"{value.name}.*")
+        if isinstance(value, Opaque | Record | Given):
+            return value[text_of(name).lower()] if name != "*" else Opaque(f"{value.name}.*", varies=True)
         if name == "*" or isinstance(name, Opaque):
             return Opaque(f"{text_of(value)}.{text_of(name)}")
         if isinstance(value, Mapping):
@@ -334,7 +385,7 @@ def _call(name: str, arguments: list[Node]) -> Node:
         values = [argument(contexts) for argument in arguments]
         function = _FUNCTIONS.get(name)
         if function is None or (name != "format" and any(isinstance(v, Opaque | Record) for v in values)):
-            return Opaque(f"{name}({', '.join(text_of(v) for v in values)})")
+            return Opaque(f"{name}({', '.join(map(_label, values))})", varies=_varies(*values))
         try:
             return function(*values)
         except (TypeError, ValueError, IndexError):

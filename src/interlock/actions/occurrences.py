@@ -6,11 +6,11 @@ must not: the checks test concurrency groups by this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.actions.expressions import Opaque, Record
+from interlock.actions.expressions import Given, Opaque, Record
 
 #: About an issue or a pull request; a comment may be on either, with the same event.
 ISSUE_EVENTS = frozenset({"issues", "issue_comment"})
@@ -22,6 +22,10 @@ DISCUSSION_EVENTS = frozenset({"discussion", "discussion_comment"})
 ANSWERED_EVENTS = ISSUE_EVENTS | PULL_REQUEST_EVENTS | DISCUSSION_EVENTS
 #: People talk to an agent through these; a workflow that listens to one is taken for an agent's.
 CONVERSATION_EVENTS = ANSWERED_EVENTS - {"pull_request", "pull_request_target"}
+#: The repository, unless a job runs only in one of another name.
+REPOSITORY = "octo/app"
+#: The first event of a thing, which comes once.
+BIRTH = "opened"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +38,25 @@ class Occurrence:
     number: int
     #: Which run it starts; no two are alike.
     run: int
+    #: The name of the workflow that it starts, and the activity types for which it does.
+    workflow: str
+    types: tuple[str, ...] = ()
     by_bot: bool = False
+    repository: str = REPOSITORY
+    #: What a called workflow was given; only a dispatch has inputs otherwise.
+    inputs: Mapping[str, Any] | None = None
 
     @property
     def subject(self) -> str:
         return f"{self.thing} {self.number}"
 
-    def contexts(self, workflow: str) -> dict[str, Any]:
-        """The contexts an expression sees, for a workflow of this name. Only a dispatch has inputs."""
+    @property
+    def comes_back(self) -> bool:
+        """Whether an agent at work on a thing can cause this event on the same thing."""
+        return self.event in ANSWERED_EVENTS and set(self.types) != {BIRTH}
+
+    def contexts(self) -> dict[str, Any]:
+        """The contexts an expression sees. A called workflow sees those of the event of its caller."""
         event = self._event()
         login = _login(self.by_bot)
         on_pull_request = "pull_request" in event
@@ -49,9 +64,9 @@ class Occurrence:
         github = {
             "event_name": self.event,
             "event": event,
-            "workflow": workflow,
-            "repository": "octo/app",
-            "repository_owner": "octo",
+            "workflow": self.workflow,
+            "repository": self.repository,
+            "repository_owner": self.repository.partition("/")[0],
             "repository_id": "1",
             "actor": login,
             "triggering_actor": login,
@@ -70,16 +85,16 @@ class Occurrence:
             "api_url": "https://api.github.com",
             "graphql_url": "https://api.github.com/graphql",
         }
-        return {"github": Record("github", github), "inputs": {}}
+        given: Any = {} if self.inputs is None else Given(self.inputs)
+        unknown = {name: Opaque(name, varies=True) for name in ("needs", "strategy", "matrix")}
+        return {"github": Record("github", github), "inputs": given, **unknown}
 
     def _event(self) -> Mapping[str, Any]:
         author = _user(self.by_bot)
         event: dict[str, Any] = {
             "action": Opaque("the action"),
             "sender": author,
-            "repository": Record(
-                "repository", {"full_name": "octo/app", "name": "app", "default_branch": "main"}
-            ),
+            "repository": self._repository(),
             # Which of these exist depends on the action.
             **{name: Opaque(f"event.{name}") for name in ("label", "assignee", "changes", "milestone")},
         }
@@ -102,8 +117,13 @@ class Occurrence:
             event["review"] = Record(f"review of run {self.run}", {"user": author})
         return event
 
+    def _repository(self) -> Record:
+        owner, _, name = self.repository.partition("/")
+        fields = {"full_name": self.repository, "name": name, "default_branch": "main"}
+        return Record("repository", {**fields, "owner": Record("owner", {"login": owner})})
+
     def _pull_request(self) -> Record:
-        repository = Record("repository", {"full_name": "octo/app"})
+        repository = self._repository()
         head = Record(f"head of {self.subject}", {"ref": f"change-{self.number}", "repo": repository})
         base = Record("base", {"ref": "main", "repo": repository})
         return Record(
@@ -111,20 +131,31 @@ class Occurrence:
         )
 
 
-def occurrences(event: str, *, runs: Iterator[int]) -> list[Occurrence]:
-    """Two on one thing by people, one on another, and one by the agent's account, for each kind of thing."""
-    found = []
+def occurrences(
+    event: str, *, types: Sequence[str], workflow: str, runs: Iterator[int]
+) -> Iterator[Occurrence]:
+    """Two on one thing by people, one on another, and one by the agent's account, for each kind of thing.
+
+    Of an event that comes once, there is only one on each.
+    """
+    once = set(types) == {BIRTH}
     for thing, events in (
         ("issue", ISSUE_EVENTS),
         ("pull request", PULL_REQUEST_EVENTS),
         ("discussion", DISCUSSION_EVENTS),
     ):
-        if event in events:
-            for number, by_bot in ((7, False), (7, False), (8, False), (7, True)):
-                found.append(
-                    Occurrence(event=event, thing=thing, number=number, run=next(runs), by_bot=by_bot)
-                )
-    return found
+        for number, by_bot in (
+            ((7, False), (7, False), (8, False), (7, True))[once:] if event in events else ()
+        ):
+            yield Occurrence(
+                event=event,
+                thing=thing,
+                number=number,
+                run=next(runs),
+                workflow=workflow,
+                types=tuple(types),
+                by_bot=by_bot,
+            )
 
 
 def _login(by_bot: bool) -> str | Opaque:

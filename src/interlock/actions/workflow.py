@@ -13,6 +13,7 @@ import yaml
 
 #: Far above any workflow that people wrote.
 SIZE_MAX_BYTES = 512 * 1024
+_GITHUB_DIRECTORY = ".github/"
 
 
 class NotAWorkflow(ValueError):
@@ -70,14 +71,17 @@ class Job:
     key: str
     line: int
     condition: Text | None
+    #: The jobs that must have run before it.
+    needs: tuple[str, ...]
     concurrency: Concurrency | None
     has_timeout: bool
     on_windows: bool
     #: Names with the values for which jobs run side by side, as far as they are written out.
     matrix: Mapping[str, tuple[str, ...]]
     steps: tuple[Step, ...]
-    #: The workflow that it calls.
+    #: The workflow that it calls, and the inputs that it gives.
     uses: str
+    given: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +90,11 @@ class Workflow:
 
     path: str
     name: str
-    #: The events that start it, with the activity types it names; none named is the event's default.
+    #: The events that start it, with the activity types it names; none named is the event's default. Changes
+    #: of the workflows themselves are left out: they are a test, not work on the pull request.
     events: Mapping[str, tuple[str, ...]]
+    #: When it is scheduled, in cron's language.
+    crons: tuple[str, ...]
     concurrency: Concurrency | None
     jobs: tuple[Job, ...]
 
@@ -120,6 +127,7 @@ def read_workflow(path: str, data: bytes) -> Workflow:
         path=path,
         name=_plain(_get(root, "name")) or path,
         events=dict(_events(_get(root, "on"))),
+        crons=tuple(_crons(_get(_get(root, "on"), "schedule"))),
         concurrency=_concurrency(_get(root, "concurrency")),
         jobs=tuple(_job(key, node, shell) for key, node in jobs.value if isinstance(key, yaml.ScalarNode)),
     )
@@ -130,9 +138,17 @@ def _events(node: yaml.Node | None) -> Iterator[tuple[str, tuple[str, ...]]]:
         case yaml.ScalarNode() | yaml.SequenceNode():
             yield from ((event, ()) for event in _list(node))
         case yaml.MappingNode():
-            yield from ((event, tuple(_list(_get(value, "types")))) for event, value in _pairs(node))
+            for event, value in _pairs(node):
+                paths = _list(_get(value, "paths"))
+                if not paths or not all(path.startswith(_GITHUB_DIRECTORY) for path in paths):
+                    yield event, tuple(_list(_get(value, "types")))
         case _:
             pass  # `on:` without a value
+
+
+def _crons(node: yaml.Node | None) -> Iterator[str]:
+    if isinstance(node, yaml.SequenceNode):
+        yield from (_plain(_get(entry, "cron")) for entry in node.value)
 
 
 def _list(node: yaml.Node | None) -> list[str]:
@@ -159,6 +175,7 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
         key=key.value,
         line=_line(key),
         condition=_text_of(_get(node, "if")),
+        needs=tuple(_list(_get(node, "needs"))),
         concurrency=_concurrency(_get(node, "concurrency")),
         has_timeout=_get(node, "timeout-minutes") is not None,
         on_windows="windows" in _plain(_get(node, "runs-on")).lower(),
@@ -167,6 +184,7 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
         if isinstance(steps, yaml.SequenceNode)
         else (),
         uses=_plain(_get(node, "uses")),
+        given={name.lower(): _plain(value) for name, value in _pairs(_get(node, "with"))},
     )
 
 
