@@ -20,6 +20,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
+from interlock.core import continuity
 from interlock.core.errors import InterlockError, InvalidInput, SchemaMismatch, StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
 from interlock.store.migrate import NEWER, Applied, pending, prepare, rows_to_applied
@@ -115,6 +116,8 @@ GONE = (
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 #: What `interlock.expect` raises: the database no longer serves this program.
 _TOO_OLD = "IL001"
+#: What it raises where the database was moved, restored or failed over since numbers were given out last.
+_MOVED = "IL002"
 #: A table, column or function is not there, or a result has other columns than it had.
 _OTHER_SHAPE = ("42", "0A000")
 _FORK_LOCK = threading.Lock()
@@ -196,7 +199,8 @@ class Database:
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreUnavailable(
                 f"The database refused: {_first_line(error)}.",
-                "Grant the role USAGE on schema interlock and rights on its tables, or CREATE to migrate.",
+                "Grant the role USAGE on schema interlock, rights on its tables and what is named; CREATE to"
+                " migrate.",
             ) from None
         except psycopg.errors.DiskFull:
             raise StoreUnavailable(
@@ -208,6 +212,11 @@ class Database:
                 "Is the server up? Check INTERLOCK_URL.",
             ) from None
         except psycopg.DatabaseError as error:
+            if error.sqlstate == _MOVED:
+                raise StoreUnavailable(
+                    "The database was moved or failed over, and its numbers cannot be moved forward.",
+                    "Run `interlock migrate --after-restore` as the owner of the schema.",
+                ) from None
             if error.sqlstate == _TOO_OLD:
                 raise SchemaMismatch(f"{_first_line(error)}.", NEWER) from None
             if (error.sqlstate or "").startswith(_OTHER_SHAPE):
@@ -223,10 +232,13 @@ class Database:
         if self._pinned is not None:
             return work()  # whoever began the transaction repeats it as a whole
         deadline_s = time.monotonic() + self._retry_s
-        pause_s = 0.02
+        pause_s, moved = 0.02, False
         with self.guard():
             while True:
                 try:
+                    if moved:
+                        self._adopt()
+                        moved = False
                     return work()
                 except _AGAIN:
                     if time.monotonic() > deadline_s:
@@ -236,8 +248,19 @@ class Database:
                 except GONE as error:
                     if time.monotonic() > deadline_s or not _may_come_back(error):
                         raise
+                except psycopg.DatabaseError as error:
+                    if error.sqlstate != _MOVED or time.monotonic() > deadline_s:
+                        raise
+                    moved = True
                 time.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    def _adopt(self) -> None:
+        """Move the numbers forward before anything is given out, in a transaction of its own."""
+        with self.connection() as conn, self.transaction(conn):
+            counter, now_us = conn.execute(self.sql["last_run"]).fetchall()[0]
+            last_run = continuity.last_run_after_change(counter, now_us)
+            conn.execute(self.sql["adopt"], {"last_run": last_run})
 
     def _leave_parent(self) -> None:
         """In a forked child: the parent's connections are its own. They are kept untouched, for closing one

@@ -207,7 +207,16 @@ class PostgresReads:
         return first_since(low, high, since_us, lambda seq: self._rows("event_times", seq=seq)[0])
 
     def findings(self) -> list[Finding]:
-        return [self._finding(name, text) for name, text in self.database.sql.checks.items()]
+        found = [self._finding(name, text) for name, text in self.database.sql.checks.items()]
+        return [*found, self._server_is_known()]
+
+    def _server_is_known(self) -> Finding:
+        known, changed = self._rows("server")[0]
+        told = "The run numbers are those of this server and timeline."
+        if changed:
+            told += f" They were moved forward to it on {changed} UTC, after a failover or a restore."
+        gone = () if known else ("the database is on another server or timeline than at the last write",)
+        return Finding(name="server_is_known", promise=told, mend="interlock sweep", broken=gone)
 
     def _finding(self, name: str, text: str) -> Finding:
         database = self.database

@@ -131,7 +131,8 @@ class PostgresStore(PostgresReads):
         conn.execute(self.database.sql["insert_events"], (self.database.given_now(), *lines))
 
     def forget_keys(self, limit: int) -> int:
-        """Also adds up the counts that changed: whoever sweeps keeps both small."""
+        """Also adds up the counts that changed: whoever sweeps keeps both small. And a sweep notices a
+        failover even if there is nothing to move."""
 
         def work() -> int:
             with self.database.connection() as conn:
