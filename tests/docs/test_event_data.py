@@ -19,18 +19,14 @@ class Story:
     """A service whose time the test moves."""
 
     def __init__(self, path: Path) -> None:
-        self.now_us = 1_800_000_000_000_000
+        self.now_us = 4_000_000_000_000_000  # far ahead of the clock of any machine
         self._path = path / "story.db"
-        self.service = self._opened()
-
-    def _opened(self) -> LocalService:
-        return LocalService(SqliteStore(self._path, now=lambda: self.now_us))
+        self.service = LocalService(SqliteStore(self._path, now=lambda: self.now_us))
 
     def copy(self) -> None:
-        """Go on in a copy of the store."""
+        """Go on in a copy of the store, by the clock of this machine."""
         self.service.close()
-        self._path = Path(shutil.copy(self._path, self._path.with_name("copy.db")))
-        self.service = self._opened()
+        self.service = LocalService(SqliteStore(shutil.copy(self._path, self._path.with_name("copy.db"))))
 
     def add(self, lane: str | None, agent: str = "", policy: Policy = Policy.QUEUE, **more: object) -> None:
         self.service.add([NewItem(title="Fix", lane=lane, agent=agent, policy=policy, **more)])  # type: ignore[arg-type]

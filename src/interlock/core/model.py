@@ -154,6 +154,7 @@ class EventKind(StrEnum):
     PROJECT_RESUMED = "project.resumed"
     MODE_SET = "mode.set"
     STORE_CHANGED = "store.changed"
+    CLOCK_STEPPED = "clock.stepped"
     PLAN_CREATED = "plan.created"
     PLAN_MODIFIED = "plan.modified"
     PLAN_EDIT_REFUSED = "plan.edit_refused"

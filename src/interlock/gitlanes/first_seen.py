@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from interlock.process.smallfile import read_json
-from interlock.store.clock import boot_id, since_boot_us
+from interlock.store.clock import scale, since_boot_us
 
 #: Far more than a lane and its line need: if the count started over at each look, no lease would ever end.
 _MAX_BYTES = 16 << 20
@@ -24,10 +24,7 @@ _MAX_BYTES = 16 << 20
 
 def this_clock() -> str:
     """A name for the clock that spans are counted on: this boot, and this container's time namespace."""
-    try:
-        return f"{boot_id()} {Path('/proc/self/ns/time').readlink()}"
-    except OSError:
-        return boot_id()
+    return str(scale())
 
 
 class FirstSeen:

@@ -196,6 +196,8 @@ class History:
         """
         last: dict[tuple[str, int | str], Line] = {}
         for line in self.lines:
+            if line.kind == "clock.stepped":
+                last.clear()
             if line.kind == "run.refused" or line.item is None:
                 continue
             item = self.items.get(line.item)

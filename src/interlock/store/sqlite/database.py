@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from interlock.core import continuity
+from interlock.core import bootclock, continuity
 from interlock.core.errors import SchemaMismatch
 from interlock.store import clock
 from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
@@ -261,23 +261,44 @@ class SqliteDatabase:
     # -- time and numbers -------------------------------------------------------------------------
 
     def now_us(self) -> int:
-        if self._clock is None:
-            self._clock = clock.anchored(self._anchor())
-        return self._clock()
-
-    def _anchor(self) -> str:
-        stored = self.value("meta", name="clock_anchor")
-        if clock.anchor(stored, 0) == stored:
-            return str(stored)
-        if self.db.in_transaction:
-            return self._set_anchor()
+        """The store's time: see `core.bootclock`."""
+        if self._clock is not None:
+            return self._clock()
+        db = self.db
+        with self.guard():
+            offsets = clock.offsets_from(db.execute(self.sql["meta"], {"name": "clock"}).get)
+        moment = clock.moment()
+        now_us = bootclock.reading(offsets, self._scale(), moment)
+        if now_us is not None:
+            return now_us
+        if db.txn_state() == apsw.SQLITE_TXN_WRITE:
+            return self._settle_clock()
+        if db.in_transaction:
+            return moment.wall_us  # only a look; the next write settles it
         with self.write():
-            return self._set_anchor()
+            return self.now_us()
 
-    def _set_anchor(self) -> str:
-        text = clock.anchor(self.value("meta", name="clock_anchor"), self.value("last_event_us") or 0)
-        self.rows("set_meta", name="clock_anchor", value=text)
-        return text
+    def _settle_clock(self) -> int:
+        offsets = clock.offsets_from(self.value("meta", name="clock"))
+        last_us = self.value("last_event_us") or 0
+        found = bootclock.settled(offsets, self._scale(), clock.moment(), last_us)
+        self.rows("set_meta", name="clock", value=clock.offsets_text(found.offsets))
+        if found.step_us:
+            for name in ("move_deadlines", "move_plan_deadlines", "move_completions"):
+                self.rows(name, step_us=found.step_us)
+        if found.mercy:
+            self.rows("spare_leases", now_us=found.now_us)
+        if found.event is not None:
+            self.each("insert_event", [event_row(found.event)])
+        return found.now_us
+
+    def _scale(self) -> bootclock.Scale:
+        """The way in which this process counts the time since boot; a forked child may count in another."""
+        local = self._local
+        if getattr(local, "scale_of", None) != os.getpid():
+            local.scale, local.scale_of = clock.scale(), os.getpid()
+        found: bootclock.Scale = local.scale
+        return found
 
     def tickets(self, count: int) -> list[int]:
         """Tickets, taken before the wait for the write lock, so that arrivals go in order and not by luck."""

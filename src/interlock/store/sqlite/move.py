@@ -100,10 +100,7 @@ def _require_one(old: Path, new: Path) -> None:
 
 
 def _require_idle(db: apsw.Connection, old: Path) -> None:
-    stored = db.execute(_SQL["meta"], {"name": "clock_anchor"}).get
-    last_us = db.execute(_SQL["last_event_us"]).get
-    now_us = clock.anchored(clock.anchor(stored, last_us or 0))()
-    live = [*db.execute(_SQL["live_runs"], {"now_us": now_us, "limit": _NAMED + 1})]
+    live = [*db.execute(_SQL["live_runs"], {"now_us": clock.wall_us(), "limit": _NAMED + 1})]
     if live:
         named = ", ".join(f"run {run} of {agent} on item {item}" for run, item, agent in live[:_NAMED])
         more = " and others" if len(live) > _NAMED else ""

@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent
-from interlock.core.model import Item, ItemId, Mode, ModeRule, PlanId, RunRecord
+from interlock.core.model import US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.states import ItemStatus
 from interlock.core.why import AHEAD_MAX
@@ -227,7 +228,7 @@ class SqliteReads:
         loose = [f"{r[0]} row {r[1]}" for r in db.execute("PRAGMA foreign_key_check")]
         known, here = self.database.known_file(), self.database.open_file()
         drift_s = (self.now_us() - clock.wall_us()) / 1e6
-        drifted = abs(drift_s) > clock.DRIFT_WARN_US / 1e6
+        drifted = abs(drift_s) > 2 * TOLERANCE_US / US_PER_S
         return [
             Finding(
                 name="file_is_sound",
@@ -244,7 +245,7 @@ class SqliteReads:
             Finding(
                 name="clock_agrees",
                 promise="The store's clock is within a minute of the wall clock.",
-                mend="Schedules follow the store's clock; it takes the wall clock's time at the next boot.",
+                mend="The next write takes the wall clock's time.",
                 broken=(f"it is {drift_s:+.0f} s off",) if drifted else (),
             ),
         ]
