@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,3 +251,50 @@ def test_git_does_not_climb_from_a_worktree_to_the_clone(clone: Clone, elsewhere
     place = f"{trees}/clone-" if elsewhere else f"{clone.path}/.interlock/worktrees/run-1"
     assert clone.site.file("place").read_text().startswith(place)
     assert clone.git("diff", "--name-only", "main", "refs/interlock/salvage/1") == "new"
+
+
+def test_the_next_run_is_told_of_a_worktree_that_could_not_be_salvaged(clone: Clone) -> None:
+    """No ref can be made, as on a full disk; once that is over, the work is salvaged."""
+    clone.git("update-ref", "refs/interlock", "main")
+    clone.site.add(lane=LANE, max_attempts=1)
+    first = clone.site.work(f"{EDIT}; exit 1", "--worktree", "--limit", "1")
+    assert "cannot be made" in first.until("stays")["text"]
+    assert first.ended() == 0
+    clone.site.add("the same issue again", lane=LANE)
+    second = clone.site.work(f"cp $INTERLOCK_MESSAGES {clone.path}/told", "--worktree", "--limit", "1")
+    assert second.until("ended")["status"] == "succeeded"
+    assert second.ended() == 0
+    (message,) = json.loads(clone.site.file("told").read_text())
+    place = clone.path / ".interlock/worktrees/run-1"
+    assert str(place) in message["text"]
+    assert (place / "deep" / "näw file").read_text() == "new\n"
+
+    clone.git("update-ref", "-d", "refs/interlock")
+    third = clone.site.work("exit 0", "--worktree")
+    assert third.until("salvaged")["ref"] == "refs/interlock/salvage/1"
+    assert not place.exists()
+
+
+def test_a_worker_killed_during_the_checkout_hands_nothing_on(clone: Clone) -> None:
+    """Its git goes on for a while, like the filter that it waits for, and finds nothing to write to."""
+    (clone.path / ".gitattributes").write_text("*.slow filter=slow\n")
+    for name in ("a.slow", "b.slow", "c"):
+        (clone.path / name).write_text(f"{name}\n")
+    clone.git("add", ".")
+    clone.git("commit", "-q", "-m", "slow files")
+    clone.git("push", "-q")
+    clone.git("config", "filter.slow.smudge", f"echo $$ > {clone.path}/filter.pid; exec sleep 300")
+    clone.site.add(lane=LANE, lease_s=2.0)
+    first = clone.site.work("exit 1", "--worktree", "--limit", "1")
+    held = clone.site.number_in("filter.pid")
+    assert clone.worktrees() == 1
+    first.kill()
+    clone.git("config", "filter.slow.smudge", "cat")
+    second = clone.site.work(f"echo $INTERLOCK_SALVAGE > {clone.path}/told; ls", "--worktree", "--limit", "1")
+    assert second.until("ended")["status"] == "succeeded"
+    os.kill(held, signal.SIGKILL)
+    assert clone.site.file("told").read_text() == "\n"
+    assert second.ended() == 0
+    assert {"salvaged", "stays"}.isdisjoint(second.kinds())
+    assert clone.refs("refs/interlock/salvage") == []
+    assert clone.worktrees() == 0

@@ -8,6 +8,7 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from interlock.worker.recovery import Recovery
 from interlock.worker.rundirectory import Home, RunFiles, Trace
 from interlock.worker.salvage import Salvager
 from interlock.worker.worktrees import Workspaces
+from tests.git_fixtures import commit, git
 
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@b.c")
 
@@ -313,3 +315,61 @@ def test_git_never_sees_a_worktree_that_is_half_made_or_half_removed(scene: Scen
         over.set()
         watcher.join()
     assert not seen
+
+
+def make_shallow(root: Path, origin: Path) -> None:
+    git(root.parent, "clone", "-q", "--depth", "1", origin.as_uri(), str(root))
+
+
+def make_apart(root: Path, origin: Path) -> None:
+    git(
+        root.parent,
+        "clone",
+        "-q",
+        "--separate-git-dir",
+        str(root.with_suffix(".git")),
+        str(origin),
+        str(root),
+    )
+
+
+def make_of_bare(root: Path, origin: Path) -> None:
+    bare = root.with_suffix(".git")
+    git(root.parent, "clone", "-q", "--bare", str(origin), str(bare))
+    git(bare, "worktree", "add", "-q", str(root), "main")
+
+
+def make_sparse(root: Path, origin: Path) -> None:
+    git(root.parent, "clone", "-q", str(origin), str(root))
+    git(root, "sparse-checkout", "set", "dir")
+
+
+def make_modern(root: Path, origin: Path) -> None:
+    git(root.parent, "init", "-q", "-b", "main", "--object-format=sha256", str(root))
+    for name in ("page", "dir/a", "other/b"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(f"{name}\n")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "files")
+
+
+@pytest.mark.parametrize("make", [make_shallow, make_apart, make_of_bare, make_sparse, make_modern])
+def test_work_is_salvaged_in_every_kind_of_clone(tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+    origin = tmp_path / "origin"
+    git(tmp_path, "init", "-q", "-b", "main", str(origin))
+    commit(origin, {"page": "one\n", "dir/a": "a\n", "other/b": "b\n"}, "files")
+    root = tmp_path / "clone"
+    make(root, origin)
+    scene = Scene.__new__(Scene)
+    scene.root, scene.home = root, Home(root, "sqlite:///x")
+    scene.home.make()
+    scene.workspaces = Workspaces(scene.home)
+    files, path = scene.run()
+    assert (path / "other").exists() == (make is not make_sparse)
+    (path / "page").write_text("two\n")
+    (path / "new").write_text("new\n")
+    kept = scene.workspaces.close(files, succeeded=False)
+    assert kept is not None
+    assert git(root, "diff", "--name-status", f"{kept.ref}^1", kept.ref).split() == ["A", "new", "M", "page"]
+    assert not path.exists()
+    assert git(root, "fsck", "--connectivity-only", "--no-dangling") == ""

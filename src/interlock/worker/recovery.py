@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from interlock.core.errors import InterlockError
 from interlock.process import supervisor
@@ -55,6 +56,15 @@ class Recovery:
             if time.monotonic() > deadline_s or give_up.wait(pause_s):
                 return False
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    def left_by_rivals(self, trace: Trace) -> list[str]:
+        """After `end_rivals`: sentences about worktrees that could not be salvaged, as with a full disk."""
+        rivals = [files.trace for files in found(self._home) if files.trace.rivals(trace)]
+        return [
+            f"Run {rival.run} of {rival.agent} left a worktree that could not be salvaged: {rival.worktree}."
+            for rival in rivals
+            if rival.worktree is not None and rival.supervisor is not None and Path(rival.worktree).exists()
+        ]
 
     def _closed(self, files: RunFiles) -> bool:
         """Salvage and remove a run without processes; false if that failed."""

@@ -180,6 +180,9 @@ class WorkerRun:
             {"n": 0, "author": "interlock", "text": kept.sentence, "salvage": kept.ref}
             for kept in self._salvage
         ]
+        messages += [
+            {"n": 0, "author": "interlock", "text": text} for text in worker.recovery.left_by_rivals(trace)
+        ]
         files.briefing.write(item.payload, [*messages, *self._lease.messages])
         return files
 

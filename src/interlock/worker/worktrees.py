@@ -130,9 +130,10 @@ class Workspaces:
         trace = files.trace
         if trace.base is None or not files.path.exists():  # else another has cleared up already
             return None
-        baseline = Baseline.read(files.path / _BASELINE)
-        place = self._find(Path(trace.worktree or self._home.worktrees / files.path.name), baseline)
         with files.without_agent() as sure:
+            # Only now: another may have been clearing up until now.
+            baseline = Baseline.read(files.path / _BASELINE)
+            place = self._find(Path(trace.worktree or self._home.worktrees / files.path.name), baseline)
             if _stays(place):
                 return None
             if not sure:
