@@ -160,6 +160,29 @@ def test_a_hold_in_git_needs_nothing_of_the_users_configuration(
     assert il("lanes").code == 0
 
 
+def test_lanes_fence_and_branch_are_read_where_they_are_written(
+    il: Command, run: str, tree: Path, tmp_path: Path, bare_repository: Path
+) -> None:
+    """Taken out: `push_address`; then the fence is made in one repository and looked for in the other."""
+    other = make_bare(tmp_path / "srv" / "other.git")
+    git(tree, "push", "--quiet", str(other), BRANCH)
+    config = tmp_path / "elsewhere"
+    sections = [
+        f'[url "{other}"]\n    pushInsteadOf = {bare_repository}\n',
+        f'[url "{other.as_uri()}"]\n    pushInsteadOf = {bare_repository.as_uri()}\n',
+    ]
+    config.write_text("".join(sections))
+    env = {"GIT_CONFIG_GLOBAL": str(config)}
+    head = commit(tree, {"a": "1"}, "mine")
+    answer = il("push", str(bare_repository), f"HEAD:{BRANCH}", "--run", run, env=env)
+    assert (answer.code, git(other, "rev-parse", BRANCH)) == (0, head), answer
+    assert str(other) in answer.out, "the answer names where it went"
+    lanes = Command(tree, url=f"git+{bare_repository.as_uri()}", env=env)
+    assert lanes("hold", "deploy:x", "--", "true").code == 0
+    assert "refs/interlock/owner/deploy-x" in git(other, "for-each-ref")
+    assert "interlock" not in git(bare_repository, "for-each-ref")
+
+
 def test_a_submodule_commit_that_is_nowhere_is_named_if_the_user_wants_it(
     il: Command, run: str, tree: Path, tmp_path: Path, bare_repository: Path
 ) -> None:

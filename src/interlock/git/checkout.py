@@ -226,7 +226,7 @@ def push_remote_of(repository: Repository, asked: str | None = None) -> str:
     )
     pushes_to = repository.run("remote", "get-url", "--push", "--all", remote)
     if pushes_to.code:
-        return remote  # an address, or a name that git itself refuses
+        return repository.push_address(remote)  # or a name that git itself refuses
     addresses = pushes_to.out.splitlines()
     if len(addresses) > 1:
         raise InvalidInput(

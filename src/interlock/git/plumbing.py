@@ -275,9 +275,24 @@ class Repository:
             environ={**self._sign_in, **(environ or {})},
         )
 
+    def push_address(self, address: str) -> str:
+        """Where git pushes to if it is given this address: a push must read where it writes."""
+        other = [
+            (beginning, name.removeprefix("url.").removesuffix(".pushinsteadof"))
+            for name, beginning in self._chosen
+            if name.startswith("url.") and address.startswith(beginning)
+        ]
+        beginning, instead = max(other, key=lambda pair: len(pair[0]), default=("", ""))
+        return instead + address.removeprefix(beginning)
+
+    @cached_property
+    def _chosen(self) -> list[tuple[str, str]]:
+        """What the user configured about how remotes are reached."""
+        return self._settings(r"(core\.(sshcommand|askpass)|url\..*\.pushinsteadof)")
+
     @cached_property
     def _sign_in(self) -> dict[str, str]:
-        chosen = self._settings(r"core\.(sshcommand|askpass)")
+        chosen = dict(self._chosen)
         return unattended.variables(
             {**os.environ, **self._environ}, chosen.get("core.sshcommand", ""), chosen.get("core.askpass", "")
         )
@@ -285,14 +300,15 @@ class Repository:
     @property
     def _recursion(self) -> str:
         """What a push does about submodules."""
-        chosen = self._settings(r"(push\.recursesubmodules|submodule\.recurse)")
+        chosen = dict(self._settings(r"(push\.recursesubmodules|submodule\.recurse)"))
         value = chosen.get("push.recursesubmodules", chosen.get("submodule.recurse", "no"))
         return "no" if value.lower() in ("no", "false", "0", "off") else "check"
 
-    def _settings(self, pattern: str) -> dict[str, str]:
-        """What git's configuration says, by names in lower case."""
+    def _settings(self, pattern: str) -> list[tuple[str, str]]:
+        """What git's configuration says: names, the first and last part in lower case, and values."""
         found = self.run("config", "--null", "--get-regexp", f"^{pattern}$").out
-        return dict(entry.partition("\n")[::2] for entry in found.split("\0") if entry)
+        entries = (entry.partition("\n") for entry in found.split("\0") if entry)
+        return [(name, value) for name, _, value in entries]
 
     def _remote_failure(self, remote: str, answer: Answer) -> GitFailed:
         self._raise_if_unusable(remote, answer)

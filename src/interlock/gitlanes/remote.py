@@ -158,6 +158,10 @@ class LaneRemote:
         environ = {} if self.url.startswith("file:") else access_of(clone)
         return Repository(path, environ=environ)
 
+    @cached_property
+    def _address(self) -> str:
+        return self.repository.push_address(self.url)
+
     def close(self) -> None:
         """Pack the private repository if it has many loose objects."""
         with contextlib.suppress(OSError):
@@ -196,7 +200,7 @@ class LaneRemote:
         """The ref id of the lane that an item's number belongs to."""
         bits = names.whole("item number", item) >> COUNT_BITS
         if bits not in self._ref_ids:
-            refs = self.repository.ls_remote(self.url, f"{QUEUES}*")
+            refs = self.repository.ls_remote(self._address, f"{QUEUES}*")
             ref_ids = (ref.removeprefix(QUEUES) for ref in refs)
             self._ref_ids = {lane_bits(ref_id): ref_id for ref_id in ref_ids}
         try:
@@ -251,7 +255,7 @@ class LaneRemote:
 
     def _fetch(self, *refspecs: str) -> None:
         try:
-            self.repository.fetch(self.url, *refspecs)
+            self.repository.fetch(self._address, *refspecs)
         except NoRemote:
             where = without_secrets(self.url)
             raise NoRemote(
@@ -329,7 +333,7 @@ class LaneRemote:
                 if length or kept is not None:
                     change = replace(change, after=change.after.with_kept(kept))
                 moves = self._cut(lane, change, length) if length else self.commits(lane, change)
-                refusal = self.repository.push(self.url, moves) if moves else None
+                refusal = self.repository.push(self._address, moves) if moves else None
                 if refusal is None:
                     self._done(lane, change.after, moves)
                     return change.answer
@@ -353,7 +357,7 @@ class LaneRemote:
         if now.owner.run is not None and now.owner_oid is not None and now.owner_oid != lane.owner_oid:
             self.repository.run("update-ref", f"{_MINE}{lane.ref_id}", now.owner_oid)
         if lane.owner_oid is None:
-            check_visible(self.repository, self.url, moves[0].ref, pause=self._pause)
+            check_visible(self.repository, self._address, moves[0].ref, pause=self._pause)
 
     def _decided(
         self,
@@ -459,7 +463,7 @@ class LaneRemote:
     def replace(self, seen: Lane, after: Lane, lines: tuple[str, ...]) -> None:
         """Write a lane over one that cannot be read, unless the refs in `seen` have moved meanwhile."""
         moves = self.commits(replace(seen, broken=True), Change(after=after, answer=None, lines=lines))
-        refusal = self.repository.push(self.url, moves)
+        refusal = self.repository.push(self._address, moves)
         if refusal is not None:
             raise _failed(self.url, refusal, 1)
 
