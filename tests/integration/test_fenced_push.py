@@ -251,6 +251,29 @@ def test_a_store_whose_numbers_fell_back_arms_again_once_they_are_above_the_fenc
     assert not any(run.handle.rpartition(".")[2] in written for run in (before, ahead))
 
 
+@pytest.mark.parametrize("refuses", [False, True], ids=["the server agrees", "the server refuses"])
+def test_a_long_chain_of_a_fence_is_cut_by_a_run_that_arms(
+    bare_repository: Path, tmp_path: Path, refuses: bool
+) -> None:
+    if refuses:
+        guard = 'case "$1" in */history/*) echo x >> tried; exit 1;; esac'
+        write_hook(bare_repository, "update", f"#!/bin/sh\n{guard}\n")
+    place = Repository(clone(str(bare_repository), tmp_path / "tree"))
+    runs = [LaneRun(lane=LANE, handle=f"{n}.1.{'a' * 16}", agent="coder") for n in range(1, 8)]
+    for run in runs:
+        assert arm(place, "origin", run, cut_beyond=3).run == run.number
+    histories = git(bare_repository, "for-each-ref", "--format=%(refname)", "refs/interlock/history").split()
+    chains = [log(bare_repository, ref) for ref in (fence_ref(LANE), *reversed(histories))]
+    assert [line for chain in chains for line in chain] == [
+        f"run {n} of coder armed" for n in range(7, 0, -1)
+    ]
+    assert [len(chain) for chain in chains] == ([7] if refuses else [1, 3, 3])
+    if refuses:
+        assert (bare_repository / "tried").read_text().split() == ["x", "x"], "at 3 and at 6 commits"
+    with pytest.raises(LeaseLost):
+        arm(place, "origin", runs[0], cut_beyond=3)
+
+
 def test_arming_twice_moves_nothing_and_arming_at_once_leaves_the_greatest(
     bare_repository: Path, remote_url: str, store: Service, store_url: str, tmp_path: Path
 ) -> None:

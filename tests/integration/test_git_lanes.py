@@ -255,8 +255,18 @@ class TestDamage:
         claimed = other.next("coder") or other.next("dev")
         assert claimed[0].fence > lease.fence
 
-    @pytest.mark.parametrize("write", ["done", "renew", "touch"])
-    @pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__.strip("_"))
+    @pytest.mark.parametrize(
+        ("damage", "write"),
+        [
+            *((damage, "done") for damage in DAMAGES),
+            *(
+                (damage, write)
+                for damage in (_garbage, _no_owner, _empty_queue)
+                for write in ("renew", "touch")
+            ),
+        ],
+        ids=lambda value: value if isinstance(value, str) else value.__name__.strip("_"),
+    )
     def test_the_holders_own_writes_mend_the_lane_under_its_pin(
         self, open_lanes: Open, bare_repository: Path, damage: Callable[[Path], None], write: str
     ) -> None:

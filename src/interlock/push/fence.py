@@ -29,6 +29,10 @@ from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, printable,
 from interlock.service.contract import LaneService
 
 FENCES = "refs/interlock/fence/"
+#: The chains that fences had before: `<lane>/<run that began a new one>-<end of the old one>`.
+HISTORIES = "refs/interlock/history/fence/"
+#: A run that arms begins a new chain once the old one has this many commits.
+CUT_BEYOND = 500
 ARM_TRIES = 5
 ARM_PAUSE_MIN_S, ARM_PAUSE_MAX_S = 0.2, 0.8
 #: How often to look for a new ref before it counts as hidden.
@@ -64,6 +68,8 @@ class Fence:
     #: When that run armed, by the clock of its machine.
     since: str
     mark: str
+    #: How many commits its chain had when the server refused to begin a new one; 0 if it never did.
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +121,7 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
             agent=printable(str(document["agent"])),
             since=printable(str(document["since"])),
             mark=str(document["mark"]),
+            kept=int(document.get("kept", 0)),
         )
     except (UnreadableState, KeyError, TypeError, ValueError):
         raise UnreadableState(
@@ -124,13 +131,20 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
 
 
 def arm(
-    repository: Repository, remote: str, run: LaneRun, *, pause: Callable[[float], None] = time.sleep
+    repository: Repository,
+    remote: str,
+    run: LaneRun,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    cut_beyond: int = CUT_BEYOND,
 ) -> Fence:
     """Raise the fence to this run, before its worktree is made; then fetch. Repeating it changes nothing.
 
-    `LeaseLost` if a later run has armed the lane.
+    `LeaseLost` if a later run has armed the lane. A run that finds a long chain of commits begins a new one,
+    and a ref of its own keeps the old one; where the server refuses that, the chain goes on.
     """
     refusal: PushRefusal | None = None
+    kept = 0
     for tries in range(ARM_TRIES + 1):
         fence = read_fence(repository, remote, run.lane)
         check_fence(run, fence)
@@ -140,8 +154,17 @@ def arm(
             if refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK) or tries == ARM_TRIES:
                 break
             _rest(pause)
-        raised = _raised(repository, run, fence, "armed")
-        refusal = repository.push(remote, [_move(fence, raised)])
+        length = _length_to_cut(repository, fence, cut_beyond) if not kept else 0
+        raised = _raised(repository, run, fence, "armed", kept=kept, cut=length > 0)
+        moves = [_move(fence, raised)]
+        if fence is not None and length:
+            history = f"{HISTORIES}{lane_ref_id(run.lane)}/{run.number}-{fence.oid[:12]}"
+            moves.append(RefMove(ref=history, old_oid=None, new_oid=fence.oid))
+        refusal = repository.push(remote, moves)
+        if refusal is not None and length and refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK):
+            kept = length
+            raised = _raised(repository, run, fence, "armed", kept=kept)
+            refusal = repository.push(remote, [_move(fence, raised)])
         if refusal is None:
             if fence is None:
                 check_visible(repository, remote, raised.ref, pause=pause)
@@ -150,6 +173,14 @@ def arm(
     if fence is None and refusal.kind is RefusalKind.STALE:
         raise hidden_refs(remote, fence_ref(run.lane))
     raise failed_push(remote, refusal)
+
+
+def _length_to_cut(repository: Repository, fence: Fence | None, beyond: int) -> int:
+    """How many commits the chain of a fence has, if a run that arms should begin a new one; else 0."""
+    if fence is None:
+        return 0
+    length = int(repository.text("rev-list", "--count", fence.oid))
+    return length if length >= fence.kept + beyond else 0
 
 
 def _rest(pause: Callable[[float], None]) -> None:
@@ -252,8 +283,17 @@ def hidden_refs(remote: str, ref: str) -> PushFailed:
     )
 
 
-def _raised(repository: Repository, run: LaneRun, fence: Fence | None, verb: str) -> Fence:
-    """The fence with a new commit of this run, not pushed yet."""
+def _raised(
+    repository: Repository,
+    run: LaneRun,
+    fence: Fence | None,
+    verb: str,
+    *,
+    kept: int = 0,
+    cut: bool = False,
+) -> Fence:
+    """The fence with a new commit of this run, not pushed yet. With `cut` it begins a new chain."""
+    kept = kept or (fence.kept if fence is not None and not cut else 0)
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     since = fence.since if fence is not None and fence.run == run.number else now
     document = {
@@ -263,15 +303,22 @@ def _raised(repository: Repository, run: LaneRun, fence: Fence | None, verb: str
         "since": since,
         "at": now,
         "mark": run.mark,
+        **({"kept": kept} if kept else {}),
     }
-    # A child of the last commit, because some servers accept only a fast-forward.
+    # Else a child of the last commit, because some servers accept only a fast-forward.
     oid = repository.commit_json(
         document,
         subject=f"run {run.number} of {run.agent} {verb}",
-        parents=[fence.oid] if fence is not None else [],
+        parents=[fence.oid] if fence is not None and not cut else [],
     )
     return Fence(
-        ref=fence_ref(run.lane), oid=oid, run=run.number, agent=run.agent, since=since, mark=run.mark
+        ref=fence_ref(run.lane),
+        oid=oid,
+        run=run.number,
+        agent=run.agent,
+        since=since,
+        mark=run.mark,
+        kept=kept,
     )
 
 
