@@ -308,7 +308,7 @@ def test_events_are_listed_after_a_number_and_by_item_and_lane(any_il: Command):
 
 
 def test_migrate_reports_versions_and_sql(unmigrated_il: Command):
-    known = len(migrations("sqlite"))
+    known = len(migrations("postgres" if unmigrated_il.url else "sqlite"))
     answer = unmigrated_il("--json", "migrate", "--check")
     assert (answer.code, answer.json["version"], answer.json["missing"]) == (1, 0, known)
     assert "CREATE TABLE" in unmigrated_il.ok("migrate", "--sql")["sql"]

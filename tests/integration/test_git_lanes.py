@@ -28,6 +28,7 @@ from interlock.gitlanes.remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
 from interlock.gitlanes.service import GitLanes
 from interlock.service.contract import LeaseView, Report
 from interlock.testing.clock import Clock
+from tests.conformance.test_wrong_types import WRONG, fits
 from tests.faults.gitlanes import LANE, OWNER, QUEUE, acquire, assert_one_owner_at_a_time, chain, whole_chain
 from tests.git_fixtures import bare_repository, clone, git, git_identity, write_hook
 
@@ -605,6 +606,32 @@ class TestRefusals:
         ):
             with pytest.raises(NotFound):
                 call()
+
+    def test_a_value_of_the_wrong_type_is_refused_in_words(self, open_lanes: Open) -> None:
+        lanes = open_lanes()
+        run = held(lanes).run
+        calls: list[tuple[Any, Callable[[Any], object]]] = [
+            (int | None, lambda v: lanes.next("coder", item=v)),
+            (int, lambda v: lanes.next("coder", limit=v)),
+            (float, lambda v: lanes.next("coder", wait_s=v)),
+            (int, lambda v: lanes.msg(v, "hello")),
+            (str, lambda v: lanes.msg(1, v)),
+            (bool, lambda v: lanes.msg(1, "hello", from_bot=v)),
+            (int, lambda v: lanes.cancel(v, why="stuck")),
+            (bool, lambda v: lanes.cancel(1, why="stuck", force=v)),
+            (str, lambda v: lanes.lanes(prefix=v)),
+            (int, lambda v: lanes.lanes(limit=v)),
+            (NewItem, lambda v: lanes.add([v])),
+            (Report, lambda v: lanes.done([v])),
+            (int, lambda v: lanes.inbox(run, seen=v)),
+            (str, lanes.inbox),
+        ]
+        for hint, call in calls:
+            for value in WRONG:
+                if not fits(value, hint):
+                    with pytest.raises(InvalidInput):
+                        call(value)
+        assert lanes.done([Report(run=run)])[0].status == "succeeded"
 
     def test_a_zombie_cannot_push_from_its_stale_cache(self, open_lanes: Open, bare_repository: Path) -> None:
         """A push that is pinned to what its own cache says, not to what the remote has, would win here."""

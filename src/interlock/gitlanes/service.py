@@ -369,8 +369,9 @@ class GitLanes:
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
         """Lanes that are held or have a line, and unreadable lanes, which count as held."""
-        names.check_number("limit", limit, 1, names.BATCH_MAX)
-        beginning, views = names.folded_lane(prefix), []
+        names.check_whole("limit", limit, 1, names.BATCH_MAX)
+        beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
+        views = []
         for lane in self.remote.read_all():
             if isinstance(lane, UnreadableLane):
                 views.append(_lane_view(lane.name or lane.ref_id, unreadable=lane.error.sentence))

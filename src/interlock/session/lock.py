@@ -22,6 +22,7 @@ import errno
 import json
 import os
 import re
+import reprlib
 import subprocess
 import sys
 import time
@@ -125,7 +126,7 @@ class SessionLocks:
         """The file of a session's lock."""
         if type(number) is not int or not 0 < number < NUMBER_MAX:
             raise InvalidInput(
-                f"The number {number!r} is not that of an issue or pull request.",
+                f"The number {reprlib.repr(number)} is not that of an issue or pull request.",
                 "Use a whole number from 1.",
             )
         return self.directory / f"{number}.lock"
