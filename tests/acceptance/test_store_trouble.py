@@ -79,6 +79,23 @@ def test_a_read_only_database_says_so(used: Command):
     assert "read-only" in answer.error["message"]
 
 
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write everywhere")
+@pytest.mark.parametrize("companion", ["-shm", "-wal"])
+def test_a_read_only_companion_is_named_and_the_cure_helps(used: Command, companion: str):
+    """It was made by another user, or came with a restore."""
+    file = database(used).with_name(f"interlock.db{companion}")
+    file.write_bytes(bytes(1 << 15))
+    file.chmod(0o444)
+    used.under = WITHOUT_OVERRIDE if os.geteuid() == 0 else ()
+    answer = used("--json", "add", "x")
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert f"{file} is read-only" in answer.error["message"]
+    assert "chmod" in answer.error["hint"]
+    file.chmod(0o644)
+    assert used("add", "x").code == 0
+    assert len(used.ok("ls")["items"]) == 2
+
+
 @pytest.mark.skipif(not shutil.which("prlimit"), reason="prlimit is missing")
 def test_a_database_that_cannot_grow_says_so_and_adds_nothing(used: Command):
     used.under = ("prlimit", "--fsize=200000")

@@ -12,6 +12,7 @@ from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.service.contract import ItemFilter
 from interlock.service.local import LocalService
+from interlock.store.sqlite.database import LOG_KEPT_BYTES
 from interlock.store.sqlite.store import SqliteStore
 
 LARGE = NewItem(title="large", message="x" * 500_000)
@@ -68,6 +69,25 @@ def test_a_file_at_its_size_limit_says_so_keeps_what_it_has_and_goes_on_later(tm
     store.database.db.pragma("max_page_count", 1_000_000)
     service.add([LARGE])
     assert titles(service) == ["small", "large"]
+    service.close()
+
+
+def test_a_log_that_a_long_reader_made_large_shrinks_when_the_reader_is_gone(tmp_path: Path) -> None:
+    """Without the limit it stays as large as it ever was, until the last process leaves."""
+    path = tmp_path / "il.db"
+    service = LocalService(SqliteStore(path))
+    service.add([NewItem(title="first")])
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM items").get == 1
+    log = path.with_name("il.db-wal")
+    while log.stat().st_size < 2 * LOG_KEPT_BYTES:
+        service.add([NewItem(title="large", message="x" * 1_000_000)] * 4)
+    reader.execute("ROLLBACK")
+    for _ in range(2):  # the first one empties the log, the second begins it anew
+        service.add([NewItem(title="small")])
+    assert log.stat().st_size <= LOG_KEPT_BYTES
+    reader.close()
     service.close()
 
 

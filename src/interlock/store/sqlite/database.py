@@ -30,6 +30,8 @@ from interlock.store.statements import Statements
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
+#: What is left of a log that a long reader made large, once that is gone. SQLite itself never shrinks it.
+LOG_KEPT_BYTES = 16 << 20
 
 
 class SqliteDatabase:
@@ -89,6 +91,7 @@ class SqliteDatabase:
         db.set_busy_handler(wait_a_little)
         self._use_wal(db)
         db.pragma("synchronous", "full")
+        db.pragma("journal_size_limit", LOG_KEPT_BYTES)
         db.pragma("foreign_keys", True)
         db.pragma("temp_store", "memory")
         db.pragma("cache_size", -16_000)

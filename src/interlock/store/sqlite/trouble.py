@@ -37,9 +37,7 @@ def in_words(
                 "Look for a stopped process that uses it (`fuser`), or try again.",
             )
         case apsw.ReadOnlyError():
-            return StoreUnavailable(
-                f"The database {path} is read-only.", "Make the file and its directory writable."
-            )
+            return _read_only(path)
         case apsw.FullError():
             return _no_room(path, "the disk is full, or a limit on its size is reached")
         case apsw.NotADBError() | apsw.CorruptError():
@@ -55,6 +53,17 @@ def in_words(
             return _io(error, path, system_errno)
         case _:
             return None
+
+
+def _read_only(path: Path) -> StoreUnavailable:
+    """Name the file that is to blame: a companion may be left from another user or from a restore."""
+    for name in (f"{path}-shm", f"{path}-wal"):
+        if os.access(path, os.W_OK) and Path(name).exists() and not os.access(name, os.W_OK):
+            return StoreUnavailable(
+                f"The database {path} cannot be written: its companion {name} is read-only.",
+                "Make it writable for you (chmod, chown); do not delete it while anybody uses the store.",
+            )
+    return StoreUnavailable(f"The database {path} is read-only.", "Make the file and its directory writable.")
 
 
 def _io(error: apsw.Error, path: Path, system_errno: int) -> StoreUnavailable:
