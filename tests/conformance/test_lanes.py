@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from interlock.core.model import NewItem
+from interlock.core.why import AHEAD_MAX
 from interlock.service.contract import LeaseView, Report
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, LEASE_S, Scene
 
@@ -25,6 +27,14 @@ class TestOneOwner:
         assert (second.decision, second.reason, second.position) == ("queued", "lane_queued", 1)
         assert second.item is not None
         assert second.item.status == "deferred"
+
+    def test_a_place_far_behind_is_not_counted_to_the_end(self, scene: Scene) -> None:
+        """Else an arrival would cost more the longer the line is."""
+        for count in (500, 500):
+            scene.service.add([NewItem(title="in line", lane=LANE) for _ in range(count)])
+        places = [scene.add("next", lane=LANE).position for _ in range(3)]
+        assert places == [AHEAD_MAX, AHEAD_MAX, AHEAD_MAX]
+        assert scene.add("first", lane=LANE, position=1).position == 1
 
     def test_the_answer_names_the_run_that_holds_the_lane_since_when_and_until_when(
         self, scene: Scene

@@ -111,7 +111,7 @@ class WatchedDatabase(Database):
         costs.names.update({self.sql[file.stem]: file.stem for file in folder.glob("*.sql")})
 
     @contextmanager
-    def pipeline(self, conn: Connection) -> Iterator[None]:
+    def pipeline(self, conn: Connection, *, chars: int = 0) -> Iterator[None]:
         yield
 
 

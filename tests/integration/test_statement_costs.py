@@ -32,7 +32,7 @@ GROWS = {
     "event_counts": "reads up to EVENTS_MAX events of its window",
     "event_spans": "reads up to EVENTS_MAX events of its window",
     "lanes": "reads every busy lane to give the first of them",
-    "load_lines": "reads the line that an item joins, to tell its place",
+    "load_lines": "reads up to AHEAD_MAX of the line that an item joins, to tell its place",
     "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
     "stranded": "looks at the lines of LINES lanes",
 }

@@ -34,6 +34,7 @@ from interlock.core.plans.book import Book, PlanChanges, PlanPart
 from interlock.core.plans.model import Plan, Revision
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
+from interlock.core.why import AHEAD_MAX
 
 K = TypeVar("K", str, tuple[str, str, Policy])
 _NO_DATA: Mapping[str, Any] = MappingProxyType({})
@@ -50,8 +51,8 @@ class Snapshot:
     """
 
     items: Mapping[ItemId, Item] = field(default_factory=dict)
-    #: For each lane, how many items are deferred, and their explicit positions. Only for arrivals, whose
-    #: answer has the place in line.
+    #: For each lane, how many items are deferred, and the explicit positions of the first of them. Only for
+    #: arrivals, whose answer has the place in line; counted no further than that needs.
     lines: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     #: Number and ticket of messages that an ending run may not have read, and of the messages of an item that
     #: comes back: a newer running item may get them.
@@ -182,7 +183,8 @@ class Ledger:
         return sorted(found, key=lambda i: i.line[1:])
 
     def place_in_line(self, item: Item) -> int:
-        """The place of a newly deferred item, from 1. Arrivals not committed yet are not counted."""
+        """The place of a newly deferred item, from 1, counted up to `AHEAD_MAX`. Arrivals not committed yet
+        are not counted."""
         lane, position = item.spec.lane, item.spec.position
         assert lane is not None
         count, positions = self.snapshot.lines.get(lane, (0, ()))
@@ -190,11 +192,11 @@ class Ledger:
         if item.state.front:
             return 1
         if position == UNPOSITIONED:
-            return count + sum(shifts.values())
+            return min(AHEAD_MAX, count + sum(shifts.values()))
         # An item that waits for a run that was asked to stop goes first, whatever its position.
         first = sum(i.state.front and i.spec.position > position for i in self.line(lane))
         ahead = sum(p <= position for p in positions) + sum(n for p, n in shifts.items() if p <= position)
-        return first + ahead
+        return min(AHEAD_MAX, first + ahead)
 
     def remember_key(self, project: str, key: str, item: ItemId) -> ItemId | None:
         """Note a dedupe key; gives the earlier item of this batch that has it, if there is one."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.core.handles import Handle
 from interlock.core.model import (
@@ -25,6 +25,9 @@ from interlock.core.plans.model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
 
+Row = TypeVar("Row")
+#: How much text one statement takes at most, but for a single row that has more.
+PORTION_CHARS = 1 << 20
 #: A column can only be added behind the others: the newest of the spec are behind those of the state, and the
 #: bits of the run, which are newer still, are last.
 _NEWER = 2
@@ -149,6 +152,18 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[str]:
     array, which `unnest` fills up with nulls.
     """
     return [array(column) for column in zip(*rows, strict=True)] if rows else ["{}"] * width
+
+
+def portions(rows: Sequence[Row], chars: Callable[[Row], int]) -> Iterator[Sequence[Row]]:
+    """The rows in portions of at most `PORTION_CHARS` characters of text, or of one row."""
+    start = size = 0
+    for n, row in enumerate(rows):
+        more = chars(row)
+        if size + more > PORTION_CHARS and n > start:
+            yield rows[start:n]
+            start, size = n, 0
+        size += more
+    yield rows[start:]
 
 
 def all_same(values: Sequence[Any]) -> bool:

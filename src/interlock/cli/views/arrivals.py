@@ -7,6 +7,7 @@ from rich.text import Text
 
 from interlock.cli.views import words
 from interlock.core.model import Verdict
+from interlock.core.why import AHEAD_MAX
 from interlock.service.contract import AddView
 from interlock.service.itemview import ItemView
 
@@ -67,7 +68,9 @@ def _sentence(verdict: Verdict, answer: AddView) -> str:
 
 
 def _place(answer: AddView) -> str:
-    return f", place {answer.position} in the line" if answer.position is not None else ""
+    if answer.position is None:
+        return ""
+    return f", place {answer.position}{' or later' if answer.position == AHEAD_MAX else ''} in the line"
 
 
 def _next(verdict: Verdict, answer: AddView) -> str | None:

@@ -38,6 +38,8 @@ CONNECT_MAX_S = 5.0
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 #: How many event numbers to skip with each run number: more than a run and its item use.
 EVENTS_A_RUN = 16
+#: How much text goes through a pipeline at most: what a socket takes at once.
+PIPELINE_CHARS = 1 << 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
 #: What each session relies on, whatever the defaults of database and role; those that a server does not know
 #: are left out. How the server plans is not ours to choose.
@@ -393,13 +395,14 @@ class Database:
         return self.now() if self.now else None
 
     @contextmanager
-    def pipeline(self, conn: Connection) -> Iterator[None]:
+    def pipeline(self, conn: Connection, *, chars: int = 0) -> Iterator[None]:
         """Statements sent inside go out together; their answers are there after the block.
 
         Before PostgreSQL 17 they are sent one by one: there a client that was stopped in the middle of a
-        pipeline would keep its locks for ever.
+        pipeline would keep its locks for ever. So are large ones: the driver waits for an answer to what it
+        has not sent yet, and moves all that is left after each write to the socket.
         """
-        if conn.info.server_version < _PIPELINES_FROM:
+        if conn.info.server_version < _PIPELINES_FROM or chars > PIPELINE_CHARS:
             yield
             return
         with conn.pipeline():

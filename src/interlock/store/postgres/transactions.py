@@ -20,9 +20,10 @@ import psycopg
 from interlock.core.commands import Command
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
-from interlock.core.model import Event, Item, ItemId, Mode, ModeRule, RunId, RunRecord
+from interlock.core.model import Event, Item, ItemId, Mode, ModeRule, NewMessage, RunId, RunRecord
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
+from interlock.core.why import AHEAD_MAX
 from interlock.store.bulk import in_bulk
 from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Load
@@ -38,6 +39,7 @@ from interlock.store.rows import (
     event_row,
     item_from_row,
     item_row,
+    portions,
     run_from_row,
     state_row,
 )
@@ -131,7 +133,7 @@ class Transactions:
         try:
             loaded = self._load(conn, load, ids, begin=True)
             decision = self._decided(conn, load, build(ids), loaded)
-            with self._database.pipeline(conn):
+            with self._database.pipeline(conn, chars=_chars(decision)):
                 self._write(conn, decision, loaded)
                 conn.execute("COMMIT")
         except BaseException as error:
@@ -145,7 +147,7 @@ class Transactions:
         """Decide on one command inside a transaction that has begun and that the caller commits."""
         loaded = self._load(conn, load, (), begin=False)
         decision = self._decided(conn, load, [command], loaded)
-        with self._database.pipeline(conn):
+        with self._database.pipeline(conn, chars=_chars(decision)):
             self._write(conn, decision, loaded)
         return decision
 
@@ -162,6 +164,7 @@ class Transactions:
         sql, lanes = self._sql, sorted({*load.lanes, *map(plan_lane, load.plans)})
         made = sorted({*load.lanes, *load.task_lanes})
         wanted = {"items": array(named), "lanes": array(lanes), "heads": 1, "with_tasks": False}
+        joined = {"lanes": array(sorted(load.lanes)), "limit": AHEAD_MAX + load.arrivals}
         with self._database.pipeline(conn):
             if begin:
                 conn.execute(BEGIN)
@@ -169,7 +172,7 @@ class Transactions:
                 conn.execute(sql["add_lanes"], {"lanes": array(made)})
             locked = conn.execute(sql["lock_lanes"], wanted, binary=True)
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
-            lines = conn.execute(sql["load_lines"], wanted, binary=True) if load.lanes else None
+            lines = conn.execute(sql["load_lines"], joined, binary=True) if load.lanes else None
             modes = conn.execute(sql["modes"]) if load.lanes else None
         xid, lanes = only_row(locked)
         parts = self._parts(conn, load, lanes or (), named)
@@ -281,23 +284,41 @@ class Transactions:
         write("update_items", [state_row(i) for i in decision.settled if not ends_bare(i.state)])
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
         write("update_items", [state_row(i) for i in decision.raised])
-        write("insert_payloads", decision.payloads)
+        for payloads in portions(decision.payloads, _payload_chars):
+            write("insert_payloads", payloads)
         write("copy_payloads", decision.payload_copies)
         for move in decision.moves:
             conn.execute(self._sql["move_messages"], move._asdict())
-        write("insert_messages", decision.messages)
+        for messages in portions(decision.messages, _message_chars):
+            write("insert_messages", messages)
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
         tallies = _tallies(decision, loaded.snapshot.items)
         if decision.runs or tallies or events:
-            recorded = (
-                *columns(decision.runs, _RUN_WIDTH),
-                *columns(tallies, 3),
-                *columns(events, EVENT_WIDTH),
-            )
-            conn.execute(self._sql["record"], recorded)
+            for runs in portions(decision.runs, _run_chars):
+                recorded = (*columns(runs, _RUN_WIDTH), *columns(tallies, 3), *columns(events, EVENT_WIDTH))
+                conn.execute(self._sql["record"], recorded)
+                tallies, events = [], []
         if decision.plans:
             plans.write(conn, self._sql, decision)
+
+
+def _payload_chars(row: tuple[ItemId, str]) -> int:
+    return len(row[1])
+
+
+def _message_chars(message: NewMessage) -> int:
+    return len(message.text)
+
+
+def _run_chars(run: RunRecord) -> int:
+    return len(run.result or "") + len(run.error or "")
+
+
+def _chars(decision: Decision) -> int:
+    """How much text of callers there is to write."""
+    sizes = map(_payload_chars, decision.payloads), map(_message_chars, decision.messages)
+    return sum(map(sum, (*sizes, map(_run_chars, decision.runs))))
 
 
 def _tallies(decision: Decision, before: Mapping[ItemId, Item]) -> list[tuple[str, int, int]]:

@@ -11,6 +11,7 @@ from interlock.core.ledger import Snapshot
 from interlock.core.model import Item, ItemId, RunId, RunRecord
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
+from interlock.core.why import AHEAD_MAX
 from interlock.store.plan_parts import Parts, read_parts, tasks_of_edit
 from interlock.store.port import Load
 from interlock.store.rows import run_from_row
@@ -58,7 +59,8 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
     targets = [*named, *seen_keys.values(), *parts.items]
     rows = ask("load_items", items=targets, lanes=lanes, heads=heads)
     items = {i.id: i for i in map(item_of_row, rows)}
-    lines = ask("load_lines", lanes=lanes) if load.lanes else []
+    most = AHEAD_MAX + load.arrivals
+    lines = [row for lane in load.lanes for row in ask("load_lines", lane=lane, limit=most)]
     return Snapshot(
         items=items,
         lines={lane: (count, tuple(json.loads(positions or "[]"))) for lane, count, positions in lines},

@@ -1,3 +1,4 @@
--- How many items wait on each lane, and the explicit positions among them.
-SELECT lane, count(*), json_group_array(position) FILTER (WHERE position < 2147483647)
-FROM items WHERE status = 'deferred' AND lane IN (SELECT value FROM json_each(:lanes)) GROUP BY lane
+-- How many items wait on a lane, counted up to a limit, and the explicit positions among the first of them.
+SELECT :lane, count(*), json_group_array(position) FILTER (WHERE position < 2147483647) FROM (
+    SELECT position FROM items WHERE status = 'deferred' AND lane = :lane
+    ORDER BY front DESC, position, ticket, id LIMIT :limit)
