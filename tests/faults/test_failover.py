@@ -21,6 +21,7 @@ from interlock.git.plumbing import Repository
 from interlock.push.fence import LaneRun, arm
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
+from interlock.testing.postgres import PostgresServer
 from tests.faults import failover
 from tests.faults.failover import Pair
 from tests.faults.processes import Crew, wait_until
@@ -213,7 +214,7 @@ def elsewhere(url: str) -> None:
 
 
 def test_a_fresh_store_counts_from_one_and_a_copy_of_its_database_is_noticed(
-    postgres18: Any, pg_database18: str
+    postgres18: PostgresServer, pg_database18: str
 ) -> None:
     service = open_service(pg_database18)
     first = claim(service, 2)
@@ -233,6 +234,34 @@ def test_a_fresh_store_counts_from_one_and_a_copy_of_its_database_is_noticed(
         assert len(changes(copy)) == 1
     finally:
         postgres18.drop_database(f"{name}_copy")
+
+
+def test_a_dump_that_makes_the_tables_again_is_noticed_in_the_same_database(
+    postgres18: PostgresServer, pg_database18: str
+) -> None:
+    service = open_service(pg_database18)
+    claim(service, 1)
+    tool = str(postgres18.program("pg_dump"))
+    dumped = subprocess.run(
+        [tool, "--schema=interlock", "--inserts", "--no-owner", f"--dbname={pg_database18}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    lost = claim_more(service)
+    query(pg_database18, "DROP SCHEMA interlock CASCADE")
+    lines = (line for line in dumped.splitlines() if not line.startswith("\\"))
+    query(pg_database18, "\n".join(lines))
+    again = claim_more(service)
+    assert again.fence > lost.fence
+    assert service.renew([Report(run=lost.run)])[0].refusal is not None
+    assert len(changes(pg_database18)) == 1
+    service.close()
+
+
+def claim_more(service: LocalService) -> LeaseView:
+    service.add([NewItem(title="more")])
+    return service.next("coder")[0]
 
 
 @pytest.mark.parametrize(
@@ -301,7 +330,7 @@ def test_a_sweep_alone_moves_the_numbers(pg_database18: str) -> None:
 
 
 def test_a_role_with_a_workers_rights_moves_the_numbers_and_one_without_is_told_what_it_lacks(
-    postgres18: Any, pg_database18: str
+    postgres18: PostgresServer, pg_database18: str
 ) -> None:
     service = open_service(pg_database18)
     claim(service, 1)

@@ -182,6 +182,10 @@ class PostgresServer:
         host = quote(str(self._socket_dir), safe="")
         return f"postgresql://{SUPERUSER}@/{quote(dbname, safe='')}?host={host}&port={PORT}"
 
+    def program(self, name: str) -> Path:
+        """One of PostgreSQL's own programs, of the server's version."""
+        return self._bin / name
+
     def create_database(self, name: str, *, template: str = "template1") -> str:
         """Create a database, empty or like another to which nobody is connected, and return its url."""
         # FILE_COPY takes half the time of the default here, and no test minds the checkpoint that it causes.

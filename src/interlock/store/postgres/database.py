@@ -120,6 +120,8 @@ _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _TOO_OLD = "IL001"
 #: What it raises where the database was moved, restored or failed over since numbers were given out last.
 _MOVED = "IL002"
+#: A prepared statement is not there, or another's is: a pooler has changed the session in between.
+_NOT_PREPARED = ("26000", "42P05")
 #: A table, column or function is not there, or a result has other columns than it had.
 _OTHER_SHAPE = ("42", "0A000")
 _FORK_LOCK = threading.Lock()
@@ -218,6 +220,11 @@ class Database:
                 raise StoreUnavailable(
                     "The database was moved or failed over, and its numbers cannot be moved forward.",
                     "Run `interlock migrate --after-restore` as the owner of the schema.",
+                ) from None
+            if error.sqlstate in _NOT_PREPARED:
+                raise StoreUnavailable(
+                    "The pooler between Interlock and the database does not keep prepared statements.",
+                    "Use PgBouncer 1.21 or newer with max_prepared_statements, or its session mode, or none.",
                 ) from None
             if error.sqlstate == _TOO_OLD:
                 raise SchemaMismatch(f"{_first_line(error)}.", NEWER) from None
