@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from interlock.core.errors import Held
+from interlock.core.errors import Held, InterlockError
 from interlock.session.lock import SessionLocks
 from tests.faults.processes import say
 
@@ -70,3 +70,13 @@ def hold_until_told(talk: Connection, root: Path, run_id: str) -> None:
     with SessionLocks(root).acquire(NUMBER, run_id):
         say(talk, "locked")
         talk.recv()
+
+
+def lock_as_nobody(talk: Connection, root: Path) -> None:
+    """Try to lock as somebody who is not root, who may write anywhere; say what it is told."""
+    if os.getuid() == 0:
+        os.setuid(65534)
+    try:
+        SessionLocks(root).acquire(NUMBER, "run-2").release()
+    except InterlockError as error:
+        say(talk, error.sentence)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -176,7 +180,16 @@ def test_clean_removes_what_nobody_holds_and_nothing_else(locks: SessionLocks) -
         (locks.directory / "10.lock").mkdir()
         assert locks.clean() == [8, 9]
         left = {path.name for path in locks.directory.iterdir()}
-        assert left == {".guard", "7.lock", "notes.txt", "x.lock", "007.lock", "-1.lock", "10.lock"}
+        assert left == {
+            ".guard",
+            ".7.held",
+            "7.lock",
+            "notes.txt",
+            "x.lock",
+            "007.lock",
+            "-1.lock",
+            "10.lock",
+        }
 
 
 @pytest.mark.parametrize(
@@ -245,9 +258,180 @@ def test_a_number_that_is_no_issue_number_is_refused(locks: SessionLocks, number
 
 def test_releasing_a_lock_whose_directory_is_gone_does_not_fail(locks: SessionLocks) -> None:
     with locks.acquire(NUMBER, "run-1"):
-        file(locks).unlink()
-        (locks.directory / ".guard").unlink()
-        locks.directory.rmdir()
+        shutil.rmtree(locks.directory)
     assert locks.status() == []
     assert locks.clean() == []
     assert not locks.unlock(NUMBER, "run-1")
+
+
+# -- files that somebody touches while they are held ----------------------------------------------------
+
+
+def _replaced(path: Path) -> None:
+    path.rename(path.with_name("aside"))
+    path.write_text("{}")
+
+
+def _linked(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+
+def _made_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [Path.unlink, lambda path: path.rename(path.with_name("aside")), _replaced, _linked, _made_directory],
+)
+def test_whatever_happens_to_the_file_of_a_holder_nobody_else_gets_the_lock(
+    crew: Crew, locks: SessionLocks, tmp_path: Path, touch: Callable[[Path], None]
+) -> None:
+    """Taken out: the second name (`os.link` in `acquire`); then the next one gets a lock of its own."""
+    holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
+    assert holder.hear() == "locked"
+    touch(file(locks))
+    with pytest.raises(
+        Held, match=r"locked by run run-1 .*42\.lock was moved, removed or replaced while it is held"
+    ):
+        locks.acquire(NUMBER, "run-2")
+    (status,) = locks.status()
+    assert (status.held, status.run_id, status.pid) == (True, "run-1", holder.pid)
+    assert status.problem is not None
+    assert locks.clean() == []
+    holder.tell()
+    holder.join()
+    odd = file(locks).is_symlink() or file(locks).is_dir()
+    if odd:  # it stays, and is named
+        with pytest.raises(InterlockError, match="not a plain file"):
+            locks.acquire(NUMBER, "run-2")
+    else:
+        locks.acquire(NUMBER, "run-2").release()
+    left = {path.name for path in locks.directory.iterdir()} - {"aside"}
+    assert left == {".guard", *([file(locks).name] if odd else [])}
+
+
+def test_a_dead_holder_whose_file_was_moved_holds_nothing(
+    crew: Crew, locks: SessionLocks, tmp_path: Path
+) -> None:
+    holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
+    holder.hear()
+    file(locks).rename(locks.directory / "aside")
+    holder.kill()
+    assert locks.clean() == [NUMBER]
+    with locks.acquire(NUMBER, "run-2"):
+        assert locks.status()[0].run_id == "run-2"
+    assert (locks.directory / "aside").exists()
+
+
+def test_its_run_unlocks_a_lock_whose_file_was_moved(crew: Crew, locks: SessionLocks, tmp_path: Path) -> None:
+    holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
+    holder.hear()
+    _replaced(file(locks))
+    with pytest.raises(Held):
+        locks.unlock(NUMBER, "run-2")
+    assert locks.unlock(NUMBER, "run-1")
+    with locks.acquire(NUMBER, "run-2"):
+        holder.tell()
+        holder.join()  # it frees nobody's lock
+        assert locks.status()[0].run_id == "run-2"
+
+
+def test_a_hard_link_is_refused_and_the_other_file_keeps_its_contents(
+    crew: Crew, locks: SessionLocks, tmp_path: Path
+) -> None:
+    """Taken out: `check_only_name`; then the name of the holder is written into the precious file."""
+    holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
+    holder.hear()
+    (tmp_path / "precious").write_text("precious")
+    (locks.directory / "7.lock").hardlink_to(tmp_path / "precious")
+    (locks.directory / "8.lock").hardlink_to(file(locks))
+    for number in (7, 8):
+        with pytest.raises(
+            InterlockError, match=rf"{number}\.lock is not used as a lock: .* \(a hard link\)"
+        ):
+            locks.acquire(number, "run-2")
+    with pytest.raises(Held):
+        locks.acquire(NUMBER, "run-2")
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert json.loads(file(locks).read_text())["runId"] == "run-1"
+    holder.tell()
+    holder.join()
+    locks.acquire(NUMBER, "run-2").release()
+
+
+def test_a_file_system_without_hard_links_has_locks_all_the_same(
+    locks: SessionLocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with locks.acquire(NUMBER, "run-1"):
+        with pytest.raises(Held, match="run-1"):
+            locks.acquire(NUMBER, "run-2")
+        assert locks.clean() == []
+    assert locks.status() == []
+
+
+# -- places where no lock can be ------------------------------------------------------------------------
+
+#: The command in a process in which the system has no locks for files.
+_WITHOUT_LOCKS = """
+import errno, fcntl, os, sys
+def flock(*_):
+    raise OSError(errno.{error}, os.strerror(errno.{error}))
+fcntl.flock = flock
+from interlock.cli.main import main
+sys.argv[1:] = {arguments!r}
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        ("ENOLCK", ["lock", "42", "--", "true"]),
+        ("EOPNOTSUPP", ["lock", "42"]),
+        ("ENOSYS", ["unlock", "42"]),
+        ("ENOLCK", ["status"]),
+        ("ENOLCK", ["clean"]),
+    ],
+)
+def test_a_file_system_without_locks_is_refused_in_a_sentence(
+    locks: SessionLocks, tmp_path: Path, error: str, what: list[str]
+) -> None:
+    with locks.acquire(NUMBER, "run-1"):
+        before = file(locks).read_bytes()
+        program = _WITHOUT_LOCKS.format(error=error, arguments=["session", *what])
+        answer = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 1
+        first, hint = answer.stderr.splitlines()
+        assert first.startswith("The file system of .interlock/locks refuses to lock a file: ")
+        assert "interlock hold" in hint
+        assert file(locks).read_bytes() == before
+
+
+def test_a_directory_that_cannot_be_written_is_refused_in_a_sentence(crew: Crew) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        root.chmod(0o755)
+        locks = SessionLocks(root)
+        locks.acquire(NUMBER, "run-1").release()
+        locks.directory.chmod(0o555)
+        said = crew.start(lockers.lock_as_nobody, root).hear()
+        assert said == f"{locks.directory / '.guard'} cannot be opened: Permission denied."
+        assert [path.name for path in locks.directory.iterdir()] == [".guard"]
+        locks.directory.chmod(0o755)
+
+
+def test_a_file_in_the_place_of_the_directory_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".interlock").mkdir()
+    (tmp_path / ".interlock" / "locks").write_text("mine")
+    with pytest.raises(InterlockError, match="cannot be made: File exists"):
+        SessionLocks(tmp_path).acquire(NUMBER, "run-1")
+    assert (tmp_path / ".interlock" / "locks").read_text() == "mine"

@@ -8,11 +8,14 @@ lock is held, else it is replaced.
 Every change is made under a short lock on the directory. Otherwise a process that unlinks a file could unlink
 that of the next holder, made between its look and its unlink.
 
+While it is held, the file has a second name, `.<number>.held`. If somebody moves, removes or replaces the
+first one, the lock is still found there, and nobody else gets it.
+
 We take the OS lock ourselves, without a library: other processes inherit its descriptor (the command that
 runs under it, the keeper that holds it for a shell), and a file system without such locks is refused.
 
 Not promised: anything between hosts. Runners of hosted CI share no disk; use a lane there
-(`interlock hold`). Nor anything against a person who deletes the file of a holder.
+(`interlock hold`). Nor anything against a person who deletes the whole directory of a holder.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -34,13 +38,24 @@ from typing import Self
 from interlock.core.errors import Held, InterlockError, InvalidInput
 from interlock.core.names import check_name
 from interlock.session import keeper
-from interlock.session.lockfile import LockView, free, open_lock, opened, status_of, take, unlink, unread
+from interlock.session.lockfile import (
+    LockView,
+    check_only_name,
+    free,
+    is_name_of,
+    open_lock,
+    opened,
+    status_of,
+    take,
+    unlink,
+    unread,
+)
 from interlock.settings import DIRECTORY, make_home
 
 #: How long to wait for the directory's lock. Its holder needs a fraction of this, unless it is stopped.
 GUARD_WAIT_S, GUARD_LOOK_S = 5.0, 0.005
 NUMBER_MAX = 10**15
-_NAME = re.compile(r"([1-9][0-9]{0,14})\.lock", re.ASCII)
+_NAME = re.compile(r"([1-9][0-9]{0,14})\.lock|\.([1-9][0-9]{0,14})\.held", re.ASCII)
 
 
 class SessionLocks:
@@ -57,13 +72,19 @@ class SessionLocks:
         check_name("run id", run_id)
         self._make()
         with self._guarded(), contextlib.ExitStack() as undo:
+            if (status := self._held(number)) is not None:
+                raise _locked(status)
+            unlink(self._second(number))  # of a holder that died
             lock = open_lock(path, os.O_CREAT)
             undo.callback(os.close, lock)
+            check_only_name(path, lock)
             if not take(lock):
                 raise _locked(status_of(number, lock, held=True))
             undo.callback(unlink, path)  # we hold the OS lock, so the file is nobody else's
             held = SessionLock(self, number, run_id, lock)
             held.sign(os.getpid())
+            with contextlib.suppress(OSError):  # a file system without hard links
+                os.link(path, self._second(number))
             undo.pop_all()
         return held
 
@@ -74,53 +95,92 @@ class SessionLocks:
         """
         path = self.path(number)
         check_name("run id", run_id)
-        if not os.path.lexists(path):
+        if not any(map(os.path.lexists, self.names(number))):
             return False
-        with self._guarded(), opened(path) as lock:
-            if lock is None:
-                return False
-            held = not take(lock)
-            if held and (status := status_of(number, lock, held=True)).run_id != run_id:
+        with self._guarded():
+            if (status := self._held(number)) is not None and status.run_id != run_id:
                 raise _locked(status)
             # The keeper then holds a lock on a file without a name, which excludes nobody.
-            unlink(path)
-            return held
+            unlink(self._second(number))
+            if status is not None and status.problem is not None:
+                return True  # what is at its place now is not ours
+            with opened(path) as lock:
+                if lock is None:
+                    return False
+                held = not take(lock)
+                if held and (lying := status_of(number, lock, held=True)).run_id != run_id:
+                    raise _locked(lying)
+                unlink(path)
+                return held
 
     def forget(self, lock: SessionLock) -> None:
         """Remove the file of a lock that is about to be released."""
         with self._guarded():
-            if not lock.taken:
-                unlink(self.path(lock.number))
+            for name in self.names(lock.number):
+                if is_name_of(name, lock.descriptor):
+                    unlink(name)
 
     def clean(self) -> list[int]:
         """Remove the files that nobody holds; returns their numbers."""
         removed = []
         if self.directory.is_dir():
             with self._guarded():
-                for number, path in self._files():
+                for number in self._numbers():
                     # What is not a lock file, or cannot be removed, stays; `status` shows it.
-                    with contextlib.suppress(InterlockError), opened(path) as lock:
-                        if lock is not None and take(lock):
-                            unlink(path)
+                    with contextlib.suppress(InterlockError):
+                        if self._held(number) is None and self._remove(number):
                             removed.append(number)
         return removed
+
+    def _remove(self, number: int) -> bool:
+        """Remove the names of a lock that nobody holds under its second name."""
+        left = os.path.lexists(self._second(number))
+        unlink(self._second(number))
+        with opened(self.path(number)) as lock:
+            if lock is None or not take(lock):
+                return left and lock is None
+            unlink(self.path(number))
+            return True
 
     def status(self, only: int | None = None) -> list[LockView]:
         """All lock files, or only that of one session; lowest number first."""
         found = []
-        wanted = None if only is None else self.path(only)
+        if only is not None:
+            self.path(only)  # refuses what is no number
         if self.directory.is_dir():
             with self._guarded():
-                for number, path in self._files():
-                    if wanted not in (None, path):
+                for number in self._numbers():
+                    if only not in (None, number):
                         continue
                     try:
-                        with opened(path) as lock:
-                            if lock is not None:
-                                found.append(status_of(number, lock, held=not take(lock)))
+                        if (status := self._held(number) or self._lying(number)) is not None:
+                            found.append(status)
                     except InterlockError as error:  # one file must not hide the others
                         found.append(unread(number, problem=error.sentence))
         return found
+
+    def names(self, number: int) -> tuple[Path, Path]:
+        """The names of a held lock: that of its file, and the second one."""
+        return self.path(number), self._second(number)
+
+    def _second(self, number: int) -> Path:
+        return self.directory / f".{number}.held"
+
+    def _held(self, number: int) -> LockView | None:
+        """Who holds the lock under its second name, wherever the first one is now."""
+        path, second = self.names(number)
+        with opened(second) as lock:
+            if lock is None or take(lock):
+                return None
+            status = status_of(number, lock, held=True)
+            if is_name_of(path, lock):
+                return status
+            return replace(status, problem=f"{path} was moved, removed or replaced while it is held.")
+
+    def _lying(self, number: int) -> LockView | None:
+        """The lock whose file lies there, held or not."""
+        with opened(self.path(number)) as lock:
+            return None if lock is None else status_of(number, lock, held=not take(lock))
 
     def path(self, number: int) -> Path:
         """The file of a session's lock."""
@@ -131,9 +191,9 @@ class SessionLocks:
             )
         return self.directory / f"{number}.lock"
 
-    def _files(self) -> list[tuple[int, Path]]:
-        names = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
-        return sorted((int(match[1]), path) for match, path in names if match is not None)
+    def _numbers(self) -> list[int]:
+        names = (_NAME.fullmatch(path.name) for path in self.directory.iterdir())
+        return sorted({int(match[1] or match[2]) for match in names if match is not None})
 
     def _make(self) -> None:
         try:
@@ -210,11 +270,7 @@ class SessionLock:
     @property
     def taken(self) -> bool:
         """Whether the file is not ours any more: somebody unlocked it for our run."""
-        try:
-            found = self._locks.path(self.number).lstat()
-        except FileNotFoundError:
-            return True
-        return not os.path.samestat(found, os.fstat(self.descriptor))
+        return not any(is_name_of(name, self.descriptor) for name in self._locks.names(self.number))
 
 
 def lock_until(locks: SessionLocks, number: int, run_id: str, pid: int) -> int:
@@ -294,8 +350,9 @@ def _locked(status: LockView) -> Held:
         )
     process = status.pid if status.until_pid is None else status.until_pid
     since = f"{status.acquired_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    moved = f" {status.problem}" if status.problem else ""
     return Held(
-        f"Session {number} is locked by run {status.run_id} (process {process}) since {since}.",
+        f"Session {number} is locked by run {status.run_id} (process {process}) since {since}.{moved}",
         f"It is free when process {process} ends, or after interlock session unlock {number} --run-id"
         f" {status.run_id}.",
     )

@@ -37,7 +37,7 @@ class LockView:
     pid: int | None
     #: The process for which another keeps the lock; it is free when that process ends.
     until_pid: int | None
-    #: What is in the place of the file, if it cannot be locked; else null.
+    #: What is wrong with the file: something else is in its place, or it was moved while held; else null.
     problem: str | None = None
 
 
@@ -72,7 +72,8 @@ def unlink(path: Path) -> None:
 
 def free(lock: int) -> None:
     """Release an OS lock for all processes that inherited it, also for daemons that a command left."""
-    fcntl.flock(lock, fcntl.LOCK_UN)
+    with contextlib.suppress(OSError):  # the file system has no locks
+        fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)
 
 
@@ -84,9 +85,27 @@ def take(lock: int) -> bool:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             return False
         raise InterlockError(
-            f"The system refuses to lock a file there: {error.strerror}.", "Use a file system that has locks."
+            f"The file system of .interlock/locks refuses to lock a file: {error.strerror}.",
+            "Nothing is locked. Use a file system that has locks (flock), or a lane: interlock hold.",
         ) from None
     return True
+
+
+def is_name_of(path: Path, lock: int) -> bool:
+    """Whether a path leads to an open file."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(lock))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def check_only_name(path: Path, lock: int) -> None:
+    """Refuse a file that has another name: what is written to it would change the file of that name too."""
+    if os.fstat(lock).st_nlink != 1 or not is_name_of(path, lock):
+        raise InterlockError(
+            f"{path} is not used as a lock: the same file has another name (a hard link).",
+            "Remove the file or the other name; nothing was changed.",
+        )
 
 
 @contextlib.contextmanager

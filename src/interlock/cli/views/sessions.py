@@ -27,7 +27,7 @@ def locks(console: Console, found: Sequence[LockView]) -> None:
 
 def _state(lock: LockView) -> Text:
     if lock.problem is not None:
-        return Text("unusable", style="bold red")
+        return Text("locked, file gone" if lock.held else "unusable", style="bold red")
     return Text("locked", style="bold green") if lock.held else Text("free", style=words.QUIET)
 
 
