@@ -97,7 +97,11 @@ def test_what_only_a_run_knows_keeps_its_name(text, name):
 )
 def test_a_decision_on_what_is_not_known_is_not_made(text):
     with pytest.raises(Undecided):
-        parse(text)(CONTEXTS)
+        text_of(parse(text)(CONTEXTS))
+
+
+def test_a_true_half_decides_that_the_whole_is_true_whatever_the_value():
+    assert truth(parse("vars.A || 'b'")(CONTEXTS)) is True
 
 
 def test_a_known_half_decides_without_the_unknown_one():
