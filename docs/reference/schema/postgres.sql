@@ -19,9 +19,9 @@ BEGIN
         MESSAGE = 'it was upgraded for newer versions than this one (0.1.0), so install a newer Interlock';
 END $$;
 
--- From the server's strong source of randomness. A UUID has fixed bits, but not among its first or last eight digits.
+-- From the server's strong source of randomness. A UUID has fixed bits, but not among its first four or last twelve digits.
 CREATE FUNCTION interlock.random_bits() RETURNS bigint LANGUAGE sql VOLATILE
-    AS $$ SELECT ('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 8))::bit(64)::bigint $$;
+    AS $$ SELECT ('x' || overlay(gen_random_uuid()::text PLACING '' FROM 5 FOR 20))::bit(64)::bigint $$;
 
 CREATE TABLE interlock.meta (
     name  text PRIMARY KEY,

@@ -4,9 +4,9 @@
 ALTER TABLE interlock.items ADD COLUMN run_bits bigint;
 ALTER TABLE interlock.runs ADD COLUMN bits bigint;
 
--- From the server's strong source of randomness. A UUID has fixed bits, but not among its first or last eight digits.
+-- From the server's strong source of randomness. A UUID has fixed bits, but not among its first four or last twelve digits.
 CREATE FUNCTION interlock.random_bits() RETURNS bigint LANGUAGE sql VOLATILE
-    AS $$ SELECT ('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 8))::bit(64)::bigint $$;
+    AS $$ SELECT ('x' || overlay(gen_random_uuid()::text PLACING '' FROM 5 FOR 20))::bit(64)::bigint $$;
 
 UPDATE interlock.items SET run_bits = interlock.random_bits() WHERE run IS NOT NULL;
 ALTER TABLE interlock.items ADD CHECK ((run IS NULL) = (run_bits IS NULL));
