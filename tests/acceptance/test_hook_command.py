@@ -62,6 +62,20 @@ def test_a_session_from_its_start_to_a_lost_lease(il: Command):
     assert call(il, run, "Stop", stop_hook_active=False).out == ""
 
 
+def test_an_apostrophe_in_a_commit_message_hides_no_push(here: Command):
+    """Claude Code writes its commits like this."""
+    here.ok("add", "Fix the login")
+    run = here.claim("coder")["run"]
+    here.ok("release", "--item", 1, "--reason", "taken over")
+    script = "git commit -m \"$(cat <<'EOF'\nDon't ask twice\nEOF\n)\" && git push"
+    asked = [("Bash", {"command": script}), ("mcp__github__push_files", {"branch": "main"})]
+    for tool, given in asked:
+        answer = call(here, run, "PreToolUse", tool_name=tool, tool_input=given)
+        assert answer.json["hookSpecificOutput"]["permissionDecision"] == "deny"
+    read = call(here, run, "PreToolUse", tool_name="mcp__github__pull_request_read", tool_input={})
+    assert "permissionDecision" not in read.out
+
+
 def test_an_unusable_store_is_a_warning(il: Command):
     il.ok("add", "Fix the login")
     run = il.claim()["run"]
