@@ -126,6 +126,8 @@ class LaneRemote:
         self._ref_ids: dict[int, str] = {}
         #: Lanes as our own last push left them.
         self._left: dict[str, Lane] = {}
+        #: What another process of this machine has had its turn with for too long.
+        self._hanging: set[str] = set()
         #: Changes whose fate is unknown because the remote went away, by their caller's name for them.
         self._unknown: dict[str, _Sent[Any]] = {}
 
@@ -146,7 +148,8 @@ class LaneRemote:
         made = path / "interlock"
         try:
             if not made.is_file():
-                with _in_turn(self._directory, "cache"):  # one of two concurrent `git init` would fail
+                # One of two concurrent `git init` would fail.
+                with _in_turn(self._directory, "cache", self._hanging):
                     _make_cache(path, made)
             place = self._directory.resolve()
             clone = next((p for p in place.parents if (p / ".git").exists()), place)
@@ -468,20 +471,26 @@ class LaneRemote:
             raise _failed(self.url, refusal, 1)
 
     def _turn(self, what: str) -> contextlib.AbstractContextManager[None]:
-        return _in_turn(self._directory / "turns", what)
+        return _in_turn(self._directory / "turns", what, self._hanging)
 
 
 @contextlib.contextmanager
-def _in_turn(directory: Path, what: str) -> Iterator[None]:
+def _in_turn(directory: Path, what: str, hanging: set[str]) -> Iterator[None]:
     """Processes of this machine take turns, so that they do not beat each other's pushes.
 
-    A courtesy, not a lock: the pinned push excludes. If the file lock cannot be had, go on without it.
+    A courtesy, not a lock: the pinned push excludes. If the file lock cannot be had, go on without it, and do
+    not wait for it again: `hanging` has the turns that did not come.
     """
     with contextlib.ExitStack() as turn:
-        with contextlib.suppress(Timeout, OSError, NotImplementedError):
+        with contextlib.suppress(OSError, NotImplementedError):
             directory.mkdir(parents=True, exist_ok=True)
             lock = FileLock(directory / f"{what}.lock")
-            turn.enter_context(lock.acquire(timeout=TURN_MAX_S, poll_interval=TURN_POLL_S))
+            patience_s = 0 if what in hanging else TURN_MAX_S
+            try:
+                turn.enter_context(lock.acquire(timeout=patience_s, poll_interval=TURN_POLL_S))
+                hanging.discard(what)
+            except Timeout:
+                hanging.add(what)
         yield
 
 
