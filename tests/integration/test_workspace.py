@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Repository
 from interlock.worker.recovery import Recovery
 from interlock.worker.rundirectory import Home, RunFiles, Trace
@@ -373,3 +374,9 @@ def test_work_is_salvaged_in_every_kind_of_clone(tmp_path: Path, make: Callable[
     assert git(root, "diff", "--name-status", f"{kept.ref}^1", kept.ref).split() == ["A", "new", "M", "page"]
     assert not path.exists()
     assert git(root, "fsck", "--connectivity-only", "--no-dangling") == ""
+
+
+def test_a_repository_with_reftables_is_refused_before_anything_is_claimed(scene: Scene) -> None:
+    (scene.root / ".git" / "reftable").mkdir()
+    with pytest.raises(GitFailed, match="reftables"):
+        scene.workspaces.check()

@@ -136,6 +136,8 @@ class Worker:
         self._asked_to_end = 0
         self._failed: Exception | None = None
         self._troubles: set[str] = set()
+        #: Since when the store has not answered the last claim of a worker that is drained.
+        self._silent_since_s: float | None = None
         self._pause = StartPause()
 
     def runs(self) -> list[WorkerRun]:
@@ -355,6 +357,7 @@ class Worker:
                 since_s = (since_s or time.monotonic()) if self.draining else None
                 left_s = None if since_s is None else since_s + LEAVE_AFTER_S - time.monotonic()
                 if left_s is not None and left_s <= 0:
+                    self._silent_since_s = since_s
                     return []
                 self._changed.wait(left_s)
         return claimed.result()
@@ -384,7 +387,7 @@ class Worker:
 
     def _wait_for_slots(self) -> None:
         """Wait until all runs have ended in the store, for a bounded time if only the store is missing."""
-        owing_since_s: float | None = None
+        owing_since_s = self._silent_since_s
         with self._changed:
             while self._runs:
                 owing = all(run.state == "reporting" for run in self._runs.values())

@@ -79,6 +79,11 @@ class Workspaces:
         Repository.around(self._home.root)
         if self._repository.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").code:
             raise GitFailed("There is no commit yet.", "Commit something before you work in worktrees.")
+        if (self._git_dir / "reftable").is_dir():
+            raise GitFailed(
+                "This repository keeps its refs as reftables: Interlock cannot tell a run's commits in them.",
+                "Run git refs migrate --ref-format=files, or work without --worktree.",
+            )
 
     def has(self, path: str) -> bool:
         """Whether the commit that is checked out has this file: a worktree will probably have it too."""
