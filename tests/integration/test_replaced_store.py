@@ -16,6 +16,7 @@ from interlock.core.errors import InterlockError, StoreReplaced
 from interlock.core.model import NewItem
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
+from interlock.store.sqlite import database
 from interlock.store.sqlite.store import SqliteStore
 
 
@@ -56,6 +57,11 @@ def the_locks_by_new_ones(path: Path) -> None:
 
 WAYS = (the_file_alone, all_files, by_a_copy, its_directory, the_log, the_locks, the_locks_by_new_ones)
 Way = Callable[[Path], None]
+
+
+@pytest.fixture(autouse=True)
+def readers_look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LOOK_EVERY_S", 0.0)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import lru_cache
 from pathlib import Path
 
 from interlock.core.bootclock import Moment, Offsets, Scale
@@ -42,6 +43,7 @@ def scale() -> Scale:
     return Scale(boot, namespace)
 
 
+@lru_cache(maxsize=8)
 def offsets_from(text: str | None) -> Offsets:
     """The offsets of a store, from the text in which it keeps them."""
     found: dict[str, int] = json.loads(text) if text else {}

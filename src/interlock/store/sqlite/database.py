@@ -30,6 +30,8 @@ from interlock.store.statements import Statements
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
+#: How often a reader looks whether its files are still those at the path. A writer does each time.
+LOOK_EVERY_S = 0.05
 #: What is left of a log that a long reader made large, once that is gone. SQLite itself never shrinks it.
 LOG_KEPT_BYTES = 16 << 20
 
@@ -56,6 +58,7 @@ class SqliteDatabase:
         self._file: openfiles.Identity = None
         #: Whether it was looked at whether the store knows that file.
         self._recognised = False
+        self._looked_s = 0.0
         forks.watch(self)
         if migrate:
             prepare(self)
@@ -153,6 +156,8 @@ class SqliteDatabase:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+            finally:
+                self._local.clock = None
 
     def _recognise(self) -> None:
         """If the store is a copy or was restored, skip the run numbers that may be in use elsewhere."""
@@ -183,7 +188,7 @@ class SqliteDatabase:
         return openfiles.known_as(self.path, self._file)
 
     def _expect_schema(self) -> None:
-        version, serves = self.db.execute(self.sql["serves"]).get
+        version, serves, self._local.clock = self.db.execute(self.sql["serves"]).get
         if serves > self.sql.schema:
             raise too_old(version, self.sql.schema)
 
@@ -191,7 +196,7 @@ class SqliteDatabase:
         """Whatever `work` reads is of one moment. It must not write."""
         db = self.db
         with self.guard():
-            self.check_files()
+            self._look_at_files()
             db.execute("BEGIN")
             try:
                 return work()
@@ -203,6 +208,12 @@ class SqliteDatabase:
         """Raise if the files that this thread has open are not those that the path names."""
         if getattr(self._local, "pid", None) == os.getpid():
             self._local.files.check()
+            self._looked_s = time.monotonic()
+
+    def _look_at_files(self) -> None:
+        """The same for a reader, who may be late by a moment."""
+        if time.monotonic() - self._looked_s >= LOOK_EVERY_S:
+            self.check_files()
 
     def close(self) -> None:
         """Close this thread's connection; the next use opens another."""
@@ -218,7 +229,7 @@ class SqliteDatabase:
         with self.guard():
             db = self.db
             if not db.in_transaction:
-                self.check_files()
+                self._look_at_files()
             return list(db.execute(self.sql[name], plain))
 
     def value(self, name: str, /, **params: Any) -> Any:
@@ -267,11 +278,12 @@ class SqliteDatabase:
         """The store's time: see `core.bootclock`."""
         if self._clock is not None:
             return self._clock()
-        db = self.db
-        with self.guard():
-            offsets = clock.offsets_from(db.execute(self.sql["meta"], {"name": "clock"}).get)
+        db, text = self.db, getattr(self._local, "clock", None)
+        if text is None:  # else this transaction has read it
+            with self.guard():
+                text = db.execute(self.sql["meta"], {"name": "clock"}).get
         moment = clock.moment()
-        now_us = bootclock.reading(offsets, self._scale(), moment)
+        now_us = bootclock.reading(clock.offsets_from(text), self._scale(), moment)
         if now_us is not None:
             return now_us
         if db.txn_state() == apsw.SQLITE_TXN_WRITE:
@@ -285,7 +297,8 @@ class SqliteDatabase:
         offsets = clock.offsets_from(self.value("meta", name="clock"))
         last_us = self.value("last_event_us") or 0
         found = bootclock.settled(offsets, self._scale(), clock.moment(), last_us)
-        self.rows("set_meta", name="clock", value=clock.offsets_text(found.offsets))
+        self._local.clock = clock.offsets_text(found.offsets)
+        self.rows("set_meta", name="clock", value=self._local.clock)
         if found.step_us:
             for name in ("move_deadlines", "move_plan_deadlines", "move_completions"):
                 self.rows(name, step_us=found.step_us)

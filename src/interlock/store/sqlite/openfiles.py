@@ -2,8 +2,8 @@
 
 `rm`, `git clean` or a restore may put other files in the place of an open database. SQLite goes on with the
 ones that it has open, and whoever comes later opens the new ones: each side has locks of its own, and both
-could give out the same lane. So each transaction, and each read outside of one, first compares device and
-inode of what is open with what the path names.
+could give out the same lane. So each write first compares device and inode of what is open with what the path
+names, and each reader does now and then.
 
 There are three files: the database, its log (`-wal`), and `-shm`, which carries the locks. As long as a
 connection of any process is open, SQLite itself replaces none of them.
