@@ -8,9 +8,17 @@ CREATE SEQUENCE interlock.run_numbers;
 CREATE SEQUENCE interlock.tickets;
 CREATE SEQUENCE interlock.event_numbers;
 
--- Microseconds since 1970, now and not at the start of the transaction.
-CREATE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE sql VOLATILE
-    AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
+-- One row. Read with every reading of the clock, written when somebody has set it.
+CREATE TABLE interlock.clock (
+    one       boolean PRIMARY KEY DEFAULT true CHECK (one),
+    offset_us bigint NOT NULL
+);
+
+-- The store's time in microseconds since 1970: now, and not at the start of the transaction.
+CREATE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + (SELECT offset_us FROM interlock.clock);
+END $$;
 
 -- Version 0.1.0 reads the clock by this name in all that it writes, and puts this kind of error into words.
 CREATE FUNCTION interlock.now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$

@@ -235,7 +235,7 @@ class History:
                 self._in_cycle.discard(line.data["plan"])
             case ("plan", _, _):
                 pass
-            case ("cancel" | "message" | "agent" | "project" | "mode" | "store", _, _):
+            case ("cancel" | "message" | "agent" | "project" | "mode" | "store" | "clock", _, _):
                 pass
             case _:
                 self._break("known_kind", f"{line} is of no known kind")

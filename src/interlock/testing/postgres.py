@@ -62,15 +62,17 @@ class PostgresServer:
         fsync: bool = False,
         templates: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         """Describe a server; nothing runs yet.
 
         Without ``datadir`` a temporary one is used, which the end of the ``with`` block removes.
         ``templates`` is a directory where an initialised data directory is kept for the next server.
-        ``settings`` are lines of postgresql.conf and win over those of this class.
+        ``settings`` are lines of postgresql.conf and win over those of this class; ``environ`` are variables
+        of the server's own environment.
         """
         self.version = version
-        self._options = {"fsync": fsync, "templates": templates, "settings": settings}
+        self._options = {"fsync": fsync, "templates": templates, "settings": settings, "environ": environ}
         self._account = _Account.for_server()
         self._bin = _reachable_installation(version, self._account) / "bin"
         self._temporary: Path | None = None
@@ -82,6 +84,7 @@ class PostgresServer:
         self.log = self.datadir / "server.log"
         self._socket_dir = _socket_dir(self.datadir)
         self._templates = templates
+        self._environ = dict(environ or {})
         self._settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self._socket_dir),
@@ -124,6 +127,7 @@ class PostgresServer:
         self._run(
             *("pg_ctl", "start", "--wait", "--timeout", str(TIMEOUT_S), "--silent"),
             *("-D", str(self.datadir), "--log", str(self.log)),
+            environ=self._environ,
         )
         self._run("pg_isready", "-h", str(self._socket_dir), "-p", str(PORT), "-t", str(TIMEOUT_S))
 
@@ -246,10 +250,12 @@ class PostgresServer:
                 file.write(include)
         self._account.own(own)
 
-    def _run(self, program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, program: str, *arguments: str, check: bool = True, environ: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         # Output goes through a file, not a pipe: the daemon inherits it and would keep a pipe open for ever.
         with tempfile.TemporaryFile("w+") as output:
-            done = self._account.run([str(self._bin / program), *arguments], output.fileno())
+            done = self._account.run([str(self._bin / program), *arguments], output.fileno(), environ)
             output.seek(0)
             said = output.read().strip()
         if check and done.returncode != 0:
@@ -278,7 +284,13 @@ class _Account:
         nobody = pwd.getpwnam("nobody")
         return cls(nobody.pw_uid, nobody.pw_gid)
 
-    def run(self, command: list[str], output: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        command: list[str],
+        output: int = subprocess.DEVNULL,
+        environ: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
         return subprocess.run(
             command,
             user=self.uid,
@@ -289,7 +301,7 @@ class _Account:
             stderr=output,
             cwd="/",
             # PGHOST, PGOPTIONS and the like of the caller must not reach the server's programs.
-            env={name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))},
+            env=kept | dict(environ or {}),
             text=True,
             check=False,
         )

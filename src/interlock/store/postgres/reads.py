@@ -15,6 +15,7 @@ from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.states import ItemStatus
 from interlock.core.why import AHEAD_MAX
+from interlock.store.clock import since_boot_us
 from interlock.store.plan_rows import (
     TASK_WIDTH,
     completion_from_row,
@@ -36,6 +37,7 @@ from interlock.store.port import (
     StoredMessage,
 )
 from interlock.store.postgres.claims import agent_from_row
+from interlock.store.postgres.clock import ServerClock
 from interlock.store.postgres.database import Database, only
 from interlock.store.postgres.plans import NO_LIMIT
 from interlock.store.postgres.statement import Connection, Statement
@@ -61,6 +63,7 @@ class PostgresReads:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.clock = ServerClock(database)
         self._rows = database.rows
 
     def at_once(self, work: Callable[[], T]) -> T:
@@ -70,8 +73,17 @@ class PostgresReads:
         return self.database.given_now() or int(self._rows("now")[0][0])
 
     def due(self, limit: int) -> list[ItemId]:
-        rows = self._rows("due", now_us=self.database.given_now(), limit=limit)
-        return list(dict.fromkeys(r[0] for r in rows))
+        params = {"now_us": self.database.given_now(), "limit": limit}
+
+        def work() -> tuple[int, list[tuple[Any, ...]]]:
+            with self.database.connection() as conn:
+                return since_boot_us(), conn.execute(self.database.sql["due"], params, binary=True).fetchall()
+
+        while True:
+            sent_us, rows = self.database.persistently(work)
+            if not self.clock.stepped(rows[0][1], sent_us):
+                return list(dict.fromkeys(item for item, _ in rows if item is not None))
+            self.clock.correct()
 
     def stranded(self, after: str, limit: int) -> tuple[list[str], str]:
         rows = self._rows("stranded", after=after, limit=limit)

@@ -15,6 +15,7 @@ from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, Item, Mode, ModeRule, RunRecord
 from interlock.core.timing import Timing
+from interlock.store.clock import since_boot_us
 from interlock.store.port import Build, ClaimAnswer, Load, Renewal
 from interlock.store.postgres.claims import Claims, filters
 from interlock.store.postgres.database import GONE, Database, only
@@ -31,7 +32,7 @@ class PostgresStore(PostgresReads):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.transactions = Transactions(database)
+        self.transactions = Transactions(database, self.clock)
         self.claims = Claims(database, self.transactions)
 
     @property
@@ -84,7 +85,11 @@ class PostgresStore(PostgresReads):
     def see_agent(self, key: str, name: str) -> None:
         def work() -> None:
             with self.database.connection() as conn:
-                params = {"key": key, "name": name, "now_us": self.database.time(conn)}
+                sent_us = since_boot_us()
+                now_us = self.database.time(conn)
+                # So that a process that only claims has a reading to compare with.
+                self.clock.stepped(now_us, sent_us)
+                params = {"key": key, "name": name, "now_us": now_us}
                 conn.execute(self.database.sql["see_agent"], params)
 
         self.database.persistently(work)

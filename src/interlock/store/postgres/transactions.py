@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -25,6 +25,7 @@ from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.core.why import AHEAD_MAX
 from interlock.store.bulk import in_bulk
+from interlock.store.clock import since_boot_us
 from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
 from interlock.store.port import Build, Load
 from interlock.store.postgres import plans
@@ -44,6 +45,9 @@ from interlock.store.rows import (
     state_row,
 )
 
+if TYPE_CHECKING:
+    from interlock.store.postgres.clock import ServerClock
+
 _RUN_WIDTH = len(RunRecord._fields)
 EVENT_WIDTH = len(Event._fields) + 1
 #: How many transactions of a process go by before it adds up the counts that changed, where nobody sweeps.
@@ -61,6 +65,10 @@ class _Unsure(Exception):
         self.decision = decision
 
 
+class _Stepped(Exception):
+    """The server's clock was set: nothing may be decided by it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
     """What a transaction has locked and read."""
@@ -75,8 +83,9 @@ class _Loaded:
 class Transactions:
     """What the rules decide, written by one process."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: ServerClock) -> None:
         self._database = database
+        self._clock = clock
         self._sql = database.sql
         self._count = itertools.count(1)
 
@@ -102,7 +111,12 @@ class Transactions:
                 unsure.append(lost)
                 raise psycopg.OperationalError("the connection was lost during a commit") from lost
 
-        decision = database.persistently(attempt)
+        while True:
+            try:
+                decision = database.persistently(attempt)
+                break
+            except _Stepped:
+                self._clock.correct()
         if decision.wakes:
             database.notify()
         if next(self._count) % FOLD_EVERY == 0:
@@ -131,7 +145,10 @@ class Transactions:
     def _attempt(self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
         decision: Decision | None = None
         try:
+            sent_us = since_boot_us()
             loaded = self._load(conn, load, ids, begin=True)
+            if self._clock.stepped(loaded.now_us, sent_us):
+                raise _Stepped
             decision = self._decided(conn, load, build(ids), loaded)
             with self._database.pipeline(conn, chars=_chars(decision)):
                 self._write(conn, decision, loaded)

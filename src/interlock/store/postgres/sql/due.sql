@@ -1,4 +1,8 @@
 -- Items that time alone moves now: the earliest first, then the oldest, so that tickets decide the order in which items enter
--- a lane, not the plan of a query.
-SELECT item FROM interlock.deadlines WHERE at_us <= coalesce(%(now_us)s, (SELECT interlock.clock_us()))
-ORDER BY at_us, item LIMIT (SELECT %(limit)s::integer)
+-- a lane, not the plan of a query. Each row ends with the clock; there is one without an item if nothing is due.
+WITH clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us)
+SELECT due.item, clock.now_us FROM clock LEFT JOIN (
+    SELECT item, at_us FROM interlock.deadlines WHERE at_us <= (SELECT now_us FROM clock)
+    ORDER BY at_us, item LIMIT (SELECT %(limit)s::integer)
+) AS due ON true
+ORDER BY due.at_us, due.item

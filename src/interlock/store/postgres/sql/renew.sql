@@ -10,9 +10,10 @@ locked AS MATERIALIZED (
     SELECT id, run, run_bits FROM interlock.items WHERE id = ANY(ARRAY(SELECT item FROM wishes)) AND run IS NOT NULL
     ORDER BY id FOR NO KEY UPDATE
 ),
+clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us FROM (SELECT count(*) FROM locked) AS waited),
 kept AS MATERIALIZED (
-    SELECT w.item, w.run, w.seen, coalesce(%(now_us)s, interlock.clock_us()) AS now_us
-    FROM locked l JOIN wishes w ON w.item = l.id AND w.run = l.run AND w.bits = l.run_bits
+    SELECT w.item, w.run, w.seen, clock.now_us
+    FROM clock, locked l JOIN wishes w ON w.item = l.id AND w.run = l.run AND w.bits = l.run_bits
 )
 UPDATE interlock.items i SET
     lease_until_us = least(k.now_us + (i.run_lease_s * 1000000)::bigint, i.revoke_us),

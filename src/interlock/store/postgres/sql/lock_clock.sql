@@ -1,0 +1,2 @@
+-- One process at a time corrects the clock.
+SELECT offset_us FROM interlock.clock FOR UPDATE

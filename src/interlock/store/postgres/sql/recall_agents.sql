@@ -1,0 +1,3 @@
+-- The same for when agents were seen; one that somebody has locked is seen again soon.
+UPDATE interlock.agents SET seen_us = %(now_us)s
+WHERE key = ANY(ARRAY(SELECT key FROM interlock.agents WHERE seen_us > %(now_us)s ORDER BY key FOR NO KEY UPDATE SKIP LOCKED))

@@ -1,0 +1,11 @@
+-- Whether anything was written to the store between these two times by its clock, which then has passed them: a line of history,
+-- a renewal, or an agent that asked for work.
+SELECT EXISTS (
+    SELECT FROM (SELECT at_us FROM interlock.events ORDER BY seq DESC LIMIT 20000) AS newest
+    WHERE at_us BETWEEN %(since_us)s AND %(until_us)s
+) OR EXISTS (
+    SELECT FROM interlock.items WHERE status = 'in_progress'
+        AND lease_until_us - (run_lease_s * 1000000)::bigint BETWEEN %(since_us)s AND %(until_us)s
+) OR EXISTS (
+    SELECT FROM interlock.agents WHERE seen_us BETWEEN %(since_us)s AND %(until_us)s
+)

@@ -1,0 +1,216 @@
+"""Somebody sets the clock of the database's host under living and dead holders."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import libfaketime
+import pytest
+
+from interlock.core.model import NewItem
+from interlock.core.timing import Timing
+from interlock.service.contract import Report
+from interlock.testing.postgres import short_tempdir
+from tests.faults import clock_racers
+from tests.faults.processes import Crew, wait_until
+from tests.faults.stores import assert_kept, open_service, query, read_log
+from tests.postgres_fixtures import StartPostgres
+
+LIBRARY = next(Path(libfaketime.__file__).parent.rglob("libfaketime.so.1"))
+HOUR_S = 3600
+
+
+class Server:
+    """A server whose clock a test may set."""
+
+    def __init__(self, url: str, file: Path) -> None:
+        self.url = url
+        self._file = file
+
+    def step(self, seconds: int) -> None:
+        """Set its clock so far off ours."""
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{seconds:+d}\n")
+        new.chmod(0o644)
+        new.rename(self._file)
+
+    def raw_s(self) -> float:
+        return float(query(self.url, "SELECT extract(epoch FROM clock_timestamp())")[0][0])
+
+    def now_us(self) -> int:
+        return int(query(self.url, "SELECT clock_us()")[0][0])
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory that the server's user can read, whoever that is."""
+    with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def server(start_postgres: StartPostgres, directory: Path) -> Server:
+    file, library = directory / "clock", directory / LIBRARY.name
+    shutil.copyfile(LIBRARY, library)
+    file.write_text("+0\n")
+    for each in (file, library):
+        each.chmod(0o644)
+    environ = {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    started = start_postgres(18, environ=environ)
+    found = Server(started.create_database("stepping"), file)
+    before_s = found.raw_s()
+    found.step(HOUR_S)
+    assert found.raw_s() > before_s + HOUR_S / 2, (
+        "the server's clock cannot be set: these tests prove nothing"
+    )
+    found.step(0)
+    return found
+
+
+def steps(url: str) -> list[float]:
+    return [line.data["step_s"] for line in read_log(url) if line.kind == "clock.stepped"]
+
+
+@pytest.mark.parametrize("seconds", [-HOUR_S, HOUR_S], ids=["back", "forward"])
+def test_a_step_of_the_clock_neither_frees_the_living_nor_keeps_the_dead(
+    server: Server, crew: Crew, seconds: int
+) -> None:
+    """Eight sweep, two claim, one holder lives and one is dead. The step is corrected once.
+
+    Taken out: `stepped` in `due` and in `_attempt`. Forward, the living holder is refused; back, the dead
+    one's item is not offered again for an hour.
+    """
+    service = open_service(server.url, timing=Timing(lease_s=3))
+    service.add([NewItem(title="held", agent="living"), NewItem(title="forgotten", agent="dead")])
+    living = crew.start(clock_racers.hold_until_told, server.url, "living")
+    held = living.hear()
+    (dead,) = service.next("dead", lease_s=3)
+    others = [crew.start(clock_racers.sweep_until_told, server.url) for _ in range(8)]
+    claimers = [crew.start(clock_racers.claim_until_told, server.url, "dead") for _ in range(2)]
+    for other in (*others, *claimers):
+        other.hear()
+    before_us = server.now_us()
+    server.step(seconds)
+    wait_until(lambda: steps(server.url), "somebody noticed")
+    wait_until(
+        lambda: query(server.url, f"SELECT status FROM items WHERE id = {dead.item.id}") == [("completed",)],
+        "the dead one's item was offered again, and done",
+    )
+    for actor in (living, *others, *claimers):
+        actor.tell()
+    assert living.join() == [], "the living holder keeps its lease"
+    taken = [item for claimer in claimers for item in claimer.join()]
+    assert taken == [dead.item.id]
+    for other in others:
+        other.join()
+    assert [round(step) for step in steps(server.url)] == [pytest.approx(seconds, abs=3)]
+    # The second judge: time goes on, and nothing is dated ahead.
+    now_us = server.now_us()
+    assert before_us < now_us < before_us + 120_000_000
+    assert held != dead.item.id
+    rows = query(
+        server.url,
+        f"""SELECT 'item', id FROM items
+        WHERE greatest(created_us, run_started_us, first_claimed_us, ended_us) > {now_us}
+        UNION ALL SELECT 'due', id FROM items WHERE due_us > {now_us} + 60000000
+        UNION ALL SELECT 'agent', 0 FROM agents WHERE seen_us > {now_us}""",
+    )
+    assert not rows
+    assert service.doctor()
+    service.close()
+    assert_kept(server.url, steady_clock=False)
+
+
+def test_steps_back_and_forth_are_each_corrected_and_small_ones_are_left_alone(
+    server: Server, crew: Crew
+) -> None:
+    service = open_service(server.url)
+    sweeper = crew.start(clock_racers.sweep_until_told, server.url)
+    sweeper.hear()
+    for n, seconds in enumerate((HOUR_S, -HOUR_S, 0)):
+        server.step(seconds)
+        wait_until(partial(_more_than, server.url, n), f"step {n + 1}")
+    assert [round(step) for step in steps(server.url)] == [
+        pytest.approx(HOUR_S, abs=3),
+        pytest.approx(-2 * HOUR_S, abs=3),
+        pytest.approx(HOUR_S, abs=3),
+    ]
+    assert abs(query(server.url, "SELECT offset_us FROM clock")[0][0]) < 9_000_000, "the clock is right again"
+    for seconds in (20, 0):
+        server.step(seconds)
+        service.sweep()
+    sweeper.tell()
+    sweeper.join()
+    assert len(steps(server.url)) == 3
+    service.close()
+
+
+def _more_than(url: str, n: int) -> bool:
+    return len(steps(url)) > n
+
+
+def test_a_sweeper_that_was_stopped_takes_nothing_for_a_step(pg_database18: str, crew: Crew) -> None:
+    """Its own clock went on meanwhile."""
+    sweepers = [crew.start(clock_racers.sweep_until_told, pg_database18) for _ in range(3)]
+    for sweeper in sweepers:
+        sweeper.hear()
+        sweeper.stop()
+    service = open_service(pg_database18)
+    query(pg_database18, "SELECT pg_sleep(1.5)")
+    for sweeper in sweepers:
+        sweeper.go_on()
+    for sweeper in sweepers:
+        sweeper.tell()
+        sweeper.join()
+    assert steps(pg_database18) == []
+    service.close()
+
+
+@pytest.mark.parametrize("witnessed", [True, False])
+def test_a_machine_that_was_frozen_with_its_clock_is_believed_only_if_nobody_else_wrote(
+    pg_database18: str, witnessed: bool
+) -> None:
+    """Like a virtual machine that was paused: its time since boot stood still for a minute.
+
+    Taken out: `_was_passed`; the store's clock is set back although everybody else worked on.
+    """
+    frozen = open_service(pg_database18)
+    frozen.sweep()
+    store = frozen.store
+    last = store.clock._last  # type: ignore[attr-defined]
+    assert last is not None
+    # As if it had read the clock a minute ago, and its own time had stood still since.
+    store.clock._last = last._replace(clock_us=last.clock_us - 60_000_000)  # type: ignore[attr-defined]
+    if witnessed:
+        at_us = last.clock_us - 30_000_000
+        query(
+            pg_database18,
+            "INSERT INTO events (seq, at_us, kind, reason) VALUES (1, " + str(at_us) + ", 'mode.set', '')",
+        )
+    frozen.sweep()
+    assert [round(step) for step in steps(pg_database18)] == ([] if witnessed else [60])
+    frozen.close()
+
+
+def test_a_run_goes_on_over_a_step_and_its_end_is_accepted(server: Server) -> None:
+    """One process alone, which neither sweeps nor claims: its own transaction notices."""
+    service = open_service(server.url, timing=Timing(lease_s=60))
+    service.add([NewItem(title="work", lane="issue:acme/app#1")])
+    (lease,) = service.next("coder")
+    server.step(HOUR_S)
+    service.add([NewItem(title="next", lane="issue:acme/app#1")])  # an arrival repairs the lane it touches
+    assert service.renew([Report(run=lease.run)])[0].refusal is None
+    assert service.done([Report(run=lease.run)])[0].refusal is None
+    assert [round(step) for step in steps(server.url)] == [pytest.approx(HOUR_S, abs=3)]
+    service.close()
+    assert_kept(server.url, steady_clock=False)
