@@ -2,7 +2,14 @@
 
 A claim takes no lane and never waits for rows. An agent with a limit is locked first and its runs are counted
 by a later statement, so that the limit holds. The agent's limits are remembered from its last claim: the
-statement starts nothing if they have changed, and the claim is made again within the new ones. Not promised:
+statement starts nothing if they have changed, and the claim is made again within the new ones.
+
+Entries of items that are gone stay in the indexes until a vacuum removes them, and none can while somebody
+holds an old snapshot. So a process that finds a claim slow remembers how far it had to go, and its next
+claims of the same kind look from there on. What becomes ready before that place is found by the next whole
+look: when nothing else is found, and at the latest after a second or twenty times what a whole look takes.
+
+Not promised:
 that a claim whose answer was lost reaches its agent; its lease runs out and the item is offered again.
 """
 
@@ -10,13 +17,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
-from interlock.core.model import ItemId
+from interlock.core.model import US_PER_S, ItemId
 from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimAnswer, ClaimedItem, Load
 from interlock.store.postgres.database import BEGIN, Database, only, roll_back
@@ -25,10 +33,28 @@ from interlock.store.postgres.transactions import Transactions
 from interlock.store.rows import ITEM_COLUMNS, item_from_row, new_tuple
 
 #: The columns of `claim` before those of the item.
-_AHEAD = 3
+_AHEAD = 4
 _QUEUE_ORDER = itemgetter(_AHEAD + ITEM_COLUMNS.index("sort_key"), _AHEAD + ITEM_COLUMNS.index("id"))
 #: How long to wait before looking again when ready rows were locked by others.
 _AGAIN_S = (0.002, 0.01)
+
+
+#: A claim that takes longer on the server remembers how far it had to go.
+SLOW_US = 10_000
+#: Whole looks are made this often, and take no more than one part in `WHOLE_LOOK_PART` of the time.
+WHOLE_LOOK_S = 1.0
+WHOLE_LOOK_PART = 20
+#: Of how many kinds of claims a process remembers it; those of one agent are mostly of one kind.
+_FRONTS_MAX = 100
+
+
+class _Front(NamedTuple):
+    """Where claims of one kind begin to look, until the next whole look."""
+
+    sort_key: int
+    #: The store's time at the last whole look, for what is due since then.
+    since_us: int
+    until_s: float
 
 
 class _Found(NamedTuple):
@@ -39,6 +65,8 @@ class _Found(NamedTuple):
     #: A deferred item is for this agent or for anyone, and might overtake.
     rivals: bool
     agent: Agent | None
+    #: How long the server looked.
+    took_us: int = 0
 
 
 class Claims:
@@ -48,6 +76,9 @@ class Claims:
         self._database = database
         self._transactions = transactions
         self._agents: dict[str, Agent | None] = {}
+        self._fronts: dict[Claim, _Front] = {}
+        self.slow_us = SLOW_US
+        self.clock: Callable[[], float] = time.monotonic
 
     def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer:
         """Start up to `wish.limit` ready items."""
@@ -77,16 +108,40 @@ class Claims:
         while True:
             known = self._agents.get(wish.agent)
             capped = _limit(known) is not None
+            front = self._front(wish)
             with self._database.connection() as conn:
                 if capped:
-                    found = self._start_capped(conn, wish, due_first=due_first)
+                    found = self._start_capped(conn, wish, front, due_first=due_first)
                 else:
-                    found = self._start(conn, narrowed(wish, known), wish, known, due_first=due_first)
+                    found = self._start(conn, narrowed(wish, known), wish, known, front, due_first=due_first)
             self._agents[wish.agent] = found.agent
+            self._remember(wish, front, found)
+            if front is not None and not found.claimed and not found.due:
+                continue  # look at all
             if found.claimed or capped or _limits(found.agent) == _limits(known):
                 return found
 
-    def _start_capped(self, conn: Connection, wish: Claim, *, due_first: bool) -> _Found:
+    def _front(self, wish: Claim) -> _Front | None:
+        front = self._fronts.get(_kind(wish)) if wish.item is None else None
+        return front if front is not None and self.clock() < front.until_s else None
+
+    def _remember(self, wish: Claim, front: _Front | None, found: _Found) -> None:
+        """Where the next claim of this kind begins: at the first item that this one started."""
+        first = min((c.item.spec.sort_key for c in found.claimed if c.item.spec.plan is None), default=None)
+        if first is None or (front is None and found.took_us < self.slow_us):
+            self._fronts.pop(_kind(wish), None)
+            return
+        if front is None:
+            pause_s = max(WHOLE_LOOK_S, WHOLE_LOOK_PART * found.took_us / US_PER_S)
+            started_us = found.claimed[0].item.state.run_started_us or 0
+            front = _Front(first, started_us, self.clock() + pause_s)
+        if len(self._fronts) >= _FRONTS_MAX:
+            self._fronts.clear()
+        self._fronts[_kind(wish)] = front._replace(sort_key=first)
+
+    def _start_capped(
+        self, conn: Connection, wish: Claim, front: _Front | None, *, due_first: bool
+    ) -> _Found:
         """Lock the agent's row in one statement, count its runs in the next, start within the room left."""
         sql, whose = self._database.sql, {"agent": wish.agent}
         try:
@@ -99,7 +154,7 @@ class Claims:
             if allowed is not None:
                 allowed = with_room(allowed, agent, *running.fetchall()[0])
             with self._database.pipeline(conn):
-                cursor = self._send(conn, allowed, wish, agent, due_first=due_first)
+                cursor = self._send(conn, allowed, wish, agent, front, due_first=due_first)
                 conn.execute("COMMIT")
         except BaseException:
             roll_back(conn)
@@ -107,12 +162,27 @@ class Claims:
         return self._found(cursor.fetchall(), agent)
 
     def _start(
-        self, conn: Connection, allowed: Claim | None, wish: Claim, agent: Agent | None, *, due_first: bool
+        self,
+        conn: Connection,
+        allowed: Claim | None,
+        wish: Claim,
+        agent: Agent | None,
+        front: _Front | None = None,
+        *,
+        due_first: bool,
     ) -> _Found:
-        return self._found(self._send(conn, allowed, wish, agent, due_first=due_first).fetchall(), agent)
+        cursor = self._send(conn, allowed, wish, agent, front, due_first=due_first)
+        return self._found(cursor.fetchall(), agent)
 
     def _send(
-        self, conn: Connection, allowed: Claim | None, wish: Claim, agent: Agent | None, *, due_first: bool
+        self,
+        conn: Connection,
+        allowed: Claim | None,
+        wish: Claim,
+        agent: Agent | None,
+        front: _Front | None,
+        *,
+        due_first: bool,
     ) -> Any:
         params = {
             **filters(allowed or wish),
@@ -122,6 +192,8 @@ class Claims:
             "lease_s": wish.lease_s,
             "default_lease_s": self._database.timing.lease_s,
             "now_us": self._database.given_now(),
+            "front": front.sort_key if front else None,
+            "since_us": front.since_us if front else -1,
             "known_max": _limit(agent),
             "known_types": list(agent.types) if agent else [],
             "known_labels": list(agent.labels) if agent else [],
@@ -131,14 +203,14 @@ class Claims:
 
     @in_bulk
     def _found(self, rows: list[tuple[Any, ...]], agent: Agent | None) -> _Found:
-        asked, rivals = rows[0][:2]
+        asked, rivals, took_us = rows[0][:3]
         if asked is not None:
             facts = json.loads(asked)
             there = facts["key"] is not None
             return _Found([], facts["due"], rivals, _agent_from_facts(facts) if there else None)
         rows.sort(key=_QUEUE_ORDER)
-        claimed: list[ClaimedItem] = [new_tuple(ClaimedItem, (item_from_row(r[_AHEAD:]), r[2])) for r in rows]
-        return _Found(claimed, False, rivals, agent)
+        claimed: list[ClaimedItem] = [new_tuple(ClaimedItem, (item_from_row(r[_AHEAD:]), r[3])) for r in rows]
+        return _Found(claimed, False, rivals, agent, took_us)
 
     # -- overtaking -------------------------------------------------------------------------------
 
@@ -180,6 +252,11 @@ def filters(wish: Claim) -> dict[str, Any]:
         "edits": wish.edits,
         "only": wish.item,
     }
+
+
+def _kind(wish: Claim) -> Claim:
+    """What claims have in common that look at the same items."""
+    return Claim(agent=wish.agent, types=wish.types, labels=wish.labels, edits=wish.edits)
 
 
 def _limit(agent: Agent | None) -> int | None:

@@ -5,27 +5,33 @@
 -- Items for this agent and items for anyone are probed apart, so that items for others cost nothing. Optional parts of the
 -- wish are read from `asked`, where the planner does not see their values: a plan for one wish then costs the same as the plan
 -- for all wishes, and the server keeps the latter.
+-- With a `front` it looks from that sort key on, for what became due since then, and for no rivals: what is behind it was looked
+-- at a moment ago, and may be nothing but entries of the indexes that no vacuum has removed yet.
 WITH asked AS MATERIALIZED (
     SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
         %(labels)s::text[] AS held, %(edits)s::boolean AS edits, %(agent)s::text AS me,
-        a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
+        w.now_us, coalesce(w.front, -9223372036854775808) AS front, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
         AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why)
             IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text) AS go
-    FROM (SELECT
+    FROM (SELECT c.now_us, c.front,
         -- The three kinds of `deadlines`, each by its own index: of their union the planner may sort all.
         coalesce(
-            (SELECT true FROM interlock.items WHERE due_us <= c.now_us ORDER BY due_us LIMIT 1),
-            (SELECT true FROM interlock.items WHERE status = 'pending' AND claim_by_us <= c.now_us ORDER BY claim_by_us LIMIT 1),
+            (SELECT true FROM interlock.items WHERE due_us <= c.now_us AND due_us > c.since_us ORDER BY due_us LIMIT 1),
+            (SELECT true FROM interlock.items WHERE status = 'pending' AND claim_by_us <= c.now_us AND claim_by_us > c.since_us
+                ORDER BY claim_by_us LIMIT 1),
             (SELECT true FROM interlock.plans WHERE deadline_us <= c.now_us ORDER BY deadline_us LIMIT 1), false) AS due,
-        (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s ORDER BY lane LIMIT 1) IS NOT NULL
-        OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' ORDER BY lane LIMIT 1) IS NOT NULL AS rivals
-        FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us WHERE interlock.expect({schema})) AS c OFFSET 0
+        CASE WHEN c.front IS NULL THEN
+            (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = %(agent)s ORDER BY lane LIMIT 1) IS NOT NULL
+            OR (SELECT lane FROM interlock.items WHERE status = 'deferred' AND agent_key = '' ORDER BY lane LIMIT 1) IS NOT NULL
+        ELSE false END AS rivals
+        FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, %(front)s::bigint AS front, %(since_us)s::bigint AS since_us WHERE interlock.expect({schema})) AS c OFFSET 0
     ) AS w LEFT JOIN interlock.agents a ON a.key = %(agent)s
 ),
 items AS MATERIALIZED (
     SELECT r.id, r.sort_key FROM unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.offered
-        WHERE plan IS NULL AND agent_key = whose.agent AND interlock.fits(type, labels, NULL, (SELECT held FROM asked), (SELECT edits FROM asked))
+        WHERE plan IS NULL AND agent_key = whose.agent AND sort_key >= (SELECT front FROM asked)
+            AND interlock.fits(type, labels, NULL, (SELECT held FROM asked), (SELECT edits FROM asked))
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
     WHERE (SELECT go AND one IS NULL AND wanted IS NULL FROM asked)
@@ -34,7 +40,7 @@ typed AS MATERIALIZED (
     SELECT r.id, r.sort_key FROM unnest(ARRAY['', (SELECT me FROM asked)]) AS whose(agent) CROSS JOIN unnest((SELECT wanted FROM asked)) AS wanted(type)
     CROSS JOIN LATERAL (
         SELECT id, sort_key FROM interlock.offered
-        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type
+        WHERE plan IS NULL AND agent_key = whose.agent AND type = wanted.type AND sort_key >= (SELECT front FROM asked)
             AND interlock.fits(type, labels, NULL, (SELECT held FROM asked), (SELECT edits FROM asked))
         ORDER BY sort_key LIMIT (SELECT n FROM asked) FOR NO KEY UPDATE SKIP LOCKED
     ) AS r
@@ -107,6 +113,6 @@ tallied AS (
     SELECT moved.status, c.priority, sum(moved.n) FROM claimed c CROSS JOIN (VALUES ('pending', -1), ('in_progress', 1)) AS moved(status, n)
     GROUP BY moved.status, c.priority
 )
-SELECT CASE WHEN c.id IS NULL THEN to_json(asked)::text END, asked.rivals,
+SELECT CASE WHEN c.id IS NULL THEN to_json(asked)::text END, asked.rivals, c.run_started_us - asked.now_us,
     (SELECT p.payload FROM interlock.payloads p WHERE p.item = c.id), c.*
 FROM asked LEFT JOIN claimed c ON true
