@@ -23,7 +23,7 @@ from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.testing.postgres import PostgresServer
 from tests.faults import failover
-from tests.faults.failover import Pair
+from tests.faults.pair import Pair
 from tests.faults.processes import Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query
 from tests.faults.traffic import LANES, journals
@@ -32,6 +32,9 @@ from tests.postgres_fixtures import StartPostgres
 
 #: How often the standby is promoted in a storm.
 FAILOVERS = int(os.environ.get("INTERLOCK_FAILOVERS", "2"))
+STORMS = [("synchronous", "url"), ("asynchronous", "moved_url")]
+if FAILOVERS >= 20:
+    STORMS += [("synchronous", "moved_url"), ("asynchronous", "url")]
 MakePair = Callable[..., Pair]
 
 __all__ = ["git_identity"]
@@ -42,14 +45,11 @@ def make_pair(start_postgres: StartPostgres) -> Iterator[MakePair]:
     pairs: list[Pair] = []
 
     def make(version: int = 18, *, synchronous: bool = False) -> Pair:
-        primary = start_postgres(version)
-        place = primary.datadir.with_name(f"{primary.datadir.name}-standby")
-        pairs.append(Pair(primary, place, synchronous=synchronous))
+        pairs.append(Pair(start_postgres(version), "failover", synchronous=synchronous))
         return pairs[-1]
 
     yield make
     for pair in pairs:
-        pair.primary.remove()
         pair.remove()
 
 
@@ -135,20 +135,19 @@ def push(tree: Path, lease: LeaseView, url: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("address", ["url", "moved_url"])
-@pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize(("replication", "address"), STORMS)
 def test_promoted_under_load_nothing_is_given_out_twice_and_only_what_was_not_replicated_is_lost(
-    synchronous: bool, address: str, make_pair: MakePair, crew: Crew, tmp_path: Path
+    replication: str, address: str, make_pair: MakePair, crew: Crew, tmp_path: Path
 ) -> None:
-    if FAILOVERS < 20 and synchronous == (address == "moved_url"):
-        pytest.skip("both addresses with both kinds of replication only with INTERLOCK_FAILOVERS=20")
+    """Taken out: the comparison in `expect`; then a fence is given out twice where replication lags."""
+    synchronous = replication == "synchronous"
     pair = make_pair(synchronous=synchronous)
     url = getattr(pair, address)
     workers = [crew.start(failover.work, url, tmp_path, f"agent{n}", n) for n in range(3)]
     windows: list[tuple[int, int]] = []
     for n in range(FAILOVERS):
         if n:
-            pair.mend()
+            pair.rebuild()
         worked(tmp_path, 20)
         begun = time.monotonic_ns()
         if not synchronous:
@@ -365,7 +364,7 @@ def test_a_standby_takes_no_writes_and_says_so(make_pair: MakePair) -> None:
     service.add([NewItem(title="work")])
     pair.lose_contact()
     service.close()
-    standby = open_service(pair.standby.url(failover.DATABASE), migrate=False)
+    standby = open_service(pair.standby.url(pair.database), migrate=False)
     for write in (lambda: standby.next("coder"), lambda: standby.add([NewItem(title="more")])):
         with pytest.raises(StoreUnavailable, match="only takes reads"):
             write()

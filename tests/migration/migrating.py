@@ -7,6 +7,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from interlock.core.model import NewItem
+from interlock.core.timing import Timing
 from interlock.store import migrate
 from tests.faults.stores import open_service, open_store
 
@@ -26,7 +27,7 @@ def migrate_once(talk: Connection, barrier: Barrier, url: str, folder: Path | No
 def start_and_add(talk: Connection, barrier: Barrier, url: str) -> tuple[str, int | None]:
     """Open a store as any command does, on a database that may not be there yet, and use it."""
     barrier.wait()
-    service = open_service(url)
+    service = open_service(url, timing=Timing())  # the first handle is used after the last process has come
     arrival = service.add([NewItem(title="first thing")])[0].arrival
     handle = service.next("coder")[0].run
     service.close()
