@@ -162,6 +162,17 @@ def test_a_worktree_with_a_file_that_cannot_be_read_stays(scene: Scene) -> None:
     assert (path / "shut").exists()
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_worktree_that_was_made_read_only_is_salvaged_and_removed(scene: Scene) -> None:
+    files, path = scene.run()
+    (path / "new").write_text("work")
+    subprocess.run(["chmod", "-R", "a-w", path], check=True)
+    kept = scene.workspaces.close(files, succeeded=False)
+    assert kept is not None
+    assert kept.left_out == ()
+    assert list(scene.home.worktrees.iterdir()) == []
+
+
 def test_a_submodule_that_was_worked_in_is_not_thrown_away(scene: Scene, tmp_path_factory) -> None:
     library = tmp_path_factory.mktemp("library")
     scene.git("init", "-q", "-b", "main", at=library)

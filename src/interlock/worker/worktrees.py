@@ -282,6 +282,7 @@ class Workspaces:
         half-removed worktree would look like one whose files were deleted by the run."""
         rest = Path(tempfile.mkdtemp(prefix=_GONE, dir=self._home.worktrees))
         if place.path is not None:
+            place.path.chmod(0o700)  # a directory that was made read-only cannot be moved
             place.path.rename(rest / "worktree")
         if place.git_dir is not None:
             try:
