@@ -300,6 +300,7 @@ def _program(path: Path, script: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_an_askpass_program_that_waits_for_a_person_is_ended(
     il: Command, run: str, tmp_path: Path, locked: str
 ) -> None:

@@ -118,6 +118,7 @@ def _operations(place: Place, cut_beyond: int = 500) -> Any:
     return answers
 
 
+@pytest.mark.slow
 def test_no_operation_of_a_lane_meets_its_own_ghost(tmp_path: Path) -> None:
     """Taken out: a refused push is looked for on the remote (`LaneRemote.transact`) only if the connection
     broke; then the first arrival stands in line twice."""
@@ -194,6 +195,7 @@ def _holds(place: Place) -> Any:
     return [(answer.code, answer.out) for answer in answers], texts, items
 
 
+@pytest.mark.slow
 def test_a_hold_is_not_kept_out_by_itself_and_a_message_arrives_once(tmp_path: Path) -> None:
     """Taken out: as above; then the first hold waits for the lane that it holds."""
     assert_same_with_losses(tmp_path, _holds, (1, "closed"))
