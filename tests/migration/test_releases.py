@@ -115,7 +115,7 @@ def writes(service: LocalService, run: str) -> dict[str, Callable[[], Any]]:
 def started(url: str) -> tuple[LocalService, str]:
     service = open_service(url)
     service.add([NewItem(title=f"item {n}") for n in range(3)])
-    return service, service.next("coder")[0].run
+    return service, service.next("coder", lease_s=60)[0].run
 
 
 def test_a_process_that_a_newer_schema_does_not_serve_is_refused_in_words_and_writes_nothing(
