@@ -82,6 +82,8 @@ def test_a_copy_gives_out_no_number_that_the_other_one_gives_out(
 ) -> None:
     path = place / "il.db"
     assert claim(path).fence == 1
+    if restore is over_a_deleted_one and not openfiles._mark(path):
+        pytest.skip("this file system keeps no marks, and may use an inode again")
     backup = Path(shutil.copy2(path, place / "backup.db"))
     since = [claim(path).fence for _ in range(3)]
     twin = restore(path, backup)
