@@ -21,7 +21,7 @@ from tests.faults.stores import query
 from tests.integration.postgres_costs import Costs, watched_service
 
 FEW, MANY = 3_000, 30_000
-CHURN = Path(__file__).parent / "sql" / "churn.sql"
+CHURN = Path(__file__).parents[2] / "bench" / "sql" / "postgres" / "churn.sql"
 
 
 @contextmanager
