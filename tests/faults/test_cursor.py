@@ -179,7 +179,8 @@ def test_a_writer_that_dies_with_its_number_holds_nobody_up(
         if death == "its session":
             query(
                 pg_url,
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'slow'",
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'slow' AND datname = current_database()",
             )
         wait_until(lambda: cursors.follow() == later, "the reader goes on")
     assert cursors.read_all() == cursors.ours[1:]
