@@ -9,12 +9,14 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from interlock.core.errors import StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.service.local import LocalService
 from tests.faults import racers
 from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.processes import Actor, Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query, read_log
+from tests.postgres_fixtures import StartPostgres
 
 LANE = "issue:acme/app#1"
 #: Sessions of this name wait at a place of the test's choice while the test holds the lock.
@@ -193,3 +195,21 @@ def test_somebody_elses_long_transaction_holds_no_reader_up(service: LocalServic
         item = service.add([NewItem(title="later")])[0].item
         assert item is not None
         assert [event.item for event in service.events(newest=True, limit=1)] == [item.id]
+
+
+def test_a_standby_refuses_to_follow_the_history_and_still_shows_the_newest_lines(
+    start_postgres: StartPostgres,
+) -> None:
+    """It does not see who is writing at the primary, so its cursor could skip a line."""
+    primary = start_postgres(18)
+    url = primary.create_database("followed")
+    service = open_service(url)
+    service.add([NewItem(title="item")])
+    standby = start_postgres(standby_of=primary)
+    wait_until(lambda: query(standby.url("followed"), "SELECT 1 FROM events"), "the line is there")
+    reading = open_service(standby.url("followed"))
+    with pytest.raises(StoreUnavailable, match="standby cannot tell"):
+        reading.events(after=0)
+    assert [event.kind for event in reading.events(newest=True)] == ["item.added"]
+    reading.close()
+    service.close()
