@@ -6,13 +6,15 @@ exempts a test that makes one by hand.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.testing.postgres import PostgresServer
+from interlock.testing.postgres import PostgresServer, short_tempdir
+from tests.faults.clocks import ServerClock
 from tests.faults.processes import Crew
 from tests.faults.stores import query
 from tests.faults.workers import Site
@@ -109,3 +111,11 @@ def any_site(tmp_path: Path, url: str) -> Iterator[Site]:
     site = Site(tmp_path, url)
     yield site
     site.close()
+
+
+@pytest.fixture
+def server_clock() -> Iterator[ServerClock]:
+    """The clock of PostgreSQL servers that are started with its `environ`."""
+    with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
+        Path(name).chmod(0o755)  # the servers may belong to another user
+        yield ServerClock(Path(name))

@@ -38,6 +38,7 @@ time.sleep(random.uniform(0, 0.5))
 def plan(talk: Connection, url: str, folder: Path, seed: int) -> int:
     """Keep some plans going until told to stop; how many there were."""
     dice, journal, service = random.Random(seed), Journal(folder), open_service(url)
+    service.set_agent(EDITOR)
     made: list[int] = []
     while not talk.poll(0.1):
         try:

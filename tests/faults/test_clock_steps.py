@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
+import threading
 from functools import partial
-from pathlib import Path
 
-import libfaketime
 import pytest
 
 from interlock.core.model import NewItem
 from interlock.core.timing import Timing
 from interlock.service.contract import Report
-from interlock.testing.postgres import short_tempdir
 from tests.faults import clock_racers
+from tests.faults.clocks import ServerClock
+from tests.faults.mutations import replace_statement
 from tests.faults.processes import Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query, read_log
 from tests.postgres_fixtures import StartPostgres
 
-LIBRARY = next(Path(libfaketime.__file__).parent.rglob("libfaketime.so.1"))
 HOUR_S = 3600
 
 
 class Server:
     """A server whose clock a test may set."""
 
-    def __init__(self, url: str, file: Path) -> None:
+    def __init__(self, url: str, clock: ServerClock) -> None:
         self.url = url
-        self._file = file
-
-    def step(self, seconds: int) -> None:
-        """Set its clock so far off ours."""
-        new = self._file.with_suffix(".new")
-        new.write_text(f"{seconds:+d}\n")
-        new.chmod(0o644)
-        new.rename(self._file)
+        self.step = clock.step
 
     def raw_s(self) -> float:
         return float(query(self.url, "SELECT extract(epoch FROM clock_timestamp())")[0][0])
@@ -46,28 +35,9 @@ class Server:
 
 
 @pytest.fixture
-def directory() -> Iterator[Path]:
-    """A directory that the server's user can read, whoever that is."""
-    with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture
-def server(start_postgres: StartPostgres, directory: Path) -> Server:
-    file, library = directory / "clock", directory / LIBRARY.name
-    shutil.copyfile(LIBRARY, library)
-    file.write_text("+0\n")
-    for each in (file, library):
-        each.chmod(0o644)
-    environ = {
-        "LD_PRELOAD": str(library),
-        "FAKETIME_TIMESTAMP_FILE": str(file),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
-    started = start_postgres(18, environ=environ)
-    found = Server(started.create_database("stepping"), file)
+def server(start_postgres: StartPostgres, server_clock: ServerClock) -> Server:
+    started = start_postgres(18, environ=server_clock.environ)
+    found = Server(started.create_database("stepping"), server_clock)
     before_s = found.raw_s()
     found.step(HOUR_S)
     assert found.raw_s() > before_s + HOUR_S / 2, (
@@ -215,3 +185,19 @@ def test_a_run_goes_on_over_a_step_and_its_end_is_accepted(server: Server) -> No
     assert [round(step) for step in steps(server.url)] == [pytest.approx(HOUR_S, abs=3)]
     service.close()
     assert_kept(server.url, steady_clock=False)
+
+
+def test_a_statement_that_a_step_ends_is_made_again(server: Server) -> None:
+    """A server whose clock jumps ahead takes a statement that runs for one that has lasted too long.
+
+    Taken out: `TransactionTimeout` in `GONE`; the caller gets the server's error.
+    """
+    service = open_service(server.url)
+    slowly = "FROM (SELECT pg_sleep(2)) AS slow CROSS JOIN interlock.agents a"
+    replace_statement(service, "agents", "FROM interlock.agents a", slowly)
+    service.set_agent("coder")
+    step = threading.Timer(0.5, server.step, (HOUR_S,))
+    step.start()
+    assert [agent.name for agent in service.agents()] == ["coder"]
+    step.join()
+    service.close()

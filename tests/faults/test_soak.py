@@ -22,6 +22,7 @@ import psycopg
 import pytest
 
 from tests.faults import traffic
+from tests.faults.clocks import ServerClock
 from tests.faults.fleet import Fleet
 from tests.faults.pair import Pair
 from tests.faults.processes import Actor, Crew, wait_until
@@ -35,8 +36,8 @@ REPORT = os.environ.get("INTERLOCK_SOAK_REPORT")
 
 
 @pytest.fixture
-def pair(start_postgres: StartPostgres) -> Iterator[Pair]:
-    pair = Pair(start_postgres(18), "soak")
+def pair(start_postgres: StartPostgres, server_clock: ServerClock) -> Iterator[Pair]:
+    pair = Pair(start_postgres(18, environ=server_clock.environ), "soak")
     yield pair
     pair.remove()
 
@@ -44,8 +45,8 @@ def pair(start_postgres: StartPostgres) -> Iterator[Pair]:
 class Soak:
     """A fleet and all else that uses the store, the faults, and how long each kept work from going on."""
 
-    def __init__(self, crew: Crew, pair: Pair, folder: Path, seed: int) -> None:
-        self.pair, self.folder = pair, folder
+    def __init__(self, crew: Crew, pair: Pair, clock: ServerClock, folder: Path, seed: int) -> None:
+        self.pair, self.clock, self.folder = pair, clock, folder
         self.dice = random.Random(seed)
         self.fleet = Fleet(crew, pair.url, folder, seed)
         roles = (plan, edit, interfere, hold, hold)
@@ -56,7 +57,7 @@ class Soak:
         self.recovery_s: dict[str, list[float]] = defaultdict(list)
         self._pins: list[threading.Thread] = []
         self._small = (self.fleet.kill_one, self.fleet.stop_one)
-        self._large = (self.restart, self.fail_over, self.pin, self.crash)
+        self._large = (self.restart, self.fail_over, self.pin, self.step_clock, self.crash)
 
     def fault(self) -> None:
         """Mostly processes; every eighth time something of the database, each in turn."""
@@ -87,6 +88,10 @@ class Soak:
         wait_until(lambda: len(traffic.journals(self.folder, "claimed")) > claims, f"work after a {name}")
         self.recovery_s[name].append(time.monotonic() - begun_s)
 
+    def step_clock(self) -> None:
+        """Somebody sets the clock of the servers, by up to an hour, and work goes on."""
+        self._recover("clock step", lambda: self.clock.step(self.dice.randint(-3600, 3600)))
+
     def pin(self) -> None:
         """Somebody's forgotten transaction: vacuum can remove nothing that died since."""
 
@@ -116,10 +121,12 @@ class Soak:
 
 
 @pytest.mark.slow
-def test_everything_at_once_breaks_no_promise(crew: Crew, pair: Pair, tmp_path: Path) -> None:
+def test_everything_at_once_breaks_no_promise(
+    crew: Crew, pair: Pair, server_clock: ServerClock, tmp_path: Path
+) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    soak = Soak(crew, pair, tmp_path, seed)
+    soak = Soak(crew, pair, server_clock, tmp_path, seed)
     for worker in soak.fleet.workers:
         wait_until(partial(traffic.journals, tmp_path, "claimed", worker.pid), "everybody is at work")
     over_s = time.monotonic() + SOAK_S

@@ -113,7 +113,9 @@ _FOR_GOOD_WORDS = (
 GONE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
-    psycopg.errors.IdleInTransactionSessionTimeout,  # what a process learns that was stopped and goes on
+    # What a process learns that was stopped and goes on, or whose server set its clock.
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.TransactionTimeout,
 )
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 #: What `interlock.expect` raises: the database no longer serves this program.
