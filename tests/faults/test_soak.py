@@ -141,6 +141,7 @@ def test_everything_at_once_breaks_no_promise(
     lost = [text for (text,) in traffic.journals(tmp_path, "told") if text not in kept]
     assert not lost, "messages were acknowledged and are gone"
     assert history.kinds["run.refused"] > 0, "no zombie tried to write"
+    assert history.kinds["clock.stepped"] <= soak.counts["step_clock"], "a step was corrected twice"
     if REPORT:
         Path(REPORT).write_text(json.dumps(figures(soak, history.kinds), indent=1))
 

@@ -9,8 +9,8 @@ from interlock.core.serverclock import Reading, never_was, step_between
 S = 1_000_000
 
 
-def reading(clock_s: float, sent_s: float, took_s: float = 0.01) -> Reading:
-    return Reading(round(clock_s * S), round(sent_s * S), round((sent_s + took_s) * S))
+def reading(clock_s: float, sent_s: float, took_s: float = 0.01, offset_s: int = 0) -> Reading:
+    return Reading(round(clock_s * S), offset_s * S, round(sent_s * S), round((sent_s + took_s) * S))
 
 
 FIRST = reading(1_000_000, 50)
@@ -45,6 +45,11 @@ def test_an_answer_that_took_long_may_have_been_given_at_any_time_of_it(clock_s:
 
 def test_a_slow_first_answer_is_no_step_either() -> None:
     assert step_between(reading(1_000_000, 50, took_s=100), reading(1_000_001, 151)) == 0
+
+
+def test_a_correction_by_somebody_else_is_no_step() -> None:
+    """The first reading may have been taken between a step and its correction."""
+    assert step_between(FIRST, reading(996_401, 51, offset_s=-3600)) == 0
 
 
 def test_a_reading_that_took_long_is_not_kept() -> None:

@@ -1,11 +1,16 @@
 """Whether the clock of a database server was set: its readings against this machine's time since boot.
 
-    step = server time passed - own time passed,   taken for a step if it is certain and over 30 s
+    step = server time passed - own time passed,   taken for a step if it is certain and over 30 s,
+                                                   and if the offset is that of the last reading
 
 Only differences count, so a machine whose own date is wrong judges as well as any other. Own time goes on
 while a process is stopped and while a machine sleeps, and a reading is bounded by the moments before it was
 sent and after it was answered: so a slow answer, or a process that was stopped in the middle of one, is no
 step. Clocks drift; for each second that has passed a thousandth is allowed besides.
+
+Of two readings with different offsets nothing is concluded: somebody has taken a step into the offset between
+them. A process that read the clock for the first time after a step and before its correction would otherwise
+take the correction for a step, and undo it.
 
 Not seen from here: that this machine itself was frozen with its clock, as a virtual machine may be. Then the
 server seems to have gone forward. If anything was written to the store at a time in between, its clock has
@@ -27,9 +32,10 @@ MARGIN_US = US_PER_S
 
 
 class Reading(NamedTuple):
-    """The server's time, and this machine's time before it was asked and after it answered."""
+    """The store's time, the offset in it, and this machine's time before it was asked and after."""
 
     clock_us: int
+    offset_us: int
     sent_us: int
     answered_us: int
 
@@ -40,6 +46,8 @@ class Reading(NamedTuple):
 
 def step_between(first: Reading, second: Reading) -> int:
     """How far the server's clock was set between two readings, in microseconds; 0 if that is not certain."""
+    if first.offset_us != second.offset_us:
+        return 0
     passed = second.clock_us - first.clock_us
     least = second.sent_us - first.answered_us
     most = second.answered_us - first.sent_us

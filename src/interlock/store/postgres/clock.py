@@ -3,7 +3,7 @@
     store's time = server's clock + offset
 
 Whoever notices a step locks the clock, so that nobody claims or renews meanwhile, reads it again and judges
-again. Of many that notice the same step one finds it, and the others find that nothing is left to correct.
+again. Of many that notice the same step one finds it, and the others find another offset.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class ServerClock:
         self._database = database
         self._last: Reading | None = None
 
-    def stepped(self, clock_us: int, sent_us: int) -> bool:
+    def stepped(self, clock_us: int, offset_us: int, sent_us: int) -> bool:
         """Whether a reading, asked for at that time since boot, shows that the clock was set since the last.
 
         If so it must not be used, and `correct` comes next."""
         if self._database.now is not None:
             return False  # a test's own clock
-        reading = Reading(clock_us, sent_us, since_boot_us())
+        reading = Reading(clock_us, offset_us, sent_us, since_boot_us())
         if self._last is not None and step_between(self._last, reading):
             return True
         if reading.good:
@@ -45,13 +45,13 @@ class ServerClock:
         database, last = self._database, self._last
         with database.connection() as conn, database.transaction(conn):
             conn.execute(database.sql["stop_items"])
-            conn.execute(database.sql["lock_clock"])
+            offset_us = int(only(conn.execute(database.sql["lock_clock"]).fetchone()))
             sent_us = since_boot_us()
-            reading = Reading(database.time(conn), sent_us, since_boot_us())
+            reading = Reading(database.time(conn), offset_us, sent_us, since_boot_us())
             step_us = step_between(last, reading) if last is not None else 0
             if last is not None and step_us > 0 and self._was_passed(conn, last, reading):
                 step_us = 0
-            reading = reading._replace(clock_us=reading.clock_us - step_us)
+            reading = reading._replace(clock_us=reading.clock_us - step_us, offset_us=offset_us - step_us)
             if step_us:
                 self._shift(conn, step_us, reading.clock_us)
         return reading

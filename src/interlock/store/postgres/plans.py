@@ -23,14 +23,15 @@ class KeyTaken(psycopg.errors.SerializationFailure):
     """A key that an edit names got another task before its lane was locked; the attempt is repeated."""
 
 
-def lock_gates(ask: Ask, parts: Parts, load: Load) -> tuple[int, int] | None:
-    """Lock the gates that this transaction may open or close; clock and first event number after that."""
+def lock_gates(ask: Ask, parts: Parts, load: Load) -> tuple[int, int, int] | None:
+    """Lock the gates that this transaction may open or close; clock, its offset and first event number after
+    that."""
     editors = {k for k, part in parts.plans.items() if part.plan.editor is not None}
     changing = sorted(editors.union(load.plans).intersection(parts.plans))
     if not changing:
         return None
-    now_us, first_seq = ask("lock_gates", plans=changing)[0]
-    return now_us, first_seq
+    now_us, offset_us, first_seq = ask("lock_gates", plans=changing)[0]
+    return now_us, offset_us, first_seq
 
 
 def edit_facts(ask: Ask, load: Load, parts: Parts) -> dict[str, Any]:

@@ -81,8 +81,9 @@ class PostgresReads:
 
         while True:
             sent_us, rows = self.database.persistently(work)
-            if not self.clock.stepped(rows[0][1], sent_us):
-                return list(dict.fromkeys(item for item, _ in rows if item is not None))
+            _, now_us, offset_us = rows[0]
+            if not self.clock.stepped(now_us, offset_us, sent_us):
+                return list(dict.fromkeys(item for item, *_ in rows if item is not None))
             self.clock.correct()
 
     def stranded(self, after: str, limit: int) -> tuple[list[str], str]:

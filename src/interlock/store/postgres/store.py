@@ -86,10 +86,10 @@ class PostgresStore(PostgresReads):
         def work() -> None:
             with self.database.connection() as conn:
                 sent_us = since_boot_us()
-                now_us = self.database.time(conn)
+                now_us, offset_us = conn.execute(self.database.sql["now"]).fetchall()[0]
                 # So that a process that only claims has a reading to compare with.
-                self.clock.stepped(now_us, sent_us)
-                params = {"key": key, "name": name, "now_us": now_us}
+                self.clock.stepped(now_us, offset_us, sent_us)
+                params = {"key": key, "name": name, "now_us": self.database.given_now() or now_us}
                 conn.execute(self.database.sql["see_agent"], params)
 
         self.database.persistently(work)

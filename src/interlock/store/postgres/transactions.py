@@ -76,6 +76,7 @@ class _Loaded:
     xid: int
     #: Read and drawn after every wait.
     now_us: int
+    offset_us: int
     first_seq: int
     snapshot: Snapshot
 
@@ -147,7 +148,7 @@ class Transactions:
         try:
             sent_us = since_boot_us()
             loaded = self._load(conn, load, ids, begin=True)
-            if self._clock.stepped(loaded.now_us, sent_us):
+            if self._clock.stepped(loaded.now_us, loaded.offset_us, sent_us):
                 raise _Stepped
             decision = self._decided(conn, load, build(ids), loaded)
             with self._database.pipeline(conn, chars=_chars(decision)):
@@ -200,7 +201,7 @@ class Transactions:
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
         rows = loaded.fetchall()
         after_wait = plans.lock_gates(partial(self._asking, conn), parts, load)
-        now_us, first_seq = after_wait or rows[0][-2:]
+        now_us, offset_us, first_seq = after_wait or rows[0][-3:]
         rows = [r for r in rows if r[0] is not None]
         items = {i.id: i for i in map(item_from_row, rows)}
         unread = {i: r[ITEM_WIDTH] for i, r in zip(items, rows, strict=True) if r[ITEM_WIDTH]}
@@ -219,7 +220,7 @@ class Transactions:
             **plans.edit_facts(partial(self._asking, conn), load, parts),
         )
         now_us = self._database.given_now() or now_us
-        return _Loaded(xid=xid, now_us=now_us, first_seq=first_seq, snapshot=snapshot)
+        return _Loaded(xid=xid, now_us=now_us, offset_us=offset_us, first_seq=first_seq, snapshot=snapshot)
 
     def _asking(self, conn: Connection, name: str, **params: Any) -> list[tuple[Any, ...]]:
         """A statement whose lists go in as arrays."""

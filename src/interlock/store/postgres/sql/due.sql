@@ -1,7 +1,9 @@
 -- Items that time alone moves now: the earliest first, then the oldest, so that tickets decide the order in which items enter
--- a lane, not the plan of a query. Each row ends with the clock; there is one without an item if nothing is due.
-WITH clock AS MATERIALIZED (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us)
-SELECT due.item, clock.now_us FROM clock LEFT JOIN (
+-- a lane, not the plan of a query. Each row ends with the clock and its offset; there is one without an item if nothing is due.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us, (SELECT offset_us FROM interlock.clock) AS offset_us
+)
+SELECT due.item, clock.now_us, clock.offset_us FROM clock LEFT JOIN (
     SELECT item, at_us FROM interlock.deadlines WHERE at_us <= (SELECT now_us FROM clock)
     ORDER BY at_us, item LIMIT (SELECT %(limit)s::integer)
 ) AS due ON true

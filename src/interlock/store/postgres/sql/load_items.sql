@@ -38,8 +38,11 @@ locked AS MATERIALIZED (
         AND (%(with_tasks)s OR NOT EXISTS (SELECT FROM named WHERE plan IS NOT NULL))
     ORDER BY id FOR NO KEY UPDATE
 ),
-clock AS MATERIALIZED (SELECT interlock.clock_us() AS now_us, interlock.next_seq() AS seq FROM (SELECT count(*) FROM locked) AS waited)
+clock AS MATERIALIZED (
+    SELECT interlock.clock_us() AS now_us, (SELECT offset_us FROM interlock.clock) AS offset_us, interlock.next_seq() AS seq
+    FROM (SELECT count(*) FROM locked) AS waited
+)
 SELECT locked.*, CASE WHEN message_count > delivered THEN (
         SELECT array_agg(ARRAY[m.n::bigint, m.ticket] ORDER BY m.n) FROM interlock.messages m
-        WHERE m.item = locked.id AND m.n > locked.delivered) END, clock.now_us, clock.seq
+        WHERE m.item = locked.id AND m.n > locked.delivered) END, clock.now_us, clock.offset_us, clock.seq
 FROM clock LEFT JOIN locked ON true

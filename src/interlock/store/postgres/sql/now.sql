@@ -1,2 +1,2 @@
--- The store's clock.
-SELECT interlock.clock_us()
+-- The store's clock, and the offset in it.
+SELECT interlock.clock_us(), offset_us FROM interlock.clock
