@@ -273,7 +273,10 @@ def test_a_remote_that_cannot_be_reached(il: Command, run: str, tree: Path) -> N
 
 def test_a_store_that_is_gone_needs_the_lane_from_the_environment(il: Command, run: str, tree: Path) -> None:
     commit(tree, {"a": "1"}, "mine")
-    gone = {"INTERLOCK_URL": "postgresql://nobody@127.0.0.1:9/none?connect_timeout=2"}
+    gone = {
+        "INTERLOCK_URL": "postgresql://nobody@127.0.0.1:9/none?connect_timeout=2",
+        "INTERLOCK_BUSY_TIMEOUT_S": "1",
+    }
     assert "Set INTERLOCK_LANE" in refused(il, "--run", run, env=gone)
 
 
@@ -317,7 +320,7 @@ def test_the_hook_checks_the_fence_if_the_store_is_gone(
     il.ok("push", "--install-hook")
     il.ok("push", "--arm", "--run", lose(il))
     il.url = "postgresql://nobody@127.0.0.1:9/none?connect_timeout=2"
-    il.env["INTERLOCK_LANE"] = LANE
+    il.env |= {"INTERLOCK_LANE": LANE, "INTERLOCK_BUSY_TIMEOUT_S": "1"}
     commit(tree, {"a": "1"}, "dead")
     answer = plain_push(tree, il, run)
     assert answer.returncode != 0

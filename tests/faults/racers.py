@@ -220,15 +220,16 @@ def add_halfway(talk: Connection, url: str) -> None:
     service.add([NewItem(title="half")])
 
 
-def sweep_with_wall_clock_off(talk: Connection, url: str, hours: float) -> int:
-    """Sweep in a process whose wall clock is off; how many runs expired."""
+def sweep_with_wall_clock_off(talk: Connection, url: str, hours: float) -> tuple[int, int]:
+    """Sweep in a process whose wall clock is off; runs expired, and the store's time there."""
     right_ns = time.time_ns
     time.time_ns = lambda: right_ns() + int(hours * 3600e9)
     time.time = lambda: time.time_ns() / 1e9
     service = open_service(url)
     swept = service.sweep().expired
+    now_us = service.store.now_us()
     service.close()
-    return swept
+    return swept, now_us
 
 
 def work_in_silence(talk: Connection, url: str) -> bool:

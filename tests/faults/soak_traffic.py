@@ -15,7 +15,7 @@ from pathlib import Path
 
 from interlock.core.errors import EditRefused, InterlockError, LeaseLost
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
-from interlock.service.contract import ItemFilter
+from interlock.service.contract import ItemFilter, Report
 from tests.faults.stores import open_service
 from tests.faults.traffic import LANES, TROUBLE, Journal
 
@@ -66,7 +66,10 @@ def edit(talk: Connection, url: str, folder: Path, seed: int) -> int:
     answered = 0
     while not talk.poll():
         try:
-            for lease in service.next(EDITOR, types=["plan.edit"], wait_s=0.2):
+            for lease in service.next(EDITOR, wait_s=0.2):
+                if lease.item.type != "plan.edit":  # what people wrote to an edit that has ended
+                    service.done([Report(run=lease.run, seen=len(lease.messages))])
+                    continue
                 if dice.random() < 0.1:
                     continue  # forgotten: the lease must run out
                 batch = service.plan_batch(lease.run)

@@ -192,6 +192,7 @@ def test_a_zombie_whose_store_is_gone_is_refused_by_the_fence_alone(
         "INTERLOCK_RUN": lease.run,
         "INTERLOCK_LANE": LANE,
         "INTERLOCK_URL": "postgresql://nobody@127.0.0.1:9/none?connect_timeout=2",
+        "INTERLOCK_BUSY_TIMEOUT_S": "1",
     }
 
     def push() -> subprocess.CompletedProcess[str]:

@@ -43,7 +43,7 @@ class PushingRun(AbstractContextManager["PushingRun"]):
             )
         self._lanes, self._in_git, self._environ, self._tell = lanes, in_git, environ, tell
         self._store: LaneService | None = None
-        self._warned = False
+        self._away = False
 
     def __exit__(self, *_: object) -> None:
         if self._store is not None:
@@ -72,14 +72,15 @@ class PushingRun(AbstractContextManager["PushingRun"]):
             self._renewed()
 
     def _renewed(self) -> ItemView | None:
-        """The run's item; None if the store cannot be reached."""
+        """The run's item; None if the store cannot be reached. It is not waited for a second time."""
+        if self._away:
+            return None
         try:
             self._store = self._store or self._lanes()
             (answer,) = self._store.renew([Report(run=self._handle)])
         except (StoreUnavailable, StoreBusy) as error:
-            if not self._warned:
-                self._tell(f"The store cannot be reached: {error.sentence} The fence in git decides alone.")
-            self._warned = True
+            self._tell(f"The store cannot be reached: {error.sentence} The fence in git decides alone.")
+            self._away = True
             return None
         if answer.refusal is not None:
             refused = answer.refusal
