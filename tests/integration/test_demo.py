@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -247,11 +248,7 @@ def lane_of(*runs: tuple[int, int, int | None]) -> History:
 
     def write(kind: str, at: int, item: int, run: int | None = None, **data: Any) -> None:
         lane = "issue:acme/app#41"
-        lines.append(
-            Line(
-                seq=len(lines) + 1, at_us=at, kind=kind, item=item, run=run, lane=lane, agent="ada", data=data
-            )
-        )
+        lines.append(Line(seq=0, at_us=at, kind=kind, item=item, run=run, lane=lane, agent="ada", data=data))
 
     for number, _, _ in runs:
         write("item.added", 0, number, status="pending" if number == runs[0][0] else "deferred")
@@ -261,7 +258,8 @@ def lane_of(*runs: tuple[int, int, int | None]) -> History:
         write("run.started", start, number, number)
         if end is not None:
             write("run.succeeded", end, number, number)
-    return History(lines)
+    in_order = sorted(lines, key=lambda line: line.at_us)
+    return History(replace(line, seq=n) for n, line in enumerate(in_order, start=1))
 
 
 def test_runs_that_follow_each_other_pass() -> None:
