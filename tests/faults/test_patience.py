@@ -432,7 +432,8 @@ def test_a_program_that_is_no_postgresql_is_refused_at_once() -> None:
             with contextlib.suppress(OSError):
                 while True:
                     client, _ = listener.accept()
-                    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    with client:
+                        client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         threading.Thread(target=greet, daemon=True).start()
         with pytest.raises(StoreUnavailable):
