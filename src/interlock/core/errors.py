@@ -85,7 +85,7 @@ class NotFound(InterlockError):
 
 
 class UnknownRun(InvalidInput):
-    """What was given as a handle is none; nothing was changed."""
+    """The text is not a handle; nothing was changed."""
 
     code = "unknown_run"
 
