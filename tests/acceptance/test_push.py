@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command import Answer, Command
+from tests.acceptance.pushing import LANE, il, run, tree
 from tests.faults.past import Past
 from tests.git_fixtures import (
     bare_repository,
@@ -22,27 +23,7 @@ from tests.git_fixtures import (
     write_hook,
 )
 
-__all__ = ["bare_repository", "git_identity", "http_remote"]
-
-LANE = "issue:acme/app#42"
-
-
-@pytest.fixture
-def tree(bare_repository: Path, tmp_path: Path) -> Path:
-    return clone(str(bare_repository), tmp_path / "tree")
-
-
-@pytest.fixture
-def il(tree: Path, tmp_path: Path) -> Command:
-    """The command in the clone, on a store outside of it."""
-    return Command(tree, url=f"sqlite:///{tmp_path}/lanes.db")
-
-
-@pytest.fixture
-def run(il: Command) -> str:
-    """The handle of a live run on the lane."""
-    il.ok("add", "fix it", "--lane", LANE)
-    return str(il.claim()["run"])
+__all__ = ["bare_repository", "git_identity", "http_remote", "il", "run", "tree"]
 
 
 def lose(il: Command) -> str:

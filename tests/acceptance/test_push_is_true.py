@@ -13,6 +13,7 @@ import pytest
 
 from interlock.push.fence import fence_ref
 from tests.acceptance.command import PROGRAM, Command
+from tests.acceptance.pushing import LANE, il, run, tree
 from tests.git_fixtures import (
     BRANCH,
     bare_repository,
@@ -26,25 +27,7 @@ from tests.git_fixtures import (
     write_hook,
 )
 
-__all__ = ["bare_repository", "git_identity", "http_remote"]
-
-LANE = "issue:acme/app#42"
-
-
-@pytest.fixture
-def tree(bare_repository: Path, tmp_path: Path) -> Path:
-    return clone(str(bare_repository), tmp_path / "tree")
-
-
-@pytest.fixture
-def il(tree: Path, tmp_path: Path) -> Command:
-    return Command(tree, url=f"sqlite:///{tmp_path / 'lanes.db'}")
-
-
-@pytest.fixture
-def run(il: Command) -> str:
-    il.ok("add", "work", "--lane", LANE)
-    return str(il.claim()["run"])
+__all__ = ["bare_repository", "git_identity", "http_remote", "il", "run", "tree"]
 
 
 def refused(il: Command, *args: str, env: dict[str, str] | None = None) -> str:
