@@ -53,7 +53,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The inputs of a called workflow; of those that the caller does not give, the value is not known."""
+    """The inputs of a called workflow. If the caller leaves one out, its value is unknown."""
 
     values: Mapping[str, Any]
 

@@ -311,7 +311,7 @@ class _Reader:
     def _command(self) -> _Part:
         """The next command, which may be empty."""
         part = _Part()
-        #: No word yet but those that may come before a command.
+        #: True until the name of the command: assignments and the like may come before it.
         opening = True
         while self._at < len(self._text):
             if self._skip(_BLANK) or self._skip(_COMMENT):

@@ -127,7 +127,7 @@ class Ended(NamedTuple):
     """The answer to `Finish`: how the run ended, or why the report was refused."""
 
     run: RunId
-    #: Null if the handle is foreign: the item that it names is none of its holder's business.
+    #: Null if the handle is foreign: its holder must not learn about an item of somebody else.
     item: ItemId | None
     status: RunStatus | None
     refusal: Refusal | None = None

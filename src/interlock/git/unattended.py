@@ -1,7 +1,7 @@
 """Git without a person: nothing that git starts to sign in may wait for somebody to answer.
 
-`GIT_TERMINAL_PROMPT` covers git itself. The programs that it starts are told in their own ways: ssh by
-`BatchMode`, or by an askpass program that fails at once; Git Credential Manager by its setting. An askpass
+`GIT_TERMINAL_PROMPT` covers git itself. The programs that it starts need settings of their own: ssh
+`BatchMode`, or an askpass program that fails at once; Git Credential Manager its own variable. An askpass
 program of the user's own may be a script that prints a token, so it runs, but not for long.
 
 Not promised: that a credential helper which asks a person in a window is ended before the git command is.

@@ -21,7 +21,7 @@ IDLE_S = 60.0
 
 
 class Connections:
-    """At most so many at once. The one used last is used next, so that those that are not needed grow old."""
+    """At most `most` at once. The one used last is used next, so that surplus connections grow old."""
 
     def __init__(self, connect: Callable[[], Connection], most: int, patience_s: float) -> None:
         """`patience_s` is how long to wait while all are in use."""
@@ -47,7 +47,7 @@ class Connections:
             self._free.release()
 
     def close(self) -> None:
-        """Close those that nobody uses now; the others are closed when they are given back."""
+        """Close idle connections now, and busy ones when they are given back."""
         self._closed = True
         self._close_idle()
 

@@ -41,7 +41,7 @@ EVENTS_A_RUN = 16
 #: How much text goes through a pipeline at most: what a socket takes at once.
 PIPELINE_CHARS = 1 << 16
 _MIGRATION_LOCK = 0x696E746C6F636B  # "intlock"
-#: What each session relies on, whatever the defaults of database and role; those that a server does not know
+#: What each session relies on, whatever the defaults of database and role. Settings unknown to the server
 #: are left out. How the server plans is not ours to choose.
 _SETTINGS = {
     # Whatever follows a lock must see what was committed while it was waited for.

@@ -4,7 +4,7 @@
 
 ALTER TABLE migrations ADD COLUMN serves INTEGER;
 
--- Version 0.1.0 takes its numbers by the old name, and is told why it gets none.
+-- Version 0.1.0 draws numbers by the old name, and gets an error that says why.
 ALTER TABLE counters RENAME TO numbers;
 CREATE VIEW counters AS SELECT name, value FROM numbers;
 CREATE TRIGGER counters_of_older_versions INSTEAD OF UPDATE ON counters
