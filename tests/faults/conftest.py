@@ -15,8 +15,9 @@ import pytest
 
 from interlock.testing.postgres import PostgresServer, short_tempdir
 from tests.faults.clocks import ServerClock
+from tests.faults.failpoints import Proxy
 from tests.faults.processes import Crew
-from tests.faults.stores import query
+from tests.faults.stores import open_service, query
 from tests.faults.workers import Site
 from tests.postgres_fixtures import StartPostgres
 
@@ -111,6 +112,22 @@ def any_site(tmp_path: Path, url: str) -> Iterator[Site]:
     site = Site(tmp_path, url)
     yield site
     site.close()
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory whose path is short enough for a socket."""
+    with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def proxy(pg_url: str, directory: Path) -> Iterator[Proxy]:
+    """Between Interlock and a fresh database with the schema."""
+    open_service(pg_url).close()
+    proxy = Proxy(pg_url, directory)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture

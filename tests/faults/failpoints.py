@@ -28,6 +28,7 @@ COMMIT = b"COMMIT\x00"
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 Moment = Literal["never forwarded", "answer lost"]
+MOMENTS: list[Moment] = ["never forwarded", "answer lost"]
 
 
 class Proxy:

@@ -11,30 +11,11 @@ import pytest
 from interlock.core.model import NewItem
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
-from interlock.testing.postgres import PostgresServer, short_tempdir
-from tests.faults.failpoints import COMMIT, Moment, Proxy
+from interlock.testing.postgres import PostgresServer
+from tests.faults.failpoints import COMMIT, MOMENTS, Moment, Proxy
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, open_service, query, read_log
 from tests.postgres_fixtures import StartPostgres
-
-MOMENTS: list[Moment] = ["never forwarded", "answer lost"]
-
-
-@pytest.fixture
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory whose path is short enough for a socket."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def proxy(pg_url: str, directory: Path) -> Iterator[Proxy]:
-    open_service(pg_url).close()
-    proxy = Proxy(pg_url, directory)
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture

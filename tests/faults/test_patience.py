@@ -9,7 +9,6 @@ import contextlib
 import os
 import signal
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,9 +29,9 @@ from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres import database as postgres
 from interlock.store.postgres.database import Database
-from interlock.testing.postgres import PostgresServer, short_tempdir
+from interlock.testing.postgres import PostgresServer
 from tests.acceptance.command import Command
-from tests.faults.failpoints import Moment, Proxy
+from tests.faults.failpoints import MOMENTS, Proxy
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, open_service, query
 from tests.postgres_fixtures import StartPostgres
@@ -41,14 +40,6 @@ from tests.wire import CountingWire
 #: Nothing runs out by itself here.
 CALM = Timing(back_off_first_s=0.05, back_off_max_s=0.2)
 GRAPH = Graph(tasks=(TaskSpec(key="a", title="a", agent="planner"),))
-MOMENTS: tuple[Moment, ...] = ("never forwarded", "answer lost")
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """A directory whose path is short enough for a socket."""
-    with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
-        yield Path(name)
 
 
 @pytest.fixture

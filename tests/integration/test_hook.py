@@ -34,6 +34,10 @@ class Session:
         #: How often the store was opened by the hook.
         self.looks = 0
         self.down = False
+        #: Whether the program that asks is gone before it has the answer.
+        self.deaf = False
+        #: Which look at the store finds it away.
+        self.fails_at = 0
         #: How long the store takes to answer the hook.
         self.slow_s = 0.0
         self.service = self._open()
@@ -46,9 +50,13 @@ class Session:
     def _look(self) -> LocalService:
         self.looks += 1
         self.now_s += self.slow_s
-        if self.down:
+        if self.down or self.looks == self.fails_at:
             raise StoreUnavailable("The database cannot be reached.", "Wait.")
         return self._open()
+
+    @property
+    def unread(self) -> int:
+        return self.service.renew([Report(run=self.lease.run)])[0].unread
 
     def claim(self) -> LeaseView:
         return self.service.next("coder")[0]
@@ -63,9 +71,12 @@ class Session:
             environ=self.environ,
             now_s=lambda: self.now_s,
         )
-        return hook.answer(
+        reply = hook.answer(
             HookEvent(name=name, directory=self.tree, tool=tool, given=given or {}, asked_before=asked_before)
         )
+        if not self.deaf:
+            hook.written()
+        return reply
 
     def told(self, name: str, tool: str = "Read", given: dict[str, Any] | None = None) -> str:
         """What the agent is told by an event that must decide nothing."""
@@ -111,15 +122,28 @@ def test_a_session_starts_with_the_item_its_messages_and_what_a_dead_run_left(se
     assert "refs/interlock/salvage/9" in told
 
 
-def test_a_message_is_delivered_once_and_marked_read_by_the_next_call(session: Session):
+def test_a_message_is_delivered_once_and_marked_read_once_the_answer_is_written(session: Session):
     session.told("SessionStart")
     session.service.msg(session.lease.item.id, "also the logout", author="sam")
     session.now_s += 30
+    session.deaf = True
     assert session.told("PostToolUse") == "Message 1 from sam: also the logout"
-    assert session.service.renew([Report(run=session.lease.run)])[0].unread == 1
+    assert session.unread == 1
+    session.deaf = False
+    assert session.told("PostToolUse") == "Message 1 from sam: also the logout"
+    assert session.unread == 0
     session.now_s += 30
     assert session.told("PostToolUse") == ""
-    assert session.service.renew([Report(run=session.lease.run)])[0].unread == 0
+
+
+def test_a_mark_that_did_not_reach_the_store_is_sent_by_the_next_look(session: Session):
+    session.service.msg(session.lease.item.id, "also the logout", author="sam")
+    session.fails_at = 2  # the first look delivers, the second would mark
+    assert "also the logout" in session.told("SessionStart")
+    assert session.unread == 1
+    session.now_s += 30
+    assert session.told("PostToolUse") == ""
+    assert session.unread == 0
 
 
 def test_many_and_long_messages_are_delivered_in_pieces_and_none_is_skipped(session: Session):

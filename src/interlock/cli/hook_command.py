@@ -59,9 +59,11 @@ def _answer(call: Invocation, run: str) -> None:
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
     chosen = replace(call.settings, busy_timeout_s=min(call.settings.busy_timeout_s, _BUSY_MAX_S))
     home = chosen.root / settings.DIRECTORY
-    found = Hook(run, lanes=lambda: _lanes(chosen), home=home, environ=os.environ).answer(event)
-    if found:
-        sys.stdout.write(json.dumps(found) + "\n")
+    asked = Hook(run, lanes=lambda: _lanes(chosen), home=home, environ=os.environ)
+    if reply := asked.answer(event):
+        sys.stdout.write(json.dumps(reply) + "\n")
+        sys.stdout.flush()
+    asked.written()
 
 
 def _lanes(chosen: Settings) -> LaneService:

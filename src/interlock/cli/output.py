@@ -57,7 +57,7 @@ class Output:
         sys.stdout.flush()
 
     def answer(self, value: Any, text: str | Callable[[Console], None]) -> int:
-        """A command's answer: JSON, or for people a sentence or what a view prints."""
+        """A command's answer: JSON, or for people a sentence or what a view prints. It is out on return."""
         if self.json:
             self.print_json(value)
         elif isinstance(text, str):
@@ -66,6 +66,7 @@ class Output:
             self.console.print(words.harmless(text))
         else:
             text(self.console)
+        sys.stdout.flush()
         return Exit.OK
 
     @cached_property

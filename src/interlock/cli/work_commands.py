@@ -11,8 +11,9 @@ import typer
 from interlock.cli import views
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels, limit_of
+from interlock.cli.output import Output
 from interlock.cli.values import json_text, span_or_none, text_of, whole_or_none
-from interlock.core.errors import Exit, InvalidInput
+from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
 from interlock.service.contract import LaneService, Report, RunView
 from interlock.service.intake import span_s, whole
@@ -133,13 +134,16 @@ def inbox(
     handle: Annotated[str | None, typer.Argument(metavar="HANDLE", help="Default: INTERLOCK_RUN.")] = None,
     seen: _Seen = None,
 ) -> int:
-    """Read the messages your run has not seen yet."""
+    """Read the messages your run has not seen yet; once they are printed they count as read."""
     call = invocation_of(ctx)
     run = _handles([handle] if handle else None)[0]
     mark = whole_or_none("seen", seen) or 0
     with call.lanes() as service:
         messages = service.inbox(run, seen=mark)
-    return call.out.answer({"messages": messages}, lambda out: views.runs.inbox(out, run, messages))
+        call.out.answer({"messages": messages}, lambda out: views.runs.inbox(out, messages))
+        if messages:
+            _mark_read(call.out, service, Report(run=run, seen=messages[-1].n))
+    return Exit.OK
 
 
 def msg(
@@ -157,6 +161,14 @@ def msg(
     with call.lanes() as service:
         change = service.msg(number, message, author=signed, from_bot=from_bot)
     return call.out.answer(change, lambda out: views.items.told(out, number, change))
+
+
+def _mark_read(out: Output, service: LaneService, report: Report) -> None:
+    """Only after the messages are printed: a reader that is gone by then must get them again."""
+    try:
+        service.renew([report])
+    except InterlockError as error:
+        out.refuse(f"These messages are still unread: {error.sentence}", "The next inbox prints them again.")
 
 
 def _handles(given: list[str] | None) -> list[str]:

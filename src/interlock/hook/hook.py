@@ -99,9 +99,12 @@ class Hook:
     ) -> None:
         self._handle, self._lanes, self._environ, self._now_s = handle, lanes, environ, now_s
         self._memory = Memory(home, sha256(handle.encode()).hexdigest()[:24])
+        #: How far the store knows what the agent has read.
+        self._marked = self._memory.seen
+        self._unsaved = False
 
     def answer(self, event: HookEvent) -> Reply:
-        """What to print for the program; empty if there is nothing to say."""
+        """What to print for the program, then call `written`; empty if there is nothing to say."""
         match event.name:
             case "SessionStart":
                 reply = self._start(event)
@@ -116,8 +119,20 @@ class Hook:
                 return {}
             case _:
                 return {}
-        self._memory.save()
+        self._unsaved = True
         return reply
+
+    def written(self) -> None:
+        """The program has the answer: keep in mind what it was told, and mark its messages as read.
+
+        Not before: an answer that nobody got must be given again. If the store cannot be reached now, the
+        next look moves the mark.
+        """
+        if self._unsaved:
+            self._memory.save()
+        if self._memory.seen > self._marked:
+            with contextlib.suppress(InterlockError), contextlib.closing(self._lanes()) as service:
+                service.renew([Report(run=self._handle, seen=self._memory.seen)])
 
     def _start(self, event: HookEvent) -> Reply:
         self._memory.prune(self._now_s())
@@ -140,7 +155,7 @@ class Hook:
         return _context(event, lines)
 
     def _stop(self, event: HookEvent) -> Reply:
-        news = self._look(urgent=True)  # also the last chance to move the read mark
+        news = self._look(urgent=True)
         if self._memory.lost or (news.view and news.view.cancel_requested):
             return {}  # the sooner it stops the better
         wanted = []
@@ -203,7 +218,7 @@ class Hook:
         return lines
 
     def _message_lines(self, messages: Sequence[MessageView]) -> list[str]:
-        """Messages as lines, as many as fit; the next call marks these as read."""
+        """Messages as lines, as many as fit."""
         lines: list[str] = []
         for message in messages:
             text = message.text

@@ -58,12 +58,14 @@ def add_view(arrival: Arrival, after: Mapping[ItemId, Item]) -> AddView:
 
 def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunView:
     item = after.get(ended.item) if ended.item is not None else None
+    follow_up = after[ended.follow_up] if ended.follow_up is not None else None
     return RunView(
         handle,
         ended.status.value if ended.status else "refused",
         ItemView(item) if item else None,
         ended.promoted,
         refusal_view(ended.refusal) if ended.refusal else None,
+        unread=follow_up.state.message_count if follow_up is not None else 0,
         follow_up=ended.follow_up,
     )
 

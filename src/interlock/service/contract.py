@@ -97,6 +97,15 @@ class RunView(NamedTuple):
     #: The item made from messages that this run did not read.
     follow_up: int | None = None
 
+    @property
+    def unread_messages(self) -> str:
+        return f"{self.unread} unread message{'' if self.unread == 1 else 's'}"
+
+    @property
+    def followed_up(self) -> str:
+        """What the messages became that the run ended without reading; empty if there were none."""
+        return f"{self.unread_messages} became item {self.follow_up}" if self.follow_up is not None else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeView:

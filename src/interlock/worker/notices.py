@@ -89,7 +89,8 @@ def _ended(end: RunEnd, answer: RunView) -> str:
     failed = end.outcome is Outcome.FAIL
     how = (end.error or "").partition("\n")[0].rstrip(".")[:_ERROR_SHOWN_CHARS] if failed else ""
     text = f"Run {end.fence} {answer.status}" + (f" ({how[:1].lower()}{how[1:]})" if how else "")
-    return f"{text}; item {end.item} {_item_now(answer.item, failed)}" if answer.item else text
+    text += f"; item {end.item} {_item_now(answer.item, failed)}" if answer.item else ""
+    return f"{text}; {answer.followed_up}" if answer.followed_up else text
 
 
 def _item_now(item: ItemView, failed: bool) -> str:

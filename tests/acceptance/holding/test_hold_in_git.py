@@ -71,7 +71,7 @@ def test_a_hold_that_waited_for_most_of_its_lease_has_a_whole_lease(il: Command,
 
 def test_a_command_reads_its_messages_and_keeps_its_lease_by_hand(il: Command, start: Start):
     interlock = " ".join(PROGRAM)
-    script = f"echo $$ > held; {UNTIL_LET_GO}; {interlock} --json inbox > inbox; {interlock} renew --seen 1"
+    script = f"echo $$ > held; {UNTIL_LET_GO}; {interlock} --json inbox >> inbox; {interlock} renew"
     holder = start(il, "--", "sh", "-c", script)
     pid_in(il.directory / "held")
     (item,) = holders(il)

@@ -57,8 +57,9 @@ def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str,
             asked = words.harmless(f"  You are asked to stop{f': {why}' if why else ''}.")
             console.print(Text(f"{asked} End it with done, fail or release.", style="bold red"))
         if answer.unread:
-            unread = f"{answer.unread} unread message{'' if answer.unread == 1 else 's'}"
-            console.print(Text(f"  {unread}: interlock inbox {answer.run}", style="yellow"))
+            read = f"{answer.unread_messages}: interlock inbox {answer.run}"
+            what = f"{answer.followed_up}." if answer.followed_up else read
+            console.print(Text(f"  {what}", style="yellow"))
 
 
 def _report(answer: RunView) -> Text:
@@ -76,12 +77,9 @@ def _report(answer: RunView) -> Text:
     )
 
 
-def inbox(console: Console, run: str, messages: Sequence[MessageView]) -> None:
-    """Unread messages, and the command that marks them as read."""
-    if not messages:
+def inbox(console: Console, messages: Sequence[MessageView]) -> None:
+    """Unread messages."""
+    if messages:
+        items.messages(console, messages)
+    else:
         console.print("No unread message.")
-        return
-    items.messages(console, messages)
-    console.print(
-        Text(f"  Read: interlock renew {run} --seen {max(m.n for m in messages)}", style=words.QUIET)
-    )
