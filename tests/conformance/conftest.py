@@ -68,7 +68,7 @@ class Kept:
         self._connection.execute("SET session_replication_role = replica")
         tables = self._connection.execute(
             "SELECT tablename FROM pg_tables"
-            " WHERE schemaname = 'interlock' AND tablename NOT IN ('migrations', 'meta', 'clock')"
+            " WHERE schemaname = 'interlock' AND tablename NOT IN ('migrations', 'meta', 'clock', 'stores')"
         )
         each = (sql.SQL("DELETE FROM interlock.{}").format(sql.Identifier(name)) for (name,) in tables)
         self._empty = sql.SQL(";").join(each)

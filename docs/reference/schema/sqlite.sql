@@ -12,6 +12,13 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- This store and its ancestors. An ancestor that was `copied` may still be in use; one that is `gone` or `sealed` is not.
+CREATE TABLE stores (
+    id    TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('this', 'copied', 'gone', 'sealed'))
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX stores_this ON stores (state) WHERE state = 'this';
+
 -- The row that arrival, finish, expiry and cancel lock first. Never deleted.
 CREATE TABLE lanes (
     lane TEXT PRIMARY KEY

@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from interlock.core import continuity
+from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import InterlockError, InvalidInput, SchemaMismatch, StoreBusy, StoreUnavailable
 from interlock.core.timing import Timing
 from interlock.store.migrate import NEWER, Applied, pending, prepare, rows_to_applied
@@ -272,6 +273,15 @@ class Database:
             counter, now_us = conn.execute(self.sql["last_run"]).fetchall()[0]
             last_run = continuity.last_run_after_change(counter, now_us)
             conn.execute(self.sql["adopt"], {"last_run": last_run})
+
+    def lineage(self) -> Lineage:
+        """The name of this store, and the stores that it comes from."""
+        return continuity.lineage(dict(self.rows("stores")))
+
+    def add_ancestors(self, ancestors: Mapping[str, Ancestor]) -> None:
+        """Record stores that this one goes on from."""
+        for store, state in ancestors.items():
+            self.rows("add_ancestor", id=store, state=state)
 
     def _leave_parent(self) -> None:
         """In a forked child: the parent's connections are its own. They are kept untouched, for closing one

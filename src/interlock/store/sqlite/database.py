@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import apsw
 
 from interlock.core import bootclock, continuity
+from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import SchemaMismatch
 from interlock.store import clock
 from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
@@ -170,6 +171,7 @@ class SqliteDatabase:
                     self.rows("set_meta", name="file", value=self.open_file())
                     if was is not None:
                         self._go_on_after(was)
+                    self.rows("set_meta", name="place", value=openfiles.place(self.path))
         self._recognised = True
 
     def _go_on_after(self, was: str) -> None:
@@ -177,6 +179,20 @@ class SqliteDatabase:
         last_run = continuity.last_run_after_change(counter, now_us)
         self.rows("reserve", name="run", count=last_run - counter)
         self.each("insert_event", [event_row(continuity.changed(was, self.open_file(), last_run, now_us))])
+        # The file that was at this place is not there any more. One at another place may be.
+        replaced = self.value("meta", name="place") == openfiles.place(self.path)
+        self.rows("leave_store", state=Ancestor.GONE if replaced else Ancestor.COPIED)
+        self.rows("name_store")
+
+    def lineage(self) -> Lineage:
+        """The name of this store, and the stores that it comes from."""
+        return continuity.lineage(dict(self.rows("stores")))
+
+    def add_ancestors(self, ancestors: Mapping[str, Ancestor]) -> None:
+        """Record stores that this one goes on from."""
+        with self.write():
+            for store, state in ancestors.items():
+                self.rows("add_ancestor", id=store, state=state)
 
     def known_file(self) -> str | None:
         """The file that the store was in when it was last written."""

@@ -17,6 +17,7 @@ import array
 import contextlib
 import os
 import secrets
+import socket
 import weakref
 from pathlib import Path
 
@@ -96,6 +97,11 @@ def known_as(path: Path, file: Identity) -> str:
     device, inode = file or (0, 0)
     found = _mark(path)
     return f"inode {inode}, mark {found}" if found else f"device {device}, inode {inode}"
+
+
+def place(path: Path) -> str:
+    """Where a database is: a path on a machine."""
+    return f"{socket.gethostname()}:{path.resolve()}"
 
 
 def mark(path: Path) -> None:
