@@ -287,7 +287,7 @@ def test_modes_and_what_is_paused_are_listed(any_il: Command):
         "All others: enforce.",
     ]
     any_il.ok("agents", "set", "writer")
-    coder = any_il.ok("pause", "agent", "Coder", "--reason", "tired")
+    coder = any_il.ok("pause", "agent", "Coder", "--create", "--reason", "tired")
     any_il.ok("pause", "project", "default", "--reason", "freeze")
     paused = {"agents": [coder], "projects": [{"project": "default", "reason": "freeze"}]}
     assert any_il.ok("pause") == paused

@@ -225,9 +225,9 @@ class Story:
         agent = self.random.choice(LIMITED)
         match self.random.randrange(3):
             case 0:
-                service.pause_project("frozen", paused=on, why="release day")
+                service.pause_project("frozen", paused=on, why="release day", create=True)
             case 1:
-                service.pause_agent(agent, paused=on, why="holiday")
+                service.pause_agent(agent, paused=on, why="holiday", create=True)
             case _:
                 service.set_agent(agent, max_concurrency=self.random.choice((1, 2)))
 

@@ -153,7 +153,7 @@ class TestPause:
         ]
 
     def test_items_still_arrive_and_queue_in_a_paused_project(self, scene: Scene) -> None:
-        scene.service.pause_project("acme", paused=True, why="release day")
+        scene.service.pause_project("acme", paused=True, why="release day", create=True)
         assert scene.add("one", project="acme", lane=LANE).decision == "admitted"
         assert scene.add("two", project="acme", lane=LANE).decision == "queued"
 
@@ -166,9 +166,39 @@ class TestPause:
         assert scene.idle()
 
     def test_pausing_an_agent_before_it_ever_asked_holds_from_its_first_claim(self, scene: Scene) -> None:
-        scene.service.pause_agent("newcomer", paused=True, why="not yet")
+        scene.service.pause_agent("newcomer", paused=True, why="not yet", create=True)
         scene.put("work", agent="newcomer")
         assert scene.idle("newcomer")
+
+    @pytest.mark.parametrize("paused", [True, False])
+    def test_a_name_nobody_knows_is_refused_with_the_nearest_one(self, scene: Scene, paused: bool) -> None:
+        scene.put("work", agent="coder", project="acme")
+        scene.service.set_agent("Reviewer", max_concurrency=1)
+        pause_agent, pause_project = scene.service.pause_agent, scene.service.pause_project
+        for act, near in (
+            (lambda: pause_agent("codr", paused=paused, why="typo"), "coder"),
+            (lambda: pause_agent("REVIEWR", paused=paused, why="typo"), "reviewer"),
+            (lambda: pause_project("amce", paused=paused, why="typo"), "acme"),
+            (lambda: pause_project("defualt", paused=paused, why="typo"), "default"),
+        ):
+            with pytest.raises(NotFound, match=f"Did you mean {near}[?]"):
+                act()
+        with pytest.raises(NotFound) as far:
+            pause_agent("zebra", paused=paused, why="typo")
+        assert far.value.hint == "Pass --create if you mean one that is still to come."
+        assert [a.key for a in scene.service.agents()] == ["reviewer"]
+        assert scene.service.paused_projects() == {}
+        assert not [e for e in scene.history() if e.kind.endswith(("paused", "resumed"))]
+
+    def test_a_name_is_known_by_what_used_it(self, scene: Scene) -> None:
+        scene.done(scene.put_running("work", agent="coder", project="acme"))
+        scene.service.next("idle")
+        scene.service.set_mode(scope="project", value="watched", mode="observe")
+        for agent in ("coder", "idle"):
+            assert scene.service.pause_agent(agent, paused=True, why="lunch").paused
+        for project in ("acme", "watched", "default"):
+            scene.service.pause_project(project, paused=True, why="lunch")
+        assert set(scene.service.paused_projects()) == {"acme", "watched", "default"}
 
 
 class TestReasons:

@@ -23,7 +23,7 @@ def block(scene: Scene, how: str) -> int:
         scene.service.set_agent("busy", max_concurrency=1)
         scene.put_running("keeps busy busy", agent="busy")
     elif how == "agent paused":
-        scene.service.pause_agent("busy", paused=True, why="holiday")
+        scene.service.pause_agent("busy", paused=True, why="holiday", create=True)
     owner = scene.put("owner", lane=LANE, agent="busy", project=project)
     if how == "project paused":
         scene.service.pause_project("frozen", paused=True, why="release day")

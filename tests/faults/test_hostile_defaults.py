@@ -139,7 +139,7 @@ def test_a_whole_story_is_told_on_a_database_whose_defaults_are_all_hostile(
     back = il.claim()
     il.ok("release", back["run"])
     il.ok("cancel", back["item"]["id"], "--reason", TEXT)
-    il.ok("pause", "project", "other", "--reason", TEXT)
+    il.ok("pause", "project", "other", "--create", "--reason", TEXT)
     il.ok("resume", "project", "other")
     il.ok("lanes", "mode", "observe", "--project", "watched")
     plan = il.ok("plan", "create", "-", stdin=RELEASE)

@@ -167,8 +167,10 @@ CASES: dict[str, Case] = {
     "stats": _plain(lambda service: service.stats()),
     "agents": _plain(lambda service: service.agents()),
     "set_agent": _plain(lambda service: service.set_agent("coder", types=["task"])),
-    "pause_agent": _plain(lambda service: service.pause_agent("idle", paused=True, why="lunch")),
-    "pause_project": _plain(lambda service: service.pause_project("other", paused=True, why="freeze")),
+    "pause_agent": _plain(lambda service: service.pause_agent("idle", paused=True, why="lunch", create=True)),
+    "pause_project": _plain(
+        lambda service: service.pause_project("other", paused=True, why="freeze", create=True)
+    ),
     "paused_projects": _plain(lambda service: service.paused_projects()),
     "modes": _plain(lambda service: service.modes()),
     "set_mode": _plain(lambda service: service.set_mode(scope="project", value="other", mode="observe")),

@@ -219,7 +219,7 @@ def _other_types(service: LocalService) -> str:
 
 
 def _paused_agent(service: LocalService) -> str:
-    service.pause_agent("ann", paused=True, why="on holiday")
+    service.pause_agent("ann", paused=True, why="on holiday", create=True)
     return r"ann is paused \(on holiday\)"
 
 

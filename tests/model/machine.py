@@ -430,12 +430,12 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     def set_agent_paused(self, to: tuple[str, bool]) -> None:
         agent, paused = self._agent(to[0]), to[1]
         self.model.pause_agent(agent, "lunch", paused=paused)
-        self._ask(lambda s: s.service.pause_agent(agent, paused=paused, why="lunch"))
+        self._ask(lambda s: s.service.pause_agent(agent, paused=paused, why="lunch", create=True))
 
     def set_project_paused(self, to: tuple[str, bool]) -> None:
         project, paused = to
         self.model.pause_project(project, "freeze", paused=paused)
-        self._ask(lambda s: s.service.pause_project(project, paused=paused, why="freeze"))
+        self._ask(lambda s: s.service.pause_project(project, paused=paused, why="freeze", create=True))
 
     def set_max(self, to: tuple[str, int | None]) -> None:
         agent, most = self._agent(to[0]), to[1]

@@ -9,7 +9,7 @@ import typer
 from interlock.cli import views
 from interlock.cli.command import Command, group
 from interlock.cli.invocation import invocation_of
-from interlock.cli.options import Limit, Reason, limit_of
+from interlock.cli.options import Create, Limit, Reason, limit_of
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
 from interlock.service.contract import AgentView
@@ -66,9 +66,10 @@ def pause_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     reason: Reason,
+    create: Create = False,
 ) -> int:
     """Let an agent start nothing new; what runs goes on."""
-    return _pause(ctx, name, reason, paused=True)
+    return _pause(ctx, name, reason, create=create, paused=True)
 
 
 @agents.command("resume", cls=Command)
@@ -76,15 +77,16 @@ def resume_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     reason: Reason = "",
+    create: Create = False,
 ) -> int:
     """Let a paused agent start again."""
-    return _pause(ctx, name, reason, paused=False)
+    return _pause(ctx, name, reason, create=create, paused=False)
 
 
-def _pause(ctx: typer.Context, name: str, reason: str, *, paused: bool) -> int:
+def _pause(ctx: typer.Context, name: str, reason: str, *, create: bool, paused: bool) -> int:
     call = invocation_of(ctx)
     with call.service() as service:
-        answer = service.pause_agent(name, paused=paused, why=reason, by=call.settings.actor)
+        answer = service.pause_agent(name, paused=paused, why=reason, by=call.settings.actor, create=create)
     return _print_agent(ctx, answer)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from interlock.cli import views
 from interlock.cli.invocation import Invocation, invocation_of
-from interlock.cli.options import Reason
+from interlock.cli.options import Create, Reason
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.service.contract import ChangeView
 from interlock.service.intake import choice, whole
@@ -54,6 +54,7 @@ def pause(
     what: Annotated[str | None, _WHAT] = None,
     name: Annotated[str | None, _NAME] = None,
     reason: Reason = "",
+    create: Create = False,
 ) -> int:
     """Let an agent or project start nothing new; what runs goes on.
 
@@ -63,7 +64,7 @@ def pause(
         return _list_paused(ctx)
     if what is None or name is None:
         raise InvalidInput("There is no agent or project to pause.", "Name it: agent NAME or project NAME.")
-    return _pause(ctx, what, name, reason, paused=True)
+    return _pause(ctx, what, name, reason, create=create, paused=True)
 
 
 def resume(
@@ -71,9 +72,10 @@ def resume(
     what: Annotated[str, _WHAT],
     name: Annotated[str, _NAME],
     reason: Reason = "",
+    create: Create = False,
 ) -> int:
     """Let a paused agent or project start again."""
-    return _pause(ctx, what, name, reason, paused=False)
+    return _pause(ctx, what, name, reason, create=create, paused=False)
 
 
 def _list_paused(ctx: typer.Context) -> int:
@@ -88,15 +90,15 @@ def _list_paused(ctx: typer.Context) -> int:
     return call.out.answer({"agents": agents, "projects": reasons}, text)
 
 
-def _pause(ctx: typer.Context, what: str, name: str, reason: str, *, paused: bool) -> int:
+def _pause(ctx: typer.Context, what: str, name: str, reason: str, *, create: bool, paused: bool) -> int:
     scope = choice("scope", what, _SCOPES)
     call = invocation_of(ctx)
     by = call.settings.actor
     with call.service() as service:
         if scope == "agent":
-            answer: object = service.pause_agent(name, paused=paused, why=reason, by=by)
+            answer: object = service.pause_agent(name, paused=paused, why=reason, by=by, create=create)
         else:
-            service.pause_project(name, paused=paused, why=reason, by=by)
+            service.pause_project(name, paused=paused, why=reason, by=by, create=create)
             answer = {"project": name, "paused": paused, "reason": reason}
     now = "is paused: it starts nothing new, what runs goes on" if paused else "may start again"
     return call.out.answer(answer, f"{scope.capitalize()} {name} {now}.")

@@ -10,6 +10,9 @@ from interlock.core.names import BATCH_MAX, check_number
 from interlock.service.intake import span_s, whole
 
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the history.")]
+Create = Annotated[
+    bool, typer.Option("--create", help="Also if nobody knows the name yet; else that is refused.")
+]
 Limit = Annotated[str, typer.Option(metavar="N", help="At most N, up to 1000.")]
 Every = Annotated[str, typer.Option(metavar="SPAN", help="Time between two looks.")]
 OnlyLane = Annotated[str | None, typer.Option(metavar="LANE", help="Only this lane.")]

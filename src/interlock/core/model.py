@@ -24,6 +24,8 @@ PlanId = NewType("PlanId", int)
 UNPOSITIONED = 2**31 - 1
 NO_AGENT = ""
 US_PER_S = 1_000_000
+#: The project of an arrival that names none.
+DEFAULT_PROJECT = "default"
 #: The start of the title of an item that was made of unread messages.
 FOLLOW_UP = "Follow-up: "
 
@@ -326,7 +328,7 @@ class NewItem:
     """An arrival: what a caller asks for, before the rules have decided."""
 
     title: str
-    project: str = "default"
+    project: str = DEFAULT_PROJECT
     type: str = "task"
     agent: str = NO_AGENT
     lane: str | None = None

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from interlock.core import jsontext
-from interlock.core.errors import InvalidInput, TooLarge
+from interlock.core.errors import InvalidInput, NotFound, TooLarge
 
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
@@ -77,6 +77,18 @@ def lane_key(name: str) -> str:
 def folded_lane(name: str) -> str:
     """The lane with an `issue:` name in lower case, as GitHub compares repositories without case."""
     return name.lower() if name.lower().startswith("issue:") else name
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> NotFound:
+    """The refusal of a name that nobody uses: most often a typo of one that somebody does."""
+    import difflib  # noqa: PLC0415  (only for people who mistype)
+
+    near = difflib.get_close_matches(name, sorted(filter(None, known)), 1)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    return NotFound(
+        f"Nobody knows the {what} {name} in this store.",
+        f"{meant}Pass --create if you mean one that is still to come.",
+    )
 
 
 def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str:

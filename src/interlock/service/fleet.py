@@ -10,10 +10,10 @@ from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
 from interlock.core.claiming import Agent
 from interlock.core.errors import InvalidInput
-from interlock.core.model import Event, EventKind, Mode, ModeRule
+from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, Mode, ModeRule
 from interlock.service.answers import agent_view, lane_view
 from interlock.service.contract import AgentView, LaneView
-from interlock.store.port import Store
+from interlock.store.port import ItemQuery, Store
 
 
 class Fleet:
@@ -49,10 +49,14 @@ class Fleet:
         can = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
         return self._set_agent(agent, self._event(EventKind.AGENT_SET, by, agent=agent.key, data=can))
 
-    def pause_agent(self, name: str, *, paused: bool, why: str, by: str = "") -> AgentView:
-        """Stop or resume giving an agent work. Its runs go on."""
+    def pause_agent(
+        self, name: str, *, paused: bool, why: str, by: str = "", create: bool = False
+    ) -> AgentView:
+        """Stop or resume giving an agent work. Its runs go on. With `create`, also one nobody knows yet."""
         agent = self._agent(name)
         reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
+        if not names.check_flag("create", create):
+            self._require_agent(agent.key)
         agent = replace(agent, paused_why=reason if paused else None)
         kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
         return self._set_agent(agent, self._event(kind, by, reason, agent=agent.key))
@@ -64,14 +68,34 @@ class Fleet:
             raise InvalidInput("The agent's name is empty.", "Pass a name.")
         return self.store.agent(key) or Agent(key=key, name=name.strip())
 
+    def _require_agent(self, key: str) -> None:
+        """Raise unless the agent was set, has asked for work, or is or was named by an item."""
+        if self.store.agent(key) is None and not self.store.items(ItemQuery(agent=key, limit=1)):
+            used = {agent.key for agent in self.store.agents()}
+            raise names.unknown("agent", key, used | {item.spec.agent_key for item in self._newest_items()})
+
+    def _require_project(self, project: str) -> None:
+        """Raise unless an item is or was in the project, or it is paused or has a mode, or is the default."""
+        used = {rule.value for rule in self.store.modes() if rule.scope == "project"} | {DEFAULT_PROJECT}
+        used.update(self.store.paused_projects())
+        if project not in used and not self.store.items(ItemQuery(project=project, limit=1)):
+            raise names.unknown("project", project, used | {i.spec.project for i in self._newest_items()})
+
+    def _newest_items(self) -> list[Item]:
+        return self.store.items(ItemQuery(limit=1_000))
+
     def _set_agent(self, agent: Agent, event: Event) -> AgentView:
         self.store.set_agent(agent, event)
         return next(agent_view(a) for a in self.store.agents() if a.key == agent.key)
 
-    def pause_project(self, project: str, *, paused: bool, why: str, by: str = "") -> None:
-        """Stop or resume claims of a project's items. Runs go on."""
+    def pause_project(
+        self, project: str, *, paused: bool, why: str, by: str = "", create: bool = False
+    ) -> None:
+        """Stop or resume claims of a project's items. Runs go on. With `create`, also of one nobody knows."""
         names.check_name("project", project)
         reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
+        if not names.check_flag("create", create):
+            self._require_project(project)
         kind = EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED
         event = self._event(kind, by, reason, project=project)
         self.store.pause_project(project, reason if paused else None, event)
