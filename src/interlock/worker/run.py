@@ -231,6 +231,7 @@ class WorkerRun:
         variables = {name: value for name, value in os.environ.items() if name not in dropped}
         if worker.wish.worktree:
             variables |= confined(worker.home.worktrees)
+        variables |= self._workspace.environ if self._workspace else {}
         variables |= files.briefing.variables(self._lease, agent=worker.wish.agent, url=worker.url)
         if self._salvage:
             variables["INTERLOCK_SALVAGE"] = " ".join(kept.ref for kept in self._salvage)

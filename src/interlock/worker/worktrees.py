@@ -20,7 +20,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from interlock.core.errors import GitFailed, NoRemote, PushFailed
 from interlock.git.checkout import current_branch, push_remote_of, remote_of
 from interlock.git.plumbing import Repository
 from interlock.git.refusals import without_secrets
+from interlock.git.remotes import absolute_addresses, check_relative, variables
 from interlock.push.fence import LaneRun, arm
 from interlock.worker.changes import git_dir_of, tree_of
 from interlock.worker.commits import Commits, stash_of
@@ -56,6 +57,8 @@ class Workspace:
     path: Path
     #: Work that earlier runs on its lane left.
     salvage: tuple[Salvage, ...]
+    #: Variables with which git there finds remotes whose address is relative to the clone.
+    environ: Mapping[str, str]
 
 
 class Workspaces:
@@ -84,6 +87,7 @@ class Workspaces:
                 "This repository keeps its refs as reftables: Interlock cannot tell a run's commits in them.",
                 "Run git refs migrate --ref-format=files, or work without --worktree.",
             )
+        check_relative(self._repository)
 
     def has(self, path: str) -> bool:
         """Whether the commit that is checked out has this file: a worktree will probably have it too."""
@@ -120,8 +124,9 @@ class Workspaces:
             raise GitFailed(
                 f"The worktree {path} cannot be made: {made.complaint}.", "See git worktree list."
             )
-        self._baseline(path, git_dir, base).write(files.path / _BASELINE)
-        return Workspace(path=path, salvage=kept)
+        rules = absolute_addresses(self._repository)
+        self._baseline(path, git_dir, base, rules.values()).write(files.path / _BASELINE)
+        return Workspace(path=path, salvage=kept, environ=variables(rules, os.environ))
 
     def close(self, files: RunFiles, *, succeeded: bool, given: Sequence[Salvage] = ()) -> Kept | None:
         """Salvage the work in the worktree and remove it; returns what was kept, if anything.
@@ -230,7 +235,7 @@ class Workspaces:
             for name in ("core.worktree", "core.bare"):
                 self._repository.run("config", "--file", str(copied), "--unset-all", name)
 
-    def _baseline(self, path: Path, git_dir: Path, base: str) -> Baseline:
+    def _baseline(self, path: Path, git_dir: Path, base: str, more_remotes: Iterable[str]) -> Baseline:
         repository = Repository.exactly(self._git_dir)
         found = take(path)
         root = path.stat()
@@ -246,7 +251,9 @@ class Workspaces:
             empty=[os.fsdecode(name) for name in found.empty],
             refs=list(dict.fromkeys(line.partition(" ")[0] for line in listed)),
             stash=[entry.oid for entry in stash_of(repository)] if stashed else [],
-            remotes=list(dict.fromkeys(url.partition("\n")[2] for url in urls.split("\0") if url)),
+            remotes=list(
+                dict.fromkeys((*(url.partition("\n")[2] for url in urls.split("\0") if url), *more_remotes))
+            ),
         )
 
     # -- what became of it ----------------------------------------------------------------------------
