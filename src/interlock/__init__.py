@@ -14,11 +14,14 @@ __all__ = ["__version__", "connect", "session_lock"]
 
 def connect(url: str | None = None) -> Interlock:
     """Open the store that `url`, INTERLOCK_URL or the repository's configuration names."""
-    from interlock import app, settings  # noqa: PLC0415  (importing interlock stays free of drivers)
+    import os  # noqa: PLC0415  (importing interlock stays free of drivers)
+
+    from interlock import app, settings  # noqa: PLC0415
     from interlock.client import Interlock  # noqa: PLC0415
 
     chosen = settings.load(url=url)
-    return Interlock(app.open_service(settings=chosen), types=chosen.types, actor=chosen.actor)
+    run = settings.working_for(os.environ)
+    return Interlock(app.open_service(settings=chosen), types=chosen.types, actor=chosen.actor, run=run)
 
 
 def session_lock(number: int, *, run_id: str) -> SessionLock:

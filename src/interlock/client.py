@@ -8,19 +8,24 @@ and rely on the fence: nothing a lost lease writes is accepted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from interlock.core.errors import InterlockError, LeaseLost
+from interlock.core.model import A_PERSON, Sender
 from interlock.core.names import NAME_MAX_CHARS, check_flag, check_text
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
 from interlock.process.outcome import error_text, result_text
 from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
-from interlock.service.intake import checked_types, new_item
+from interlock.service.intake import checked_types, new_item, signature, stated_sender
 from interlock.settings import TypeDefaults
+
+#: The run whose `with` block this thread is in.
+_WORKING: ContextVar[tuple[Service, str] | None] = ContextVar("interlock_working", default=None)
 
 
 class ItemFields(TypedDict, total=False):
@@ -51,7 +56,11 @@ class ItemFields(TypedDict, total=False):
     max_attempts: int | None
     #: A `RetryLane`, or its name.
     retry_lane: str | None
+    #: Who wrote the message, if not this program: at most one of the four.
+    from_person: bool | None
+    from_agent: str | None
     from_bot: bool | None
+    from_system: bool | None
 
 
 class Lease:
@@ -153,6 +162,8 @@ class Claimed:
 
     def __init__(self, service: Service, view: LeaseView | None, sent_s: float, *, renew: bool) -> None:
         self.lease: Lease | None = None
+        self._service = service
+        self._working: Token[tuple[Service, str] | None] | None = None
         self._heartbeat: Heartbeat | None = None
         if view is not None:
             timeout_s = view.item.timeout_s
@@ -168,11 +179,15 @@ class Claimed:
     def __enter__(self) -> Lease | None:
         if self._heartbeat is not None:
             self._heartbeat.start()
+        if self.lease is not None:
+            self._working = _WORKING.set((self._service, self.lease.handle))
         return self.lease
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._working is not None:
+            _WORKING.reset(self._working)
         if self._heartbeat is not None:
             self._heartbeat.stop()
         lease = self.lease
@@ -193,15 +208,23 @@ class Claimed:
 class Interlock:
     """A connection to a store, for adding and taking work.
 
-    `types` are the defaults of items by their type, `actor` signs messages and cancellations.
+    `types` are the defaults of items by their type, `actor` signs messages and cancellations. `run` is the
+    handle of the run that this program works for: what it writes is its agent's. So is what a `with` block
+    of `next` writes.
     """
 
     def __init__(
-        self, service: Service, *, types: Mapping[str, TypeDefaults] | None = None, actor: str = ""
+        self,
+        service: Service,
+        *,
+        types: Mapping[str, TypeDefaults] | None = None,
+        actor: str = "",
+        run: str | None = None,
     ) -> None:
         self.service = service
         self.types = checked_types({} if types is None else types)
         self.actor = check_text("actor", actor, NAME_MAX_CHARS)
+        self._run = run
 
     def __enter__(self) -> Self:
         return self
@@ -215,7 +238,8 @@ class Interlock:
 
     def add(self, title: str, **fields: Unpack[ItemFields]) -> AddView:
         """Add one item: lane, agent, type, priority, message, … as the command's options name them."""
-        new = new_item({**fields, "title": title}, author=self.actor, types=self.types)
+        given = {**fields, "title": title}
+        new = new_item(given, author=self.actor, sender=self._sender(), types=self.types)
         return self.service.add([new])[0]
 
     def next(
@@ -238,9 +262,32 @@ class Interlock:
         )
         return Claimed(self.service, views[0] if views else None, sent_s, renew=renew)
 
-    def msg(self, item: int, text: str, *, author: str | None = None) -> ChangeView:
-        """Send a message to an item."""
-        return self.service.msg(item, text, author=self.actor if author is None else author)
+    def msg(
+        self,
+        item: int,
+        text: str,
+        *,
+        author: str | None = None,
+        from_person: bool = False,
+        from_agent: str | None = None,
+        from_bot: bool = False,
+        from_system: bool = False,
+    ) -> ChangeView:
+        """Send a message to an item, as whoever runs this program unless one of the four says otherwise."""
+        stated = stated_sender(
+            from_person=check_flag("from_person", from_person),
+            from_agent=from_agent,
+            from_bot=check_flag("from_bot", from_bot),
+            from_system=check_flag("from_system", from_system),
+        )
+        who, signed = signature(stated, author, caller=self.actor, sender=self._sender())
+        return self.service.msg(item, text, author=signed, sender=who)
+
+    def _sender(self) -> Sender:
+        """Who writes here: the agent of the innermost `with` block of `next`, or of the run given."""
+        service, run = _WORKING.get() or (None, None)
+        run = run if service is self.service and run is not None else self._run
+        return A_PERSON if run is None else self.service.sender_of(run)
 
     def cancel(self, item: int, *, why: str, force: bool = False) -> ChangeView:
         """End an item; a running one gets its grace unless `force`."""

@@ -191,6 +191,11 @@ OTHER_VARIABLES = frozenset(
 )
 
 
+def working_for(environ: Mapping[str, str]) -> str | None:
+    """The handle of the run that a process works for, if it works for one; the first of several."""
+    return next(iter(environ.get("INTERLOCK_RUN", "").split()), None)
+
+
 def load(
     *, url: str | None = None, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> Settings:

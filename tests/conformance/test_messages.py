@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.core.errors import ItemEnded, NotFound
+from interlock.core.model import OUR_BOT
 from interlock.service.contract import Report
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, Scene, said
 
@@ -185,7 +186,7 @@ class TestWaking:
     def test_a_bots_message_is_kept_but_wakes_nothing(self, scene: Scene) -> None:
         lease = scene.put_running("work")
         scene.fail(lease)
-        scene.service.msg(lease.item.id, "progress", from_bot=True)
+        scene.service.msg(lease.item.id, "progress", sender=OUR_BOT)
         assert scene.status(lease.item.id) == "waiting"
         assert scene.idle()
         scene.clock.advance(FIRST_BACK_OFF_S)

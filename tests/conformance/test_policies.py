@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.core.model import OUR_BOT
 from interlock.service.contract import LeaseView
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, Scene, said
 
@@ -132,7 +133,7 @@ class TestSupersede:
 
     def test_the_bots_own_comment_cancels_nothing_and_replaces_nothing(self, scene: Scene) -> None:
         running = comment_running(scene, "one")
-        bot = {"lane": LANE, "agent": "coder", "policy": "supersede", "from_bot": True}
+        bot = {"lane": LANE, "agent": "coder", "policy": "supersede", "sender": OUR_BOT}
         first, second = scene.add("progress 50 %", **bot), scene.add("progress 90 %", **bot)
         assert (first.decision, second.decision) == ("queued", "queued")
         assert not scene.renew(running).cancel_requested

@@ -300,7 +300,7 @@ def test_the_client_refuses_a_wrong_field_of_an_item_in_words(scene: Scene) -> N
     il = Interlock(scene.service)
     for name, hint in {"title": str, **typing.get_type_hints(ItemFields)}.items():
         also: tuple[type, ...] = (str,)  # numbers and spans may be texts
-        if name in ("no_lane", "from_bot"):
+        if name in ("no_lane", "from_person", "from_bot", "from_system"):
             also = ()
         elif name == "payload":
             also = (str, dict)  # JSON makes texts of all keys

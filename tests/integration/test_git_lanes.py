@@ -20,7 +20,7 @@ from interlock.core.errors import (
     TooLarge,
     UnreadableState,
 )
-from interlock.core.model import NewItem, Policy
+from interlock.core.model import NewItem, Policy, Sender
 from interlock.git.plumbing import Repository
 from interlock.gitlanes.documents import ActionsRun
 from interlock.gitlanes.first_seen import FirstSeen
@@ -616,7 +616,7 @@ class TestRefusals:
             (float, lambda v: lanes.next("coder", wait_s=v)),
             (int, lambda v: lanes.msg(v, "hello")),
             (str, lambda v: lanes.msg(1, v)),
-            (bool, lambda v: lanes.msg(1, "hello", from_bot=v)),
+            (Sender, lambda v: lanes.msg(1, "hello", sender=v)),
             (int, lambda v: lanes.cancel(v, why="stuck")),
             (bool, lambda v: lanes.cancel(1, why="stuck", force=v)),
             (str, lambda v: lanes.lanes(prefix=v)),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from interlock.core.model import Mode, Policy, RetryLane
+from interlock.core.model import A_PERSON, OUR_BOT, Mode, Policy, RetryLane
 
 DAY_S = 24 * 3600
 
@@ -62,7 +62,7 @@ EXTRAS: dict[str, tuple[Any, ...]] = {
     "timeout_s": (90.0, 5.0, 1.001),
     "claim_within_s": (30.0, 2.3),
     "max_attempts": (1, 2),
-    "from_bot": (True,),
+    "sender": (OUR_BOT,),
 }
 
 
@@ -137,7 +137,7 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             which=item_places,
             message=st.booleans(),
             position=st.sampled_from((None, None, None, 1, 2)),
-            from_bot=st.sampled_from((False, False, True)),
+            sender=st.sampled_from((A_PERSON, A_PERSON, OUR_BOT)),
         ),
     ),
     (4, _command("next", agent=claimers, limit=st.sampled_from((1, 1, 2, 5)))),
@@ -214,7 +214,7 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             "msg",
             which=item_places,
             author=st.sampled_from(("", "ann")),
-            from_bot=st.sampled_from((False, False, True)),
+            sender=st.sampled_from((A_PERSON, A_PERSON, OUR_BOT)),
         ),
     ),
     (3, _setting("agent_paused", (READY, READY, READY, *AGENTS), (True, False))),

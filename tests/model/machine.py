@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from interlock.core.errors import InterlockError
+from interlock.core.model import A_PERSON, Mode, NewItem, Sender
 from interlock.core.model import Item as StoredItem
-from interlock.core.model import Mode, NewItem
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import Timing
 from interlock.service import local as service_module
@@ -220,7 +220,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
                 item = self.model.items[run.item]
                 if told:
                     self.stores_agree()
-                    self._tell(item, "ann", from_bot=False)
+                    self._tell(item, "ann", sender=A_PERSON)
                 for _ in range(kin):
                     self.stores_agree()
                     self._add_kin(item, message=told)
@@ -396,18 +396,18 @@ class StoresKeepTheRules(RuleBasedStateMachine):
             lambda s, i: s.service.retry(i, why="again"),
         )
 
-    def msg(self, which: Place, author: str, *, from_bot: bool) -> None:
-        self._tell(self._item_at(which), author, from_bot=from_bot)
+    def msg(self, which: Place, author: str, *, sender: Sender) -> None:
+        self._tell(self._item_at(which), author, sender=sender)
 
-    def _tell(self, item: Item, author: str, *, from_bot: bool) -> None:
+    def _tell(self, item: Item, author: str, *, sender: Sender) -> None:
         text = self._text()
 
         def tell() -> Answer:
-            told, n, promoted = self.model.tell(item, text, author, from_bot=from_bot)
+            told, n, promoted = self.model.tell(item, text, author, sender=sender)
             self.accepted.append(text)
             return told.id, n, promoted
 
-        self._operate(item, tell, lambda s, i: s.service.msg(i, text, author=author, from_bot=from_bot))
+        self._operate(item, tell, lambda s, i: s.service.msg(i, text, author=author, sender=sender))
 
     def _operate(
         self, item: Item, reference: Callable[[], Answer], ask: Callable[[Subject, int], ChangeView]

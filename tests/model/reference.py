@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from interlock.core.model import EventKind, Mode, NewItem, Policy, Reason, RetryLane, Verdict
+from interlock.core.model import OUR_BOT, EventKind, Mode, NewItem, Policy, Reason, RetryLane, Sender, Verdict
 from interlock.core.states import ItemStatus, RunStatus
 from tests.model.records import (
     BACK_OFF_FIRST_S,
@@ -139,7 +139,7 @@ class Reference:
         kin = self.kin(lane, key_of(new.agent), new.policy)
         if new.policy is Policy.COALESCE and kin:
             return self._coalesce(new, lane, kin)
-        if new.policy in (Policy.SUPERSEDE, Policy.LATEST) and not new.from_bot:
+        if new.policy in (Policy.SUPERSEDE, Policy.LATEST) and new.sender is not OUR_BOT:
             return self._replace(new, lane, kin)
         owner = self.owner(lane)
         if owner is None:
@@ -190,7 +190,7 @@ class Reference:
         text = new.message if new.message is not None else new.title
         absorber.messages.append(Message(item.ticket, text, new.author, item.id, self.now_us))
         self._note(EventKind.ITEM_COALESCED, Reason.SAME_NAME, item, absorber.run)
-        if absorber.in_back_off and not new.from_bot:
+        if absorber.in_back_off and new.sender is not OUR_BOT:
             self._reenter(absorber, Reason.WOKEN)
         owner = self.owner(lane)
         holder = owner.id if owner else None
@@ -621,7 +621,7 @@ class Reference:
             item.releases = 0
         return promoted
 
-    def tell(self, item: Item, text: str, author: str, *, from_bot: bool) -> tuple[Item, int, list[int]]:
+    def tell(self, item: Item, text: str, author: str, *, sender: Sender) -> tuple[Item, int, list[int]]:
         """Append a message; gives the item that got it, its number there, and who was promoted."""
         self.last_ticket += 1
         while item.ended and item.absorbed_by is not None:
@@ -631,7 +631,7 @@ class Reference:
         item.messages.append(Message(self.last_ticket, text, author, item.id, self.now_us))
         n = len(item.messages)
         self._note(EventKind.MESSAGE_ADDED, "", item, item.run)
-        wakes = item.in_back_off and not from_bot
+        wakes = item.in_back_off and sender is not OUR_BOT
         return item, n, self._reenter(item, Reason.WOKEN) if wakes else []
 
     def inbox(self, run: Run, seen: int) -> list[tuple[int, Message]]:

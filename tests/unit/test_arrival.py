@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.core.model import EventKind, Item, ItemId, Mode, ModeRule, Policy, mode_for
+from interlock.core.model import OUR_BOT, EventKind, Item, ItemId, Mode, ModeRule, Policy, mode_for
 from tests.unit.world import LANE, World
 
 
@@ -282,8 +282,8 @@ class TestBots:
     def test_a_bots_arrival_waits_and_replaces_nobody(self, policy: Policy) -> None:
         world = World()
         running = world.put_running("running", agent="coder", policy=policy)
-        waiting = world.put("waiting", agent="coder", policy=policy, from_bot=True)
-        arrival = world.add("progress", agent="coder", policy=policy, from_bot=True)
+        waiting = world.put("waiting", agent="coder", policy=policy, sender=OUR_BOT)
+        arrival = world.add("progress", agent="coder", policy=policy, sender=OUR_BOT)
         assert arrival.verdict == "queued"
         assert item_of(world, running).state.cancel_into is None
         assert world.statuses(running, waiting) == ["in_progress", "deferred"]
@@ -292,7 +292,7 @@ class TestBots:
         world = World()
         item = world.put_running("work", agent="coder", policy=Policy.COALESCE)
         world.fail(item)
-        world.add("progress", agent="coder", policy=Policy.COALESCE, from_bot=True)
+        world.add("progress", agent="coder", policy=Policy.COALESCE, sender=OUR_BOT)
         assert world.status(item) == "waiting"
         assert world.texts(item) == ["progress"]
 

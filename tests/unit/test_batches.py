@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.core.commands import Cancel, Command, Expire, Finish, Outcome, Retry, TakeBack
-from interlock.core.model import ItemId, Mode, Policy, RetryLane, RunId
+from interlock.core.model import A_PERSON, OUR_BOT, ItemId, Mode, Policy, RetryLane, RunId
 from interlock.core.states import ItemStatus
 from tests.unit.world import LANE, World
 
@@ -25,7 +25,7 @@ ARRIVALS = st.fixed_dictionaries(
         "max_attempts": st.sampled_from([1, 3]),
         "position": st.sampled_from([None, None, None, 1, 2]),
         "message": st.sampled_from([None, "hello"]),
-        "from_bot": st.booleans(),
+        "sender": st.sampled_from([A_PERSON, OUR_BOT]),
         "delay_s": st.sampled_from([None, None, None, 5]),
         "dedupe_key": st.sampled_from([None, None, "one", "two"]),
     }
@@ -64,7 +64,7 @@ def command(world: World, step: Any) -> Command | None:
         case "retry":
             return Retry(item=item)
         case "tell":
-            return world.telling(item, "hello", from_bot=pick % 2 == 0)
+            return world.telling(item, "hello", sender=OUR_BOT if pick % 2 == 0 else A_PERSON)
         case "expire":
             return Expire(item=item)
         case _:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.core.commands import Finish, Outcome
-from interlock.core.model import EventKind, Item, ItemId, Mode, Policy
+from interlock.core.model import OUR_BOT, EventKind, Item, ItemId, Mode, Policy
 from tests.unit.world import LANE, World
 
 
@@ -256,7 +256,7 @@ class TestTelling:
         world = World()
         item = world.put_running("work")
         world.fail(item)
-        world.tell(item, "progress: 50 %", from_bot=True)
+        world.tell(item, "progress: 50 %", sender=OUR_BOT)
         assert world.status(item) == "waiting"
         world.tell(item, "please go on")
         assert world.status(item) == "pending"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.model import EventKind, ItemId, Policy, RetryLane
+from interlock.core.model import OUR_BOT, EventKind, ItemId, Policy, RetryLane
 from tests.unit.world import World
 
 COMMENTS = ["one", "two", "three", "four", "five"]
@@ -228,7 +228,7 @@ class TestReentry:
         world = World()
         item = world.put_running("older", agent="coder", policy=policy, message="one")
         world.fail(item)
-        newer = world.put("newer", agent="coder", policy=policy, message="two", from_bot=True)
+        newer = world.put("newer", agent="coder", policy=policy, message="two", sender=OUR_BOT)
         self.bring_back(world, item, way)
         assert world.statuses(item, newer) == ["superseded", "pending"]
         assert world.items[item].state.absorbed_by == newer
@@ -265,7 +265,7 @@ class TestReentry:
         world = World()
         older = world.put_running("older", agent="coder", policy=Policy.LATEST, message="one")
         world.fail(older)
-        newer = world.put("newer", agent="coder", policy=Policy.LATEST, message="two", from_bot=True)
+        newer = world.put("newer", agent="coder", policy=Policy.LATEST, message="two", sender=OUR_BOT)
         world.start(newer)
         self.wait_out(world, older)
         assert world.status(older) == "superseded"

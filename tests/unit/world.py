@@ -29,6 +29,7 @@ from interlock.core.commands import (
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import (
+    A_PERSON,
     UNPOSITIONED,
     US_PER_S,
     Event,
@@ -41,6 +42,7 @@ from interlock.core.model import (
     NewMessage,
     RunId,
     RunRecord,
+    Sender,
 )
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, deadline_us, to_us
@@ -146,13 +148,13 @@ class World:
     def retry(self, item: ItemId, why: str = "", *, by: str | None = None) -> Moved:
         return self._moved(Retry(item=item, why=why, by=by))
 
-    def tell(self, item: ItemId, text: str, *, from_bot: bool = False) -> Moved:
-        return self._moved(self.telling(item, text, from_bot=from_bot))
+    def tell(self, item: ItemId, text: str, *, sender: Sender = A_PERSON) -> Moved:
+        return self._moved(self.telling(item, text, sender=sender))
 
-    def telling(self, item: ItemId, text: str, *, from_bot: bool = False) -> Tell:
+    def telling(self, item: ItemId, text: str, *, sender: Sender = A_PERSON) -> Tell:
         """A message with the next ticket, not decided yet."""
         self._last_ticket += 1
-        return Tell(item=item, ticket=self._last_ticket, text=text, from_bot=from_bot)
+        return Tell(item=item, ticket=self._last_ticket, text=text, sender=sender)
 
     def repair(self, lane: str = LANE) -> Moved:
         return self._moved(Repair(lane=lane))

@@ -193,6 +193,9 @@ CREATE TABLE interlock.messages (
     author text NOT NULL,
     origin bigint NOT NULL,
     at_us  bigint NOT NULL,
+    sender text NOT NULL DEFAULT 'person' CHECK (sender IN ('person', 'agent', 'bot', 'system')),
+    agent  text NOT NULL DEFAULT '',
+    CHECK ((sender = 'agent') = (agent <> '')),
     PRIMARY KEY (item, n)
 );
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli import views
-from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.invocation import Invocation, caller_of, invocation_of
+from interlock.cli.options import FromAgent, FromBot, FromPerson, FromSystem
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.model import NewItem, Policy, RetryLane, Verdict
+from interlock.core.model import A_PERSON, NewItem, Policy, RetryLane, Sender, Verdict
 from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES
 from interlock.service.intake import new_item
 
@@ -88,9 +89,10 @@ def add(
     label: Annotated[
         list[str] | None, _Option(metavar="LABEL", help="A label an agent must have; repeatable.")
     ] = None,
-    from_bot: Annotated[
-        bool, _Option("--from-bot", help="It comes from our own bot: it wakes and supersedes nothing.")
-    ] = False,
+    from_person: FromPerson = False,
+    from_agent: FromAgent = None,
+    from_bot: FromBot = False,
+    from_system: FromSystem = False,
     batch: Annotated[
         str | None,
         _Option(metavar="FILE", help="Items from a file (or -), one JSON object a line, same names."),
@@ -122,22 +124,27 @@ def add(
         "max_attempts": max_attempts,
         "retry_lane": retry_lane,
         "labels": label or None,
+        "from_person": from_person or None,
+        "from_agent": name_or_none("agent", from_agent),
         "from_bot": from_bot or None,
+        "from_system": from_system or None,
     }
     if batch is None:
         if title is None:
             raise InvalidInput(
                 "There is no title.", "Type interlock add TITLE, or interlock add --batch FILE."
             )
-        items = [_new_item(call, fields)]
+        arrivals = [fields]
+        _new_item(call, fields)  # bad input opens no store
     else:
         if title is not None:
             raise InvalidInput(
                 "A title and --batch exclude each other.", "In a batch each line has its own title."
             )
-        items = _batch(call, batch, fields)
+        arrivals = _batch(call, batch, fields)
     with call.service() as service:
-        answers = service.add(items)
+        sender = caller_of(service)
+        answers = service.add([_new_item(call, each, sender) for each in arrivals])
 
     def show(console: Console) -> None:
         for answer in answers:
@@ -148,13 +155,13 @@ def add(
     return Exit.HELD if rejected else Exit.OK
 
 
-def _new_item(call: Invocation, fields: Mapping[str, Any]) -> NewItem:
+def _new_item(call: Invocation, fields: Mapping[str, Any], sender: Sender = A_PERSON) -> NewItem:
     settings = call.settings
-    return new_item(fields, author=settings.actor, types=settings.types)
+    return new_item(fields, author=settings.actor, sender=sender, types=settings.types)
 
 
-def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[NewItem]:
-    """Read every line before anything is added, so that a bad one changes nothing."""
+def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The fields of every line, read before anything is added, so that a bad one changes nothing."""
     lines = [(n, line) for n, line in enumerate(file_text("batch", name).splitlines(), 1) if line.strip()]
     if not lines:
         raise InvalidInput("The batch has no items.", "Write one JSON object a line.")
@@ -162,13 +169,14 @@ def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[NewIt
         raise InvalidInput(
             f"The batch has {len(lines):,} items.", f"At most {BATCH_MAX:,} are allowed; split it."
         )
-    items = []
+    arrivals = []
     for n, line in lines:
         try:
             fields = parse_json("line", line)
             if not isinstance(fields, dict):
                 raise InvalidInput("The line is not a JSON object.", 'Write {"title": "…"}.')
-            items.append(_new_item(call, {**shared, **fields}))
+            arrivals.append({**shared, **fields})
+            _new_item(call, arrivals[-1])
         except InvalidInput as error:
             raise type(error)(f"Line {n}: {error.sentence}", f"{error.hint} Nothing was added.") from None
-    return items
+    return arrivals

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.invocation import Invocation, caller_of, invocation_of
 from interlock.cli.options import LeaseLength
 from interlock.cli.output import tell
 from interlock.cli.values import name_or_none, span_or_none, text_of
 from interlock.core.errors import CommandUnusable
 from interlock.core.names import MESSAGE_MAX_BYTES, lane_key, safe_name
-from interlock.service.intake import choice
+from interlock.service.intake import choice, signature
 
 #: The exit codes of env(1) and the shells.
 _CANNOT_RUN, _NOT_FOUND = 126, 127
@@ -75,6 +76,8 @@ def hold(
     try:
         hold.check(wish, os.environ)
         with call.lanes() as lanes:
+            sender, author = signature(None, None, caller=wish.author, sender=caller_of(lanes))
+            wish = replace(wish, author=author, sender=sender)
             ended = hold.hold(lanes, wish, tell=tell)
     except CommandUnusable as error:
         return cannot_run(call, wish.command[0], error)

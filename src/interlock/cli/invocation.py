@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from interlock.cli.output import Output
+from interlock.core.model import A_PERSON, Sender
+from interlock.settings import working_for
 
 if TYPE_CHECKING:
     from interlock.service.contract import LaneService, Service
@@ -48,6 +51,12 @@ class Invocation:
         with closing(app.open_lanes(self.settings)) as lanes:
             _hush_driver()
             yield lanes
+
+
+def caller_of(lanes: LaneService) -> Sender:
+    """Who types: a person, or the agent of the run in INTERLOCK_RUN."""
+    run = working_for(os.environ)
+    return A_PERSON if run is None else lanes.sender_of(run)
 
 
 def _hush_driver() -> None:

@@ -28,6 +28,17 @@ ItemOrHandle = Annotated[
     typer.Argument(metavar="ITEM|HANDLE", help="Default: the item of INTERLOCK_RUN."),
 ]
 
+FromPerson = Annotated[
+    bool, typer.Option("--from-person", help="A person wrote it; default outside of a run.")
+]
+FromAgent = Annotated[
+    str | None, typer.Option(metavar="NAME", help="This agent wrote it; default: the one of INTERLOCK_RUN.")
+]
+FromBot = Annotated[
+    bool, typer.Option("--from-bot", help="Our own bot wrote it: it starts, wakes and supersedes nothing.")
+]
+FromSystem = Annotated[bool, typer.Option("--from-system", help="Another system wrote it: CI, Dependabot, …")]
+
 
 def limit_of(text: str) -> int:
     """The greatest number of rows wanted."""

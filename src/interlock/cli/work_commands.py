@@ -9,14 +9,23 @@ from typing import Annotated
 import typer
 
 from interlock.cli import views
-from interlock.cli.invocation import invocation_of
-from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels, limit_of
+from interlock.cli.invocation import caller_of, invocation_of
+from interlock.cli.options import (
+    FromAgent,
+    FromBot,
+    FromPerson,
+    FromSystem,
+    LeaseLength,
+    OnlyTypes,
+    OwnLabels,
+    limit_of,
+)
 from interlock.cli.output import Output
-from interlock.cli.values import json_text, span_or_none, text_of, whole_or_none
+from interlock.cli.values import json_text, name_or_none, span_or_none, text_of, whole_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
 from interlock.service.contract import LaneService, Report, RunView
-from interlock.service.intake import span_s, whole
+from interlock.service.intake import signature, span_s, stated_sender, whole
 
 _Handles = Annotated[
     list[str] | None, typer.Argument(metavar="HANDLE…", help="From next; default: INTERLOCK_RUN.")
@@ -150,16 +159,30 @@ def msg(
     ctx: typer.Context,
     item: Annotated[str, typer.Argument(metavar="ITEM", help="The item's number.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, or - for stdin.")],
+    *,
     author: Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote it; default: you.")] = None,
-    from_bot: Annotated[bool, typer.Option("--from-bot", help="From our own bot: it wakes nothing.")] = False,
+    from_person: FromPerson = False,
+    from_agent: FromAgent = None,
+    from_bot: FromBot = False,
+    from_system: FromSystem = False,
 ) -> int:
-    """Send a message to whoever works on an item, now or later."""
+    """Send a message to whoever works on an item, now or later.
+
+    Inside of a run it is written by the run's agent.
+    """
     call = invocation_of(ctx)
     number = whole("item", item)
     message = text_of("message", text, MESSAGE_MAX_BYTES) if text == "-" else text
-    signed = call.settings.actor if author is None else author
+    stated = stated_sender(
+        from_person=from_person,
+        from_agent=name_or_none("agent", from_agent),
+        from_bot=from_bot,
+        from_system=from_system,
+    )
+    actor = call.settings.actor
     with call.lanes() as service:
-        change = service.msg(number, message, author=signed, from_bot=from_bot)
+        who, signed = signature(stated, author, caller=actor, sender=stated or caller_of(service))
+        change = service.msg(number, message, author=signed, sender=who)
     return call.out.answer(change, lambda out: views.items.told(out, number, change))
 
 

@@ -33,6 +33,7 @@ from interlock.core.model import (
     NewItem,
     Policy,
     Reason,
+    SenderKind,
     Spec,
     State,
     Verdict,
@@ -99,7 +100,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
                 return _coalesce(ledger, command, lane, _absorber(kin))
             return _queue(ledger, command, lane, owner, Reason.DEFERRED)
         case Policy.SUPERSEDE | Policy.LATEST:
-            if new.from_bot:  # events of our own bot never cancel or supersede
+            if new.sender.kind is SenderKind.BOT:  # events of our own bot never cancel or supersede
                 return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
             return _replace(ledger, command, lane, owner, kin)
         case Policy.REJECT:
@@ -161,7 +162,7 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
         into_item=absorber.id,
         verdict=Verdict.COALESCED,
     )
-    if not new.from_bot:
+    if new.sender.kind is not SenderKind.BOT:
         wake(ledger, ledger.items[absorber.id])
     absorber = ledger.items[absorber.id]
     return Arrival(
@@ -282,7 +283,10 @@ def _announce(
 
 
 def _append(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
-    ledger.add_message(target.id, text, ticket=command.ticket, origin=command.id, author=command.item.author)
+    new = command.item
+    ledger.add_message(
+        target.id, text, ticket=command.ticket, origin=command.id, author=new.author, sender=new.sender
+    )
 
 
 def _spec(ledger: Ledger, command: Arrive, lane: str | None, observed: str | None = None) -> Spec:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
 from interlock.core.errors import InvalidInput, TooLarge
-from interlock.core.model import NewItem, Policy, RetryLane
+from interlock.core.model import NewItem, Policy, RetryLane, Sender, SenderKind
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
 
 REASON_MAX_BYTES = 1_000
@@ -48,7 +48,6 @@ def checked(new: NewItem) -> NewItem:
         names.check_name("dedupe key", new.dedupe_key)
     names.check_text("author", new.author, names.NAME_MAX_CHARS)
     names.check_flag("no_lane", new.no_lane)
-    names.check_flag("from_bot", new.from_bot)
     return replace(
         new,
         agent=names.agent_key(new.agent),
@@ -56,7 +55,19 @@ def checked(new: NewItem) -> NewItem:
         policy=names.one_of("policy", new.policy, Policy),
         retry_lane=names.one_of("retry lane", new.retry_lane, RetryLane),
         labels=names.check_names("label", new.labels),
+        sender=checked_sender(new.sender),
     )
+
+
+def checked_sender(sender: object) -> Sender:
+    """Who wrote a message, in normal form; an agent has a name, and nobody else has."""
+    if not isinstance(sender, Sender):
+        raise InvalidInput(f"{reprlib.repr(sender)} is not a sender.", "Pass a Sender.")
+    kind = names.one_of("kind of sender", sender.kind, SenderKind)
+    agent = names.agent_key(sender.agent)
+    if (kind is SenderKind.AGENT) != bool(agent):
+        raise InvalidInput("An agent that writes has a name, and only an agent.", "Pass its name.")
+    return sender._replace(kind=kind, agent=agent)
 
 
 def _lane(new: NewItem) -> str | None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from interlock.core.errors import Refusal
-from interlock.core.model import Item, ItemId, NewItem, RunId, Verdict
+from interlock.core.model import A_PERSON, Item, ItemId, NewItem, RunId, Sender, Verdict
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.states import RunStatus
 
@@ -82,13 +82,13 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tell:
-    """A message for an item. A person's message wakes an item in back-off, a bot's does not."""
+    """A message for an item. It wakes an item in back-off unless the own bot wrote it."""
 
     item: ItemId
     ticket: int
     text: str
     author: str = ""
-    from_bot: bool = False
+    sender: Sender = A_PERSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

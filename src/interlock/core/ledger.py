@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from interlock.core.model import (
+    A_PERSON,
     ABSORBING,
     UNPOSITIONED,
     Event,
@@ -26,6 +27,7 @@ from interlock.core.model import (
     Policy,
     RunId,
     RunRecord,
+    Sender,
     Spec,
     State,
 )
@@ -284,15 +286,21 @@ class Ledger:
         """Change a spec: the attempts that a retry grants, or the fields of a task that an edit changes."""
         return self._put(Item(item.spec._replace(**changes), item.state))
 
-    def add_message(self, item: ItemId, text: str, *, ticket: int, origin: ItemId, author: str = "") -> Item:
+    def add_message(
+        self,
+        item: ItemId,
+        text: str,
+        *,
+        ticket: int,
+        origin: ItemId,
+        author: str = "",
+        sender: Sender = A_PERSON,
+    ) -> Item:
         """Append a message to an item under its next number."""
         target = self.items[item]
         n = target.state.message_count + 1
-        self.out.messages.append(
-            NewMessage(
-                item=item, n=n, ticket=ticket, text=text, author=author, origin=origin, at_us=self.now_us
-            )
-        )
+        who = author, origin, self.now_us, sender.kind, sender.agent
+        self.out.messages.append(NewMessage(item, n, ticket, text, *who))
         return self.change(target, message_count=n)
 
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:

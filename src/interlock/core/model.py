@@ -75,6 +75,30 @@ class Verdict(StrEnum):
     OBSERVED = "observed"
 
 
+class SenderKind(StrEnum):
+    """What kind of somebody wrote a message. It decides what the message may start."""
+
+    PERSON = "person"
+    AGENT = "agent"
+    BOT = "bot"
+    SYSTEM = "system"
+
+
+class Sender(NamedTuple):
+    """Who wrote a message: the kind, the key of an agent, and the lane of the run in which it was written."""
+
+    kind: SenderKind = SenderKind.PERSON
+    agent: str = NO_AGENT
+    run: RunId | None = None
+    lane: str | None = None
+
+
+#: Whoever says nothing else is a person.
+A_PERSON = Sender()
+OUR_BOT = Sender(SenderKind.BOT)
+ANOTHER_SYSTEM = Sender(SenderKind.SYSTEM)
+
+
 class Reason(StrEnum):
     """Stable reason codes, on events and on ended items."""
 
@@ -351,7 +375,7 @@ class NewItem:
     claim_within_s: float | None = None
     max_attempts: int = 3
     retry_lane: RetryLane = RetryLane.YIELD
-    from_bot: bool = False
+    sender: Sender = A_PERSON
 
 
 class NewMessage(NamedTuple):
@@ -364,6 +388,9 @@ class NewMessage(NamedTuple):
     author: str
     origin: ItemId
     at_us: int
+    sender: SenderKind = SenderKind.PERSON
+    #: The key of an agent that wrote it.
+    agent: str = NO_AGENT
 
 
 class MoveMessages(NamedTuple):

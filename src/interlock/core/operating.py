@@ -6,7 +6,7 @@ from interlock.core.commands import Cancel, Moved, Overtake, Repair, Retry, Take
 from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
 from interlock.core.ledger import Ledger
-from interlock.core.model import UNPOSITIONED, EventKind, Item, Reason, RetryLane
+from interlock.core.model import UNPOSITIONED, EventKind, Item, Reason, RetryLane, SenderKind
 from interlock.core.plans.dependents import wait_again, why_not_retried
 from interlock.core.states import ItemStatus, RunStatus
 
@@ -77,12 +77,13 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
         return Moved(item=item.id, changed=False, forward_to=item.state.absorbed_by)
     if item.terminal:
         return _refused(item, f"Item {item.id} has already ended as {item.status} and reads no messages.")
+    sender = command.sender
     item = ledger.add_message(
-        item.id, command.text, ticket=command.ticket, origin=item.id, author=command.author
+        item.id, command.text, ticket=command.ticket, origin=item.id, author=command.author, sender=sender
     )
-    n = item.state.message_count
-    ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author)
-    promoted = wake(ledger, item) if not command.from_bot else ()
+    n, kind = item.state.message_count, None if sender.kind is SenderKind.PERSON else sender.kind
+    ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author, sender=kind)
+    promoted = wake(ledger, item) if sender.kind is not SenderKind.BOT else ()
     return Moved(item=item.id, changed=True, n=n, promoted=promoted)
 
 

@@ -27,13 +27,39 @@ from hmac import compare_digest
 from pathlib import Path
 
 from interlock.core import names
-from interlock.core.checking import check_batch, check_report, checked, checked_wish, given_reason, signed
+from interlock.core.checking import (
+    check_batch,
+    check_report,
+    checked,
+    checked_sender,
+    checked_wish,
+    given_reason,
+    signed,
+)
 from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started, wanted
 from interlock.core.commands import Cancel, Finish, Moved, Outcome, Tell
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost, NotFound, Refusal, UnreadableState
+from interlock.core.errors import (
+    InvalidInput,
+    ItemEnded,
+    LeaseLost,
+    NotFound,
+    Refusal,
+    UnknownRun,
+    UnreadableState,
+)
 from interlock.core.handles import read_handle
-from interlock.core.model import Item, ItemId, Mode, NewItem, RunId
+from interlock.core.model import (
+    A_PERSON,
+    ANOTHER_SYSTEM,
+    Item,
+    ItemId,
+    Mode,
+    NewItem,
+    RunId,
+    Sender,
+    SenderKind,
+)
 from interlock.core.timing import Timing, to_us
 from interlock.git.refusals import RefMove
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
@@ -330,18 +356,38 @@ class GitLanes:
 
     # -- messages and operators -----------------------------------------------------------------------
 
-    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView:
+    def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
         """Append a message to an item, or to the item that absorbed it."""
         names.check_text("message", text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
-        names.check_flag("from_bot", from_bot)
+        who = checked_sender(sender)
 
         def tell(lane: Lane) -> Tell:
             target = lane.last_absorber(ItemId(item))
             ticket = lane.queue.last_ticket + 1
-            return Tell(item=target, ticket=ticket, text=text, author=author, from_bot=from_bot)
+            return Tell(item=target, ticket=ticket, text=text, author=author, sender=who)
 
         return self._operate(item, tell)
+
+    def sender_of(self, run: str) -> Sender:
+        """Who writes in the run with this handle: its agent, also after the run has ended.
+
+        A handle that no run here has proves nothing, and is no error: another system writes. Of an ended run
+        only the number is known, not the handle.
+        """
+        names.check_text("handle", run)
+        try:
+            number, item, _ = read_handle(run)
+            lane = self.remote.read(self.remote.find(item))
+        except (UnknownRun, NotFound, UnreadableState):
+            return ANOTHER_SYSTEM
+        owner = lane.owner.run
+        if owner is not None and owner.run == number and compare_digest(owner.handle, _digest(run)):
+            return Sender(SenderKind.AGENT, owner.run_agent, number, lane.name)
+        ended = next((r for r in lane.queue.ended if (r.run, r.item) == (number, item)), None)
+        if ended is None:
+            return ANOTHER_SYSTEM
+        return Sender(SenderKind.AGENT, ended.agent, number, lane.name)
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView:
         """An operator ends an item; a running one gets its grace unless `force`."""

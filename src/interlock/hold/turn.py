@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from interlock.core.errors import Held, InterlockError, ItemEnded
-from interlock.core.model import NewItem, Policy, Reason
+from interlock.core.model import A_PERSON, NewItem, Policy, Reason, Sender
 from interlock.core.names import TIMEOUT_MAX_S, WAIT_MAX_S, safe_name
 from interlock.process.clock import now_s
 from interlock.process.liverun import LiveRun
@@ -59,6 +59,7 @@ class Hold:
     timeout_s: float | None = None
     message: str | None = None
     author: str = ""
+    sender: Sender = A_PERSON
     #: The pause between renewals.
     beat_s: float
 
@@ -149,7 +150,7 @@ class Waiter:
                 self._tell(f"Skipped: {_held(wish.lane, holder)}")
                 return skipped
             with contextlib.suppress(ItemEnded):  # it has just ended: the lane may be free now
-                sent = self._lanes.msg(holder.item, wish.message, author=wish.author)
+                sent = self._lanes.msg(holder.item, wish.message, author=wish.author, sender=wish.sender)
                 self._tell(f"Skipped: item {sent.item.id} has the message. {_held(wish.lane, holder)}")
                 return skipped
 
@@ -167,6 +168,7 @@ class Waiter:
             policy=Policy.QUEUE if wish.if_held is IfHeld.WAIT else Policy.REJECT,
             message=wish.message,
             author=wish.author,
+            sender=wish.sender,
             lease_s=wish.lease_s,
             timeout_s=timeout_s,
             claim_within_s=wish.claim_within_s,
@@ -211,8 +213,9 @@ class Waiter:
             return None
         self._tell(f"Taking over item {holder.item}: messages that an earlier hold did not read.")
         messages = [*turn.messages]
-        if self._wish.message is not None:
-            self._lanes.msg(holder.item, self._wish.message, author=self._wish.author)
+        wish = self._wish
+        if wish.message is not None:
+            self._lanes.msg(holder.item, wish.message, author=wish.author, sender=wish.sender)
             messages += self._lanes.inbox(turn.live.handle, seen=last_of(messages))
         self.leave(f"it runs with item {holder.item}")
         return Turn(live=turn.live, messages=messages)

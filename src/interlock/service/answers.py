@@ -97,6 +97,8 @@ def message_view(message: StoredMessage | NewMessage, payload: str | None = None
         at=moment(message.at_us),
         origin=message.origin if elsewhere else None,
         payload=json.loads(payload) if payload is not None and elsewhere else None,
+        sender=message.sender,
+        agent=message.agent or None,
     )
 
 

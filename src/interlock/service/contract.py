@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from interlock.core.model import ModeRule, NewItem
+from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanService
 
@@ -56,6 +56,9 @@ class MessageView:
     at: datetime
     origin: int | None
     payload: Mapping[str, Any] | None = None
+    #: `person`, `agent`, `bot` or `system`; and which agent.
+    sender: str = "person"
+    agent: str | None = None
 
 
 class LeaseView(NamedTuple):
@@ -325,7 +328,9 @@ class LaneService(Protocol):
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]: ...
 
-    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView: ...
+    def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView: ...
+
+    def sender_of(self, run: str) -> Sender: ...
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
 

@@ -17,8 +17,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from interlock.core import names
+from interlock.core.checking import checked_sender
 from interlock.core.errors import InvalidInput
-from interlock.core.model import NewItem, Policy, RetryLane
+from interlock.core.model import (
+    A_PERSON,
+    ANOTHER_SYSTEM,
+    OUR_BOT,
+    NewItem,
+    Policy,
+    RetryLane,
+    Sender,
+    SenderKind,
+)
 from interlock.settings import TypeDefaults
 
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.ASCII)
@@ -31,12 +41,13 @@ def new_item(
     fields: Mapping[str, object],
     *,
     author: str = "",
+    sender: Sender = A_PERSON,
     types: Mapping[str, TypeDefaults] | None = None,
 ) -> NewItem:
     """An arrival from named fields; null means not given.
 
     Numbers, spans and times may be text. `payload` is JSON text or an object. `run_at` is a time, or a delay
-    on the store's clock.
+    on the store's clock. `author` and `sender` are those of the caller, where the fields say nothing else.
     """
     given: dict[str, Any] = {}
     for key, value in fields.items():
@@ -50,8 +61,38 @@ def new_item(
         if name in given:
             raise InvalidInput("A delay was given twice.", "Use either run_at or run_after_s.")
         given[name] = value
+    who = {name: given.pop(name, None) for name in ("from_person", "from_agent", "from_bot", "from_system")}
+    stated = stated_sender(**who)
+    given["sender"], signed = signature(stated, given.get("author"), caller=author, sender=sender)
     defaults = type_defaults(types or {}, given.get("type", "task"))
-    return NewItem(**{"author": author, **defaults, **given})
+    return NewItem(**{**defaults, **given, "author": signed})
+
+
+def stated_sender(
+    *,
+    from_person: bool | None = None,
+    from_agent: str | None = None,
+    from_bot: bool | None = None,
+    from_system: bool | None = None,
+) -> Sender | None:
+    """Who wrote a message, as its caller says; nothing if the caller says nothing."""
+    stated = [
+        *([A_PERSON] if from_person else []),
+        *([Sender(SenderKind.AGENT, names.agent_key(from_agent))] if from_agent is not None else []),
+        *([OUR_BOT] if from_bot else []),
+        *([ANOTHER_SYSTEM] if from_system else []),
+    ]
+    if len(stated) > 1:
+        raise InvalidInput("A message has one kind of sender.", "Use one of --from-person, --from-agent, …")
+    return checked_sender(stated[0]) if stated else None
+
+
+def signature(
+    stated: Sender | None, author: str | None, *, caller: str, sender: Sender
+) -> tuple[Sender, str]:
+    """Sender and author of a message: as stated, else those of the caller. An agent signs with its name."""
+    who = sender if stated is None else stated
+    return who, (who.agent or caller) if author is None else author
 
 
 def field_name(key: str) -> str:
@@ -188,5 +229,8 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "claim_within_s": span_s,
     "max_attempts": whole,
     "retry_lane": lambda what, value: RetryLane(choice(what, value, tuple(RetryLane))),
+    "from_person": names.check_flag,
+    "from_agent": _text,
     "from_bot": names.check_flag,
+    "from_system": names.check_flag,
 }

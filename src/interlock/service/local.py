@@ -16,6 +16,7 @@ from interlock.core.checking import (
     check_report,
     checked,
     checked_reason,
+    checked_sender,
     checked_wish,
     given_reason,
     signed,
@@ -36,7 +37,7 @@ from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import ItemId, NewItem
+from interlock.core.model import A_PERSON, ItemId, NewItem, Sender
 from interlock.service import sweeper
 from interlock.service.answers import add_view, ended_view, kept_view, message_view, refused_view
 from interlock.service.contract import (
@@ -248,13 +249,13 @@ class LocalService(Planning, Fleet):
         """An operator brings a failed or cancelled item back, or ends a back-off."""
         return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by)))
 
-    def msg(self, item: int, text: str, *, author: str = "", from_bot: bool = False) -> ChangeView:
+    def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
         """Send a message to an item; if the item was absorbed, its absorber gets the message."""
         names.check_text("message", text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
-        names.check_flag("from_bot", from_bot)
+        who = checked_sender(sender)
         ticket = self.store.tickets(1)[0]
-        tell = Tell(item=ItemId(item), ticket=ticket, text=text, author=author, from_bot=from_bot)
+        tell = Tell(item=ItemId(item), ticket=ticket, text=text, author=author, sender=who)
         return self._operate(tell)
 
     def _operate(self, command: Cancel | TakeBack | Retry | Tell) -> ChangeView:

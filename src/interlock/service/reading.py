@@ -10,9 +10,9 @@ from typing import TypeGuard
 from interlock.core import names
 from interlock.core.claiming import MESSAGES_AT_ONCE
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InvalidInput, NotFound
+from interlock.core.errors import InvalidInput, LeaseLost, NotFound, UnknownRun
 from interlock.core.handles import Handle, read_handle
-from interlock.core.model import Item, ItemId, PlanId, RunRecord
+from interlock.core.model import ANOTHER_SYSTEM, NO_AGENT, Item, ItemId, PlanId, RunRecord, Sender, SenderKind
 from interlock.core.plans.model import EdgeState
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.why import Facts, hindered, why
@@ -78,6 +78,21 @@ class Looking:
         """How the run of a handle ended; null if no ended run had that handle."""
         runs = self.store.runs(handle.item)
         return next((r for r in runs if (r.run, r.bits) == (handle.run, handle.bits)), None)
+
+    def sender_of(self, run: str) -> Sender:
+        """Who writes in the run with this handle: its agent, also after the run has ended.
+
+        A handle that no run of this store has proves nothing, and is no error: another system writes.
+        """
+        names.check_text("handle", run)
+        try:
+            handle = read_handle(run)
+            item = self._item_of(handle)
+        except (UnknownRun, LeaseLost):
+            return ANOTHER_SYSTEM
+        ended = None if item.is_run_of(handle.run, handle.bits) else self._ended_run(handle)
+        agent = item.state.run_agent if ended is None else ended.agent
+        return Sender(SenderKind.AGENT, agent or NO_AGENT, handle.run, item.spec.lane)
 
     def show(self, item: int) -> ShowView:
         """Everything about one item."""

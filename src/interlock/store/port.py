@@ -14,7 +14,17 @@ from interlock.core.claiming import Agent, Claim
 from interlock.core.commands import Command
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
-from interlock.core.model import Event, Item, ItemId, ModeRule, PlanId, RunId, RunRecord
+from interlock.core.model import (
+    NO_AGENT,
+    Event,
+    Item,
+    ItemId,
+    ModeRule,
+    PlanId,
+    RunId,
+    RunRecord,
+    SenderKind,
+)
 from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
 from interlock.core.timing import Timing
 
@@ -107,6 +117,8 @@ class StoredMessage:
     at_us: int
     #: The payload of the arrival it came with, when that was another item.
     payload: str | None = None
+    sender: SenderKind = SenderKind.PERSON
+    agent: str = NO_AGENT
 
 
 class StoredCompletion(NamedTuple):

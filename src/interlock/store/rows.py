@@ -18,6 +18,7 @@ from interlock.core.model import (
     Reason,
     RetryLane,
     RunRecord,
+    SenderKind,
     Spec,
     State,
 )
@@ -118,8 +119,17 @@ def event_from_row(row: Sequence[Any]) -> Event:
 
 def stored_message(row: Sequence[Any]) -> StoredMessage:
     """A message from a row of the `messages` statement."""
+    item, n, text, author, origin, at_us, payload, sender, agent = row
     return StoredMessage(
-        item=row[0], n=row[1], text=row[2], author=row[3], origin=row[4], at_us=row[5], payload=row[6]
+        item=item,
+        n=n,
+        text=text,
+        author=author,
+        origin=origin,
+        at_us=at_us,
+        payload=payload,
+        sender=SenderKind(sender),
+        agent=agent,
     )
 
 
@@ -209,7 +219,7 @@ _LITERALS = _Literals()
 _TEXTS: frozenset[type] = frozenset(
     (
         *(str, type(None)),
-        *(ItemStatus, RunStatus, Policy, RetryLane, EventKind, Reason),
+        *(ItemStatus, RunStatus, Policy, RetryLane, EventKind, Reason, SenderKind),
         *(PlanStatus, EdgeState, When, OnCancel),
     )
 )

@@ -81,8 +81,7 @@ class SqliteStore(SqliteReads):
         write("insert_payload", decision.payloads)
         write("copy_payload", decision.payload_copies)
         write("move_messages", decision.moves)
-        messages = [(m.item, m.n, m.ticket, m.text, m.author, m.origin, m.at_us) for m in decision.messages]
-        write("insert_message", messages)
+        write("insert_message", decision.messages)
         write("insert_run", decision.runs)
         write("insert_event", [event_row(e) for e in decision.events])
         write("drop_key", decision.forgotten_keys)

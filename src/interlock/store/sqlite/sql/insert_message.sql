@@ -1,2 +1,2 @@
 -- A message, numbered within its item.
-INSERT INTO messages (item, n, ticket, text, author, origin, at_us) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO messages (item, n, ticket, text, author, origin, at_us, sender, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

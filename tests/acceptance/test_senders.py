@@ -1,0 +1,40 @@
+"""Inside of a run, what the command writes is the run's agent's, unless it says otherwise."""
+
+import pytest
+
+from tests.acceptance.command import Command
+
+
+def test_a_message_says_who_wrote_it(any_il: Command):
+    item = any_il.ok("add", "work")["item"]["id"]
+    run = any_il.claim("coder")["run"]
+    any_il("msg", str(item), "by a person", "--author", "ann")
+    any_il("msg", str(item), "by CI", "--from-system")
+    any_il("msg", str(item), "inside", env={"INTERLOCK_RUN": run})
+    any_il("msg", str(item), "relayed", "--from-person", "--author", "bob", env={"INTERLOCK_RUN": run})
+    found = any_il.ok("inbox", run)["messages"]
+    assert [(m["text"], m["sender"], m["agent"]) for m in found] == [
+        ("by a person", "person", None),
+        ("by CI", "system", None),
+        ("inside", "agent", "coder"),
+        ("relayed", "person", None),
+    ]
+    assert [m["author"] for m in found[2:]] == ["coder", "bob"]
+
+
+def test_so_does_the_message_of_an_item_and_of_every_line_of_a_batch(il: Command):
+    il("add", "work")
+    run = il.claim("coder")["run"]
+    lines = '{"title": "one", "message": "hello"}\n{"title": "two", "message": "hello", "from_bot": true}\n'
+    il("add", "--batch", "-", stdin=lines, env={"INTERLOCK_RUN": run})
+    shown = [il.ok("show", item)["messages"][0] for item in ("2", "3")]
+    assert [(m["sender"], m["agent"]) for m in shown] == [("agent", "coder"), ("bot", None)]
+
+
+@pytest.mark.parametrize("handle", ["7.1.0123456789abcdef", "seven"])
+def test_a_handle_that_proves_nothing_is_no_error(il: Command, handle: str):
+    il("add", "work")
+    assert il("msg", "1", "hello", env={"INTERLOCK_RUN": handle}).code == 0
+    assert il.ok("show", "1")["messages"][0]["sender"] == "system"
+    assert il("msg", "1", "hello", "--from-bot", "--from-system").code == 2
+    assert il("msg", "1", "hello", "--from-agent", " ").code == 2
