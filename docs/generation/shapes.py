@@ -39,8 +39,9 @@ def shapes() -> dict[str, dict[str, str]]:
 
 
 def field_types(kind: type) -> dict[str, str]:
-    """The fields of a value and their types, as they are written in the code."""
-    return {name: str(getattr(t, "__forward_arg__", t)) for name, t in kind.__annotations__.items()}
+    """The fields of a value and their types, as they are written in the code, and what JSON adds."""
+    types = {name: str(getattr(t, "__forward_arg__", t)) for name, t in kind.__annotations__.items()}
+    return {"run": types["run"], "handle": "str", **types} if hasattr(kind, "handle") else types
 
 
 def _item_fields() -> dict[str, str]:

@@ -6,10 +6,72 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from interlock.client import Interlock
+    from interlock.core.errors import (
+        Closed,
+        CommandUnusable,
+        CycleExpired,
+        EditRefused,
+        GitFailed,
+        GitMissing,
+        Held,
+        IllegalTransition,
+        InterlockError,
+        InvalidInput,
+        InvalidPlan,
+        ItemEnded,
+        LeaseLost,
+        NoRemote,
+        NoRepository,
+        NotFound,
+        PlanEnded,
+        PushFailed,
+        RebaseConflict,
+        RemoteUnavailable,
+        SchemaMismatch,
+        StaleRevision,
+        StoreBusy,
+        StoreReplaced,
+        StoreUnavailable,
+        TooLarge,
+        UnknownRun,
+        UnreadableState,
+    )
     from interlock.session.lock import SessionLock
 
 __version__ = "0.2.0.dev0"
-__all__ = ["__version__", "connect", "session_lock"]
+__all__ = [
+    "Closed",
+    "CommandUnusable",
+    "CycleExpired",
+    "EditRefused",
+    "GitFailed",
+    "GitMissing",
+    "Held",
+    "IllegalTransition",
+    "InterlockError",
+    "InvalidInput",
+    "InvalidPlan",
+    "ItemEnded",
+    "LeaseLost",
+    "NoRemote",
+    "NoRepository",
+    "NotFound",
+    "PlanEnded",
+    "PushFailed",
+    "RebaseConflict",
+    "RemoteUnavailable",
+    "SchemaMismatch",
+    "StaleRevision",
+    "StoreBusy",
+    "StoreReplaced",
+    "StoreUnavailable",
+    "TooLarge",
+    "UnknownRun",
+    "UnreadableState",
+    "__version__",
+    "connect",
+    "session_lock",
+]
 
 
 def connect(url: str | None = None) -> Interlock:
@@ -20,16 +82,28 @@ def connect(url: str | None = None) -> Interlock:
     from interlock.client import Interlock  # noqa: PLC0415
 
     chosen = settings.load(url=url)
+    service, place = app.open_service(settings=chosen), app.place_of(chosen)
     run = settings.working_for(os.environ)
-    return Interlock(app.open_service(settings=chosen), types=chosen.types, actor=chosen.actor, run=run)
+    return Interlock(service, types=chosen.types, actor=chosen.actor, place=place, run=run)
 
 
 def session_lock(number: int, *, run_id: str) -> SessionLock:
     """Lock the session of an issue or pull request against other processes of this host, for a `with` block.
 
-    Raises `interlock.core.errors.Held` at once if it is locked, for whatever run.
+    Raises `interlock.Held` at once if it is locked, for whatever run.
     """
     from interlock import settings  # noqa: PLC0415
     from interlock.session.lock import SessionLocks  # noqa: PLC0415
 
     return SessionLocks(settings.repository_root(settings.here())).acquire(number, run_id)
+
+
+if not TYPE_CHECKING:  # else every misspelt name would count as an error class
+
+    def __getattr__(name: str) -> type[Exception]:
+        """The errors, imported when one is asked for: importing interlock stays cheap."""
+        if name not in __all__:
+            raise AttributeError(f"module 'interlock' has no attribute {name!r}")
+        from interlock.core import errors  # noqa: PLC0415
+
+        return getattr(errors, name)

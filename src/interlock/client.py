@@ -13,15 +13,29 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
-from interlock.core.errors import InterlockError, LeaseLost
+from interlock.core.errors import Closed, InterlockError, LeaseLost
 from interlock.core.model import A_PERSON, Sender
-from interlock.core.names import NAME_MAX_CHARS, check_flag, check_text
+from interlock.core.names import NAME_MAX_CHARS, check_flag, check_list, check_text
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
 from interlock.process.outcome import error_text, result_text
-from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView, Service
+from interlock.service.contract import (
+    AddView,
+    ChangeView,
+    EventView,
+    ItemFilter,
+    LeaseView,
+    MessageView,
+    Report,
+    RunView,
+    Service,
+    ShowView,
+    StatsView,
+    WhyView,
+)
 from interlock.service.intake import checked_types, new_item, signature, stated_sender
+from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
 
 #: The run whose `with` block this thread is in.
@@ -66,13 +80,20 @@ class ItemFields(TypedDict, total=False):
 class Lease:
     """The right to work on one item until it ends, is lost, or is given back."""
 
-    def __init__(self, service: Service, live: LiveRun, heartbeat: Heartbeat) -> None:
-        self._service = service
+    def __init__(self, il: Interlock, live: LiveRun, heartbeat: Heartbeat) -> None:
+        self._il = il
         self._live = live
         self._heartbeat = heartbeat
         self.item = live.lease.item
         self.payload: Mapping[str, Any] = live.lease.item.payload or {}
         self.ended = False
+        #: Whether a call of the block's own has raised `LeaseLost`: once is enough.
+        self._loss_told = False
+
+    def __repr__(self) -> str:
+        now = "ended" if self.ended else "lost" if self.lost else "held"
+        lane = f" on {self.item.lane}" if self.item.lane else ""
+        return f"<lease of item {self.item.id} {self.item.title!r}{lane}, run {self.fence}, {now}>"
 
     @property
     def lost(self) -> bool:
@@ -107,29 +128,33 @@ class Lease:
 
     def done(self, result: Any = None) -> RunView:
         """The work is done; `result` is kept as JSON."""
-        return self._end(self._service.done, self._live.renewal._replace(result=result_text(result)))
+        return self._end(self._il.service.done, self._live.renewal._replace(result=result_text(result)))
 
     def fail(self, error: str = "", *, retry: bool = True) -> RunView:
         """The attempt failed; it is tried again while attempts are left, unless `retry` is false."""
         return self._end(
-            self._service.fail,
+            self._il.service.fail,
             Report(run=self.handle, seen=self._live.seen, error=None if error == "" else error, retry=retry),
         )
 
     def release(self) -> RunView:
         """Give the item back unworked."""
-        return self._end(self._service.release, self._live.renewal)
+        return self._end(self._il.service.release, self._live.renewal)
 
     def inbox(self) -> list[MessageView]:
         """Messages that came since the last call; the next call marks these as read."""
-        found = self._service.inbox(self.handle, seen=self._live.seen)
+        try:
+            found = self._il.service.inbox(self.handle, seen=self._live.seen)
+        except LeaseLost:
+            self._loss_told = True
+            raise
         self._live.seen = max([self._live.seen, *(m.n for m in found)])
         return found
 
     def renew(self) -> RunView:
         """Keep the lease now. The heartbeat does this in the background already."""
         sent_s = now_s()
-        view = self._service.renew([self._live.renewal])[0]
+        view = self._il.service.renew([self._live.renewal])[0]
         self._live.renewed(view, sent_s)
         return view
 
@@ -147,7 +172,7 @@ class Lease:
             self._live.ending = self.ended  # the run goes on
             raise
         if view.refusal is not None:
-            self._live.lost = view.refusal
+            self._live.lost, self._loss_told = view.refusal, True
             raise LeaseLost(view.refusal.message, view.refusal.hint)
         self.ended = True
         return view
@@ -157,24 +182,28 @@ class Claimed:
     """What `next` returns: a context whose value is a lease, or None if there was no work.
 
     Leaving the block finishes the run: done, or failed with the exception that left it, or released on
-    Ctrl-C. The exception is passed on.
+    Ctrl-C. The exception is passed on. If the lease was lost, leaving raises `LeaseLost`, unless a call in
+    the block has raised it already.
     """
 
-    def __init__(self, service: Service, view: LeaseView | None, sent_s: float, *, renew: bool) -> None:
+    def __init__(self, il: Interlock, view: LeaseView | None, sent_s: float, *, renew: bool) -> None:
         self.lease: Lease | None = None
-        self._service = service
+        self._service = il.service
         self._working: Token[tuple[Service, str] | None] | None = None
         self._heartbeat: Heartbeat | None = None
         if view is not None:
             timeout_s = view.item.timeout_s
             deadline_s = None if timeout_s is None else sent_s + view.waited_s + timeout_s
             live = LiveRun(view, sent_s, beat_s=view.renew_within_s, deadline_s=deadline_s)
-            heartbeat = Heartbeat(service, lambda: [live])
-            self.lease = Lease(service, live, heartbeat)
+            heartbeat = Heartbeat(il.service, lambda: [live])
+            self.lease = Lease(il, live, heartbeat)
             self._heartbeat = heartbeat if renew else None
 
     def __bool__(self) -> bool:
         return self.lease is not None
+
+    def __repr__(self) -> str:
+        return "<no work>" if self.lease is None else f"<claimed: {self.lease!r}>"
 
     def __enter__(self) -> Lease | None:
         if self._heartbeat is not None:
@@ -191,7 +220,7 @@ class Claimed:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         lease = self.lease
-        if lease is None or lease.ended or (lease._live.lost and error is not None):
+        if lease is None or lease.ended or lease._loss_told or (lease._live.lost and error is not None):
             return
         if error is None:
             lease.done()
@@ -219,12 +248,26 @@ class Interlock:
         *,
         types: Mapping[str, TypeDefaults] | None = None,
         actor: str = "",
+        place: str = "",
         run: str | None = None,
     ) -> None:
-        self.service = service
+        """`place` says in a `repr` where the store is."""
+        self._service = service
+        self._place = place
+        self._closed = False
         self.types = checked_types({} if types is None else types)
         self.actor = check_text("actor", actor, NAME_MAX_CHARS)
         self._run = run
+
+    def __repr__(self) -> str:
+        return f"<interlock{f' on {self._place}' if self._place else ''}{', closed' if self._closed else ''}>"
+
+    @property
+    def service(self) -> Service:
+        """Everything that the command line can do, in batches. Raises `Closed` once this is closed."""
+        if self._closed:
+            raise Closed("This connection to the store is closed.", "Open another with interlock.connect().")
+        return self._service
 
     def __enter__(self) -> Self:
         return self
@@ -233,8 +276,10 @@ class Interlock:
         self.close()
 
     def close(self) -> None:
-        """Give the database connections back."""
-        self.service.close()
+        """Give the database connections back. Every later call raises `Closed`, also one of a lease."""
+        if not self._closed:
+            self._closed = True
+            self._service.close()
 
     def add(self, title: str, **fields: Unpack[ItemFields]) -> AddView:
         """Add one item: lane, agent, type, priority, message, … as the command's options name them."""
@@ -260,7 +305,7 @@ class Interlock:
         views = self.service.next(
             agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker, item=item
         )
-        return Claimed(self.service, views[0] if views else None, sent_s, renew=renew)
+        return Claimed(self, views[0] if views else None, sent_s, renew=renew)
 
     def msg(
         self,
@@ -292,3 +337,50 @@ class Interlock:
     def cancel(self, item: int, *, why: str, force: bool = False) -> ChangeView:
         """End an item; a running one gets its grace unless `force`."""
         return self.service.cancel(item, why=why, by=self.actor, force=force)
+
+    def ls(
+        self,
+        *,
+        all: bool = False,  # noqa: A002  (as the command names it)
+        statuses: Sequence[str] = (),
+        lane: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        type: str | None = None,  # noqa: A002
+        limit: int = 100,
+    ) -> list[ItemView]:
+        """Items in their order of arrival: unfinished ones, unless `all` or `statuses` are given."""
+        wanted = ItemFilter(
+            all=all,
+            statuses=check_list("statuses", statuses),
+            lane=lane,
+            agent=agent,
+            project=project,
+            type=type,
+            limit=limit,
+        )
+        return self.service.items(wanted)
+
+    def show(self, item: int) -> ShowView:
+        """Everything about one item: its runs, messages and history, and why it is where it is."""
+        return self.service.show(item)
+
+    def why(self, item: int) -> WhyView:
+        """What an item waits for, and what will move it."""
+        return self.service.why(item)
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1_000,
+        item: int | None = None,
+        lane: str | None = None,
+        newest: bool = False,
+    ) -> list[EventView]:
+        """The history after a number; with `newest`, the last lines of it."""
+        return self.service.events(after=after, limit=limit, item=item, lane=lane, newest=newest)
+
+    def stats(self, *, window_s: float = 3600.0) -> StatsView:
+        """Counts now, and rates and spans over the window."""
+        return self.service.stats(window_s=window_s)

@@ -106,9 +106,10 @@ def test_next_renew_inbox_done_and_show(any_il: Command):
     item = any_il.ok("add", "Work", "--message", "first", "--payload", '{"a": 1}')["item"]["id"]
     lease = any_il.claim("coder", "--worker", "host-1", "--lease", "90s")
     assert set(lease) == {
-        *("run", "fence", "expires_at", "lease_s", "renew_within_s"),
+        *("run", "handle", "fence", "expires_at", "lease_s", "renew_within_s"),
         *("item", "messages", "waited_s"),
     }
+    assert lease["handle"] == lease["run"]
     assert lease["item"]["payload"] == {"a": 1}
     assert lease["lease_s"] == 90.0
     assert (lease["renew_within_s"], [m["text"] for m in lease["messages"]]) == (30.0, ["first"])
@@ -117,7 +118,8 @@ def test_next_renew_inbox_done_and_show(any_il: Command):
     told = any_il.ok("msg", item, "second")
     assert (set(told), told["n"]) == (keys(contract.ChangeView), 2)
     (renewed,) = any_il.ok("renew", lease["run"], "--seen", 1)["runs"]
-    assert set(renewed) == keys(contract.RunView)
+    assert set(renewed) == keys(contract.RunView) | {"handle"}
+    assert renewed["handle"] == renewed["run"] == lease["handle"]
     assert (renewed["status"], renewed["unread"], renewed["refusal"]) == ("running", 1, None)
     inbox = any_il.ok("inbox", lease["run"])
     assert [(m["n"], m["text"], m["author"]) for m in inbox["messages"]] == [(2, "second", "alice")]

@@ -188,6 +188,8 @@ def test_every_answer_of_the_service_is_documented():
         fields = [
             n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
         ]
+        if name in ("LeaseView", "RunView"):  # JSON adds the handle under its own name
+            fields.insert(1, "handle")
         assert list(told) == fields
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from interlock.client import Claimed
+from interlock.client import Claimed, Interlock
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem
 from interlock.process.clock import now_s
@@ -129,7 +129,7 @@ def test_whatever_is_lost_a_python_program_has_the_message_or_it_is_still_unread
     service, through = open_service(pg_url), open_service(proxy.url)
     for n in itertools.count(1):
         told_lease = told(service, f"message {n}")
-        lease = Claimed(through, told_lease, now_s(), renew=False).lease
+        lease = Claimed(Interlock(through), told_lease, now_s(), renew=False).lease
         assert lease is not None
         proxy.lose_nth(n, moment)
         got: list[MessageView] = []

@@ -171,6 +171,12 @@ class SchemaMismatch(InterlockError):
     code = "schema_mismatch"
 
 
+class Closed(InterlockError):
+    """The program has closed this connection to the store; nothing was changed."""
+
+    code = "closed"
+
+
 class CommandUnusable(InterlockError):
     """The command to run under a lease is not there or may not be run."""
 

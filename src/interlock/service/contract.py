@@ -62,7 +62,10 @@ class MessageView:
 
 
 class LeaseView(NamedTuple):
-    """A claimed item: `run` is the handle, the right to write; `fence` is the run's number."""
+    """A claimed item: `run` is the handle, the right to write; `fence` is the run's number.
+
+    In JSON the handle is there under its own name too.
+    """
 
     run: str
     fence: int
@@ -74,6 +77,10 @@ class LeaseView(NamedTuple):
     messages: tuple[MessageView, ...]
     #: How long the call had waited before the claim: the lease began no earlier.
     waited_s: float = 0.0
+
+    @property
+    def handle(self) -> str:
+        return self.run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +106,10 @@ class RunView(NamedTuple):
     unread: int = 0
     #: The item made from messages that this run did not read.
     follow_up: int | None = None
+
+    @property
+    def handle(self) -> str:
+        return self.run
 
     @property
     def unread_messages(self) -> str:
@@ -407,7 +418,8 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, LeaseView | RunView):
-        return {name: to_json(getattr(value, name)) for name in value._fields}
+        named = {name: to_json(getattr(value, name)) for name in value._fields}
+        return {"run": value.run, "handle": value.handle, **named}
     if isinstance(value, ItemView):
         return {name: to_json(getattr(value, name)) for name in ItemView.FIELDS}
     if isinstance(value, datetime):
