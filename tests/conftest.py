@@ -35,6 +35,8 @@ __all__ = [
 def pytest_configure(config: pytest.Config) -> None:
     _hear_signals()
     temporary_files.choose()
+    # Whoever runs the tests may have settings of their own, and trust files.
+    os.environ.update(XDG_CONFIG_HOME="/nonexistent", XDG_STATE_HOME="/nonexistent")
     postgres_fixtures.pytest_configure(config)
 
 

@@ -10,8 +10,11 @@ from interlock.settings import OTHER_VARIABLES, SETTINGS, TYPE_SETTINGS, Setting
 
 
 def all_settings() -> str:
-    rows = ((code(s.name), code(s.env), _default(s), _span(s), s.description) for s in SETTINGS)
-    return table(("setting", "variable", "default", "range", "meaning"), rows)
+    rows = (
+        (code(s.name), code(s.env), _default(s), _span(s), s.from_repository.value, s.description)
+        for s in SETTINGS
+    )
+    return table(("setting", "variable", "default", "range", "from a repository", "meaning"), rows)
 
 
 def types() -> str:

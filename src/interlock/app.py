@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from interlock import settings as choices
 from interlock.core.errors import InvalidInput, StoreUnavailable
 from interlock.service.local import LocalService
-from interlock.settings import Settings
+from interlock.settings import Settings, sqlite_path
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
@@ -77,6 +77,26 @@ def open_service(
             store.close()
             raise
     return LocalService(store, poll_s=settings.poll_s)
+
+
+def open_for_reading(settings: Settings) -> Service | None:
+    """A service on a store that is there; None if there is none yet. Whoever only looks makes no store."""
+    if scheme_of(settings.url) == "sqlite":
+        settings.check_store()
+        path, former = sqlite_path(settings.url, settings.root), settings.former
+        if not path.exists() and (former is None or not former.exists()):
+            return None
+    store = _open_store(settings, migrate=False)
+    try:
+        applied = store.database.applied()
+        if applied:
+            schema.require_current(store.database.backend, applied)
+            return LocalService(store, poll_s=settings.poll_s)
+    except BaseException:
+        store.close()
+        raise
+    store.close()
+    return None
 
 
 def open_lanes(settings: Settings) -> LaneService:
@@ -144,8 +164,7 @@ def place_of(settings: Settings) -> str:
     """Where the store is, in words; without the user and the password of a URL."""
     if scheme_of(settings.url) == "sqlite":
         return str(sqlite_path(settings.url, settings.root).absolute())
-    scheme, _, place = settings.url.partition("://")
-    return f"{scheme}://{place.rpartition('@')[2].partition('?')[0]}"
+    return choices.without_password(settings.url)
 
 
 def beat_s(settings: Settings) -> float:
@@ -153,26 +172,8 @@ def beat_s(settings: Settings) -> float:
     return GIT_BEAT_S if scheme_of(settings.url) == "git" else DATABASE_BEAT_S
 
 
-def sqlite_path(url: str, root: Path) -> Path:
-    """The file that a SQLite URL names: four slashes are absolute, three are relative to `root`.
-
-    People often write `sqlite:///srv/x.db` and mean four slashes: it is absolute if only that directory
-    exists.
-    """
-    text = url.partition("://")[2]
-    if not text.startswith("/") or len(text) < 2 or not {"?", "#"}.isdisjoint(Path(text).name):
-        raise InvalidInput("The SQLite URL does not name a file.", "Use sqlite:///path/to/file.db.")
-    relative, absolute = root / text[1:], Path(text)
-    if (
-        not relative.parent.is_dir()
-        and relative.parent.name != choices.DIRECTORY
-        and absolute.parent.is_dir()
-    ):
-        return absolute
-    return relative
-
-
 def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresStore:
+    settings.check_store()
     scheme = scheme_of(settings.url)
     if scheme == "git":
         raise InvalidInput(
@@ -198,6 +199,7 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
 
 def _move_store(settings: Settings) -> bool:
     """Move the default store of an older version to where it belongs; returns whether there was one."""
+    settings.check_store()
     if settings.former is None:
         return False
     from interlock.store.sqlite import move  # noqa: PLC0415
@@ -210,6 +212,7 @@ def _move_store(settings: Settings) -> bool:
 def _open_git(settings: Settings) -> GitLanes:
     from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
 
+    settings.check_store()
     directory = settings.root / choices.DIRECTORY
     _make_directory(
         directory, directory, "A copy of the lanes is kept there; make it writable, or work in another clone."

@@ -1,5 +1,7 @@
-"""The settings: `INTERLOCK_*` in the environment, then `.interlock/config.toml`.
+"""The settings: `INTERLOCK_*` in the environment, then the repository's files, then the user's own file.
 
+A repository's files come from whoever wrote the repository: what could harm from there is withheld until the
+user trusts the file (`interlock.trust`, ADR 0026).
 Written by hand on purpose: the usual library takes longer to import than a whole command may take (ADR 0006).
 """
 
@@ -8,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from interlock import trust
 from interlock.core import names, timing
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import InvalidInput, NotTrusted
 from interlock.core.model import Policy
 
 #: In the root of a repository, or outside of one in any directory: the configuration and session locks.
@@ -22,18 +27,32 @@ DIRECTORY = ".interlock"
 #: In the directory of git that all worktrees share, which `git clean` leaves alone: store and files of runs.
 GIT_DIRECTORY = "interlock"
 CONFIG_NAME = "config.toml"
+#: In the root of a repository, to be committed.
+SHARED_NAME = "interlock.toml"
+#: Longer than any file of settings; a link to an endless device ends here too.
+FILE_MAX_BYTES = 1 << 20
 DATABASE_NAME = "interlock.db"
 #: SIGINT, 7.5 s, SIGTERM, 2.5 s, SIGKILL: a shorter grace would revoke a run that is still ending.
 CANCEL_INTERRUPT_S, CANCEL_TERMINATE_S = 7.5, 2.5
 CANCEL_LADDER_S = CANCEL_INTERRUPT_S + CANCEL_TERMINATE_S
 
 
+class FromRepository(Enum):
+    """Whether a repository's file may choose a setting before the user trusts the file."""
+
+    YES = "yes"
+    #: If it names a place in the repository itself.
+    INSIDE = "inside the repository"
+    NO = "when trusted"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One thing to choose. Its variable in the environment wins over the file."""
+    """One thing to choose. Its variable in the environment wins over the files."""
 
     name: str
     description: str
+    from_repository: FromRepository
     default: str | float | int | None = None
     kind: type[str] | type[float] | type[int] = str
     low: float = -math.inf
@@ -44,14 +63,32 @@ class Setting:
         return f"INTERLOCK_{self.name.upper()}"
 
 
-def _text(description: str) -> Any:
-    return field(default=None, metadata={"description": description})
+def _text(description: str, from_repository: FromRepository = FromRepository.NO) -> Any:
+    return field(default=None, metadata={"description": description, "from_repository": from_repository})
 
 
-def _number(default: float | None, low: float, high: float, description: str, *, whole: bool = False) -> Any:
+def _number(
+    default: float | None,
+    low: float,
+    high: float,
+    description: str,
+    *,
+    whole: bool = False,
+    from_repository: FromRepository = FromRepository.YES,
+) -> Any:
     kind = int if whole else float
     metadata = {"description": description, "kind": kind, "low": low, "high": high}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={**metadata, "from_repository": from_repository})
+
+
+class Withheld(NamedTuple):
+    """A setting that is not taken from a repository's file."""
+
+    path: Path
+    setting: str
+    value: Any
+    #: The user's own file or the environment chooses another.
+    replaced: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +109,7 @@ class TypeDefaults:
     )
     policy: str | None = _text(
         f"What items of this type do when their lane is taken: {', '.join(Policy)}.",
+        FromRepository.YES,
     )
     priority: int | None = _number(
         None,
@@ -97,7 +135,8 @@ class Settings:
         f" outside of a git repository {DIRECTORY}/{DATABASE_NAME} of the current directory."
         " sqlite:///name.db is relative to the root of the repository, sqlite:////srv/name.db is absolute,"
         " postgresql://user@host/name is for many machines."
-        " git+https://host/name.git, git+ssh:// and git+file:// keep lanes only, without a database."
+        " git+https://host/name.git, git+ssh:// and git+file:// keep lanes only, without a database.",
+        FromRepository.INSIDE,
     )
     lease_s: float = _number(
         timing.LEASE_DEFAULT_S,
@@ -150,14 +189,31 @@ class Settings:
     worktrees: str = _text(
         f"Where interlock work --worktree makes its worktrees. Default: {DIRECTORY}/worktrees, inside the"
         " clone: a sandbox or container that knows the clone knows them too. In another directory, which may"
-        " be relative to the clone, each clone gets one of its own."
+        " be relative to the clone, each clone gets one of its own.",
+        FromRepository.INSIDE,
     )
     types: Mapping[str, TypeDefaults]
+    #: What a repository's file chose in vain, as nobody trusts it.
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def timing(self) -> timing.Timing:
         """The part that the rules use: each of its fields is a setting."""
         return timing.Timing(**{f.name: getattr(self, f.name) for f in fields(timing.Timing)})
+
+    def check_store(self) -> None:
+        """Raise if the repository names a store that is not trusted, and the user has chosen no other.
+
+        The default store instead would be a second one: who works there would not see who holds a lane in the
+        store that the others use.
+        """
+        for held in self.withheld:
+            if held.setting == "url" and not held.replaced:
+                store = without_password(held.value)
+                raise NotTrusted(
+                    f"{held.path} names the store {store}, and you do not trust it yet.",
+                    "Look at the file, then run interlock trust; or choose a store with INTERLOCK_URL.",
+                )
 
     def unread(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Variables that begin with INTERLOCK_ and that nothing reads: most often a typo."""
@@ -199,17 +255,28 @@ def working_for(environ: Mapping[str, str]) -> str | None:
 def load(
     *, url: str | None = None, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> Settings:
-    """Read the environment and the file; `url` wins over both."""
+    """Read the environment and the files; `url` wins over all of them."""
     environ = os.environ if environ is None else environ
     if url is not None:
         names.check_text("url", url)
     place = worktree_root(here() if directory is None else directory)
     root, common = repository_root(place), common_directory(place)
-    table, types = _read_file(root / DIRECTORY / CONFIG_NAME)
+    own = own_file(environ)
+    table, types = parsed(own, read(own)) if own is not None else ({}, {})
+    withheld: list[tuple[Path, str, Any]] = []
+    for path in repository_files(root):
+        data = read(path)
+        chosen, more = parsed(path, data)
+        held = needing_trust(chosen, root)
+        if held and not trust.is_trusted(path, data, environ):
+            withheld += [(path, name, chosen.pop(name)) for name in held]
+        table.update(chosen)
+        types.update(more)
     for setting in SETTINGS:
         text = environ.get(setting.env, "")
         if text:
             table[setting.name] = _from_text(setting, text)
+    given = table | ({"url": url} if url else {})
     values: dict[str, Any] = {setting.name: table.get(setting.name, setting.default) for setting in SETTINGS}
     home = root / DIRECTORY if common is None else common / GIT_DIRECTORY
     former = None
@@ -229,7 +296,69 @@ def load(
             f"back_off_first_s is {values['back_off_first_s']:g}, above back_off_max_s.",
             f"Use at most {values['back_off_max_s']:g}, or raise back_off_max_s.",
         )
-    return Settings(root=root, home=home, former=former, types=types, **values)
+    return Settings(
+        root=root,
+        home=home,
+        former=former,
+        types=types,
+        withheld=tuple(Withheld(path, name, value, name in given) for path, name, value in withheld),
+        **values,
+    )
+
+
+def own_file(environ: Mapping[str, str]) -> Path | None:
+    """The user's own file of settings, for every repository."""
+    directory = trust.own_directory(environ, "XDG_CONFIG_HOME", ".config")
+    return None if directory is None else directory / CONFIG_NAME
+
+
+def repository_files(root: Path) -> tuple[Path, Path]:
+    """The files of settings that a repository may have; the later one wins. git ignores the second."""
+    return root / SHARED_NAME, root / DIRECTORY / CONFIG_NAME
+
+
+def needing_trust(table: Mapping[str, Any], root: Path) -> tuple[str, ...]:
+    """The settings that are taken from a repository's file only if the user trusts it."""
+    found = ((setting, table[setting.name]) for setting in SETTINGS if setting.name in table)
+    return tuple(
+        setting.name
+        for setting, value in found
+        if setting.from_repository is FromRepository.NO
+        or (setting.from_repository is FromRepository.INSIDE and not _is_inside(setting, value, root))
+    )
+
+
+def _is_inside(setting: Setting, value: str, root: Path) -> bool:
+    """Whether a value names a place in the repository, and not in the directory of git."""
+    if setting.name == "url":
+        if value.partition("://")[0].lower() != "sqlite":
+            return False
+        path = sqlite_path(value, root)
+    else:
+        path = root / Path(value).expanduser()
+    real, top = path.resolve(), root.resolve()
+    return real != top and real.is_relative_to(top) and ".git" not in real.relative_to(top).parts
+
+
+def without_password(url: str) -> str:
+    """A store's URL for people: without the user, the password and the parameters."""
+    scheme, _, place = url.partition("://")
+    return f"{scheme}://{place.rpartition('@')[2].partition('?')[0]}"
+
+
+def sqlite_path(url: str, root: Path) -> Path:
+    """The file that a SQLite URL names: four slashes are absolute, three are relative to `root`.
+
+    People often write `sqlite:///srv/x.db` and mean four slashes: it is absolute if only that directory
+    exists.
+    """
+    text = url.partition("://")[2]
+    if not text.startswith("/") or len(text) < 2 or not {"?", "#"}.isdisjoint(Path(text).name):
+        raise InvalidInput("The SQLite URL does not name a file.", "Use sqlite:///path/to/file.db.")
+    relative, absolute = root / text[1:], Path(text)
+    if not relative.parent.is_dir() and relative.parent.name != DIRECTORY and absolute.parent.is_dir():
+        return absolute
+    return relative
 
 
 def here() -> Path:
@@ -302,13 +431,29 @@ def _is_git_directory(path: Path) -> bool:
     return (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
 
 
-def _read_file(path: Path) -> tuple[dict[str, Any], dict[str, TypeDefaults]]:
+def read(path: Path) -> bytes:
+    """The content of a file of settings; nothing if there is none."""
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return {}, {}
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Fix or remove the file.") from None
+    try:
+        state = os.fstat(number)
+        plain = stat.S_ISREG(state.st_mode) and state.st_size <= FILE_MAX_BYTES
+        data = os.read(number, FILE_MAX_BYTES) if plain else b""
+    finally:
+        os.close(number)
+    if not plain:
+        raise InvalidInput(f"{path} is no file of settings.", "Remove it, or put a small text file there.")
+    return data
+
+
+def parsed(path: Path, data: bytes) -> tuple[dict[str, Any], dict[str, TypeDefaults]]:
+    """The settings and the types in the content of a file."""
+    if not data:
+        return {}, {}
     import tomllib  # noqa: PLC0415  (only where there is a file)
 
     try:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock import app, settings
+from interlock import settings
 from interlock.core.errors import InvalidInput
 from tests.acceptance.command import Command
 
@@ -31,7 +31,7 @@ def test_every_setting_is_described_and_has_its_variable():
     names = [setting.name for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS)]
     assert all(setting.description.endswith(".") for setting in (*settings.SETTINGS, *settings.TYPE_SETTINGS))
     assert settings.SETTINGS[0].env == "INTERLOCK_URL"
-    assert set(settings.Settings.__slots__) - {"root", "home", "former", "types"} == {
+    assert set(settings.Settings.__slots__) - {"root", "home", "former", "types", "withheld"} == {
         s.name for s in settings.SETTINGS
     }
     assert set(settings.TypeDefaults.__slots__) == {s.name for s in settings.TYPE_SETTINGS}
@@ -119,5 +119,5 @@ def test_doctor_names_variables_that_nothing_reads(il: Command):
 )
 def test_sqlite_urls_name_files(tmp_path: Path, url: str, path: str):
     (tmp_path / "sub").mkdir()
-    found = app.sqlite_path(url.format(root=tmp_path), tmp_path)
+    found = settings.sqlite_path(url.format(root=tmp_path), tmp_path)
     assert str(found).replace("//", "/") == path.format(root=tmp_path)

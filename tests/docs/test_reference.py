@@ -106,10 +106,10 @@ def test_every_setting_is_documented_with_its_variable_default_and_meaning():
 
 
 def test_the_configuration_file_of_the_page_is_accepted(tmp_path: Path):
-    (tmp_path / ".interlock").mkdir()
     shown_file = page("settings.md").split("```toml\n")[1].partition("```")[0]
-    (tmp_path / ".interlock" / "config.toml").write_text(shown_file)
+    (tmp_path / "interlock.toml").write_text(shown_file)
     found = settings.load(environ={}, directory=tmp_path)
+    assert [held.setting for held in found.withheld] == ["url"]
     assert (found.lease_s, found.types["pr_review"].policy) == (120, "coalesce")
 
 

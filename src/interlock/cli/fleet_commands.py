@@ -25,9 +25,11 @@ def list_agents(ctx: typer.Context) -> int:
     if ctx.invoked_subcommand is not None:
         return Exit.OK
     call = invocation_of(ctx)
-    with call.service() as service:
+    with call.reading() as service:
         found = service.agents()
-    return call.out.answer({"agents": found}, lambda out: views.fleet.agents(out, found))
+    call.out.answer({"agents": found}, lambda out: views.fleet.agents(out, found))
+    call.name_store(found)
+    return Exit.OK
 
 
 @agents.command("set", cls=Command)
@@ -101,9 +103,11 @@ def list_lanes(
         return Exit.OK
     call = invocation_of(ctx)
     count = limit_of(limit)
-    with call.lanes() as service:
+    with call.reading_lanes() as service:
         found = service.lanes(prefix=prefix, limit=count)
-    return call.out.answer({"lanes": found}, lambda out: views.fleet.lanes(out, found))
+    call.out.answer({"lanes": found}, lambda out: views.fleet.lanes(out, found))
+    call.name_store(found)
+    return Exit.OK
 
 
 @lanes.command("mode", cls=Command)
@@ -142,7 +146,7 @@ def set_mode(
 
 def _list_modes(ctx: typer.Context) -> int:
     call = invocation_of(ctx)
-    with call.service() as service:
+    with call.reading() as service:
         found = service.modes()
     lines = [_mode_sentence(rule.scope, rule.value, rule.mode) for rule in found]
     lines.append("All others: enforce." if found else "Every lane is enforced.")

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence, Sized
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import typer
 
-from interlock.cli.output import Output
+from interlock.cli.output import Output, tell
+from interlock.core.errors import NotFound
 from interlock.core.model import A_PERSON, Sender
 from interlock.settings import working_for
 
 if TYPE_CHECKING:
     from interlock.service.contract import LaneService, Service
-    from interlock.settings import Settings
+    from interlock.settings import Settings, Withheld
 
 
 @dataclass
@@ -27,12 +28,17 @@ class Invocation:
 
     out: Output = field(default_factory=Output)
     url: str | None = None
+    #: False once a command has looked for a store, and there was none.
+    has_store: bool = True
 
     @cached_property
     def settings(self) -> Settings:
         from interlock import settings
 
-        return settings.load(url=self.url)
+        chosen = settings.load(url=self.url)
+        if ignored := [held for held in chosen.withheld if not held.replaced and held.setting != "url"]:
+            tell(ignored_sentence(ignored))
+        return chosen
 
     @contextmanager
     def service(self) -> Iterator[Service]:
@@ -42,6 +48,52 @@ class Invocation:
         with closing(app.open_service(settings=self.settings)) as service:
             _hush_driver()
             yield service
+
+    @contextmanager
+    def reading(self, *, stand_in: bool = True) -> Iterator[Service]:
+        """The service for a command that only looks: it makes no store.
+
+        Where there is none yet, an empty one in a temporary directory stands in, unless the caller asks for
+        something that must be there, or waits for what happens there.
+        """
+        import tempfile
+
+        from interlock import app
+
+        service = app.open_for_reading(self.settings)
+        if service is None and not stand_in:
+            raise NotFound(self._no_store(), "`interlock add` makes it.")
+        with ExitStack() as stack:
+            if service is None:
+                self.has_store = False
+                place = stack.enter_context(tempfile.TemporaryDirectory(prefix="interlock-"))
+                chosen = replace(self.settings, url=f"sqlite:///{place}/none.db", former=None)
+                service = app.open_service(settings=chosen)
+            stack.enter_context(closing(service))
+            _hush_driver()
+            yield service
+
+    @contextmanager
+    def reading_lanes(self) -> Iterator[LaneService]:
+        """The same for commands that also look at a store without a database."""
+        from interlock import app
+
+        look = self.lanes if app.scheme_of(self.settings.url) == "git" else self.reading
+        with look() as service:
+            yield service
+
+    def name_store(self, found: Sized) -> None:
+        """Say which store a listing for people looked at, if it found nothing there."""
+        if not found and not self.out.json:
+            from interlock import app
+
+            where = f"Looked in {app.place_of(self.settings)}." if self.has_store else self._no_store()
+            self.out.answer(None, where)
+
+    def _no_store(self) -> str:
+        from interlock import app
+
+        return f"There is no store yet: {app.place_of(self.settings)}."
 
     @contextmanager
     def lanes(self) -> Iterator[LaneService]:
@@ -57,6 +109,13 @@ def caller_of(lanes: LaneService) -> Sender:
     """Who types: a person, or the agent of the run in INTERLOCK_RUN."""
     run = working_for(os.environ)
     return A_PERSON if run is None else lanes.sender_of(run)
+
+
+def ignored_sentence(ignored: Sequence[Withheld]) -> str:
+    """What a repository's files choose in vain."""
+    files = " and ".join(dict.fromkeys(str(held.path) for held in ignored))
+    names = ", ".join(dict.fromkeys(held.setting for held in ignored))
+    return f"Ignored until you trust {files} (interlock trust): {names}."
 
 
 def _hush_driver() -> None:

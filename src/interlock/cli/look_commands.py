@@ -48,12 +48,14 @@ def list_items(
     wanted = ItemFilter(
         all=all_, statuses=statuses, lane=lane, agent=agent, project=project, type=type_, limit=count
     )
-    with call.service() as service:
+    with call.reading() as service:
         found = service.items(wanted)
     unfinished = not all_ and not statuses
-    return call.out.answer(
+    call.out.answer(
         {"items": found}, lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished)
     )
+    call.name_store(found)
+    return Exit.OK
 
 
 def show(
@@ -62,7 +64,7 @@ def show(
 ) -> int:
     """Show one item: its state, runs, messages and history."""
     call = invocation_of(ctx)
-    with call.service() as service:
+    with call.reading(stand_in=False) as service:
         answer = service.show(_item(service, item))
     return call.out.answer(answer, lambda out: views.items.detail(out, answer))
 
@@ -73,7 +75,7 @@ def why(
 ) -> int:
     """Explain what an item waits for and what will move it."""
     call = invocation_of(ctx)
-    with call.service() as service:
+    with call.reading(stand_in=False) as service:
         answer = service.why(_item(service, item))
     return call.out.answer(answer, answer.why)
 
@@ -93,11 +95,13 @@ def events(
     call = invocation_of(ctx)
     start, number = whole_or_none("after", after), whole_or_none("item", item)
     count = limit_of(limit)
-    with call.service() as service:
+    with call.reading(stand_in=not follow) as service:
         if follow:
             return _follow(ctx, service.follow(after=start), number, None if lane is None else lane_key(lane))
         found = service.events(after=start or 0, limit=count, item=number, lane=lane, newest=start is None)
-    return call.out.answer({"events": found}, lambda out: views.history.listing(out, found))
+    call.out.answer({"events": found}, lambda out: views.history.listing(out, found))
+    call.name_store(found)
+    return Exit.OK
 
 
 def stats(
@@ -109,7 +113,7 @@ def stats(
     """Count items, claims, endings and losses."""
     call = invocation_of(ctx)
     window_s = span_s("window", window)
-    with call.service() as service:
+    with call.reading() as service:
         answer = service.stats(window_s=window_s)
     return call.out.answer(answer, lambda out: views.figures.stats(out, answer))
 
@@ -121,7 +125,7 @@ def top(
     """Watch lanes, runs and the queue live. q or Ctrl-C ends it."""
     call = invocation_of(ctx)
     every_s = every_s_of(every)
-    with call.service() as service:
+    with call.reading(stand_in=call.out.json) as service:
         if call.out.json:
             call.out.print_json(views.live.look(service))
         else:

@@ -51,6 +51,8 @@ class Root(LazyGroup):
         "resume": Entry("operator_commands", "resume", _OPERATE),
         "agents": Entry("fleet_commands", "agents", _OPERATE),
         "lanes": Entry("fleet_commands", "lanes", _OPERATE),
+        "init": Entry("init_command", "init", _SET_UP),
+        "trust": Entry("trust_command", "trust", _SET_UP),
         "actions": Entry("actions_commands", "actions", _SET_UP),
         "hook": Entry("hook_command", "hook", _SET_UP),
         "sweep": Entry("store_commands", "sweep", _STORE),

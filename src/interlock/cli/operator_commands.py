@@ -80,7 +80,7 @@ def resume(
 
 def _list_paused(ctx: typer.Context) -> int:
     call = invocation_of(ctx)
-    with call.service() as service:
+    with call.reading() as service:
         agents = [agent for agent in service.agents() if agent.paused]
         projects = service.paused_projects()
     lines = [f"Agent {agent.name} is paused: {agent.paused_reason}" for agent in agents]

@@ -75,7 +75,7 @@ def create(ctx: typer.Context, file: _File) -> int:
 def show(ctx: typer.Context, id_: _Id) -> int:
     """Show one plan: the status of each task and what it waits for."""
     session = session_of(ctx)
-    with session.service() as service:
+    with session.reading(stand_in=False) as service:
         found = service.plan(whole("plan", id_))
     return _print(session, found, lambda views, to: views.detail(to, found))
 
@@ -104,7 +104,7 @@ def graph(
 
     session = session_of(ctx)
     chosen, wanted = choice("format", format_, _FORMATS), whole_or_none("revision", revision)
-    with session.service() as service:
+    with session.reading(stand_in=False) as service:
         found = service.plan(whole("plan", id_))
         at = found.revision if wanted is None else wanted
         bare = service.plan_at(found.id, at) if chosen == "json" or at != found.revision else None
@@ -181,7 +181,7 @@ def batch(
     handle = run or os.environ.get("INTERLOCK_RUN", "")
     if not handle:
         raise InvalidInput("No run was given.", "Pass the handle of the plan.edit run.")
-    with session.service() as service:
+    with session.reading(stand_in=False) as service:
         found = service.plan_batch(handle)
     return _print(session, found, lambda views, to: views.batch(to, found, run))
 
@@ -201,7 +201,7 @@ def watch(
 
     session = session_of(ctx)
     number, every_s = whole("plan", id_), every_s_of(every)
-    with session.service() as service:
+    with session.reading(stand_in=False) as service:
         if session.out.json:
             last = planwatch.emit(service, number, every_s, session.out.print_json)
         else:
@@ -243,7 +243,7 @@ def stats(ctx: typer.Context, id_: _Id) -> int:
     """Show figures of a plan: edits, critical path, total work and parallelism."""
     session = session_of(ctx)
     number = whole("plan", id_)
-    with session.service() as service:
+    with session.reading(stand_in=False) as service:
         figures, found = service.plan_stats(number), service.plan(number)
     return _print(session, figures, lambda views, to: views.stats(to, found, figures))
 
@@ -258,7 +258,7 @@ def history(
     """Print a plan's revisions: who changed what, when and why."""
     session = session_of(ctx)
     number, start, count = whole("plan", id_), whole("after", after), limit_of(limit)
-    with session.service() as service:
+    with session.reading(stand_in=False) as service:
         found = service.plan_history(number, after=start, limit=count)
     return _print(session, {"revisions": found}, lambda views, to: views.history(to, found))
 
@@ -275,7 +275,7 @@ def diff(
 
     session = session_of(ctx)
     number, first, second = whole("plan", id_), whole("revision", before), whole("revision", after)
-    with session.service() as service:
+    with session.reading(stand_in=False) as service:
         found = list(differences(service.plan_at(number, first), service.plan_at(number, second)))
     return _print(
         session,
@@ -287,9 +287,11 @@ def diff(
 def _list(ctx: typer.Context, *, ended: bool, limit: str) -> int:
     session = session_of(ctx)
     count = limit_of(limit)
-    with session.service() as service:
+    with session.reading() as service:
         found = service.plans(ended=ended, limit=count)
-    return _print(session, {"plans": found}, lambda views, to: views.listing(to, found, unfinished=not ended))
+    _print(session, {"plans": found}, lambda views, to: views.listing(to, found, unfinished=not ended))
+    session.name_store(found)
+    return Exit.OK
 
 
 def _changed(session: Session, changed: PlanView, sentence: str) -> int:

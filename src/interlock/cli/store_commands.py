@@ -105,10 +105,12 @@ def doctor(ctx: typer.Context) -> int:
 
     call = invocation_of(ctx)
     unread = call.settings.unread(os.environ)
-    with call.lanes() as store:
+    with call.reading_lanes() as store:
+        place = app.place_of(call.settings)
+        where = f"The store is {place}." if call.has_store else f"There is no store yet: {place}."
         checks = [
             *store.doctor(),
-            CheckView(name="store", ok=True, detail=f"The store is {app.place_of(call.settings)}.", mend=""),
+            CheckView(name="store", ok=True, detail=where, mend=""),
             CheckView(
                 name="environment",
                 ok=not unread,

@@ -84,6 +84,12 @@ class NotFound(InterlockError):
     code = "not_found"
 
 
+class NotTrusted(InterlockError):
+    """A repository's file asks for something that needs the user's trust."""
+
+    code = "not_trusted"
+
+
 class UnknownRun(InvalidInput):
     """The text is not a handle; nothing was changed."""
 

@@ -1,0 +1,138 @@
+"""`init`: a repository's file of settings, and the hooks that keep agents to their leases."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlock.cli.invocation import Invocation, invocation_of
+from interlock.core.errors import InvalidInput, StoreUnavailable
+
+if TYPE_CHECKING:
+    from interlock.settings import Setting
+
+_BEGINNING = """\
+# Settings of Interlock for everybody who clones this repository: commit this file.
+# A line without its # chooses a value; what is commented out is the default, or an example.
+#
+# A clone must not choose by itself what runs on your machine, or where its work is sent. So a
+# store with a host, a command, or a place outside of the repository counts only once its user
+# has run `interlock trust`, and again after every change of this file. Passwords do not belong
+# here.
+"""
+#: For settings whose default is no plain value.
+_EXAMPLES = {"url": "postgresql://interlock@db.example.com/interlock", "worktrees": ".interlock/worktrees"}
+_TYPES = """
+# Defaults for items of one type.
+#[types.pr_review]
+#lease_s = 300
+#policy = "coalesce"
+#priority = 5
+"""
+
+_HOOK = "the hook for Claude Code, which keeps an agent's lease and passes on messages"
+_PRE_PUSH = "the pre-push hook, with which git refuses a push of a run that lost its lease"
+
+
+def init(
+    ctx: typer.Context,
+    hook: Annotated[bool, typer.Option("--hook", help="Also install the hook for Claude Code.")] = False,
+    pre_push: Annotated[
+        bool, typer.Option("--pre-push", help="Also let git in this clone refuse pushes of lost runs.")
+    ] = False,
+) -> int:
+    """Set up a repository: say which store it uses, and write interlock.toml, to be committed.
+
+    On a terminal it offers the two hooks; elsewhere it installs what the options ask for. What is there
+    already stays as it is.
+    """
+    from interlock import app, settings
+
+    call = invocation_of(ctx)
+    chosen = call.settings
+    chosen.check_store()
+    common = settings.common_directory(settings.here())
+    if common == chosen.root:
+        raise InvalidInput(f"{chosen.root} is a bare repository.", "Run it in a clone, and commit the file.")
+    path, place = chosen.root / settings.SHARED_NAME, app.place_of(chosen)
+    lines = [f"The store is {place}."]
+    written = _write(path)
+    lines.append(f"Wrote {path}: commit it." if written else f"{path} is there already, and stays as it is.")
+    added_hook, added_pre_push = None, None
+    if _wanted(call, hook, _HOOK):
+        added_hook = _add_hook()
+        lines.append(f"The hook is in {added_hook}.")
+    else:
+        lines.append("For agents in Claude Code: interlock hook install")
+    if common is not None:
+        if _wanted(call, pre_push, _PRE_PUSH):
+            added_pre_push = _add_pre_push()
+            lines.append(f"The hook is in {added_pre_push}.")
+        else:
+            lines.append("For every push in this clone: interlock push --install-hook")
+    elif pre_push:
+        raise InvalidInput("There is no git repository here.", "Leave out --pre-push.")
+    answer = {
+        "store": place,
+        "file": str(path),
+        "written": written,
+        "hook": added_hook,
+        "pre_push": added_pre_push,
+    }
+    return call.out.answer(answer, "\n".join(lines))
+
+
+def example() -> str:
+    """The file with every setting that a repository may choose, commented out."""
+    from interlock.settings import SETTINGS, FromRepository
+
+    chosen = (s for s in SETTINGS if s.from_repository is not FromRepository.NO)
+    return _BEGINNING + "".join(map(_lines, chosen)) + _TYPES
+
+
+def _lines(setting: Setting) -> str:
+    value = _EXAMPLES.get(setting.name, setting.default)
+    text = f"{value:g}" if isinstance(value, float) else json.dumps(value)
+    said = textwrap.fill(setting.description, 96, initial_indent="# ", subsequent_indent="# ")
+    return f"\n{said}\n#{setting.name} = {text}\n"
+
+
+def _write(path: Path) -> bool:
+    """Write the file, if there is none; returns whether it did."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(example())
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise StoreUnavailable(f"{path} cannot be written: {error.strerror}.", "Make it writable.") from None
+    return True
+
+
+def _wanted(call: Invocation, asked: bool, what: str) -> bool:
+    """Whether an option asks for it, or a person at the terminal does."""
+    if asked or call.out.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return asked
+    return typer.confirm(f"Install {what}?", default=False)
+
+
+def _add_hook() -> str:
+    from interlock.hook.agent_settings import PLACE, installed
+    from interlock.settings import here, worktree_root
+
+    change = installed(worktree_root(here()) / PLACE)
+    change.write()
+    return str(change.path)
+
+
+def _add_pre_push() -> str:
+    from interlock.git.plumbing import Repository
+    from interlock.push import pre_push
+    from interlock.settings import here
+
+    return str(pre_push.install(Repository.around(here())))
