@@ -34,7 +34,7 @@ from interlock.service.contract import (
     StatsView,
     WhyView,
 )
-from interlock.service.intake import checked_types, new_item, signature, stated_sender
+from interlock.service.intake import checked_types, new_item, signature, stated_sender, wall
 from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
 
@@ -137,9 +137,18 @@ class Lease:
             Report(run=self.handle, seen=self._live.seen, error=None if error == "" else error, retry=retry),
         )
 
-    def release(self) -> RunView:
-        """Give the item back unworked."""
-        return self._end(self._il.service.release, self._live.renewal)
+    def release(
+        self,
+        *,
+        until: datetime | str | None = None,
+        for_s: float | str | None = None,
+        whole_agent: bool = False,
+        reason: str = "",
+    ) -> RunView:
+        """Give the item back unworked. With `until` or `for_s` it waits until then, as at a quota's wall, and
+        with `whole_agent` so does all other work of the agent."""
+        met = wall(until, for_s, why=reason, whole_agent=check_flag("whole_agent", whole_agent))
+        return self._end(self._il.service.release, self._live.renewal._replace(wall=met))
 
     def inbox(self) -> list[MessageView]:
         """Messages that came since the last call; the next call marks these as read."""

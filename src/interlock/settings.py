@@ -241,6 +241,7 @@ OTHER_VARIABLES = frozenset(
         "INTERLOCK_PAYLOAD",
         "INTERLOCK_MESSAGES",
         "INTERLOCK_RESULT",
+        "INTERLOCK_RETRY_AT_FILE",
         "INTERLOCK_SALVAGE",
         "INTERLOCK_DEBUG",
     }

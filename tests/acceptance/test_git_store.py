@@ -56,6 +56,15 @@ def test_commands_that_need_a_database_exit_2_and_name_one(il: Command):
         assert "postgresql://" in answer.error["hint"]
 
 
+def test_a_store_in_git_lets_an_item_wait_at_a_wall_but_no_agent(il: Command):
+    release = '"$0" -m interlock release --for 2h'
+    script = f"{release} --whole-agent; echo $?; {release}; echo $?"
+    answer = il("hold", LANE, "--agent", "ann", "--", "sh", "-c", script, sys.executable)
+    assert [line for line in answer.out.splitlines() if line.isdigit()] == ["2", "0"], answer
+    assert "knows no agents" in answer.err
+    assert "item alone waits" in answer.err
+
+
 @pytest.mark.parametrize("url", ["git+file://relative/path", "git+https://", "git+file:///", "git+ssh://"])
 def test_a_url_that_names_no_repository_is_2(il: Command, url: str):
     answer = il("--json", "--url", url, "lanes")

@@ -10,7 +10,9 @@ import pty
 import re
 import struct
 import subprocess
+import sys
 import termios
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,45 @@ def test_the_exit_code_of_the_command_says_how_the_run_ended(
     if run == "failed":
         assert shown["runs"][0]["error"].startswith(("Exit code", "Killed by SIGTERM"))
         assert ("what went wrong" in script) == ("what went wrong" in shown["runs"][0]["error"])
+
+
+@pytest.mark.parametrize("written", ["+2h", "$(date -u -d '+2 hours' +%FT%TZ)", "$(date -d '+2 hours' +%s)"])
+def test_a_command_at_a_quotas_wall_says_until_when_its_item_waits(il: Command, written: str) -> None:
+    il.ok("add", "some work", "--lane", "branch:main")
+    script = f'echo "{written}" > "$INTERLOCK_RETRY_AT_FILE"; exit 75'
+    answer = il("--json", "work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script)
+    assert [json.loads(line)["event"] for line in answer.out.splitlines()][1:3] == ["started", "ended"]
+    item = il.ok("show", 1)["item"]
+    assert (item["status"], item["reason"], item["attempt"]) == ("waiting", "quota_wall", 0)
+    assert il.ok("lanes") == {"lanes": []}
+    left_s = (datetime.fromisoformat(item["run_at"]) - datetime.now(UTC)).total_seconds()
+    assert 3600 < left_s <= 7200
+
+
+@pytest.mark.parametrize("write", ["echo soon >", "head -c 999 /dev/zero >", "rm -f", "mkdir", "ln -s x"])
+def test_a_time_that_cannot_be_read_is_a_plain_release(il: Command, write: str) -> None:
+    il.ok("add", "some work")
+    script = f'{write} "$INTERLOCK_RETRY_AT_FILE"; exit 75'
+    answer = il("--json", "work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script)
+    events = [json.loads(line)["event"] for line in answer.out.splitlines()]
+    assert ("bad_retry_at" in events) == (write != "rm -f")
+    item = il.ok("show", 1)["item"]
+    assert (item["status"], item["reason"]) == ("pending", "reported")
+
+
+def test_a_command_at_a_wall_of_its_whole_agent_says_so_itself(il: Command) -> None:
+    il.ok("add", "some work")
+    il.ok("add", "more work")
+    script = '"$0" -m interlock release --for 2h --whole-agent --reason quota; exit 75'
+    command = ("sh", "-c", script, sys.executable)
+    answer = il("--json", "work", "--agent", "coder", "--exit-when-idle", "--", *command)
+    assert answer.code == 0, answer
+    ended = [json.loads(line) for line in answer.out.splitlines() if '"ended"' in line]
+    assert [event["status"] for event in ended] == ["released"]
+    assert [item["status"] for item in il.ok("ls")["items"]] == ["waiting", "pending"]
+    (agent,) = il.ok("agents")["agents"]
+    assert agent["wall_reason"] == "quota"
+    assert "waits until" in il("agents").out
 
 
 def test_the_command_of_a_task_is_told_its_plan(il: Command) -> None:

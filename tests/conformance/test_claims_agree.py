@@ -14,6 +14,7 @@ import pytest
 
 from interlock.core.checking import checked_wish
 from interlock.core.claiming import Agent, Claim, has_room, renewed, started, wanted
+from interlock.core.commands import Wall
 from interlock.core.errors import InterlockError
 from interlock.core.model import Item, ItemId, PlanId
 from interlock.core.operating import may_overtake
@@ -151,7 +152,7 @@ class Rules:
         if self.gated(owner) or not key:
             return self.gated(owner)
         agent = self._agents.get(key)
-        if agent is None or agent.paused_why is not None:
+        if agent is None or agent.paused_why is not None or agent.wall_us is not None:
             return True
         return not has_room(agent, self._running[key, False], self._running[key, True])
 
@@ -180,7 +181,8 @@ class Story:
 
     def go_on(self) -> None:
         often = [self.arrive, self.arrive, self.claim] * 2
-        seldom = [self.end, self.fail, self.wait, self.turn, self.plan, self.turn_plan, self.cancel]
+        seldom = [self.end, self.fail, self.meet_wall, self.wait, self.turn, self.cancel]
+        seldom += [self.plan, self.turn_plan]
         happens = self.random.choice([*often, *seldom])
         with suppress(InterlockError):  # refused: nothing changed, which is a state too
             happens()
@@ -251,6 +253,11 @@ class Story:
                 case _:
                     self.scene.service.cancel_plan(plan, why="not wanted")
 
+    def meet_wall(self) -> None:
+        if self.leases:
+            lease = self.leases.pop(self.random.randrange(len(self.leases)))
+            self.scene.release(lease, wall=Wall(for_s=self.random.choice((20.0, 90.0)), whole_agent=True))
+
     def cancel(self) -> None:
         items = Rules(self.scene).items
         if items:
@@ -272,7 +279,7 @@ def test_in_random_states_the_database_and_the_rules_agree(
         rows = query(
             "SELECT 'ready', id FROM ready"
             f" UNION ALL SELECT 'due', item FROM deadlines WHERE at_us <= {rules.now_us}"
-            " UNION ALL SELECT 'stuck', id FROM stuck_owners"
+            f" UNION ALL SELECT 'stuck', id FROM stuck_owners WHERE until_us > {rules.now_us}"
         )
         found = {what: {item for kind, item in rows if kind == what} for what in ("ready", "due", "stuck")}
         assert found == {"ready": rules.ready(), "due": rules.due(), "stuck": rules.stuck()}, f"step {step}"

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from docs.generation.codes import event_data
+from interlock.core.commands import Wall
 from interlock.core.errors import EditRefused
-from interlock.core.model import EventKind, NewItem, Policy
+from interlock.core.model import OUR_BOT, EventKind, NewItem, Policy
 from interlock.core.plans.model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
@@ -48,6 +49,7 @@ def tell(story: Story) -> None:
     story.add("lane:1", "bert", Policy.REJECT)
     story.add("lane:1", "bert")
     run = story.next("ada")
+    service.msg(run.item.id, "noted", sender=OUR_BOT)
     service.msg(run.item.id, "read me", author="sam")
     service.done([Report(run=run.run)])  # unread: a follow-up; bert is promoted
     service.done([Report(run=run.run)])  # refused
@@ -87,6 +89,9 @@ def tell(story: Story) -> None:
     story.add("lane:4")
     story.next("fred")
     story.add("lane:4")
+    story.add(None, "ivan")
+    wall = Wall(for_s=60.0, why="quota", whole_agent=True)
+    service.release([Report(run=story.next("ivan").run, wall=wall)])
     tell_of_a_plan(story)
     story.copy()
     story.add(None)

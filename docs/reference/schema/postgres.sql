@@ -251,7 +251,9 @@ CREATE TABLE interlock.agents (
     types           text[] NOT NULL DEFAULT '{}',
     labels          text[] NOT NULL DEFAULT '{}',
     paused_why      text,
-    seen_us         bigint
+    seen_us         bigint,
+    wall_us         bigint,
+    wall_why        text
 );
 
 CREATE TABLE interlock.paused_projects (
@@ -350,13 +352,17 @@ CREATE VIEW interlock.free_agents AS
         SELECT count(*) - least(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM interlock.items
         WHERE status = 'in_progress' AND run_agent = a.key));
 
--- Owners that cannot start now and may be overtaken: no position orders their lane, no retry keeps it.
+-- Owners that may be overtaken, each with until when it cannot start: for ever, as far as can be known, or until its agent's wall is
+-- over; null if it can. No position orders their lane, no retry keeps it.
 CREATE VIEW interlock.stuck_owners AS
-    SELECT id, lane FROM interlock.items o
+    SELECT id, lane, CASE
+        WHEN NOT EXISTS (SELECT FROM interlock.ready r WHERE r.id = o.id)
+            OR (agent_key <> '' AND NOT EXISTS (SELECT FROM interlock.free_agents f WHERE f.key = o.agent_key))
+        THEN 9223372036854775807
+        ELSE (SELECT a.wall_us FROM interlock.agents a WHERE a.key = o.agent_key) END AS until_us
+    FROM interlock.items o
     WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL AND status = 'pending' AND due_us IS NULL
-        AND position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0)
-        AND (NOT EXISTS (SELECT FROM interlock.ready r WHERE r.id = o.id)
-            OR (agent_key <> '' AND NOT EXISTS (SELECT FROM interlock.free_agents f WHERE f.key = o.agent_key)));
+        AND position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0);
 
 -- How many items there are by status and priority: the folded counts, and what changed since, which nobody waits for.
 CREATE TABLE interlock.tallies (

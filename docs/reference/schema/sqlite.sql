@@ -234,7 +234,9 @@ CREATE TABLE agents (
     types           TEXT NOT NULL DEFAULT '[]',
     labels          TEXT NOT NULL DEFAULT '[]',
     paused_why      TEXT,
-    seen_us         INTEGER
+    seen_us         INTEGER,
+    wall_us         INTEGER,
+    wall_why        TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE paused_projects (
@@ -341,14 +343,16 @@ WHERE paused_why IS NULL AND (max_concurrency IS NULL OR max_concurrency > (
     SELECT count(*) - min(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM items
     WHERE run IS NOT NULL AND run_agent = agents.key));
 
--- Owners that cannot start now and may be overtaken: no position orders their lane, no retry keeps it.
+-- Owners that may be overtaken, each with until when it cannot start: for ever, as far as can be known, or until its agent's
+-- wall is over; null if it can. No position orders their lane, no retry keeps it.
 CREATE VIEW stuck_owners AS
-SELECT * FROM owners
-WHERE status = 'pending' AND due_us IS NULL AND position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0)
-    AND (
-        NOT EXISTS (SELECT 1 FROM ungated WHERE ungated.id = owners.id)
+SELECT id, lane, CASE
+    WHEN NOT EXISTS (SELECT 1 FROM ungated WHERE ungated.id = owners.id)
         OR (agent_key <> '' AND NOT EXISTS (SELECT 1 FROM free_agents WHERE free_agents.key = owners.agent_key))
-    );
+    THEN 9223372036854775807
+    ELSE (SELECT wall_us FROM agents WHERE agents.key = owners.agent_key) END AS until_us
+FROM owners
+WHERE status = 'pending' AND due_us IS NULL AND position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0);
 
 -- What was applied, with a checksum of its text. Made by the program, before the first migration.
 CREATE TABLE migrations (

@@ -25,7 +25,7 @@ from interlock.cli.values import json_text, name_or_none, span_or_none, text_of,
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
 from interlock.service.contract import LaneService, Report, RunView
-from interlock.service.intake import signature, span_s, stated_sender, whole
+from interlock.service.intake import signature, span_s, stated_sender, wall, whole
 
 _Handles = Annotated[
     list[str] | None, typer.Argument(metavar="HANDLE…", help="From next; default: INTERLOCK_RUN.")
@@ -111,23 +111,41 @@ def fail(
 def release(
     ctx: typer.Context,
     handles: _Handles = None,
+    *,
     seen: _Seen = None,
     item: Annotated[
         str | None, typer.Option(metavar="ITEM", help="As operator: take this item from its run.")
     ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="At a quota's wall: the item waits until then.")
+    ] = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="SPAN", help="The same for a span, as in 2h.")
+    ] = None,
+    whole_agent: Annotated[
+        bool, typer.Option("--whole-agent", help="All work of your agent waits until then.")
+    ] = False,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why, for the history; with --item.")
+        str | None, typer.Option(metavar="TEXT", help="Why, for the history; with a wall or --item.")
     ] = None,
 ) -> int:
-    """Give the item back without a result; it is offered again."""
+    """Give the item back without a result; it is offered again.
+
+    With --until or --for it waits until then, 7 days at most, and its lane goes on without it.
+    """
     call = invocation_of(ctx)
+    met = wall(until, for_, why=reason or "", whole_agent=whole_agent)
     if item is None:
-        if reason is not None:
-            raise InvalidInput("A reason goes with --item.", "A holder releases with its handle alone.")
-        reports = _reports(handles, seen)
+        if reason is not None and met is None:
+            raise InvalidInput(
+                "A reason goes with --until, --for or --item.", "A holder releases with its handle alone."
+            )
+        reports = [report._replace(wall=met) for report in _reports(handles, seen)]
         return _send(ctx, lambda lanes: lanes.release(reports))
-    if handles or seen is not None:
-        raise InvalidInput("Handles and --item exclude each other.", "Use one or the other.")
+    if handles or seen is not None or met is not None:
+        raise InvalidInput(
+            "--item excludes handles, --seen and a wall: those are the holder's.", "Use one or the other."
+        )
     if not reason:
         raise InvalidInput("There is no reason.", "Give one with --reason TEXT; the history keeps it.")
     number = whole("item", item)

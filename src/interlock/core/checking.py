@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
+from interlock.core.commands import Wall
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem, Policy, RetryLane, Sender, SenderKind
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
@@ -124,6 +125,22 @@ def check_report(seen: int, result: str | None, error: str | None, retry: bool) 
         jsontext.parse(result)
     except ValueError as problem:
         raise InvalidInput(f"The result is not valid JSON: {problem}.", "Pass one JSON value.") from None
+
+
+def check_wall(wall: Wall | None) -> None:
+    """Raise unless a wall, if there is one, says until when."""
+    if wall is None:
+        return
+    if not isinstance(wall, Wall):
+        raise InvalidInput(f"{reprlib.repr(wall)} is not a wall.", "Make one with Wall(until_us=…).")
+    if (wall.until_us is None) == (wall.for_s is None):
+        raise InvalidInput("A wall is over at a time or after a span.", "Use --until or --for, not both.")
+    if wall.until_us is not None:
+        names.check_whole("time to wait until", wall.until_us, 0, names.RUN_AT_MAX_US)
+    if wall.for_s is not None:
+        names.check_number("time to wait", wall.for_s, 0, names.RUN_AFTER_MAX_S)
+    checked_reason(wall.why)
+    names.check_flag("whole_agent", wall.whole_agent)
 
 
 def check_batch(what: str, batch: Sequence[object], kind: type) -> None:

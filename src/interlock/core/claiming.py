@@ -28,6 +28,9 @@ class Agent:
     labels: tuple[str, ...] = ()
     paused_why: str | None = None
     seen_us: int | None = None
+    #: Until when it starts nothing because a run has met a wall, and which; null once that is over.
+    wall_us: int | None = None
+    wall_why: str | None = None
     #: For display only: a claim counts again under the agent's lock.
     running: int = 0
     pending: int = 0
@@ -50,13 +53,14 @@ class Claim:
 
 
 def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
-    """The wish limited to what the agent can do; nothing if the agent is paused or does none of the types.
+    """The wish limited to what the agent can do.
 
+    Nothing if the agent is paused, is behind a wall, or does none of the types.
     The types of a wish narrow the agent's own; its labels replace the agent's own.
     """
     if agent is None:
         return wish
-    if agent.paused_why is not None:
+    if agent.paused_why is not None or agent.wall_us is not None:
         return None
     types = wish.types or agent.types
     if wish.types and agent.types:

@@ -29,6 +29,17 @@ class Arrive:
     ticket: int
 
 
+class Wall(NamedTuple):
+    """A limit from outside, as a quota, that a run has met. It is over at a time, or after a span."""
+
+    until_us: int | None = None
+    for_s: float | None = None
+    #: Which limit, for the history.
+    why: str = ""
+    #: The run's agent starts nothing until then.
+    whole_agent: bool = False
+
+
 class Finish(NamedTuple):
     """A run reports its end."""
 
@@ -42,6 +53,8 @@ class Finish(NamedTuple):
     jitter: float = 0.5
     #: The bits in the run's handle; null where a store checks the handle itself (lanes in git).
     bits: int | None = None
+    #: With a release: the item, or its agent, waits until the wall is over.
+    wall: Wall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ the run        under a cancel request      otherwise
 succeeded      completed                   completed
 failed         superseded / cancelled      parked in back-off, or failed after the last attempt
 released       superseded / cancelled      pending; the third in a row is parked
+released       superseded / cancelled      (at a wall) waiting until then, off its lane
 lost           superseded / cancelled      pending again with its lane, or failed
 timed out      superseded / cancelled      pending again with its lane, or failed
 cancelled      superseded / cancelled      (cannot be)
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from interlock.core.commands import Ended, Finish, Outcome
+from interlock.core.commands import Ended, Finish, Outcome, Wall
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
 from interlock.core.handles import Handle
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
@@ -39,7 +40,7 @@ from interlock.core.model import (
 from interlock.core.names import TITLE_MAX_CHARS
 from interlock.core.plans.model import EDIT_TYPE, plan_of_lane
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
-from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, back_off_s, to_us
+from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, WALL_MAX_S, back_off_s, to_us
 
 _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
@@ -59,9 +60,36 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
     status = _STATUS_OF[command.outcome]
     if item.state.cancel_into is not None and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
-    promoted = end_run(ledger, item, status, Reason.REPORTED, command)
+    why = command.wall.why or None if command.wall else None
+    promoted = end_run(ledger, item, status, Reason.REPORTED, command, why=why)
+    if command.wall is not None and command.wall.whole_agent:
+        _wall_off(ledger, item, command.wall)
     follow_up = dict(ledger.out.payload_copies).get(item.id) if ledger.out.payload_copies else None
     return Ended(command.run, command.item, status, None, promoted, follow_up)
+
+
+def _wall_off(ledger: Ledger, item: Item, wall: Wall) -> None:
+    """The agent whose run has met a wall starts nothing until it is over."""
+    until_us, agent = _wall_until_us(ledger, wall), item.state.run_agent
+    if until_us <= ledger.now_us:
+        return
+    assert agent is not None
+    ledger.out.walls.append((agent, until_us, wall.why))
+    ledger.event(
+        EventKind.AGENT_WALLED,
+        None,
+        Reason.QUOTA_WALL,
+        run=item.state.run,
+        agent=agent,
+        until_us=until_us,
+        why=wall.why or None,
+    )
+
+
+def _wall_until_us(ledger: Ledger, wall: Wall) -> int:
+    """When a wall is over, at most `WALL_MAX_S` from now."""
+    until_us = ledger.now_us + to_us(wall.for_s or 0.0) if wall.until_us is None else wall.until_us
+    return min(until_us, ledger.now_us + to_us(WALL_MAX_S))
 
 
 def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Ended:
@@ -235,8 +263,12 @@ def _next_state(
             if newer is not None:
                 gone = _over(ledger, before, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL)
                 return gone._replace(absorbed_by=newer.id)
-            releases = before.releases + 1
             returned = before._replace(attempt=before.attempt - 1)
+            wall = report.wall if report is not None else None
+            if wall is not None and (until_us := _wall_until_us(ledger, wall)) > ledger.now_us:
+                walled = _again(returned, Reason.QUOTA_WALL, before.releases)
+                return walled._replace(status=ItemStatus.WAITING, due_us=until_us)
+            releases = before.releases + 1
             if releases >= RELEASES_BEFORE_BACK_OFF:
                 return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)
             return _again(returned, reason, releases)

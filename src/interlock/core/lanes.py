@@ -123,8 +123,8 @@ def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
 
 
 def wake(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End a back-off early, because a person sent a message."""
-    return reenter(ledger, item, Reason.WOKEN) if item.parked else ()
+    """End a back-off early, because a person sent a message. A wall is not over because somebody speaks."""
+    return reenter(ledger, item, Reason.WOKEN) if item.parked and not item.walled else ()
 
 
 def ask_to_stop(

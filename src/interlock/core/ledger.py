@@ -113,6 +113,8 @@ class Decision:
     forgotten_keys: list[tuple[str, str]] = field(default_factory=list)
     #: Keys of a refused arrival that a later arrival of the batch has too, with the later item.
     passed_keys: list[tuple[str, str, ItemId]] = field(default_factory=list)
+    #: Agents that start nothing until a time, and why.
+    walls: list[tuple[str, int, str]] = field(default_factory=list)
     plans: list[PlanChanges] = field(default_factory=list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
     due_now: list[ItemId] = field(default_factory=list)

@@ -128,6 +128,7 @@ class Reason(StrEnum):
     NO_RETRY = "no_retry"
     BACK_OFF = "back_off"
     RELEASED_OFTEN = "released_often"
+    QUOTA_WALL = "quota_wall"
     UNCLAIMED = "unclaimed"
     OPERATOR = "operator"
     UNREACHABLE = "unreachable"
@@ -176,6 +177,7 @@ class EventKind(StrEnum):
     AGENT_SET = "agent.set"
     AGENT_PAUSED = "agent.paused"
     AGENT_RESUMED = "agent.resumed"
+    AGENT_WALLED = "agent.walled"
     PROJECT_PAUSED = "project.paused"
     PROJECT_RESUMED = "project.resumed"
     MODE_SET = "mode.set"
@@ -294,10 +296,15 @@ class Item(NamedTuple):
 
     @property
     def parked(self) -> bool:
-        """Waiting out a back-off after an attempt, on or off its lane."""
+        """Waiting out a back-off or a wall after a run, on or off its lane."""
         state = self.state
         waiting = state.status in (ItemStatus.WAITING, ItemStatus.PENDING)
-        return waiting and state.due_us is not None and (state.attempt > 0 or state.releases > 0)
+        return waiting and state.due_us is not None and self.started
+
+    @property
+    def walled(self) -> bool:
+        """Waiting until the time that its last run gave, at which a limit from outside is over."""
+        return self.parked and self.state.reason == Reason.QUOTA_WALL
 
     @property
     def follow_up(self) -> bool:

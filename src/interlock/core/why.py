@@ -117,6 +117,10 @@ def hindered(item: Item, facts: Facts) -> str | None:
         return None
     if agent.paused_why is not None:
         return f"{name} is paused ({agent.paused_why}); `interlock resume agent {name}` lets it go."
+    if agent.wall_us is not None:
+        cause = f" ({agent.wall_why})" if agent.wall_why else ""
+        undo = f"`interlock resume agent {name}` ends that early"
+        return f"{name} is behind a wall{cause}, which is over {_in(agent.wall_us, facts.now_us)}; {undo}."
     if agent.types and item.spec.type not in (*agent.types, EDIT_TYPE):
         only, undo = _named(agent.types), f"`interlock agents set {name} --type …`"
         return f"{name} takes only {only} and no {item.spec.type}; {undo} changes that."
@@ -187,7 +191,9 @@ def _deferred(item: Item, facts: Facts) -> str:
 
 
 def _back_off(item: Item) -> str:
-    """Why it is in back-off: after a failed attempt, or after several releases."""
+    """Why it is in back-off: after a failed attempt, at a wall, or after several releases."""
+    if item.walled:
+        return "behind a wall that its last run has met"
     if item.state.releases:
         return f"in back-off after {item.state.releases} releases in a row"
     return "in back-off after a failed attempt"

@@ -30,6 +30,7 @@ from interlock.core import names
 from interlock.core.checking import (
     check_batch,
     check_report,
+    check_wall,
     checked,
     checked_sender,
     checked_wish,
@@ -259,7 +260,7 @@ class GitLanes:
             handle = read_handle(report.run)
             jitter = random.random()  # noqa: S311  (spreads retries; nothing secret)
             said = report.seen, report.result, report.error, report.retry
-            command = Finish(handle.run, handle.item, outcome, *said, jitter)
+            command = Finish(handle.run, handle.item, outcome, *said, jitter, wall=report.wall)
             decision, after = lane.decide(lane.items, [command], self._now(), self._timing)
             view = ended_view(report.run, decision.answers[0], decision.after)
             return Change(after=after, answer=view, lines=event_lines(decision.events))
@@ -290,8 +291,14 @@ class GitLanes:
     ) -> list[RunView]:
         """Fenced writes: `write` decides only while the lane's owner is the run of the report."""
         check_batch("reports", reports, Report)
-        for _, seen, result, error, retry in reports:
+        for _, seen, result, error, retry, wall in reports:
             check_report(seen, result, error, retry)
+            check_wall(wall)
+            if wall is not None and wall.whole_agent:
+                raise InvalidInput(
+                    "A store in git knows no agents, so none can wait as a whole.",
+                    "Leave --whole-agent out: the item alone waits. Or use a database.",
+                )
 
         def transact(report: Report) -> RunView:
             def step(lane: Lane) -> Change[RunView]:

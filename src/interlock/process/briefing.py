@@ -16,6 +16,7 @@ from interlock.service.contract import LeaseView, to_json
 
 #: The longest result that a command may leave.
 RESULT_MAX_BYTES = 1 << 20
+_RETRY_AT_MAX_BYTES = 100
 
 
 class Briefing:
@@ -24,6 +25,8 @@ class Briefing:
     def __init__(self, folder: Path) -> None:
         self._payload, self._messages = folder / "payload.json", folder / "messages.json"
         self.result = folder / "result.json"
+        #: Into which a worker's command that ends at a quota's wall writes when that is over.
+        self.retry_at = folder / "retry-at"
 
     def write(self, payload: Mapping[str, Any] | None, messages: Sequence[Any]) -> None:
         self._payload.write_text(json.dumps(payload or {}))
@@ -59,3 +62,13 @@ def read_result(path: Path) -> str | None:
         raise ValueError(error.strerror) from None
     jsontext.parse(data)
     return data.decode()
+
+
+def read_retry_at(path: Path) -> str | None:
+    """The time that a command left, as text; None if it left none. Raises ValueError if it cannot be read."""
+    try:
+        return read_bytes(path, _RETRY_AT_MAX_BYTES).decode().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ValueError(error.strerror) from None

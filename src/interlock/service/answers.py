@@ -163,6 +163,8 @@ def agent_view(agent: Agent) -> AgentView:
         labels=agent.labels,
         paused=agent.paused_why is not None,
         paused_reason=agent.paused_why,
+        walled_until=maybe_moment(agent.wall_us),
+        wall_reason=agent.wall_why,
         running=agent.running,
         pending=agent.pending,
         last_seen_at=maybe_moment(agent.seen_us),

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from interlock.core.commands import Wall
 from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanService
@@ -205,6 +206,9 @@ class AgentView:
     labels: tuple[str, ...]
     paused: bool
     paused_reason: str | None
+    #: It starts nothing until then, because a run of it has met a limit from outside.
+    walled_until: datetime | None
+    wall_reason: str | None
     running: int
     #: Pending items that name this agent.
     pending: int
@@ -305,6 +309,8 @@ class Report(NamedTuple):
     error: str | None = None
     #: False: fail for good even if attempts are left.
     retry: bool = True
+    #: With a release: a limit from outside that the run has met.
+    wall: Wall | None = None
 
 
 class LaneService(Protocol):

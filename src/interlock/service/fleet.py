@@ -52,14 +52,16 @@ class Fleet:
     def pause_agent(
         self, name: str, *, paused: bool, why: str, by: str = "", create: bool = False
     ) -> AgentView:
-        """Stop or resume giving an agent work. Its runs go on. With `create`, also one nobody knows yet."""
+        """Stop or resume giving an agent work. Its runs go on. With `create`, also one nobody knows yet.
+
+        To resume ends a wall, too."""
         agent = self._agent(name)
         reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
         if not names.check_flag("create", create):
             self._require_agent(agent.key)
         agent = replace(agent, paused_why=reason if paused else None)
         kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
-        return self._set_agent(agent, self._event(kind, by, reason, agent=agent.key))
+        return self._set_agent(agent, self._event(kind, by, reason, agent=agent.key), resumed=not paused)
 
     def _agent(self, name: str) -> Agent:
         """The agent, a new one if the store does not know it. It must have a name: empty means any agent."""
@@ -84,8 +86,8 @@ class Fleet:
     def _newest_items(self) -> list[Item]:
         return self.store.items(ItemQuery(limit=1_000))
 
-    def _set_agent(self, agent: Agent, event: Event) -> AgentView:
-        self.store.set_agent(agent, event)
+    def _set_agent(self, agent: Agent, event: Event, *, resumed: bool = False) -> AgentView:
+        self.store.set_agent(agent, event, resumed=resumed)
         return next(agent_view(a) for a in self.store.agents() if a.key == agent.key)
 
     def pause_project(

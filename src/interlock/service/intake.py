@@ -18,6 +18,7 @@ from typing import Any
 
 from interlock.core import names
 from interlock.core.checking import checked_sender
+from interlock.core.commands import Wall
 from interlock.core.errors import InvalidInput
 from interlock.core.model import (
     A_PERSON,
@@ -34,6 +35,8 @@ from interlock.settings import TypeDefaults
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _WHOLE, _DIGITS_MAX = re.compile(r"[+-]?(\d+)", re.ASCII), 18
+#: As services tell when a quota is back, and as `date +%s` prints it.
+_SINCE_1970 = re.compile(r"(\d{10})(?:\.\d*)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -145,6 +148,30 @@ def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
             f"The {what} {reprlib.repr(str(time))} is not a time.",
             "Use ISO 8601, as in 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d.",
         ) from None
+
+
+def wall(
+    until: str | datetime | None, span: object = None, *, why: str = "", whole_agent: bool = False
+) -> Wall | None:
+    """A limit from outside, from when it is over: a time, seconds since 1970, `+2h`, or a span.
+
+    None if neither is given."""
+    if until is not None and span is not None:
+        raise InvalidInput("A wall is over at a time or after a span.", "Use --until or --for, not both.")
+    if until is not None:
+        return _wall_until(until)._replace(why=why, whole_agent=whole_agent)
+    if span is not None:
+        return Wall(for_s=span_s("time to wait", span), why=why, whole_agent=whole_agent)
+    if whole_agent:
+        raise InvalidInput("It is not clear until when the agent waits.", "Give --until TIME or --for SPAN.")
+    return None
+
+
+def _wall_until(until: str | datetime) -> Wall:
+    if isinstance(until, str) and (seconds := _SINCE_1970.fullmatch(until.strip())):
+        return Wall(until_us=int(seconds[1]) * 1_000_000)
+    name, value = _schedule("time to wait until", until.strip() if isinstance(until, str) else until)
+    return Wall(for_s=value) if name == "run_after_s" else Wall(until_us=value)
 
 
 def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:

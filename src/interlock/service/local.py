@@ -14,6 +14,7 @@ from interlock.core import names
 from interlock.core.checking import (
     check_batch,
     check_report,
+    check_wall,
     checked,
     checked_reason,
     checked_sender,
@@ -190,22 +191,32 @@ class LocalService(Planning, Fleet):
         return self._finish(reports, Outcome.FAIL)
 
     def release(self, reports: Sequence[Report]) -> list[RunView]:
-        """These runs give their items back unworked."""
+        """These runs give their items back unworked; one at a wall waits until that is over."""
         return self._finish(reports, Outcome.RELEASE)
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
         handles = _read_handles(reports)
         commands = [
-            Finish(run, item, outcome, seen, result, error, retry, random.random(), bits)  # noqa: S311  (no secret)
-            for (_, seen, result, error, retry), (run, item, bits) in zip(reports, handles, strict=True)
+            Finish(run, item, outcome, seen, result, error, retry, random.random(), bits, wall)  # noqa: S311  (no secret)
+            for (_, seen, result, error, retry, wall), (run, item, bits) in zip(reports, handles, strict=True)
         ]
-        load = Load(items=tuple(sorted({h.item for h in handles})), runs=tuple(h.run for h in handles))
+        load = Load(
+            items=tuple(sorted({h.item for h in handles})),
+            runs=tuple(h.run for h in handles),
+            walled=self._walled(reports, handles),
+        )
         decision = self.store.transact(load, lambda _: commands)
         sweeper.move_due_tasks(self.store, decision)
         return [
             ended_view(report.run, ended, decision.after)
             for report, ended in zip(reports, decision.answers, strict=True)
         ]
+
+    def _walled(self, reports: Sequence[Report], handles: Sequence[Handle]) -> tuple[str, ...]:
+        """The agents that these reports put behind a wall; a run never changes its agent."""
+        named = [h.item for r, h in zip(reports, handles, strict=True) if r.wall and r.wall.whole_agent]
+        found = filter(None, map(self.store.item, named))
+        return tuple({i.state.run_agent for i in found if i.state.run_agent is not None})
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Keep the leases of these runs, and learn of cancel requests and unread messages."""
@@ -298,7 +309,14 @@ class LocalService(Planning, Fleet):
             detail = shown + (f"; and {more} more" if more > 0 else "") if finding.broken else finding.promise
             mend = finding.mend if finding.broken else ""
             views.append(CheckView(name=finding.name, ok=not finding.broken, detail=detail, mend=mend))
-        return views
+        return [*views, self._walls()]
+
+    def _walls(self) -> CheckView:
+        """Which agents are behind a wall. That is no fault, but explains why nothing starts."""
+        walled = (a for a in self.store.agents() if a.wall_us is not None)
+        shown = [f"{a.name} until {moment(a.wall_us or 0):%Y-%m-%d %H:%M} UTC" for a in walled]
+        detail = f"Agents behind a wall start nothing: {', '.join(shown)}."
+        return CheckView(name="walls", ok=True, detail=detail if shown else "No agent is behind a wall.")
 
     def close(self) -> None:
         """Give the database connections back."""
@@ -307,6 +325,7 @@ class LocalService(Planning, Fleet):
 
 def _read_handles(reports: Sequence[Report]) -> list[Handle]:
     check_batch("reports", reports, Report)
-    for _, seen, result, error, retry in reports:
+    for _, seen, result, error, retry, wall in reports:
         check_report(seen, result, error, retry)
+        check_wall(wall)
     return [read_handle(report.run) for report in reports]

@@ -13,7 +13,8 @@ What the exit code means:
 exit code   nobody asked it to stop  it was asked to stop
 ==========  =======================  ===============================================
 0           done                     done if it wrote a result, else released
-75          released                 released
+75          released, to wait until  the same
+            the time that it wrote
 other       failed                   released
 ==========  =======================  ===============================================
 """
@@ -28,17 +29,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from interlock.core.commands import Outcome
-from interlock.core.errors import CommandUnusable, InterlockError, LeaseLost, UnreadableState
+from interlock.core.commands import Outcome, Wall
+from interlock.core.errors import CommandUnusable, InterlockError, InvalidInput, LeaseLost, UnreadableState
 from interlock.core.states import RunStatus
 from interlock.git.plumbing import STRAY_VARIABLES
 from interlock.process import supervisor
-from interlock.process.briefing import read_result
+from interlock.process.briefing import read_result, read_retry_at
 from interlock.process.clock import now_s
 from interlock.process.command import Ending, in_worktree
 from interlock.process.ladder import Ladder
 from interlock.process.liverun import LiveRun
 from interlock.service.contract import EndedRunView, LeaseView
+from interlock.service.intake import wall
 from interlock.worker.log import RunLog, Tail
 from interlock.worker.notices import Notice, already_reported
 from interlock.worker.reports import ended_run, reported_run
@@ -233,6 +235,7 @@ class WorkerRun:
             variables |= confined(worker.home.worktrees)
         variables |= self._workspace.environ if self._workspace else {}
         variables |= files.briefing.variables(self._lease, agent=worker.wish.agent, url=worker.url)
+        variables["INTERLOCK_RETRY_AT_FILE"] = str(files.briefing.retry_at)
         if self._salvage:
             variables["INTERLOCK_SALVAGE"] = " ".join(kept.ref for kept in self._salvage)
         return variables
@@ -275,7 +278,9 @@ class WorkerRun:
         if live.cancel_reason is None and ending.stopped_by == "trust" and live.timed_out:
             self._tell("timed_out", f"took longer than {self.item.timeout_s:g} s")
             return None if self._expired() else self._run_end(Outcome.FAIL, error="Its time was over.")
-        if asked or ending.code == EXIT_RELEASE:
+        if ending.code == EXIT_RELEASE:
+            return self._run_end(Outcome.RELEASE, wall=self._wall(files))
+        if asked:
             return self._run_end(Outcome.RELEASE)
         return self._run_end(Outcome.FAIL, error=self._error(ending))
 
@@ -290,6 +295,15 @@ class WorkerRun:
         if result is not None:
             return result, True
         return json.dumps({"stdout": stdout}) if stdout else None, False
+
+    def _wall(self, files: RunFiles) -> Wall | None:
+        """Until when the item waits, as the command wrote it; nothing if that cannot be read."""
+        try:
+            return wall(read_retry_at(files.briefing.retry_at))
+        except (ValueError, InvalidInput) as error:
+            why = error.sentence if isinstance(error, InvalidInput) else f"{error}."
+            self._tell("bad_retry_at", f"left no time that can be read in INTERLOCK_RETRY_AT_FILE: {why}")
+            return None
 
     def _error(self, ending: Ending) -> str:
         how = f"Exit code {ending.code}."
@@ -360,7 +374,14 @@ class WorkerRun:
     def _salvage(self) -> tuple[Salvage, ...]:
         return self._workspace.salvage if self._workspace else ()
 
-    def _run_end(self, outcome: Outcome, *, result: str | None = None, error: str | None = None) -> RunEnd:
+    def _run_end(
+        self,
+        outcome: Outcome,
+        *,
+        result: str | None = None,
+        error: str | None = None,
+        wall: Wall | None = None,
+    ) -> RunEnd:
         return RunEnd(
             outcome=outcome,
             run=self._lease.run,
@@ -369,6 +390,8 @@ class WorkerRun:
             store=self._worker.home.store,
             result=result,
             error=error,
+            until_us=wall.until_us if wall else None,
+            for_s=wall.for_s if wall else None,
         )
 
     def _tell(self, kind: str, text: str, **data: Any) -> None:

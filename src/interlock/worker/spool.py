@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from interlock.core.commands import Outcome
+from interlock.core.commands import Outcome, Wall
 from interlock.core.names import MESSAGE_MAX_BYTES
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.service.contract import Report
@@ -42,16 +42,22 @@ class RunEnd:
     store: str
     result: str | None = None
     error: str | None = None
+    #: With a release: when the wall is over that it has met.
+    until_us: int | None = None
+    for_s: float | None = None
 
     @property
     def report(self) -> Report:
-        return Report(run=self.run, result=self.result, error=self.error)
+        walled = self.until_us is not None or self.for_s is not None
+        wall = Wall(self.until_us, self.for_s) if walled else None
+        return Report(run=self.run, result=self.result, error=self.error, wall=wall)
 
     @classmethod
     def read(cls, data: bytes) -> Self:
         """Parse a file; raises ValueError if it holds no end."""
         values = an_object(data)
-        return record(cls, {**values, "outcome": Outcome(str(values.get("outcome")))})
+        newer = {"until_us": None, "for_s": None}  # ends that an earlier version has written have none
+        return record(cls, {**newer, **values, "outcome": Outcome(str(values.get("outcome")))})
 
 
 class Spool:

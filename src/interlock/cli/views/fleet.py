@@ -20,7 +20,13 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
     numbers = ("RUNNING", "MAX", "PENDING")
     made = words.table("AGENT", *numbers, "TYPES", "LABELS", "SEEN", "", right=numbers)
     for agent in found:
-        paused = f"paused: {agent.paused_reason}" if agent.paused_reason else "paused"
+        if agent.paused:
+            held = f"paused: {agent.paused_reason}" if agent.paused_reason else "paused"
+        elif agent.walled_until is not None:
+            held = f"waits until {words.clock(agent.walled_until)}"
+            held += f": {agent.wall_reason}" if agent.wall_reason else ""
+        else:
+            held = ""
         made.add_row(
             Text(agent.name, style="bold" if agent.running else ""),
             str(agent.running),
@@ -29,7 +35,7 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
             ", ".join(agent.types) or Text("any", style=words.QUIET),
             ", ".join(agent.labels) or Text("none", style=words.QUIET),
             words.relative(agent.last_seen_at) if agent.last_seen_at else Text("never", style=words.QUIET),
-            Text(words.harmless(paused), style="yellow") if agent.paused else "",
+            Text(words.harmless(held), style="yellow"),
         )
     console.print(made)
 

@@ -143,7 +143,7 @@ class Claims:
         self, conn: Connection, wish: Claim, front: _Front | None, *, due_first: bool
     ) -> _Found:
         """Lock the agent's row in one statement, count its runs in the next, start within the room left."""
-        sql, whose = self._database.sql, {"agent": wish.agent}
+        sql, whose = self._database.sql, self._whose(wish)
         try:
             with self._database.pipeline(conn):
                 conn.execute(BEGIN)
@@ -198,6 +198,7 @@ class Claims:
             "known_types": list(agent.types) if agent else [],
             "known_labels": list(agent.labels) if agent else [],
             "known_why": agent.paused_why if agent else None,
+            "known_wall": agent.wall_us if agent else None,
         }
         return conn.execute(self._database.sql["claim"], params, binary=True)
 
@@ -220,7 +221,7 @@ class Claims:
         def work() -> list[ClaimedItem]:
             started: list[ClaimedItem] = []
             with database.connection() as conn:
-                params = {**filters(allowed), "limit": allowed.limit}
+                params = {**filters(allowed), "limit": allowed.limit, "now_us": database.given_now()}
                 for item, owner in conn.execute(database.sql["overtakable"], params).fetchall():
                     with database.transaction(conn):
                         started += self._overtake_one(conn, wish, item, owner)
@@ -229,7 +230,7 @@ class Claims:
         return database.persistently(work)
 
     def _overtake_one(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[ClaimedItem]:
-        sql, whose = self._database.sql, {"agent": wish.agent}
+        sql, whose = self._database.sql, self._whose(wish)
         agent = next(map(agent_from_row, conn.execute(sql["lock_agent"], whose, binary=True)), None)
         running = conn.execute(sql["count_running"], whose, binary=True).fetchall()[0]
         if not has_room(agent, *running):
@@ -241,6 +242,9 @@ class Claims:
         if not decision.answers[0].changed or allowed is None:
             return []
         return self._start(conn, allowed, wish, agent, due_first=False).claimed
+
+    def _whose(self, wish: Claim) -> dict[str, Any]:
+        return {"agent": wish.agent, "now_us": self._database.given_now()}
 
 
 def filters(wish: Claim) -> dict[str, Any]:
@@ -266,18 +270,20 @@ def _limit(agent: Agent | None) -> int | None:
 def _limits(agent: Agent | None) -> tuple[Any, ...]:
     """What a claim is cut to; an agent without a row has no limits."""
     if agent is None:
-        return (None, (), (), None)
-    return (agent.max_concurrency, agent.types, agent.labels, agent.paused_why)
+        return (None, (), (), None, None)
+    return (agent.max_concurrency, agent.types, agent.labels, agent.paused_why, agent.wall_us)
 
 
 def _agent_from_facts(facts: dict[str, Any]) -> Agent:
     names = ("key", "name", "max_concurrency", "types", "labels", "paused_why", "seen_us")
-    return agent_from_row([facts[name] for name in names])
+    walled = facts["wall_us"] is not None and facts["wall_us"] > facts["now_us"]
+    wall = (facts["wall_us"], facts["wall_why"]) if walled else (None, None)
+    return agent_from_row([*(facts[name] for name in names), *wall])
 
 
 def agent_from_row(row: Any) -> Agent:
     """An agent from its columns, with or without its counts."""
-    running, pending = row[7:9] if len(row) > 7 else (0, 0)
+    running, pending = row[9:] or (0, 0)
     return Agent(
         key=row[0],
         name=row[1],
@@ -286,6 +292,8 @@ def agent_from_row(row: Any) -> Agent:
         labels=tuple(row[4]),
         paused_why=row[5],
         seen_us=row[6],
+        wall_us=row[7],
+        wall_why=row[8] if row[7] is not None else None,
         running=running,
         pending=pending,
     )

@@ -144,10 +144,11 @@ class PostgresReads:
         return NO_SEQ if horizon is None else horizon
 
     def agent(self, key: str) -> Agent | None:
-        return next(map(agent_from_row, self._rows("agent", agent=key)), None)
+        rows = self._rows("agent", agent=key, now_us=self.database.given_now())
+        return next(map(agent_from_row, rows), None)
 
     def agents(self) -> list[Agent]:
-        return [agent_from_row(r) for r in self._rows("agents")]
+        return [agent_from_row(r) for r in self._rows("agents", now_us=self.database.given_now())]
 
     def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
         return [

@@ -94,7 +94,7 @@ class PostgresStore(PostgresReads):
 
         self.database.persistently(work)
 
-    def set_agent(self, agent: Agent, event: Event) -> None:
+    def set_agent(self, agent: Agent, event: Event, *, resumed: bool = False) -> None:
         params = {
             "key": agent.key,
             "name": agent.name,
@@ -102,6 +102,7 @@ class PostgresStore(PostgresReads):
             "types": list(agent.types),
             "labels": list(agent.labels),
             "paused_why": agent.paused_why,
+            "resumed": resumed,
         }
         self._set("set_agent", params, event)
 

@@ -186,6 +186,8 @@ class Transactions:
         with self._database.pipeline(conn):
             if begin:
                 conn.execute(BEGIN)
+            if load.walled:
+                conn.execute(sql["lock_agents"], {"agents": array(sorted(load.walled))})
             if made:  # before any lock: whoever makes a lane waits for another who makes it
                 conn.execute(sql["add_lanes"], {"lanes": array(made)})
             locked = conn.execute(sql["lock_lanes"], wanted, binary=True)
@@ -309,6 +311,7 @@ class Transactions:
             conn.execute(self._sql["move_messages"], move._asdict())
         for messages in portions(decision.messages, _message_chars):
             write("insert_messages", messages)
+        write("set_walls", decision.walls)
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
         tallies = _tallies(decision, loaded.snapshot.items)

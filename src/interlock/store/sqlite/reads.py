@@ -125,7 +125,7 @@ class SqliteReads:
         return self._agent_as_set(key, running + editing)
 
     def _agent_as_set(self, key: str, running: int = 0) -> Agent | None:
-        return next((_agent(row, running) for row in self.database.rows("agent", key=key)), None)
+        return next((self._agent(row, running) for row in self.database.rows("agent", key=key)), None)
 
     def _running(self, agent: str) -> tuple[int, int]:
         """How many runs an agent has that are not edits of plans, and how many that are."""
@@ -133,7 +133,23 @@ class SqliteReads:
         return running, editing
 
     def agents(self) -> list[Agent]:
-        return [_agent(row, *row[7:]) for row in self.database.rows("agents")]
+        return [self._agent(row, *row[9:]) for row in self.database.rows("agents")]
+
+    def _agent(self, row: Sequence[Any], running: int = 0, pending: int = 0) -> Agent:
+        walled = row[7] is not None and row[7] > self.database.now_us()
+        return Agent(
+            key=row[0],
+            name=row[1],
+            max_concurrency=row[2],
+            types=tuple(json.loads(row[3])),
+            labels=tuple(json.loads(row[4])),
+            paused_why=row[5],
+            seen_us=row[6],
+            wall_us=row[7] if walled else None,
+            wall_why=row[8] if walled else None,
+            running=running,
+            pending=pending,
+        )
 
     def modes(self) -> tuple[ModeRule, ...]:
         return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in self.database.rows("modes"))
@@ -256,17 +272,3 @@ def item_of_row(row: Sequence[Any]) -> Item:
     if row[_LABELS_AT] is not None:
         row = [*row[:_LABELS_AT], json.loads(row[_LABELS_AT]), *row[_LABELS_AT + 1 :]]
     return item_from_row(row)
-
-
-def _agent(row: Sequence[Any], running: int = 0, pending: int = 0) -> Agent:
-    return Agent(
-        key=row[0],
-        name=row[1],
-        max_concurrency=row[2],
-        types=tuple(json.loads(row[3])),
-        labels=tuple(json.loads(row[4])),
-        paused_why=row[5],
-        seen_us=row[6],
-        running=running,
-        pending=pending,
-    )

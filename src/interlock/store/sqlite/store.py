@@ -83,6 +83,7 @@ class SqliteStore(SqliteReads):
         write("move_messages", decision.moves)
         write("insert_message", decision.messages)
         write("insert_run", decision.runs)
+        write("set_wall", decision.walls)
         write("insert_event", [event_row(e) for e in decision.events])
         write("drop_key", decision.forgotten_keys)
         write("pass_key", decision.passed_keys)
@@ -162,6 +163,7 @@ class SqliteStore(SqliteReads):
             only=wish.item,
             limit=wish.limit,
             overtaking=overtaking,
+            now_us=self.now_us() if overtaking else 0,
         )
 
     def _start(self, wish: Claim, items: Sequence[ItemId]) -> list[ClaimedItem]:
@@ -225,7 +227,7 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             self.database.rows("see_agent", key=key, name=name, now_us=self.now_us())
 
-    def set_agent(self, agent: Agent, event: Event) -> None:
+    def set_agent(self, agent: Agent, event: Event, *, resumed: bool = False) -> None:
         with self.database.write():
             self.database.rows(
                 "set_agent",
@@ -235,6 +237,7 @@ class SqliteStore(SqliteReads):
                 types=agent.types,
                 labels=agent.labels,
                 paused_why=agent.paused_why,
+                resumed=resumed,
             )
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
 

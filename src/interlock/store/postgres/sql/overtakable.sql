@@ -11,7 +11,7 @@ WITH RECURSIVE waited(agent, lane) AS (
 ),
 stuck AS MATERIALIZED (
     SELECT o.id, o.lane FROM (SELECT DISTINCT lane FROM waited WHERE lane IS NOT NULL) AS line CROSS JOIN LATERAL (
-        SELECT * FROM interlock.stuck_owners s WHERE s.lane = line.lane LIMIT 1) AS o
+        SELECT * FROM interlock.stuck_owners s WHERE s.lane = line.lane AND s.until_us > coalesce(%(now_us)s, interlock.clock_us()) LIMIT 1) AS o
 )
 SELECT rival.id, stuck.id FROM stuck CROSS JOIN LATERAL (
     SELECT d.id, d.sort_key FROM interlock.items d

@@ -24,7 +24,7 @@ lines(agent_key, lane) AS (
 -- The first of each line that fits; of a lane's two lines the one that comes first on the lane.
 rivals(item, owner, sort_key, place) AS (
     SELECT i.id, owner.id, i.sort_key, row_number() OVER (PARTITION BY owner.id ORDER BY i.front DESC, i.ticket, i.id)
-    FROM lines CROSS JOIN stuck_owners owner ON owner.lane = lines.lane CROSS JOIN items i ON i.id = (
+    FROM lines CROSS JOIN stuck_owners owner ON owner.lane = lines.lane AND owner.until_us > :now_us CROSS JOIN items i ON i.id = (
         SELECT d.id FROM ungated d CROSS JOIN fitting ON fitting.id = d.id
         WHERE d.status = 'deferred' AND d.position = 2147483647 AND d.agent_key = lines.agent_key AND d.lane = lines.lane
         ORDER BY d.front DESC, d.ticket, d.id LIMIT 1)

@@ -1,6 +1,6 @@
 -- Everything that ends or returns after a span moves with the clock; a time that somebody set for an item's start stays.
 UPDATE items SET
-    due_us = iif(status = 'in_progress' OR attempt > 0, due_us + :step_us, due_us),
+    due_us = iif(status = 'in_progress' OR (attempt > 0 AND reason <> 'quota_wall'), due_us + :step_us, due_us),
     run_started_us = run_started_us + :step_us,
     lease_until_us = lease_until_us + :step_us,
     revoke_us = revoke_us + :step_us,
