@@ -84,7 +84,9 @@ def connect(url: str | None = None) -> Interlock:
     chosen = settings.load(url=url)
     service, place = app.open_service(settings=chosen), app.place_of(chosen)
     run = settings.working_for(os.environ)
-    return Interlock(service, types=chosen.types, actor=chosen.actor, place=place, run=run)
+    return Interlock(
+        service, types=chosen.types, lanes=chosen.lanes, actor=chosen.actor, place=place, run=run
+    )
 
 
 def session_lock(number: int, *, run_id: str) -> SessionLock:

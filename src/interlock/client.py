@@ -15,7 +15,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from interlock.core.errors import Closed, InterlockError, LeaseLost
 from interlock.core.model import A_PERSON, Sender
-from interlock.core.names import NAME_MAX_CHARS, check_flag, check_list, check_text
+from interlock.core.names import NAME_MAX_CHARS, USUAL_FIELDS, LaneFields, check_flag, check_list, check_text
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
@@ -246,7 +246,8 @@ class Claimed:
 class Interlock:
     """A connection to a store, for adding and taking work.
 
-    `types` are the defaults of items by their type, `actor` signs messages and cancellations. `run` is the
+    `types` are the defaults of items by their type, `lanes` the fields of payloads that give items their
+    lanes, `actor` signs messages and cancellations. `run` is the
     handle of the run that this program works for: what it writes is its agent's. So is what a `with` block
     of `next` writes.
     """
@@ -256,6 +257,7 @@ class Interlock:
         service: Service,
         *,
         types: Mapping[str, TypeDefaults] | None = None,
+        lanes: LaneFields = USUAL_FIELDS,
         actor: str = "",
         place: str = "",
         run: str | None = None,
@@ -265,6 +267,7 @@ class Interlock:
         self._place = place
         self._closed = False
         self.types = checked_types({} if types is None else types)
+        self.lanes = lanes
         self.actor = check_text("actor", actor, NAME_MAX_CHARS)
         self._run = run
 
@@ -293,7 +296,7 @@ class Interlock:
     def add(self, title: str, **fields: Unpack[ItemFields]) -> AddView:
         """Add one item: lane, agent, type, priority, message, … as the command's options name them."""
         given = {**fields, "title": title}
-        new = new_item(given, author=self.actor, sender=self._sender(), types=self.types)
+        new = new_item(given, author=self.actor, sender=self._sender(), types=self.types, lanes=self.lanes)
         return self.service.add([new])[0]
 
     def next(

@@ -192,9 +192,24 @@ class Settings:
         " be relative to the clone, each clone gets one of its own.",
         FromRepository.INSIDE,
     )
+    lane_fields: str = _text(
+        "Fields of a payload that name its issue or pull request, such as issueId, pull_request_number: where"
+        " a new item has no lane, the first of them that is there gives it one. Commas separate the names; a"
+        " dot leads into an object.",
+        FromRepository.YES,
+    )
+    lane_repository_fields: str = _text(
+        "Fields of a payload that name the repository of that issue, written in the same way.",
+        FromRepository.YES,
+    )
     types: Mapping[str, TypeDefaults]
     #: What a repository's file chose in vain, as nobody trusts it.
     withheld: tuple[Withheld, ...] = ()
+
+    @property
+    def lanes(self) -> names.LaneFields:
+        """The fields of payloads that give items their lanes."""
+        return names.LaneFields(_listed(self.lane_fields), _listed(self.lane_repository_fields))
 
     @property
     def timing(self) -> timing.Timing:
@@ -484,6 +499,11 @@ def _checked(table: Mapping[str, Any], known: tuple[Setting, ...], where: str) -
         if key not in by_name:
             raise InvalidInput(f"{where} has an unknown key {key!r}.", f"Known are {', '.join(by_name)}.")
     return {key: _check(by_name[key], key, value) for key, value in table.items()}
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    """The names in a text, which commas separate."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _from_text(setting: Setting, text: str) -> Any:

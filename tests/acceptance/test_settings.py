@@ -1,9 +1,12 @@
 """Settings: where they come from, which wins, and what is refused."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import interlock
 from interlock import settings
 from interlock.core.errors import InvalidInput
 from tests.acceptance.command import Command
@@ -121,3 +124,44 @@ def test_sqlite_urls_name_files(tmp_path: Path, url: str, path: str):
     (tmp_path / "sub").mkdir()
     found = settings.sqlite_path(url.format(root=tmp_path), tmp_path)
     assert str(found).replace("//", "/") == path.format(root=tmp_path)
+
+
+# -- lanes of payloads --------------------------------------------------------------------------------
+
+
+def test_the_settings_name_the_fields_of_a_payload_that_give_a_lane(any_il: Command):
+    any_il.env["INTERLOCK_LANE_FIELDS"] = "issueId, pull_request_number"
+    wake = ("--agent", "coder", "--policy", "coalesce", "--payload")
+    first = any_il.ok("add", "Wake", *wake, '{"issueId": "PAP-39"}')["item"]
+    again = any_il.ok("add", "Wake again", *wake, '{"issueId": "pap-39", "comment": 2}')
+    assert (first["lane"], again["decision"]) == ("issue:pap-39", "coalesced")
+    review = any_il.ok("add", "Review", "--payload", '{"pull_request_number": 7, "repository": "acme/app"}')
+    assert review["item"]["lane"] == "issue:acme/app#7"
+    alone = any_il.ok("add", "Review", "--payload", '{"pull_request_number": 7}')["item"]["lane"]
+    assert alone == "issue:7"
+    chosen = any_il.ok("add", "x", "--lane", "deploy", "--payload", '{"issueId": "PAP-39"}')["item"]["lane"]
+    assert chosen == "deploy"
+    assert any_il.ok("add", "x", "--no-lane", "--payload", '{"issueId": "PAP-39"}')["item"]["lane"] is None
+    assert (
+        any_il("add", "x", "--payload", '{"issueId": "two words"}', "--json").error["code"] == "invalid_input"
+    )
+    plan: dict[str, Any] = {
+        "name": "p",
+        "tasks": [{"key": "a", "payload": {"issueId": "PAP-40"}}, {"key": "b"}],
+    }
+    any_il.ok("plan", "create", "-", stdin=json.dumps(plan))
+    assert any_il.ok("ls", "--lane", "issue:PAP-40")["items"][0]["status"] == "pending"
+    plan["tasks"] = [{"key": "a", "payload": {"issueId": "two words"}}]
+    refused = any_il("plan", "create", "-", "--json", stdin=json.dumps(plan))
+    assert "tasks[0].payload" in refused.out
+
+
+def test_a_python_program_and_a_file_name_them_too(il: Command, monkeypatch: pytest.MonkeyPatch):
+    fields = 'lane_fields = "object_attributes.iid"\nlane_repository_fields = "project.path_with_namespace"\n'
+    write(il.directory, fields)
+    monkeypatch.chdir(il.directory)
+    payload = {"project": {"path_with_namespace": "acme/app"}, "object_attributes": {"iid": 7}}
+    with interlock.connect() as connection:
+        item = connection.add("Review", payload=payload).item
+        assert item is not None
+        assert item.lane == "issue:acme/app#7"

@@ -157,6 +157,38 @@ class TestLaneOfPayload:
         with pytest.raises(InvalidInput):
             names.lane_of_payload({"repository": repository, "number": 1})
 
+    @pytest.mark.parametrize(
+        ("payload", "lane"),
+        [
+            ({"issueId": "PAP-39"}, "issue:pap-39"),
+            ({"issueId": "PAP-39", "repository": "acme/app"}, "issue:pap-39"),
+            ({"issueId": " 7 ", "pull_request_number": 9}, "issue:7"),
+            ({"pull_request_number": 7}, "issue:7"),
+            ({"pull_request_number": "7", "repository": "acme/app"}, "issue:acme/app#7"),
+            ({"pull_request_number": 7, "number": 8, "repo": "acme/app"}, "issue:acme/app#7"),
+            ({"issueId": None, "number": 8, "repo": "acme/app"}, "issue:acme/app#8"),
+            ({"issueId": "", "pull_request_number": 7}, "issue:7"),
+            ({"object_attributes": {"iid": 7}, "project": {"path_with_namespace": "a/b"}}, "issue:a/b#7"),
+            ({"pull_request_number": 7, "project": {"path_with_namespace": 3}}, "issue:7"),
+            ({"issueId": 0}, None),
+            ({"issueId": ["PAP-39"]}, None),
+            ({"object_attributes": 7}, None),
+            ({"number": 8}, None),
+        ],
+    )
+    def test_settings_name_other_fields_and_their_lane_needs_no_repository(
+        self, payload: dict[str, object], lane: str | None
+    ) -> None:
+        fields = names.LaneFields(
+            issue=("issueId", "pull_request_number", "object_attributes.iid"),
+            repository=("project.path_with_namespace",),
+        )
+        assert names.lane_of_payload(payload, fields) == lane
+
+    def test_a_key_that_could_not_be_a_name_is_refused(self) -> None:
+        with pytest.raises(InvalidInput):
+            names.lane_of_payload({"issueId": "two words"}, names.LaneFields(issue=("issueId",)))
+
     @pytest.mark.parametrize("digits", [19, 5_000])
     def test_digits_beyond_all_numbers_name_no_issue(self, digits: int) -> None:
         assert names.lane_of_payload({"repository": "acme/app", "number": "9" * digits}) is None

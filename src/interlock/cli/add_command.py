@@ -157,7 +157,7 @@ def add(
 
 def _new_item(call: Invocation, fields: Mapping[str, Any], sender: Sender = A_PERSON) -> NewItem:
     settings = call.settings
-    return new_item(fields, author=settings.actor, sender=sender, types=settings.types)
+    return new_item(fields, author=settings.actor, sender=sender, types=settings.types, lanes=settings.lanes)
 
 
 def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[dict[str, Any]]:

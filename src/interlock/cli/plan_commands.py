@@ -58,7 +58,7 @@ def create(ctx: typer.Context, file: _File) -> int:
 
     session = session_of(ctx)
     settings = session.settings
-    new = read_plan(file_text("plan", file), name=file, types=settings.types)
+    new = read_plan(file_text("plan", file), name=file, types=settings.types, lanes=settings.lanes)
     with session.service() as service:
         made = service.create_plan(
             new.name,
@@ -152,7 +152,7 @@ def edit(
     session = session_of(ctx)
     settings = session.settings
     number, revision, answered = whole("plan", id_), whole("base", base), whole_or_none("through", through)
-    new = read_edit(file_text("edit", file), name=file, types=settings.types)
+    new = read_edit(file_text("edit", file), name=file, types=settings.types, lanes=settings.lanes)
     with session.service() as service:
         owed = run or _edit_run(service)
         answer = service.edit_plan(

@@ -6,7 +6,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, NotFound, TooLarge
@@ -206,25 +206,63 @@ def number(value: float) -> str:
     return f"{max(-1e300, min(value, 1e300)) if isinstance(value, int) else value:,.15g}"
 
 
-def lane_of_payload(payload: Mapping[str, Any]) -> str | None:
+class LaneFields(NamedTuple):
+    """Fields of a payload that name an issue and its repository, besides the usual ones and before them.
+
+    A dot leads into an object: `object_attributes.iid`.
+    """
+
+    issue: tuple[str, ...] = ()
+    repository: tuple[str, ...] = ()
+
+
+USUAL_FIELDS = LaneFields()
+
+
+def lane_of_payload(payload: Mapping[str, Any], fields: LaneFields = USUAL_FIELDS) -> str | None:
     """The lane of the issue or pull request a payload names, if it names one.
 
-    Issues and pull requests share their numbers on GitHub, so both give an `issue:` lane.
+    Issues and pull requests share their numbers on GitHub, so both give an `issue:` lane. A number belongs to
+    a repository; only one in a field of `fields` does without. A key such as `PAP-39` says it all alone.
     """
-    repository = payload.get("repository", payload.get("repo"))
-    if isinstance(repository, Mapping):
-        repository = repository.get("full_name")
-    number: object = None
-    for key in ("number", "issue_number", "pr_number", "issue", "pull_request"):
-        number = payload.get(key)
-        if isinstance(number, Mapping):
-            number = number.get("number")
+    repository = _repository(payload, fields.repository)
+    for path in fields.issue:
+        value = _at(payload, path)
+        value = value.strip() if isinstance(value, str) else value
+        number = _issue_number(value)
         if number is not None:
+            return lane_key(f"issue:{repository}#{number}" if repository is not None else f"issue:{number}")
+        if isinstance(value, str) and value:
+            return lane_key(f"issue:{value}")
+    named: object = None
+    for key in ("number", "issue_number", "pr_number", "issue", "pull_request"):
+        named = payload.get(key)
+        if isinstance(named, Mapping):
+            named = named.get("number")
+        if named is not None:
             break
-    if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) <= 18:
-        number = int(number)
-    if not isinstance(repository, str) or not isinstance(number, int) or isinstance(number, bool):
-        return None
-    if number < 1:  # GitHub counts from 1
-        return None
-    return lane_key(f"issue:{repository}#{number}")
+    number = _issue_number(named)
+    return lane_key(f"issue:{repository}#{number}") if repository is not None and number is not None else None
+
+
+def _repository(payload: Mapping[str, Any], paths: Iterable[str]) -> str | None:
+    usual = payload.get("repository", payload.get("repo"))
+    if isinstance(usual, Mapping):
+        usual = usual.get("full_name")
+    named = (*(_at(payload, path) for path in paths), usual)
+    return next((name for name in named if isinstance(name, str)), None)
+
+
+def _issue_number(value: object) -> int | None:
+    """A number from 1 on, as GitHub counts, or its digits."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+
+
+def _at(payload: Mapping[str, Any], path: str) -> object:
+    """What is at a path of fields, if it leads anywhere."""
+    found: object = payload
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found

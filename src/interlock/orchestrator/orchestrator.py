@@ -154,7 +154,8 @@ class Orchestrator:
 
     def _create(self, plan: NewPlan | Mapping[str, Any]) -> PlanView:
         """Create the plan, and its agents before it: a plan may name only known agents."""
-        new = plan if isinstance(plan, NewPlan) else plan_of(plan, types=self._client.types)
+        il = self._client
+        new = plan if isinstance(plan, NewPlan) else plan_of(plan, types=il.types, lanes=il.lanes)
         editor = new.editor or (EDITOR if self._editor is not None else "")
         known = {agent.key for agent in self._service.agents()}
         for name in {*self._executors, *([agent_key(editor)] if self._editor is not None else ())} - known:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from interlock.core.errors import InvalidInput
+from interlock.core.names import USUAL_FIELDS, LaneFields
 from interlock.core.plans.checking import (
     Complain,
     Mistakes,
@@ -40,7 +41,7 @@ from interlock.core.plans.model import (
     chosen,
 )
 from interlock.plans import markup
-from interlock.service.intake import field_value, span_s, type_defaults
+from interlock.service.intake import field_value, lane_default, span_s, type_defaults
 from interlock.settings import TypeDefaults
 
 _TASK_DEFAULTS = {f.name: f.default for f in fields(TaskSpec)}
@@ -79,14 +80,22 @@ class Edit:
     graph: Graph | None = None
 
 
-def read_plan(text: str, *, name: str = "-", types: Mapping[str, TypeDefaults] | None = None) -> NewPlan:
-    """The plan that a document describes; `name` is its file's, `types` are the defaults of items by type."""
-    return plan_of(markup.read("plan", text, name=name), types=types)
+def read_plan(
+    text: str,
+    *,
+    name: str = "-",
+    types: Mapping[str, TypeDefaults] | None = None,
+    lanes: LaneFields = USUAL_FIELDS,
+) -> NewPlan:
+    """The plan that a document describes; `name` is its file's, `types` and `lanes` are as for any item."""
+    return plan_of(markup.read("plan", text, name=name), types=types, lanes=lanes)
 
 
-def plan_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -> NewPlan:
+def plan_of(
+    value: object, *, types: Mapping[str, TypeDefaults] | None = None, lanes: LaneFields = USUAL_FIELDS
+) -> NewPlan:
     """The plan that plain values describe."""
-    document = _Document(types or {})
+    document = _Document(types or {}, lanes)
     values = document.mapping(value, "", _PLAN_KEYS, "The plan")
     graph = document.graph(values, "")
     given = document.plan_values(values)
@@ -98,14 +107,22 @@ def plan_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -
     return NewPlan(graph=graph, **given)
 
 
-def read_edit(text: str, *, name: str = "-", types: Mapping[str, TypeDefaults] | None = None) -> Edit:
+def read_edit(
+    text: str,
+    *,
+    name: str = "-",
+    types: Mapping[str, TypeDefaults] | None = None,
+    lanes: LaneFields = USUAL_FIELDS,
+) -> Edit:
     """The edit that a document describes."""
-    return edit_of(markup.read("edit", text, name=name), types=types)
+    return edit_of(markup.read("edit", text, name=name), types=types, lanes=lanes)
 
 
-def edit_of(value: object, *, types: Mapping[str, TypeDefaults] | None = None) -> Edit:
+def edit_of(
+    value: object, *, types: Mapping[str, TypeDefaults] | None = None, lanes: LaneFields = USUAL_FIELDS
+) -> Edit:
     """The edit that plain values describe."""
-    document = _Document(types or {})
+    document = _Document(types or {}, lanes)
     values = document.mapping(value, "", ("operations", "graph"), "The edit")
     if len(values.keys() & {"operations", "graph"}) == 2:
         document.mistakes.note("The edit has operations and a graph; use one or the other.")
@@ -143,6 +160,7 @@ class _Document:
     """A document as it is read, and the mistakes found so far."""
 
     types: Mapping[str, TypeDefaults]
+    lanes: LaneFields
     mistakes: Mistakes = field(default_factory=Mistakes)
 
     def mapping(self, value: object, place: str, known: tuple[str, ...], what: str) -> Mapping[str, Any]:
@@ -244,7 +262,11 @@ class _Document:
         missing = [key for key in _REQUIRED if key in keys and given.get(_FIELD_OF.get(key, key)) is None]
         for key in missing:
             complain("", f"There is no {key!r}.")
-        return None if missing else typed_operation(make(given, self.types), complain)
+        try:
+            return None if missing else typed_operation(make(given, self), complain)
+        except InvalidInput as error:  # the payload gives no usable lane
+            complain("payload", str(error))
+            return None
 
     def _complain(self, place: str, entry: Mapping[str, Any]) -> Complain:
         def complain(name: str, sentence: str) -> None:
@@ -254,17 +276,17 @@ class _Document:
         return complain
 
 
-_Made = Callable[[dict[str, Any], Mapping[str, TypeDefaults]], Operation]
+_Made = Callable[[dict[str, Any], _Document], Operation]
 
 
-def _add_task(given: dict[str, Any], types: Mapping[str, TypeDefaults]) -> AddTask:
-    """Null means not given; what is not given comes from the task's type."""
+def _add_task(given: dict[str, Any], document: _Document) -> AddTask:
+    """Null means not given; what is not given comes from the task's type, or from the settings."""
     kind = given.get("type") or "task"
-    defaults = {k: v for k, v in type_defaults(types, kind).items() if k in _TASK_DEFAULTS}
-    return AddTask(task=TaskSpec(**defaults | _not_null(given)))
+    defaults = {k: v for k, v in type_defaults(document.types, kind).items() if k in _TASK_DEFAULTS}
+    return AddTask(task=TaskSpec(**defaults | lane_default(document.lanes, given) | _not_null(given)))
 
 
-def _update_task(given: dict[str, Any], _: Mapping[str, TypeDefaults]) -> UpdateTask:
+def _update_task(given: dict[str, Any], _: _Document) -> UpdateTask:
     """Null sets a field back to its default."""
     changes = {k: _TASK_DEFAULTS[k] if v is None else v for k, v in given.items() if k != "key"}
     return UpdateTask(key=given["key"], changes=changes)

@@ -46,11 +46,13 @@ def new_item(
     author: str = "",
     sender: Sender = A_PERSON,
     types: Mapping[str, TypeDefaults] | None = None,
+    lanes: names.LaneFields = names.USUAL_FIELDS,
 ) -> NewItem:
     """An arrival from named fields; null means not given.
 
     Numbers, spans and times may be text. `payload` is JSON text or an object. `run_at` is a time, or a delay
     on the store's clock. `author` and `sender` are those of the caller, where the fields say nothing else.
+    `types` are defaults, `lanes` the fields of the payload that give an item without a lane its lane.
     """
     given: dict[str, Any] = {}
     for key, value in fields.items():
@@ -67,7 +69,7 @@ def new_item(
     who = {name: given.pop(name, None) for name in ("from_person", "from_agent", "from_bot", "from_system")}
     stated = stated_sender(**who)
     given["sender"], signed = signature(stated, given.get("author"), caller=author, sender=sender)
-    defaults = type_defaults(types or {}, given.get("type", "task"))
+    defaults = type_defaults(types or {}, given.get("type", "task")) | lane_default(lanes, given)
     return NewItem(**{**defaults, **given, "author": signed})
 
 
@@ -223,6 +225,19 @@ def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any
     values = asdict(types[name]) if name in types else {}
     given = {key: value for key, value in values.items() if value is not None}
     return {**given, "policy": Policy(given["policy"])} if "policy" in given else given
+
+
+def lane_default(lanes: names.LaneFields, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The lane that the settings give to an item with such a payload. The core looks at the usual fields."""
+    chosen = given.get("lane") is not None or given.get("no_lane")
+    if chosen or not any(lanes) or given.get("payload") is None:
+        return {}
+    try:
+        payload = names.check_payload(given["payload"])
+    except InvalidInput:
+        return {}  # the core says why, and refuses it
+    lane = names.lane_of_payload(payload, lanes)
+    return {} if lane is None else {"lane": lane}
 
 
 #: Shorter names that options have.
