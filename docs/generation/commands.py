@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from typer.main import get_command
-
 from docs.generation.markdown import code, fence, link_shapes, table
 from docs.generation.meanings import meanings
-from interlock.cli.main import Root, root
+from interlock.cli.command import ENTRIES
+from interlock.cli.parser import root
 
 EVERYWHERE = "Everywhere"
 
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command with its full name, groups before what is below them."""
-    top: Any = get_command(root)
-    for name in Root.entries:
+    top: Any = root()
+    for name in ENTRIES:
         found: Any = top.get_command(None, name)
         yield name, found
         for below, member in getattr(found, "commands", {}).items():
@@ -26,7 +25,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def root_options() -> list[Any]:
     """The options of `interlock` itself, also the ones that every command takes."""
-    top: Any = get_command(root)
+    top: Any = root()
     return list(top.params)
 
 
@@ -51,7 +50,7 @@ def all_commands() -> str:
     answers = meanings("answers", found)
     parts, panel = [], ""
     for name, command in found.items():
-        place = Root.entries[name.partition(" ")[0]]
+        place = ENTRIES[name.partition(" ")[0]]
         if place.panel != panel:
             panel = place.panel
             parts.append(f"## {panel}")

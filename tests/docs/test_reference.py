@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from docs.generate import REGIONS, ROOT, filled, pages, regions
 from docs.generation.limits import shown
 from interlock import settings
-from interlock.cli.main import Root, root
+from interlock.cli.command import ENTRIES
+from interlock.cli.parser import root
 from interlock.core.errors import Exit
 from interlock.core.model import EventKind, Policy, Reason, Verdict
 from interlock.core.states import BIRTHS, ITEM_MOVES, RUN_MOVES, ItemStatus, RunStatus
@@ -29,8 +29,8 @@ def page(name: str) -> str:
 
 
 def commands() -> list[tuple[str, Any]]:
-    top: Any = get_command(root)
-    found = [(name, top.get_command(None, name)) for name in Root.entries]
+    top: Any = root()
+    found = [(name, top.get_command(None, name)) for name in ENTRIES]
     below = [(f"{n} {m}", member) for n, c in found for m, member in getattr(c, "commands", {}).items()]
     return [*found, *below]
 
@@ -74,7 +74,7 @@ def test_every_command_is_documented_with_its_options_and_arguments(name: str, c
 
 
 def test_options_of_the_command_itself_are_documented():
-    top: Any = get_command(root)
+    top: Any = root()
     for parameter in top.params:
         for spelling in parameter.opts:
             assert f"`{spelling}" in page("commands.md")

@@ -11,7 +11,7 @@ from interlock.cli.views.live import redraw
 
 
 def test_infinities_and_nan_are_printed_as_null(capsys: pytest.CaptureFixture[str]) -> None:
-    Output(json=True).print_json({"a": [float("inf"), {"b": float("nan")}], "c": 1.5})
+    Output().print_json({"a": [float("inf"), {"b": float("nan")}], "c": 1.5})
     assert json.loads(capsys.readouterr().out) == {"a": [None, {"b": None}], "c": 1.5}
 
 

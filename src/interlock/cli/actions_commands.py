@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from interlock.cli import views
-from interlock.cli.command import Command, group
+from interlock.cli import typer, views
+from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.core.errors import Exit, InvalidInput, TooLarge
 from interlock.service.intake import choice
 
-actions = group("Write a GitHub workflow for an agent, or find the known mistakes in workflows.")
+actions = Group("Write a GitHub workflow for an agent, or find the known mistakes in workflows.")
 
 _DIRECTORY = Path(".github") / "workflows"
 _DEFAULT_OUTPUT = _DIRECTORY / "agent.yml"
@@ -25,11 +24,11 @@ _FILES_MAX = 1_000
 def show_help(ctx: typer.Context) -> int:
     """Write a GitHub workflow for an agent, or find the known mistakes in workflows."""
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help(), nl=False)
+        sys.stdout.write(ctx.get_help())
     return Exit.OK
 
 
-@actions.command("init", cls=Command)
+@actions.command("init")
 def init(
     ctx: typer.Context,
     *,
@@ -75,7 +74,7 @@ def init(
     if not dry_run:
         _write(path, text, force=force)
     if dry_run and not call.out.json:
-        typer.echo(text, nl=False)
+        sys.stdout.write(text)
         return Exit.OK
     lines = [f"Wrote {path}."]
     if agent_command is None:
@@ -85,7 +84,7 @@ def init(
     return call.out.answer({"path": str(path), "written": not dry_run, "text": text}, "\n".join(lines))
 
 
-@actions.command("check", cls=Command)
+@actions.command("check")
 def check(
     ctx: typer.Context,
     files: Annotated[

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from interlock.cli import views
+from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, caller_of, invocation_of
 from interlock.cli.options import FromAgent, FromBot, FromPerson, FromSystem
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of

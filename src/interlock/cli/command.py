@@ -1,151 +1,90 @@
-"""How commands are built: loaded when asked for, with the global options on every one of them.
-
-Two things typer does not do by itself. A global option is accepted before *and* after the command's
-name. And a value stays the text that was typed: typer 0.29 checks every value through pydantic, whose
-import alone costs 90 ms of the 250 ms a command may take; `interlock.cli.values` reads the few numbers
-and times there are, with error messages of our own.
-"""
+"""Which commands there are, and where each is found. A command's module is imported when it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable
 from importlib import import_module
-from types import MethodType
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+Function = Callable[..., int]
+_F = TypeVar("_F", bound=Function)
 
-from interlock.cli.invocation import Invocation, invocation_of
-
-#: `-h` works as well as `--help`.
-CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
+_WORK, _LOOK, _OPERATE, _SET_UP, _STORE = "Work", "Look", "Operate", "Set up", "Store"
 
 
-class _GlobalOptions:
-    """Takes the global options, and leaves values as typed."""
+class Group:
+    """A noun with commands below it, such as `agents`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params: list[Any] = [*self.params, *_global_options()]
+    alone: Function
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        return _as_typed(params)
+    def __init__(self, help_text: str) -> None:
+        self.help = help_text
+        self.commands: dict[str, Function] = {}
 
+    def callback(self) -> Callable[[_F], _F]:
+        """What runs for the noun alone, and before each command below it."""
 
-class Command(_GlobalOptions, TyperCommand):
-    """A command that also takes the global options."""
+        def keep(function: _F) -> _F:
+            self.alone = function
+            return function
 
+        return keep
 
-class Group(_GlobalOptions, TyperGroup):
-    """A command with commands below it, such as `agents`."""
+    def command(self, name: str) -> Callable[[_F], _F]:
+        """A command below it."""
+
+        def keep(function: _F) -> _F:
+            self.commands[name] = function
+            return function
+
+        return keep
 
 
 class Entry(NamedTuple):
-    """Where a command is found: a function, or a `typer.Typer` for a group, and its heading in the help."""
+    """A command: its module, the name of its function or group there, and its heading in the help."""
 
     module: str
     name: str
     panel: str
 
-
-class LazyGroup(Group):
-    """The root: a command's module is imported when the command is asked for."""
-
-    entries: Mapping[str, Entry] = {}
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the library's signature)
-        return list(self.entries)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        entry = self.entries.get(cmd_name)
-        if entry is None:
-            # The library looks here for names to suggest.
-            self.commands = dict.fromkeys(self.entries, self)
-            return None
-        found = getattr(import_module(f"interlock.cli.{entry.module}"), entry.name)
-        if not isinstance(found, typer.Typer):
-            function, found = found, typer.Typer(add_completion=False)
-            found.command(cls=Command, context_settings=CONTEXT_SETTINGS)(function)
-        built: Any = get_command(found)
-        built.name, built.rich_help_panel = cmd_name, entry.panel
-        return built
+    def load(self) -> Any:
+        """The function, or the `Group`."""
+        return getattr(import_module(f"interlock.cli.{self.module}"), self.name)
 
 
-def group(help_text: str) -> typer.Typer:
-    """A Typer for a noun with commands below it; its callback runs for the noun alone."""
-    return typer.Typer(
-        cls=Group,
-        help=help_text,
-        invoke_without_command=True,
-        add_completion=False,
-        context_settings=CONTEXT_SETTINGS,
-    )
-
-
-def _as_typed(params: list[Any]) -> list[Any]:
-    for param in params:
-        vars(param)["process_value"] = MethodType(_plain_value, param)
-        if getattr(param, "is_flag", False):
-            param.metavar = ""  # a flag takes no value, so the help shows no type
-    return params
-
-
-def _plain_value(param: Any, ctx: Any, value: Any) -> Any:
-    """The library's `process_value` without conversion: all our values are text or flags."""
-    if param.required and param.value_is_missing(value):
-        return type(param).process_value(param, ctx, value)  # raises, in the library's words
-    return param.callback(ctx, param, value) if param.callback is not None else value
-
-
-@cache
-def _global_options() -> tuple[Any, ...]:
-    single = typer.Typer(add_completion=False)
-    single.command()(_take_global_options)
-    return tuple(get_command(single).params)
-
-
-def _option(name: str, take: Callable[[Invocation, Any], None], **more: Any) -> Any:
-    """A global option: `take` puts its value into the invocation."""
-
-    def callback(ctx: typer.Context, value: Any) -> None:
-        if value not in (None, False) and not ctx.resilient_parsing:
-            take(invocation_of(ctx), value)
-
-    fixed: dict[str, Any] = {"is_eager": True, "expose_value": False, "rich_help_panel": "Everywhere"}
-    return typer.Option(name, callback=callback, **fixed, **more)
-
-
-def _take_json(call: Invocation, _: bool) -> None:
-    call.out.json = True
-
-
-def _take_url(call: Invocation, value: str) -> None:
-    call.url = value
-
-
-def _take_no_color(call: Invocation, _: bool) -> None:
-    call.out.color = False
-
-
-def _take_global_options(
-    json: Annotated[
-        bool, _option("--json", _take_json, help="Print JSON on standard output, errors too.")
-    ] = False,
-    url: Annotated[
-        str | None,
-        _option(
-            "--url",
-            _take_url,
-            metavar="URL",
-            help="The store: sqlite:///path, postgresql://… or git+https://… (else INTERLOCK_URL).",
-        ),
-    ] = None,
-    no_color: Annotated[
-        bool, _option("--no-color", _take_no_color, help="No colours (NO_COLOR does the same).")
-    ] = False,
-) -> None:
-    """Only its signature is used: typer makes the options from it."""
+ENTRIES = {
+    "add": Entry("add_command", "add", _WORK),
+    "next": Entry("work_commands", "claim", _WORK),
+    "renew": Entry("work_commands", "renew", _WORK),
+    "done": Entry("work_commands", "done", _WORK),
+    "fail": Entry("work_commands", "fail", _WORK),
+    "release": Entry("work_commands", "release", _WORK),
+    "inbox": Entry("work_commands", "inbox", _WORK),
+    "msg": Entry("work_commands", "msg", _WORK),
+    "work": Entry("worker_command", "work", _WORK),
+    "hold": Entry("hold_command", "hold", _WORK),
+    "session": Entry("session_commands", "session", _WORK),
+    "push": Entry("push_command", "push", _WORK),
+    "plan": Entry("plan_commands", "plan", _WORK),
+    "ls": Entry("look_commands", "list_items", _LOOK),
+    "show": Entry("look_commands", "show", _LOOK),
+    "why": Entry("look_commands", "why", _LOOK),
+    "events": Entry("look_commands", "events", _LOOK),
+    "stats": Entry("look_commands", "stats", _LOOK),
+    "top": Entry("look_commands", "top", _LOOK),
+    "cancel": Entry("operator_commands", "cancel", _OPERATE),
+    "retry": Entry("operator_commands", "retry", _OPERATE),
+    "pause": Entry("operator_commands", "pause", _OPERATE),
+    "resume": Entry("operator_commands", "resume", _OPERATE),
+    "agents": Entry("fleet_commands", "agents", _OPERATE),
+    "lanes": Entry("fleet_commands", "lanes", _OPERATE),
+    "init": Entry("init_command", "init", _SET_UP),
+    "trust": Entry("trust_command", "trust", _SET_UP),
+    "actions": Entry("actions_commands", "actions", _SET_UP),
+    "hook": Entry("hook_command", "hook", _SET_UP),
+    "sweep": Entry("store_commands", "sweep", _STORE),
+    "migrate": Entry("store_commands", "migrate", _STORE),
+    "doctor": Entry("store_commands", "doctor", _STORE),
+    "demo": Entry("store_commands", "demo", _STORE),
+    "completion": Entry("store_commands", "completion", _STORE),
+}

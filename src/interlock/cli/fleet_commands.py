@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from interlock.cli import views
-from interlock.cli.command import Command, group
+from interlock.cli import typer, views
+from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Create, Limit, Reason, limit_of
 from interlock.core.errors import Exit, InvalidInput
@@ -15,8 +13,8 @@ from interlock.core.model import Mode
 from interlock.service.contract import AgentView
 from interlock.service.intake import choice, whole
 
-agents = group("List agents, or change one.")
-lanes = group("List lanes and their holders, or set how strictly they are kept.")
+agents = Group("List agents, or change one.")
+lanes = Group("List lanes and their holders, or set how strictly they are kept.")
 
 
 @agents.callback()
@@ -32,7 +30,7 @@ def list_agents(ctx: typer.Context) -> int:
     return Exit.OK
 
 
-@agents.command("set", cls=Command)
+@agents.command("set")
 def set_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The agent; created if new.")],
@@ -63,7 +61,7 @@ def set_agent(
     return _print_agent(ctx, answer)
 
 
-@agents.command("pause", cls=Command)
+@agents.command("pause")
 def pause_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -74,7 +72,7 @@ def pause_agent(
     return _pause(ctx, name, reason, create=create, paused=True)
 
 
-@agents.command("resume", cls=Command)
+@agents.command("resume")
 def resume_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -110,7 +108,7 @@ def list_lanes(
     return Exit.OK
 
 
-@lanes.command("mode", cls=Command)
+@lanes.command("mode")
 def set_mode(
     ctx: typer.Context,
     mode: Annotated[
@@ -158,7 +156,7 @@ def _mode_sentence(scope: str, value: str, mode: str) -> str:
     return f"{named}: {mode}."
 
 
-@lanes.command("mend", cls=Command)
+@lanes.command("mend")
 def mend_lane(
     ctx: typer.Context,
     lane: Annotated[str, typer.Argument(metavar="LANE")],

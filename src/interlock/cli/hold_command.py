@@ -6,8 +6,7 @@ import os
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
+from interlock.cli import typer
 from interlock.cli.invocation import Invocation, caller_of, invocation_of
 from interlock.cli.options import LeaseLength
 from interlock.cli.output import tell

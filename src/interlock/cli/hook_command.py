@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from interlock.cli.command import Command, group
+from interlock.cli import typer
+from interlock.cli.command import Group
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.service.contract import LaneService
     from interlock.settings import Settings
 
-hook = group("Answer the hook events of an agent's program, or install the hook.")
+hook = Group("Answer the hook events of an agent's program, or install the hook.")
 
 #: An agent waits for its hook, so the hook waits less for another writer than a command does.
 _BUSY_MAX_S = 5.0
@@ -48,11 +47,10 @@ def answer(ctx: typer.Context) -> int:
 
 
 def _answer(call: Invocation, run: str) -> None:
-    from dataclasses import replace
-
     from interlock import settings
     from interlock.cli.values import text_of
     from interlock.core.handles import read_handle
+    from interlock.core.record import replace
     from interlock.hook.hook import EVENT_MAX_BYTES, Hook, read_event
 
     read_handle(run)  # refuse a malformed handle before a store is opened
@@ -72,7 +70,7 @@ def _lanes(chosen: Settings) -> LaneService:
     return app.open_lanes(chosen)
 
 
-@hook.command("install", cls=Command)
+@hook.command("install")
 def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
     """Add the hook to Claude Code's settings of this repository; its other settings stay."""
     from interlock.hook.agent_settings import installed
@@ -88,7 +86,7 @@ def install(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = F
     return code
 
 
-@hook.command("uninstall", cls=Command)
+@hook.command("uninstall")
 def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun = False) -> int:
     """Remove the hook from Claude Code's settings."""
     from interlock.hook.agent_settings import uninstalled

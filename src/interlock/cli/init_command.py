@@ -8,8 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from interlock.cli import typer
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import InvalidInput, StoreUnavailable
 

@@ -6,15 +6,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence, Sized
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import typer
-
+from interlock.cli import typer
 from interlock.cli.output import Output, tell
 from interlock.core.errors import NotFound
 from interlock.core.model import A_PERSON, Sender
+from interlock.core.record import replace
 from interlock.settings import working_for
 
 if TYPE_CHECKING:
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from interlock.settings import Settings, Withheld
 
 
-@dataclass
 class Invocation:
     """One per process; made by `main`, filled by the global options, handed to every command."""
 
-    out: Output = field(default_factory=Output)
-    url: str | None = None
-    #: False once a command has looked for a store, and there was none.
-    has_store: bool = True
+    def __init__(self) -> None:
+        self.out = Output()
+        self.url: str | None = None
+        #: False once a command has looked for a store, and there was none.
+        self.has_store = True
 
     @cached_property
     def settings(self) -> Settings:

@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
-from interlock.cli import views
+from interlock.cli import typer, views
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.values import whole_or_none

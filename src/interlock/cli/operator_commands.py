@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-import typer
-
-from interlock.cli import views
+from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.options import Create, Reason
 from interlock.core.errors import Exit, InterlockError, InvalidInput

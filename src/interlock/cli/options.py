@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from interlock.cli import typer
 from interlock.core.names import BATCH_MAX, check_number
 from interlock.service.intake import span_s, whole
 

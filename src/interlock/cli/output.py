@@ -10,7 +10,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
@@ -38,12 +37,12 @@ class _Trimmed:
         return getattr(self._stream, name)
 
 
-@dataclass
 class Output:
     """Prints for one invocation."""
 
-    json: bool = False
-    color: bool = field(default_factory=lambda: not os.environ.get("NO_COLOR"))
+    def __init__(self) -> None:
+        self.json = False
+        self.color = not os.environ.get("NO_COLOR")
 
     def print_json(self, value: Any) -> None:
         """One JSON value on one line."""

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from interlock.cli.command import Command, group
+from interlock.cli import typer
+from interlock.cli.command import Group
 from interlock.cli.invocation import Invocation as Session
 from interlock.cli.invocation import invocation_of as session_of
 from interlock.cli.options import Every, Limit, every_s_of, limit_of
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from interlock.service.planview import PlanView
 
-plan = group("Run graphs of tasks, and edit them while they run.")
+plan = Group("Run graphs of tasks, and edit them while they run.")
 
 _FORMATS = ("text", "mermaid", "svg", "json")
 _Id = Annotated[str, typer.Argument(metavar="ID", help="A plan's number, as `interlock plan ls` shows it.")]
@@ -37,7 +36,7 @@ def plan_alone(ctx: typer.Context) -> int:
     return Exit.OK if ctx.invoked_subcommand is not None else _list(ctx, ended=False, limit="100")
 
 
-@plan.command("ls", cls=Command)
+@plan.command("ls")
 def list_plans(
     ctx: typer.Context,
     all_: Annotated[bool, typer.Option("--all", help="Include ended plans.")] = False,
@@ -47,7 +46,7 @@ def list_plans(
     return _list(ctx, ended=all_, limit=limit)
 
 
-@plan.command("create", cls=Command)
+@plan.command("create")
 def create(ctx: typer.Context, file: _File) -> int:
     """Create a plan; its tasks may be claimed at once.
 
@@ -71,7 +70,7 @@ def create(ctx: typer.Context, file: _File) -> int:
     return _print(session, made, lambda views, to: views.created(to, made))
 
 
-@plan.command("show", cls=Command)
+@plan.command("show")
 def show(ctx: typer.Context, id_: _Id) -> int:
     """Show one plan: the status of each task and what it waits for."""
     session = session_of(ctx)
@@ -80,7 +79,7 @@ def show(ctx: typer.Context, id_: _Id) -> int:
     return _print(session, found, lambda views, to: views.detail(to, found))
 
 
-@plan.command("graph", cls=Command)
+@plan.command("graph")
 def graph(
     ctx: typer.Context,
     id_: _Id,
@@ -123,7 +122,7 @@ def graph(
     return Exit.OK
 
 
-@plan.command("edit", cls=Command)
+@plan.command("edit")
 def edit(
     ctx: typer.Context,
     id_: _Id,
@@ -168,7 +167,7 @@ def edit(
     return _print(session, answer, lambda views, to: views.edited(to, answer))
 
 
-@plan.command("batch", cls=Command)
+@plan.command("batch")
 def batch(
     ctx: typer.Context,
     run: Annotated[
@@ -186,7 +185,7 @@ def batch(
     return _print(session, found, lambda views, to: views.batch(to, found, run))
 
 
-@plan.command("watch", cls=Command)
+@plan.command("watch")
 def watch(
     ctx: typer.Context,
     id_: _Id,
@@ -209,7 +208,7 @@ def watch(
     return Exit.OK if last.status in (PlanStatus.RUNNING, PlanStatus.COMPLETED) else Exit.ERROR
 
 
-@plan.command("cancel", cls=Command)
+@plan.command("cancel")
 def cancel(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
     """Cancel a plan and all its open tasks; running ones are asked to stop."""
     session = session_of(ctx)
@@ -218,7 +217,7 @@ def cancel(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
     return _changed(session, changed, "is cancelled; running tasks are asked to stop")
 
 
-@plan.command("pause", cls=Command)
+@plan.command("pause")
 def pause(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
     """Start no more tasks of a plan; running tasks go on."""
     session = session_of(ctx)
@@ -227,7 +226,7 @@ def pause(ctx: typer.Context, id_: _Id, reason: _Reason) -> int:
     return _changed(session, changed, "is paused: it starts no more tasks, running ones go on")
 
 
-@plan.command("resume", cls=Command)
+@plan.command("resume")
 def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
     """Start tasks of a paused plan again."""
     session = session_of(ctx)
@@ -238,7 +237,7 @@ def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
     return _changed(session, changed, "may start tasks again")
 
 
-@plan.command("stats", cls=Command)
+@plan.command("stats")
 def stats(ctx: typer.Context, id_: _Id) -> int:
     """Show figures of a plan: edits, critical path, total work and parallelism."""
     session = session_of(ctx)
@@ -248,7 +247,7 @@ def stats(ctx: typer.Context, id_: _Id) -> int:
     return _print(session, figures, lambda views, to: views.stats(to, found, figures))
 
 
-@plan.command("history", cls=Command)
+@plan.command("history")
 def history(
     ctx: typer.Context,
     id_: _Id,
@@ -263,7 +262,7 @@ def history(
     return _print(session, {"revisions": found}, lambda views, to: views.history(to, found))
 
 
-@plan.command("diff", cls=Command)
+@plan.command("diff")
 def diff(
     ctx: typer.Context,
     id_: _Id,

@@ -6,8 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from interlock.cli import typer
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.output import tell
 from interlock.core.errors import Exit, InvalidInput

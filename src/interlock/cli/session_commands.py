@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from interlock.cli import views
-from interlock.cli.command import Command, group
+from interlock.cli import typer, views
+from interlock.cli.command import Group
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import CommandUnusable, Exit, InvalidInput
 from interlock.core.names import safe_name
@@ -17,7 +15,7 @@ from interlock.service.intake import whole
 if TYPE_CHECKING:
     from interlock.session.lock import SessionLocks
 
-session = group("Lock a session against other processes of this host, or list the locks.")
+session = Group("Lock a session against other processes of this host, or list the locks.")
 
 _Number = Annotated[str, typer.Argument(metavar="NUMBER", help="The number of the issue or pull request.")]
 _RunId = Annotated[
@@ -32,7 +30,7 @@ def list_locks(ctx: typer.Context) -> int:
     return Exit.OK if ctx.invoked_subcommand is not None else _print_status(invocation_of(ctx))
 
 
-@session.command("lock", cls=Command)
+@session.command("lock")
 def lock(
     ctx: typer.Context,
     number: _Number,
@@ -82,7 +80,7 @@ def _run_under(call: Invocation, issue: int, owner: str, command: list[str]) -> 
         return 128 + signalled.number
 
 
-@session.command("unlock", cls=Command)
+@session.command("unlock")
 def unlock(ctx: typer.Context, number: _Number, run_id: _RunId = None) -> int:
     """Release a session's lock; exit 4 if another run holds it."""
     call = invocation_of(ctx)
@@ -92,7 +90,7 @@ def unlock(ctx: typer.Context, number: _Number, run_id: _RunId = None) -> int:
     return call.out.answer({"number": issue, "released": released}, f"Session {issue} {state}.")
 
 
-@session.command("clean", cls=Command)
+@session.command("clean")
 def clean(ctx: typer.Context) -> int:
     """Remove lock files that nobody holds any more."""
     call = invocation_of(ctx)
@@ -101,7 +99,7 @@ def clean(ctx: typer.Context) -> int:
     return call.out.answer({"removed": removed}, text)
 
 
-@session.command("status", cls=Command)
+@session.command("status")
 def status(
     ctx: typer.Context,
     number: Annotated[

@@ -6,9 +6,7 @@ import os
 import time
 from typing import Annotated
 
-import typer
-
-from interlock.cli import views
+from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from interlock.cli import typer
 from interlock.cli.invocation import invocation_of
 from interlock.core.errors import InvalidInput
 

@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Annotated
 
-import typer
-
-from interlock.cli import views
+from interlock.cli import typer, views
 from interlock.cli.invocation import caller_of, invocation_of
 from interlock.cli.options import (
     FromAgent,

@@ -7,8 +7,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from interlock.cli import typer
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels
 from interlock.cli.values import span_or_none, whole_or_none

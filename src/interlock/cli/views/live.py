@@ -6,9 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from interlock.core.record import Record
 from interlock.service.contract import EventView, ItemFilter, LaneView, Service, StatsView
 from interlock.service.itemview import ItemView
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 _WINDOW_S = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(Record):
     """The store's state, as one frame shows it."""
 
     stats: StatsView

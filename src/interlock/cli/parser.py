@@ -1,0 +1,206 @@
+"""The commands as typer knows them: it writes the help, completes words and explains every mistake.
+
+Two things typer does not do by itself. A global option is accepted before *and* after the command's
+name. And a value stays the text that was typed: typer 0.29 checks every value through pydantic, whose
+import alone costs 90 ms; `interlock.cli.values` reads the few numbers and times there are, with error
+messages of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType, MethodType
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from interlock import __version__
+from interlock.cli import typer as declared
+from interlock.cli.command import ENTRIES, Group
+from interlock.cli.invocation import Invocation
+
+UsageError = typer.TyperException
+
+#: `-h` works as well as `--help`.
+_CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+class _GlobalOptions:
+    """Takes the global options, and leaves values as typed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params: list[Any] = [*self.params, *_global_options()]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        return _as_typed(params)
+
+
+class _Command(_GlobalOptions, TyperCommand):
+    """A command that also takes the global options."""
+
+
+class _Group(_GlobalOptions, TyperGroup):
+    """A command with commands below it, such as `agents`."""
+
+
+class _Root(_Group):
+    """`interlock` itself: a command is imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the library's signature)
+        return list(ENTRIES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        entry = ENTRIES.get(cmd_name)
+        if entry is None:
+            # The library looks here for names to suggest.
+            self.commands = dict.fromkeys(ENTRIES, self)
+            return None
+        built: Any = get_command(_app(entry.load()))
+        built.name, built.rich_help_panel = cmd_name, entry.panel
+        return built
+
+
+def root() -> Any:
+    """The command `interlock` with all commands below it."""
+    app = typer.Typer(cls=_Root, name="interlock", context_settings=_CONTEXT_SETTINGS)
+    app.callback()(_interlock)
+    return get_command(app)
+
+
+def run(args: list[str], call: Invocation) -> Any:
+    """Read a command line and run its command; answers what that returns."""
+    return root().main(args=args, prog_name="interlock", standalone_mode=False, obj=call)
+
+
+def sentence_of(error: Any) -> tuple[str, str]:
+    """A mistake on the command line: one sentence, and where to read on."""
+    sentence = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "interlock"
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}.", f"See {path} --help."
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"interlock {__version__}")
+        raise typer.Exit
+
+
+def _interlock(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Decides who works on what, one at a time, and loses nothing.
+
+    Exit codes: 0 ok, 1 error, 2 usage, 3 no work, 4 held by another, 5 lease lost, 6 stale revision.
+    """
+
+
+def _app(found: Callable[..., int] | Group) -> typer.Typer:
+    if isinstance(found, Group):
+        app = typer.Typer(
+            cls=_Group,
+            help=found.help,
+            invoke_without_command=True,
+            add_completion=False,
+            context_settings=_CONTEXT_SETTINGS,
+        )
+        app.callback()(_for_typer(found.alone))
+        for name, function in found.commands.items():
+            app.command(name, cls=_Command)(_for_typer(function))
+    else:
+        app = typer.Typer(add_completion=False)
+        app.command(cls=_Command, context_settings=_CONTEXT_SETTINGS)(_for_typer(found))
+    return app
+
+
+def _for_typer(function: Any) -> Any:
+    """The same function with typer's own declarations in its signature."""
+    same = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    same.__kwdefaults__, same.__doc__ = function.__kwdefaults__, function.__doc__
+    hints = get_type_hints(function, include_extras=True)
+    same.__annotations__ = {name: _hint_for_typer(hint) for name, hint in hints.items()}
+    return same
+
+
+def _hint_for_typer(hint: Any) -> Any:
+    if hint is declared.Context:
+        return typer.Context
+    match get_args(hint):
+        case (kind, declared.Option(names=names, more=more)):
+            return Annotated[kind, typer.Option(*names, **more)]
+        case (kind, declared.Argument(more=more)):
+            return Annotated[kind, typer.Argument(**more)]
+        case _:
+            return hint
+
+
+def _as_typed(params: list[Any]) -> list[Any]:
+    for param in params:
+        vars(param)["process_value"] = MethodType(_plain_value, param)
+        if getattr(param, "is_flag", False):
+            param.metavar = ""  # a flag takes no value, so the help shows no type
+    return params
+
+
+def _plain_value(param: Any, ctx: Any, value: Any) -> Any:
+    """The library's `process_value` without conversion: all our values are text or flags."""
+    if param.required and param.value_is_missing(value):
+        return type(param).process_value(param, ctx, value)  # raises, in the library's words
+    return param.callback(ctx, param, value) if param.callback is not None else value
+
+
+@cache
+def _global_options() -> tuple[Any, ...]:
+    single = typer.Typer(add_completion=False)
+    single.command()(_take_global_options)
+    return tuple(get_command(single).params)
+
+
+def _option(name: str, take: Callable[[Invocation, Any], None], **more: Any) -> Any:
+    """A global option: `take` puts its value into the invocation."""
+
+    def callback(ctx: typer.Context, value: Any) -> None:
+        if value not in (None, False) and not ctx.resilient_parsing:
+            take(ctx.find_root().obj, value)
+
+    fixed: dict[str, Any] = {"is_eager": True, "expose_value": False, "rich_help_panel": "Everywhere"}
+    return typer.Option(name, callback=callback, **fixed, **more)
+
+
+def _take_json(call: Invocation, _: bool) -> None:
+    call.out.json = True
+
+
+def _take_url(call: Invocation, value: str) -> None:
+    call.url = value
+
+
+def _take_no_color(call: Invocation, _: bool) -> None:
+    call.out.color = False
+
+
+def _take_global_options(
+    json: Annotated[
+        bool, _option("--json", _take_json, help="Print JSON on standard output, errors too.")
+    ] = False,
+    url: Annotated[
+        str | None,
+        _option(
+            "--url",
+            _take_url,
+            metavar="URL",
+            help="The store: sqlite:///path, postgresql://… or git+https://… (else INTERLOCK_URL).",
+        ),
+    ] = None,
+    no_color: Annotated[
+        bool, _option("--no-color", _take_no_color, help="No colours (NO_COLOR does the same).")
+    ] = False,
+) -> None:
+    """Only its signature is used: typer makes the options from it."""

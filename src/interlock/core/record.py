@@ -1,0 +1,115 @@
+"""Records: values with named parts, like dataclasses, but at no cost where they are defined.
+
+`dataclass` compiles several methods for each class when its module is imported. A command that agents call
+around every use of a tool would do that a hundred times to make three values; the methods of records are
+shared. What `dataclasses` does with an instance (`fields`, `replace`) works on records too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+P = TypeVar("P", bound="_Parts")
+
+
+class _Fresh:
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def fresh(make: Callable[[], Any]) -> Any:
+    """A default that is made anew for each instance, as in `fresh(list)`."""
+    return _Fresh(make)
+
+
+class _Fields:
+    """What `dataclasses` asks a class for, made when it is asked."""
+
+    def __get__(self, _: object, cls: type[_Parts]) -> dict[str, Field[Any]]:
+        from dataclasses import field, make_dataclass  # noqa: PLC0415  (this is what commands do without)
+
+        def described(name: str) -> Any:
+            if name in cls._NEEDED:
+                return field()
+            default = getattr(cls, name)
+            return (
+                field(default_factory=default.make) if isinstance(default, _Fresh) else field(default=default)
+            )
+
+        made = make_dataclass(cls.__name__, [(n, Any, described(n)) for n in cls.PARTS], kw_only=True)
+        found: dict[str, Field[Any]] = vars(made)["__dataclass_fields__"]
+        return found
+
+
+class _Parts:  # noqa: PLW1641  (whether it has a hash depends on whether it changes)
+    """A value whose parts are its annotations, given by name. Equal if of one class with equal parts."""
+
+    #: The names of the parts, in order.
+    PARTS: ClassVar[tuple[str, ...]] = ()
+    _NEEDED: ClassVar[frozenset[str]] = frozenset()
+    _FRESH: ClassVar[dict[str, Callable[[], Any]]] = {}
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    else:
+        __dataclass_fields__ = _Fields()
+
+    def __init_subclass__(cls) -> None:
+        cls.PARTS = tuple(dict.fromkeys((*cls.PARTS, *cls.__annotations__)))
+        cls._NEEDED = frozenset(name for name in cls.PARTS if not hasattr(cls, name))
+        defaults = {name: getattr(cls, name, None) for name in cls.PARTS}
+        cls._FRESH = {name: value.make for name, value in defaults.items() if isinstance(value, _Fresh)}
+
+    def __init__(self, **parts: Any) -> None:
+        if not parts.keys() >= self._NEEDED or not parts.keys() <= set(self.PARTS):
+            wrong = sorted(self._NEEDED - parts.keys()) + sorted(parts.keys() - set(self.PARTS))
+            raise TypeError(f"{type(self).__name__} misses or does not know: {', '.join(wrong)}")
+        values = self.__dict__
+        values.update(parts)
+        for name, make in self._FRESH.items():
+            if name not in values:
+                values[name] = make()
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={value!r}" for name, value in zip(self.PARTS, self._values(), strict=True))
+        return f"{type(self).__name__}({parts})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.PARTS])
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Record(_Parts):
+    """A value that never changes."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} never changes: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} never changes: {name} cannot be deleted")
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+
+@dataclass_transform(kw_only_default=True)
+class MutableRecord(_Parts):
+    """A value that is filled in step by step."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def as_dict(value: _Parts) -> dict[str, Any]:
+    """The parts by name."""
+    return {name: getattr(value, name) for name in value.PARTS}
+
+
+def replace(value: P, **changes: Any) -> P:
+    """The same with some parts changed."""
+    return type(value)(**{**as_dict(value), **changes})

@@ -1,0 +1,116 @@
+"""A line that is read without typer means what typer would make of it; every other line is left to typer."""
+
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.cli import parser, plain_line
+from interlock.cli.command import ENTRIES, Group
+from interlock.cli.invocation import Invocation
+
+TOP = parser.root()
+COMMANDS = {name: TOP.get_command(None, name) for name in sorted(plain_line.OFTEN)}
+#: With what typer takes for options and for the end of options.
+VALUES = ("1", "7.9.ab", "-", "", "a b", "x=y", "install", "--", "-1", "-x", "--json")
+
+
+def pieces(name: str) -> list[list[str]]:
+    """Words that go together: an option with and without its value, an argument, an unknown option."""
+    found = [["-h"], ["--no-such"], ["1"], ["7.9.ab"], ["a b"]]
+    for parameter in COMMANDS[name].params:
+        for option in parameter.opts:
+            if option.startswith("-"):
+                found += [[option], [f"{option}=v"], [option, "1"], [option, "-"], [option, "--json"]]
+    return found + [[value] for value in VALUES]
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> list[str]:
+    name = draw(st.sampled_from(sorted(COMMANDS)))
+    before = st.lists(st.sampled_from([["--json"], ["--no-color"], ["--url", "u"], ["--url=u"]]), max_size=2)
+    after = st.lists(st.sampled_from(pieces(name)), max_size=5)
+    return [*chain(*draw(before)), name, *chain(*draw(after))]
+
+
+def read_by_typer(line: list[str]) -> tuple[dict[str, Any], Invocation] | None:
+    """The values of a command and the global options, or None if typer refuses the line or answers itself."""
+    call = Invocation()
+    try:
+        top = TOP.make_context("interlock", list(line), obj=call)
+        name, command, rest = TOP.resolve_command(top, [*top._protected_args, *top.args])
+        below = command.make_context(name, rest, parent=top)
+        if isinstance(ENTRIES[name].load(), Group) and below._protected_args:
+            return None
+    except (parser.UsageError, SystemExit, RuntimeError):
+        return None
+    return below.params, call
+
+
+def read_plainly(line: list[str]) -> tuple[dict[str, Any], Invocation] | None:
+    call = Invocation()
+    found: Any = plain_line.read(line, call)
+    return None if found is None else (found.keywords, call)
+
+
+def settled(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The values with those that were not given as the function has them."""
+    found = ENTRIES[name].load()
+    function: Any = found.alone if isinstance(found, Group) else found
+    code = function.__code__
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    given = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items() if v not in ((), [])}
+    before = code.co_varnames[code.co_argcount - len(function.__defaults__ or ()) : code.co_argcount]
+    defaults = dict(zip(before, function.__defaults__ or (), strict=True)) | (function.__kwdefaults__ or {})
+    return {n: given.get(n, defaults.get(n)) for n in names}
+
+
+@given(lines())
+def test_both_read_the_same(line: list[str]) -> None:
+    plainly = read_plainly(line)
+    if plainly is None:
+        return
+    by_typer = read_by_typer(line)
+    assert by_typer is not None, f"typer refuses {line}"
+    name = next(word for word in line if word in ENTRIES)
+    assert settled(name, plainly[0]) == settled(name, by_typer[0])
+    assert plainly[1].url == by_typer[1].url
+    assert (plainly[1].out.json, plainly[1].out.color) == (by_typer[1].out.json, by_typer[1].out.color)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--json show 1",
+        "show 1 --json",
+        "next --agent a --type t --type u --limit=2",
+        "--url sqlite:///x.db done 1.2.ab 3.4.cd --seen 3",
+        "fail 1.2.ab --error text --no-retry",
+        "hook",
+        "add title --lane l:1 --label a --label b --message -",
+        "events -f",
+    ],
+)
+def test_what_agents_type_is_plain(line: str) -> None:
+    assert read_plainly(line.split()) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--help",
+        "show --help",
+        "next",
+        "show 1 2",
+        "done --seen",
+        "hook install",
+        "plan ls",
+        "shwo 1",
+        "show -- 1",
+    ],
+)
+def test_what_is_not_plain_is_left_to_typer(line: str) -> None:
+    assert read_plainly(line.split()) is None
