@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock import settings as choices
 from interlock.core.errors import InvalidInput, StoreUnavailable
+from interlock.core.record import Record
 from interlock.service.local import LocalService
 from interlock.settings import Settings, sqlite_path
 from interlock.store import migrate as schema
@@ -44,8 +44,7 @@ _SCHEMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
+class Schema(Record):
     """The schema of a database."""
 
     backend: str

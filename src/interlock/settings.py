@@ -12,15 +12,15 @@ import math
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from interlock import trust
 from interlock.core import names, timing
 from interlock.core.errors import InvalidInput, NotTrusted
 from interlock.core.model import Policy
+from interlock.core.record import Record, replace
 
 #: In the root of a repository, or outside of one in any directory: the configuration and session locks.
 DIRECTORY = ".interlock"
@@ -46,13 +46,12 @@ class FromRepository(Enum):
     NO = "when trusted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Record):
     """One thing to choose. Its variable in the environment wins over the files."""
 
-    name: str
     description: str
     from_repository: FromRepository
+    name: str = ""
     default: str | float | int | None = None
     kind: type[str] | type[float] | type[int] = str
     low: float = -math.inf
@@ -64,7 +63,7 @@ class Setting:
 
 
 def _text(description: str, from_repository: FromRepository = FromRepository.NO) -> Any:
-    return field(default=None, metadata={"description": description, "from_repository": from_repository})
+    return Setting(description=description, from_repository=from_repository)
 
 
 def _number(
@@ -77,8 +76,14 @@ def _number(
     from_repository: FromRepository = FromRepository.YES,
 ) -> Any:
     kind = int if whole else float
-    metadata = {"description": description, "kind": kind, "low": low, "high": high}
-    return field(default=default, metadata={**metadata, "from_repository": from_repository})
+    return Setting(
+        description=description,
+        from_repository=from_repository,
+        default=default,
+        kind=kind,
+        low=low,
+        high=high,
+    )
 
 
 class Withheld(NamedTuple):
@@ -91,8 +96,7 @@ class Withheld(NamedTuple):
     replaced: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeDefaults:
+class TypeDefaults(Record):
     """A table [types.NAME]: what `add` uses for items of that type where the caller gives nothing."""
 
     lease_s: float | None = _number(
@@ -120,8 +124,7 @@ class TypeDefaults:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Record):
     """What this process uses, checked by `load`. Each field with a description is a setting."""
 
     #: The directory that holds `.interlock`, and from which relative SQLite paths start.
@@ -214,7 +217,7 @@ class Settings:
     @property
     def timing(self) -> timing.Timing:
         """The part that the rules use: each of its fields is a setting."""
-        return timing.Timing(**{f.name: getattr(self, f.name) for f in fields(timing.Timing)})
+        return timing.Timing(**{name: getattr(self, name) for name in timing.Timing.PARTS})
 
     def check_store(self) -> None:
         """Raise if the repository names a store that is not trusted, and the user has chosen no other.
@@ -236,9 +239,15 @@ class Settings:
         return tuple(sorted(name for name in environ if name.startswith("INTERLOCK_") and name not in known))
 
 
-def _described(kind: Any) -> tuple[Setting, ...]:
-    described = (f for f in fields(kind) if f.metadata)
-    return tuple(Setting(name=f.name, default=cast("Any", f.default), **f.metadata) for f in described)
+def _described(kind: type[Record]) -> tuple[Setting, ...]:
+    """The settings among the parts of a record, whose defaults they become."""
+    found = []
+    for name in kind.PARTS:
+        setting = vars(kind).get(name)
+        if isinstance(setting, Setting):
+            found.append(replace(setting, name=name))
+            setattr(kind, name, setting.default)
+    return tuple(found)
 
 
 #: Every setting, and the keys of a table [types.NAME]; reading, checking and the documentation use these.

@@ -26,10 +26,10 @@ A boot without a name (no `/proc`, other systems than Linux) is another one if t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from interlock.core.model import US_PER_S, Event, EventKind
+from interlock.core.record import Record
 
 TOLERANCE_US = 30 * US_PER_S
 
@@ -59,8 +59,7 @@ class Moment(NamedTuple):
 Offsets = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(Record):
     """What a store's clock is from here on."""
 
     offsets: Offsets

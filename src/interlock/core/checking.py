@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
@@ -12,6 +11,7 @@ from interlock.core.commands import Wall
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import NewItem, Policy, RetryLane, Sender, SenderKind
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
+from interlock.core.record import replace
 
 REASON_MAX_BYTES = 1_000
 

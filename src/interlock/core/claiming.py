@@ -6,10 +6,9 @@ uses `wanted`, `started` and `renewed`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from interlock.core.model import NO_AGENT, Item, ItemId, RunId
 from interlock.core.plans.model import EDIT_TYPE
+from interlock.core.record import Record, replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import deadline_us, to_us
 
@@ -17,8 +16,7 @@ from interlock.core.timing import deadline_us, to_us
 MESSAGES_AT_ONCE = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class Agent(Record):
     """A name, what it can do, and how many runs at once."""
 
     key: str
@@ -36,8 +34,7 @@ class Agent:
     pending: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Record):
     """A wish to start work. No types means any type; an item is offered if the wish has all its labels."""
 
     agent: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from interlock.core.errors import Refusal
 from interlock.core.model import A_PERSON, Item, ItemId, NewItem, RunId, Sender, Verdict
 from interlock.core.plans.commands import PlanCommand
+from interlock.core.record import Record
 from interlock.core.states import RunStatus
 
 
@@ -20,8 +20,7 @@ class Outcome(StrEnum):
     RELEASE = "release"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrive:
+class Arrive(Record):
     """An item arrives. Its id and ticket were taken before the transaction began."""
 
     item: NewItem
@@ -57,15 +56,13 @@ class Finish(NamedTuple):
     wall: Wall | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expire:
+class Expire(Record):
     """A deadline may have passed: that of a run, a back-off or a schedule."""
 
     item: ItemId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
+class Cancel(Record):
     """An operator ends an item. `force` revokes a running lease at once."""
 
     item: ItemId
@@ -75,8 +72,7 @@ class Cancel:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeBack:
+class TakeBack(Record):
     """An operator takes the lease from a run and offers the item again."""
 
     item: ItemId
@@ -84,8 +80,7 @@ class TakeBack:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(Record):
     """An operator gives a failed or cancelled item another attempt, or ends its back-off."""
 
     item: ItemId
@@ -93,8 +88,7 @@ class Retry:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
+class Tell(Record):
     """A message for an item. It wakes an item in back-off unless the own bot wrote it."""
 
     item: ItemId
@@ -104,15 +98,13 @@ class Tell:
     sender: Sender = A_PERSON
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
+class Repair(Record):
     """A lane may have lost its owner: promote the first in line if nobody owns it."""
 
     lane: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overtake:
+class Overtake(Record):
     """Another agent's claim takes the lane from an owner that cannot start."""
 
     item: ItemId
@@ -122,8 +114,7 @@ class Overtake:
 Command = Arrive | Finish | Expire | Cancel | TakeBack | Retry | Tell | Repair | Overtake | PlanCommand
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(Record):
     """The answer to `Arrive`."""
 
     verdict: Verdict
@@ -149,8 +140,7 @@ class Ended(NamedTuple):
     follow_up: ItemId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(Record):
     """The answer to the operator's commands and to the sweeper: whether anything changed."""
 
     item: ItemId | None

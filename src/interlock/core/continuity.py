@@ -13,10 +13,10 @@ From then on it is another store, with another name, and the one that it was is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.core.model import Event, EventKind
+from interlock.core.record import Record
 
 SKIPPED = 1_000_000
 CLOCK_MAX_US = 2**52
@@ -33,8 +33,7 @@ class Ancestor(StrEnum):
     SEALED = "sealed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lineage:
+class Lineage(Record):
     """The name of a store, 48 random bits, and the stores that it comes from."""
 
     store: str

@@ -2,7 +2,7 @@
 
 Every command on items and plans is applied here, one after the other over the same ledger, so that a batch
 means the same as its commands in sequence. What follows for plans whose tasks ended is decided last, once for
-the batch.
+the batch; the rules of plans are imported where there is a plan.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from interlock.core.commands import (
 )
 from interlock.core.ending import expire, finish
 from interlock.core.ledger import Decision, Ledger, Snapshot
-from interlock.core.model import ItemId
+from interlock.core.model import Item, ItemId
 from interlock.core.operating import cancel, overtake, repair, retry, take_back, tell
-from interlock.core.plans.cycle import book_of, close_late_cycle, expire_in_plan, update_plans
-from interlock.core.plans.operating import operate
 from interlock.core.timing import Timing
 
 
@@ -44,6 +42,8 @@ def decide(
     ledger = Ledger(snapshot, now_us, timing, spare_ids)
     answers = [_answer(ledger, command) for command in commands]
     if ledger.books:
+        from interlock.core.plans.cycle import update_plans
+
         update_plans(ledger)
     decision = ledger.decision()
     decision.answers = answers
@@ -60,8 +60,7 @@ def _answer(ledger: Ledger, command: Command) -> Any:
             return arrive(ledger, command)
         case Expire():
             before = ledger.items[command.item]
-            book = book_of(ledger, before)
-            promoted = expire(ledger, before) if book is None else expire_in_plan(ledger, book, before)
+            promoted = _expire_in_plan(ledger, before) if ledger.books else expire(ledger, before)
             changed = ledger.items[command.item] is not before
             return Moved(item=command.item, changed=changed, promoted=promoted)
         case Cancel():
@@ -77,11 +76,22 @@ def _answer(ledger: Ledger, command: Command) -> Any:
         case Overtake():
             return overtake(ledger, command)
         case plan_command:
+            from interlock.core.plans.operating import operate
+
             return operate(ledger, plan_command)
+
+
+def _expire_in_plan(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
+    from interlock.core.plans.cycle import book_of, expire_in_plan
+
+    book = book_of(ledger, item)
+    return expire(ledger, item) if book is None else expire_in_plan(ledger, book, item)
 
 
 def _close_late_cycle(ledger: Ledger, command: Finish) -> None:
     """A report of an editor after its deadline finds the cycle closed, though no sweep has run yet."""
+    from interlock.core.plans.cycle import book_of, close_late_cycle
+
     item = ledger.items.get(command.item)
     book = book_of(ledger, item) if item is not None else None
     if book is not None and book.plan.edit_item == command.item:

@@ -6,8 +6,9 @@ becomes an exception only where a caller asks for one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from interlock.core.record import Record
 
 #: How many reasons the text of an error shows at most; `reasons` has them all.
 _REASONS_TOLD = 20
@@ -238,8 +239,7 @@ class RebaseConflict(PushFailed):
     code = "rebase_conflict"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Record):
     """A write of a run that was refused, and why."""
 
     code: str

@@ -7,7 +7,6 @@ the `Decision`. All commands of a batch change one ledger, so the second arrival
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -34,6 +33,7 @@ from interlock.core.model import (
 from interlock.core.names import agent_key
 from interlock.core.plans.book import Book, PlanChanges, PlanPart
 from interlock.core.plans.model import Plan, Revision
+from interlock.core.record import MutableRecord, Record, fresh
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
 from interlock.core.why import AHEAD_MAX
@@ -44,33 +44,32 @@ _NO_DATA: Mapping[str, Any] = MappingProxyType({})
 _PENDING, _DEFERRED = ItemStatus.PENDING, ItemStatus.DEFERRED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Record):
     """Rows that were locked and read for one transaction.
 
     For every lane named, `items` has its active items (observed ones too), the first of its line (one per
     command on that lane, since each promotes one at most), and its unfinished items of absorbing policies.
     """
 
-    items: Mapping[ItemId, Item] = field(default_factory=dict)
+    items: Mapping[ItemId, Item] = fresh(dict)
     #: For each lane, how many items are deferred, and the explicit positions of the first of them. Only for
     #: arrivals, whose answer has the place in line; counted no further than that needs.
-    lines: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    lines: Mapping[str, tuple[int, tuple[int, ...]]] = fresh(dict)
     #: Number and ticket of messages that an ending run may not have read, and of the messages of an item that
     #: comes back: a newer running item may get them.
-    unread: Mapping[ItemId, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    unread: Mapping[ItemId, tuple[tuple[int, int], ...]] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
-    seen_keys: Mapping[tuple[str, str], ItemId] = field(default_factory=dict)
+    seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.
-    ended_runs: Mapping[RunId, RunRecord] = field(default_factory=dict)
+    ended_runs: Mapping[RunId, RunRecord] = fresh(dict)
     modes: tuple[ModeRule, ...] = ()
     #: The part of every plan with a locked lane that the commands may touch.
-    plans: Mapping[PlanId, PlanPart] = field(default_factory=dict)
+    plans: Mapping[PlanId, PlanPart] = fresh(dict)
     #: Agents with their labels; only for new plans and edits, which name agents.
-    agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    agents: Mapping[str, tuple[str, ...]] = fresh(dict)
     #: For an edit: the revisions since its base, and the payloads of the tasks that it updates.
     revisions: tuple[Revision, ...] = ()
-    payloads: Mapping[ItemId, str] = field(default_factory=dict)
+    payloads: Mapping[ItemId, str] = fresh(dict)
 
     def spare_ids(self, named: Container[ItemId], now_us: int) -> int:
         """How many items the rules may add by themselves: follow-ups, and one to ask each plan's editor."""
@@ -89,38 +88,37 @@ class Snapshot:
         return sum(1 for i in runs if i.id in self.unread or (i.spec.lane, i.kin) in back)
 
 
-@dataclass(slots=True, kw_only=True)
-class Decision:
+class Decision(MutableRecord):
     """What one transaction writes, in the order in which it must be written."""
 
     #: Items that do not become active: written first, so that the unique index on active lanes never sees
     #: two owners.
-    settled: list[Item] = field(default_factory=list)
-    born: list[Item] = field(default_factory=list)
+    settled: list[Item] = fresh(list)
+    born: list[Item] = fresh(list)
     #: Items that become active.
-    raised: list[Item] = field(default_factory=list)
-    payloads: list[tuple[ItemId, str]] = field(default_factory=list)
+    raised: list[Item] = fresh(list)
+    payloads: list[tuple[ItemId, str]] = fresh(list)
     #: Payloads that an edit changes; null removes one.
-    changed_payloads: list[tuple[ItemId, str | None]] = field(default_factory=list)
+    changed_payloads: list[tuple[ItemId, str | None]] = fresh(list)
     #: Items whose spec an edit changes.
-    respecified: list[ItemId] = field(default_factory=list)
+    respecified: list[ItemId] = fresh(list)
     #: From a parent to its follow-up, which works on the same payload.
-    payload_copies: list[tuple[ItemId, ItemId]] = field(default_factory=list)
-    moves: list[MoveMessages] = field(default_factory=list)
-    messages: list[NewMessage] = field(default_factory=list)
-    runs: list[RunRecord] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    forgotten_keys: list[tuple[str, str]] = field(default_factory=list)
+    payload_copies: list[tuple[ItemId, ItemId]] = fresh(list)
+    moves: list[MoveMessages] = fresh(list)
+    messages: list[NewMessage] = fresh(list)
+    runs: list[RunRecord] = fresh(list)
+    events: list[Event] = fresh(list)
+    forgotten_keys: list[tuple[str, str]] = fresh(list)
     #: Keys of a refused arrival that a later arrival of the batch has too, with the later item.
-    passed_keys: list[tuple[str, str, ItemId]] = field(default_factory=list)
+    passed_keys: list[tuple[str, str, ItemId]] = fresh(list)
     #: Agents that start nothing until a time, and why.
-    walls: list[tuple[str, int, str]] = field(default_factory=list)
-    plans: list[PlanChanges] = field(default_factory=list)
+    walls: list[tuple[str, int, str]] = fresh(list)
+    plans: list[PlanChanges] = fresh(list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
-    due_now: list[ItemId] = field(default_factory=list)
-    answers: list[Any] = field(default_factory=list)
+    due_now: list[ItemId] = fresh(list)
+    answers: list[Any] = fresh(list)
     #: Every item that was loaded or added, in its state after the transaction.
-    after: Mapping[ItemId, Item] = field(default_factory=dict)
+    after: Mapping[ItemId, Item] = fresh(dict)
     #: Something may have become claimable: wake the waiting claims.
     wakes: bool = False
 

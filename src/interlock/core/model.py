@@ -1,7 +1,7 @@
 """The values of items, runs, messages and events. Frozen, with no behaviour beyond what their fields give.
 
 Rows are named tuples in column order: a batch makes thousands of them, and they are made and changed several
-times faster than dataclasses. Everything else is a frozen dataclass.
+times faster than records. Everything else is a record.
 
 Times are whole microseconds since 1970 on the *store's* clock (`_us`), spans are seconds (`_s`).
 """
@@ -9,11 +9,11 @@ Times are whole microseconds since 1970 on the *store's* clock (`_us`), spans ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple, NewType
 
+from interlock.core.record import Record
 from interlock.core.states import ACTIVE, TERMINAL, ItemStatus, RunStatus
 
 ItemId = NewType("ItemId", int)
@@ -354,8 +354,7 @@ class Item(NamedTuple):
         return not self.state.front, self.spec.position, self.spec.ticket, self.spec.id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewItem:
+class NewItem(Record):
     """An arrival: what a caller asks for, before the rules have decided."""
 
     title: str
@@ -443,8 +442,7 @@ class Event(NamedTuple):
     data: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeRule:
+class ModeRule(Record):
     """A mode for one project or for every lane that starts with `value`."""
 
     scope: str

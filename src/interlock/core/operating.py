@@ -7,7 +7,6 @@ from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
 from interlock.core.ledger import Ledger
 from interlock.core.model import UNPOSITIONED, EventKind, Item, Reason, RetryLane, SenderKind
-from interlock.core.plans.dependents import wait_again, why_not_retried
 from interlock.core.states import ItemStatus, RunStatus
 
 
@@ -40,6 +39,8 @@ def take_back(ledger: Ledger, command: TakeBack) -> Moved:
 
 def retry(ledger: Ledger, command: Retry) -> Moved:
     """Give a failed or cancelled item one more attempt; end the back-off of a parked one."""
+    from interlock.core.plans.dependents import wait_again, why_not_retried
+
     item = ledger.items[command.item]
     if item.parked:
         _log_retry(ledger, item, command)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from interlock.core.model import US_PER_S, Spec
 from interlock.core.names import PRIORITY_MAX
+from interlock.core.record import Record
 
 LEASE_DEFAULT_S = 60.0
 CANCEL_GRACE_S = 15.0
@@ -22,8 +21,7 @@ _TICKET_BITS = 52
 _NTH_BITS = 10  # more than a batch has; leaves room for times until 2255
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Record):
     """The spans that a deployment may set."""
 
     lease_s: float = LEASE_DEFAULT_S

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from interlock.core.claiming import Agent
 from interlock.core.model import US_PER_S, Item, Reason
 from interlock.core.plans.model import EDIT_TYPE, Plan, PlanStatus
+from interlock.core.record import Record
 from interlock.core.states import ItemStatus
 
 _NAMED_AT_MOST = 5
@@ -17,8 +17,7 @@ _HOLD = "hold"
 AHEAD_MAX = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Record):
     """What was read about an item and its surroundings."""
 
     now_us: int

@@ -10,7 +10,6 @@ import contextlib
 import json
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from difflib import unified_diff
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from interlock.actions.shellscript import SimpleCommand, commands
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput
+from interlock.core.record import Record
 
 PLACE = Path(".claude") / "settings.json"
 SIZE_MAX_BYTES = 1 << 20
@@ -34,8 +34,7 @@ _STARTERS = frozenset({"hatch", "pdm", "pipx", "poetry", "python", "python3", "u
 _HOOK = {"type": "command", "command": COMMAND, "timeout": TIMEOUT_S}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsChange:
+class SettingsChange(Record):
     """A settings file before and after; both are equal if there is nothing to do."""
 
     path: Path

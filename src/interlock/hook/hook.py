@@ -15,12 +15,13 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import GitFailed, InterlockError
+from interlock.core.record import MutableRecord, Record, fresh
 from interlock.hook.memory import Memory
 from interlock.hook.tool_calls import publishes
 from interlock.service.contract import MessageView, Report, RunView
@@ -42,14 +43,13 @@ GIT_TIMEOUT_S = 10.0
 Reply = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent:
+class HookEvent(Record):
     """An event in the agent's program."""
 
     name: str
     directory: Path
     tool: str = ""
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = MappingProxyType({})
     #: The agent already continues because a hook asked it to: do not ask again.
     asked_before: bool = False
 
@@ -75,12 +75,11 @@ def read_event(text: str) -> HookEvent:
     )
 
 
-@dataclass(slots=True)
-class _News:
+class _News(MutableRecord):
     """What one look at the store found."""
 
     view: RunView | None = None
-    messages: list[MessageView] = field(default_factory=list)
+    messages: list[MessageView] = fresh(list)
     #: Why the store could not be reached.
     trouble: str = ""
 
@@ -265,8 +264,7 @@ def _denied(reason: str) -> Reply:
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
 
 
-@dataclass(frozen=True, slots=True)
-class LocalWork:
+class LocalWork(Record):
     """Work that exists only in this working tree."""
 
     left: str = ""

@@ -8,19 +8,18 @@ batches are named tuples, which are faster to make); `to_json` turns any of them
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from interlock.core.commands import Wall
 from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
+from interlock.core.record import Record
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanService
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HolderView:
+class HolderView(Record):
     """Who holds a lane: a run, or an owner that has not started (then `run` is null)."""
 
     item: int
@@ -34,8 +33,7 @@ class HolderView:
     follow_up: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddView:
+class AddView(Record):
     """The answer to an arrival. `item` is null only if the arrival was rejected."""
 
     decision: str
@@ -47,8 +45,7 @@ class AddView:
     arrival: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageView:
+class MessageView(Record):
     """A message of an item. `origin` is the arrival it came with, if that was another item."""
 
     n: int
@@ -84,8 +81,7 @@ class LeaseView(NamedTuple):
         return self.run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusalView:
+class RefusalView(Record):
     """Why a write was refused, and what to do."""
 
     code: str
@@ -122,8 +118,7 @@ class RunView(NamedTuple):
         return f"{self.unread_messages} became item {self.follow_up}" if self.follow_up is not None else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeView:
+class ChangeView(Record):
     """The answer to cancel, retry, msg and an operator's release."""
 
     item: ItemView
@@ -132,8 +127,7 @@ class ChangeView:
     n: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldView:
+class HoldView(Record):
     """How a hold ended: the item and run that ran last or, if skipped, the ones that got its message."""
 
     #: `ran` or `skipped`.
@@ -144,8 +138,7 @@ class HoldView:
     exit_code: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedRunView:
+class EndedRunView(Record):
     """A run in an item's history."""
 
     run: int
@@ -160,8 +153,7 @@ class EndedRunView:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventView:
+class EventView(Record):
     """One line of the history."""
 
     seq: int
@@ -176,8 +168,7 @@ class EventView:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowView:
+class ShowView(Record):
     """Everything about one item."""
 
     item: ItemView
@@ -187,16 +178,14 @@ class ShowView:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhyView:
+class WhyView(Record):
     """What an item waits for and what will move it, in one sentence."""
 
     item: ItemView
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentView:
+class AgentView(Record):
     """An agent: what it can do, and how much it does now."""
 
     name: str
@@ -215,8 +204,7 @@ class AgentView:
     last_seen_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneView:
+class LaneView(Record):
     """A lane that is held or has a line."""
 
     lane: str
@@ -229,8 +217,7 @@ class LaneView:
     unreadable: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsView:
+class StatsView(Record):
     """Counts now, and rates and spans over the window."""
 
     window_s: float
@@ -266,8 +253,7 @@ class StatsView:
     would_have: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepView:
+class SweepView(Record):
     """What one sweep did."""
 
     expired: int = 0
@@ -276,8 +262,7 @@ class SweepView:
     forgotten_keys: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckView:
+class CheckView(Record):
     """The check of one invariant on the database."""
 
     name: str
@@ -286,8 +271,7 @@ class CheckView:
     mend: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemFilter:
+class ItemFilter(Record):
     """Which items to list; terminal ones only with `all`."""
 
     all: bool = False
@@ -420,9 +404,9 @@ class Service(LaneService, PlanService, Protocol):
 
 
 def to_json(value: Any) -> Any:
-    """As plain JSON values: dataclasses as objects, times as UTC ISO 8601, enums as their text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+    """As plain JSON values: records as objects, times as UTC ISO 8601, enums as their text."""
+    if isinstance(value, Record):
+        return {name: to_json(getattr(value, name)) for name in value.PARTS}
     if isinstance(value, LeaseView | RunView):
         named = {name: to_json(getattr(value, name)) for name in value._fields}
         return {"run": value.run, "handle": value.handle, **named}

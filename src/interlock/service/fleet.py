@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
 from interlock.core.claiming import Agent
 from interlock.core.errors import InvalidInput
 from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, Mode, ModeRule
+from interlock.core.record import replace
 from interlock.service.answers import agent_view, lane_view
 from interlock.service.contract import AgentView, LaneView
 from interlock.store.port import ItemQuery, Store

@@ -12,7 +12,6 @@ import re
 import reprlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,6 +29,7 @@ from interlock.core.model import (
     Sender,
     SenderKind,
 )
+from interlock.core.record import as_dict
 from interlock.settings import TypeDefaults
 
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.ASCII)
@@ -222,7 +222,7 @@ def checked_types(types: object) -> Mapping[str, TypeDefaults]:
 
 def type_defaults(types: Mapping[str, TypeDefaults], name: str) -> dict[str, Any]:
     """The fields that the settings give to items of a type."""
-    values = asdict(types[name]) if name in types else {}
+    values = as_dict(types[name]) if name in types else {}
     given = {key: value for key, value in values.items() if value is not None}
     return {**given, "policy": Policy(given["policy"])} if "policy" in given else given
 

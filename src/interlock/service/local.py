@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from interlock.core import names
 from interlock.core.checking import (
@@ -39,6 +38,7 @@ from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import A_PERSON, ItemId, NewItem, Sender
+from interlock.core.record import replace
 from interlock.service import sweeper
 from interlock.service.answers import add_view, ended_view, kept_view, message_view, refused_view
 from interlock.service.contract import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from interlock.core.model import US_PER_S, Item, ItemId
 from interlock.core.plans.history import recorded
 from interlock.core.plans.measures import measured
 from interlock.core.plans.model import Edge, Plan, Revision, Task
+from interlock.core.record import as_dict
 from interlock.service.answers import average_s, quantile_s
 from interlock.service.itemview import ItemView, maybe_moment, moment
 from interlock.service.planview import (
@@ -194,7 +194,7 @@ def plan_stats_view(
         to_dispatch_avg_s=average_s(spans_us),
         to_dispatch_p50_s=quantile_s(spans_us, 0.5),
         to_dispatch_p95_s=quantile_s(spans_us, 0.95),
-        **asdict(shape),
+        **as_dict(shape),
     )
 
 

@@ -1,10 +1,12 @@
-"""The use cases of plans: create, read, edit, pause, cancel. For operators and for the editor of a plan."""
+"""The use cases of plans: create, read, edit, pause, cancel. For operators and for the editor of a plan.
+
+What only plans need is imported with their first use: most commands are not about plans.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
@@ -25,7 +27,6 @@ from interlock.core.errors import (
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Item, ItemId, PlanId
-from interlock.core.plans.checking import Mistakes, check_size, lanes_of, typed_graph, typed_operations
 from interlock.core.plans.commands import (
     CancelPlan,
     CreatePlan,
@@ -34,8 +35,6 @@ from interlock.core.plans.commands import (
     PausePlan,
     SetEditDeadline,
 )
-from interlock.core.plans.edit import NoRoom, task_spec
-from interlock.core.plans.history import diff, graph_at, touched
 from interlock.core.plans.model import (
     EDGES_MAX,
     EDIT_DEADLINE_S,
@@ -47,15 +46,9 @@ from interlock.core.plans.model import (
     Plan,
     plan_of_lane,
 )
+from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.service import sweeper
-from interlock.service.plan_answers import (
-    batch_view,
-    plan_stats_view,
-    plan_summary,
-    plan_view,
-    revision_view,
-)
 from interlock.service.planview import BatchView, EditView, PlanStatsView, PlanSummary, PlanView, RevisionView
 from interlock.service.reading import ID_LIMIT, Looking
 from interlock.store.port import EditLoad, Load, StoredCompletion
@@ -85,6 +78,8 @@ class Planning(Looking):
         by: str = "",
     ) -> PlanView:
         """Create a plan; tasks that depend on nothing may be claimed at once."""
+        from interlock.core.plans.checking import Mistakes, check_size, lanes_of, typed_graph
+
         names.check_plan_name(name)
         names.check_name("project", project)
         _check_deadline(edit_deadline_s)
@@ -120,6 +115,8 @@ class Planning(Looking):
     def plan(self, plan: int) -> PlanView:
         """A plan with its whole graph and the status of each task."""
 
+        from interlock.service.plan_answers import plan_view
+
         def read() -> PlanView:
             found = self._plan(plan)
             asking = self.store.item(found.edit_item) if found.edit_item is not None else None
@@ -131,12 +128,16 @@ class Planning(Looking):
 
     def plans(self, *, ended: bool = False, limit: int = 100) -> list[PlanSummary]:
         """Plans, the newest first; ended ones only with `ended`."""
+        from interlock.service.plan_answers import plan_summary
+
         names.check_whole("limit", limit, 1, 10_000)
         names.check_flag("ended", ended)
         return [plan_summary(p) for p in self.store.plans(ended=ended, limit=limit)]
 
     def plan_history(self, plan: int, *, after: int = 0, limit: int = 1_000) -> list[RevisionView]:
         """The revisions of a plan after the given one, oldest first."""
+        from interlock.service.plan_answers import revision_view
+
         names.check_whole("revision", after, 0, REVISION_MAX)
         names.check_whole("limit", limit, 1, 10_000)
         found = self._plan(plan)
@@ -144,6 +145,9 @@ class Planning(Looking):
 
     def plan_at(self, plan: int, revision: int) -> Graph:
         """The graph of one revision."""
+
+        from interlock.core.plans.edit import task_spec
+        from interlock.core.plans.history import graph_at
 
         def read() -> Graph:
             found = self._plan(plan)
@@ -167,6 +171,8 @@ class Planning(Looking):
 
     def plan_stats(self, plan: int) -> PlanStatsView:
         """Figures of a plan: its edits, the time from a task's end to the next start, and its work."""
+
+        from interlock.service.plan_answers import plan_stats_view
 
         def read() -> PlanStatsView:
             found = self._plan(plan)
@@ -201,6 +207,8 @@ class Planning(Looking):
         to `through`, by default all that existed when the run started. An edit without operations changes
         nothing and answers them too.
         """
+        from interlock.core.plans.checking import typed_operations
+
         found = self._plan(plan)
         names.check_whole("base", base, 1, REVISION_MAX)
         if through is not None:
@@ -232,6 +240,8 @@ class Planning(Looking):
         return self._edited(found, decision)
 
     def _edit(self, command: EditPlan, added: int) -> Decision:
+        from interlock.core.plans.edit import NoRoom
+
         load = _edit_load(command, added)
 
         def build(ids: Sequence[ItemId]) -> list[EditPlan]:
@@ -270,6 +280,9 @@ class Planning(Looking):
     def _operations(self, plan: Plan, base: int, graph: Graph) -> tuple[Operation, ...]:
         """The operations that turn the graph of the base revision into this one. The transaction checks its
         size, like that of any edit."""
+        from interlock.core.plans.checking import typed_graph
+        from interlock.core.plans.history import diff
+
         graph = typed_graph(graph)
         tasks = Counter(t.key for t in graph.tasks)
         edges = Counter(e.pair for e in graph.edges)
@@ -291,6 +304,8 @@ class Planning(Looking):
 
     def plan_batch(self, run: str) -> BatchView:
         """The completions that an editor's run must answer."""
+        from interlock.service.plan_answers import batch_view
+
         handle = read_handle(run)
 
         def read() -> tuple[Item, Plan, list[StoredCompletion]]:
@@ -349,6 +364,9 @@ class Planning(Looking):
 
 def _edit_load(command: EditPlan, added: int) -> Load:
     """What an edit must lock and read, from its operations alone."""
+    from interlock.core.plans.checking import lanes_of
+    from interlock.core.plans.history import touched
+
     named = touched(command.operations)
     edit = EditLoad(
         plan=command.plan,

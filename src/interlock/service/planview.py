@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from interlock.core.plans.model import EDIT_DEADLINE_S, Graph, Operation
+from interlock.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskView:
+class TaskView(Record):
     """A task: its place in the graph, and the state of its item."""
 
     key: str
@@ -41,8 +40,7 @@ class TaskView:
     ended_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeView:
+class EdgeView(Record):
     """An edge by the keys of its tasks. `state` is open, satisfied or broken."""
 
     source: str
@@ -52,8 +50,7 @@ class EdgeView:
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CycleView:
+class CycleView(Record):
     """The open edit cycle: no task is claimed until it closes."""
 
     opened_at: datetime
@@ -66,8 +63,7 @@ class CycleView:
     pending: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSummary:
+class PlanSummary(Record):
     """A plan in a list."""
 
     id: int
@@ -90,8 +86,7 @@ class PlanSummary:
     ended_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanView:
+class PlanView(Record):
     """One plan with its current graph. Tasks come in the order of their arrival."""
 
     id: int
@@ -110,8 +105,7 @@ class PlanView:
     ended_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditView:
+class EditView(Record):
     """The answer to an edit that was applied."""
 
     plan: int
@@ -127,8 +121,7 @@ class EditView:
     editing: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionView:
+class CompletionView(Record):
     """A task that ended, for the editor to answer. `result` is the JSON value of its last run."""
 
     n: int
@@ -140,8 +133,7 @@ class CompletionView:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchView:
+class BatchView(Record):
     """What an editor must answer: every task that ended since its last edit."""
 
     plan: int
@@ -153,8 +145,7 @@ class BatchView:
     deadline_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionView:
+class RevisionView(Record):
     """One revision of a plan. Each operation has the values before and after."""
 
     revision: int
@@ -166,8 +157,7 @@ class RevisionView:
     operations: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStatsView:
+class PlanStatsView(Record):
     """Figures of one plan: its edits, and the shape and the work of its graph. Spans are seconds."""
 
     plan: int

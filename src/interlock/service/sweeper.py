@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from interlock.core.commands import Cancel, Expire, Repair
 from interlock.core.errors import InterlockError
 from interlock.core.ledger import Decision
 from interlock.core.model import ItemId, Reason
 from interlock.core.plans.model import PLAN_CANCELLED
+from interlock.core.record import MutableRecord
 from interlock.core.states import ItemStatus
 from interlock.store.port import Load, Store
 
@@ -31,8 +31,7 @@ PATIENCE_S = 5.0
 _ENDED_UNSTARTED = frozenset({Reason.UNCLAIMED, Reason.UNREACHABLE})
 
 
-@dataclass(slots=True)
-class Swept:
+class Swept(MutableRecord):
     """What a sweep did."""
 
     expired: int = 0

@@ -7,14 +7,13 @@ that no longer serves this program, or whose record does not match the files, is
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from interlock.core.errors import SchemaMismatch
+from interlock.core.record import Record
 
 _ROOT = Path(__file__).parent
 #: The first schema version whose programs look at what a newer one serves.
@@ -23,8 +22,7 @@ _SERVES = re.compile(r"^-- Serves: ([0-9]+)$", re.MULTILINE)
 NEWER = "Install a newer Interlock; nothing was changed."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(Record):
     version: int
     name: str
     text: str
@@ -34,7 +32,9 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        from hashlib import sha256
+
+        return sha256(self.text.encode()).hexdigest()
 
     @property
     def serves(self) -> int:
@@ -54,8 +54,7 @@ class Migration:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(Record):
     version: int
     name: str
     checksum: str

@@ -7,12 +7,12 @@ anything here is read, so its structure does not change meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.core.model import ItemId, PlanId
 from interlock.core.plans.book import PlanPart
 from interlock.core.plans.model import Edge, Plan, Task
+from interlock.core.record import MutableRecord, fresh
 from interlock.store.plan_rows import edge_from_row, plan_from_row, task_from_row
 from interlock.store.port import EditLoad, Load
 
@@ -22,15 +22,14 @@ Ask = Callable[..., Sequence[Sequence[Any]]]
 BEHIND_MAX = 1_000
 
 
-@dataclass(slots=True)
-class Part:
+class Part(MutableRecord):
     """One plan with the tasks and edges that are gathered of it."""
 
     plan: Plan
-    tasks: dict[ItemId, Task] = field(default_factory=dict)
-    edges: dict[tuple[ItemId, ItemId], Edge] = field(default_factory=dict)
-    unanswered: list[tuple[int, int]] = field(default_factory=list)
-    behind: set[ItemId] = field(default_factory=set)
+    tasks: dict[ItemId, Task] = fresh(dict)
+    edges: dict[tuple[ItemId, ItemId], Edge] = fresh(dict)
+    unanswered: list[tuple[int, int]] = fresh(list)
+    behind: set[ItemId] = fresh(set)
 
     def whole(self) -> PlanPart:
         """All of it, for the rules."""
@@ -43,12 +42,11 @@ class Part:
         )
 
 
-@dataclass(slots=True)
-class Parts:
+class Parts(MutableRecord):
     """What is read of all plans, and which items must be read with it."""
 
     plans: dict[PlanId, Part]
-    items: set[ItemId] = field(default_factory=set)
+    items: set[ItemId] = fresh(set)
 
     def put_tasks(self, tasks: Iterable[Task]) -> None:
         for task in tasks:
@@ -67,7 +65,7 @@ def tasks_of_edit(ask: Ask, edit: EditLoad) -> list[Task]:
 def read_parts(ask: Ask, plans: Iterable[PlanId], load: Load) -> Parts:
     """What the commands of a transaction may touch of the plans whose lanes it has locked."""
     rows = [row for plan in plans for row in ask("plan", plan=plan)]
-    parts = Parts({plan.id: Part(plan) for plan in map(plan_from_row, rows)})
+    parts = Parts(plans={plan.id: Part(plan=plan) for plan in map(plan_from_row, rows)})
     if load.items and parts.plans:
         _read_following(ask, parts, load)
     for plan, part in parts.plans.items():

@@ -7,7 +7,6 @@ of its own. Claim and renew touch no lane and are single statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from interlock.core.claiming import Agent, Claim
@@ -26,6 +25,7 @@ from interlock.core.model import (
     SenderKind,
 )
 from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
+from interlock.core.record import Record
 from interlock.core.timing import Timing
 
 T = TypeVar("T")
@@ -34,8 +34,7 @@ T = TypeVar("T")
 EVENTS_MAX, SPANS_MAX = 20_000, 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditLoad:
+class EditLoad(Record):
     """What an edit names, by key; from its operations alone, so that it is the same in every attempt."""
 
     plan: PlanId
@@ -52,8 +51,7 @@ class EditLoad:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(Record):
     """What a transaction locks and reads before the rules decide."""
 
     #: Items the commands are about. Their lanes are found and locked first, and those of their plans.
@@ -101,16 +99,14 @@ class ClaimAnswer(NamedTuple):
     due: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renewal:
+class Renewal(Record):
     """A wish to keep a run."""
 
     handle: Handle
     seen: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMessage:
+class StoredMessage(Record):
     item: ItemId
     n: int
     text: str
@@ -131,22 +127,19 @@ class StoredCompletion(NamedTuple):
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEvent:
+class StoredEvent(Record):
     seq: int
     event: Event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRow:
+class LaneRow(Record):
     lane: str
     owner: Item | None
     waiting: int
     line: tuple[ItemId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemQuery:
+class ItemQuery(Record):
     """Which items to read. Empty means any."""
 
     statuses: tuple[str, ...] = ()
@@ -157,8 +150,7 @@ class ItemQuery:
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventQuery:
+class EventQuery(Record):
     after: int = 0
     limit: int = 1_000
     item: ItemId | None = None
@@ -166,8 +158,7 @@ class EventQuery:
     newest: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Record):
     """What the database counts for `stats`."""
 
     now_us: int
@@ -183,8 +174,7 @@ class Figures:
     to_claim_us: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Record):
     """One invariant checked, with the rows that break it."""
 
     name: str

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from interlock.core.model import ItemId
 from interlock.core.plans.model import Completion, Edge, EdgeState, Plan, Revision, Task
+from interlock.core.record import MutableRecord, Record, fresh
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPart:
+class PlanPart(Record):
     """Rows of one plan, read under the lock of its lane. Never the whole plan:
 
     - the tasks named, and the targets of their edges;
@@ -28,20 +26,19 @@ class PlanPart:
     behind: frozenset[ItemId] = frozenset()
 
 
-@dataclass(slots=True, kw_only=True)
-class PlanChanges:
+class PlanChanges(MutableRecord):
     """What one transaction writes of a plan."""
 
     plan: Plan
     #: The plan as it was read; null for a new one.
     before: Plan | None = None
-    tasks: list[Task] = field(default_factory=list)
-    new_tasks: list[Task] = field(default_factory=list)
-    edges: list[Edge] = field(default_factory=list)
-    new_edges: list[Edge] = field(default_factory=list)
-    lost_edges: list[tuple[ItemId, ItemId]] = field(default_factory=list)
-    completions: list[Completion] = field(default_factory=list)
-    revisions: list[Revision] = field(default_factory=list)
+    tasks: list[Task] = fresh(list)
+    new_tasks: list[Task] = fresh(list)
+    edges: list[Edge] = fresh(list)
+    new_edges: list[Edge] = fresh(list)
+    lost_edges: list[tuple[ItemId, ItemId]] = fresh(list)
+    completions: list[Completion] = fresh(list)
+    revisions: list[Revision] = fresh(list)
 
 
 class Book:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -34,7 +33,10 @@ from interlock.core.plans.model import (
     UpdateTask,
     When,
 )
+from interlock.core.record import MutableRecord, fresh, replace
 
+#: Stands for the default of a part that has none.
+MISSING = object()
 _T = TypeVar("_T")
 _Value = TypeVar("_Value", bound=TaskSpec | EdgeSpec | RemoveTask | RemoveEdge | UpdateEdge)
 #: Takes a sentence about a value; the first argument names the field, or is empty.
@@ -43,11 +45,10 @@ Complain = Callable[[str, str], None]
 Agents = Mapping[str, tuple[str, ...]]
 
 
-@dataclass(slots=True)
-class Mistakes:
+class Mistakes(MutableRecord):
     """Every mistake in a plan or an edit, each with its place and, where a document tells it, its line."""
 
-    found: list[str] = field(default_factory=list)
+    found: list[str] = fresh(list)
 
     def note(self, sentence: str, place: str = "", name: str = "", line: int | None = None) -> None:
         where = ".".join(part for part in (place, name) if part)
@@ -224,7 +225,7 @@ _TYPES: dict[str, Callable[[str, object], Any]] = {
     "on_cancel": _choice(OnCancel),
 }
 _DEFAULTS: dict[type, dict[str, Any]] = {
-    kind: {f.name: f.default for f in fields(kind)}
+    kind: {name: getattr(kind, name, MISSING) for name in kind.PARTS}
     for kind in (TaskSpec, EdgeSpec, RemoveTask, RemoveEdge, UpdateEdge)
 }
 _WORDS = {name: name.removesuffix("_s").replace("_", " ") for name in _TYPES}
@@ -293,7 +294,7 @@ def check_changes(key: str, changes: Mapping[str, Any], complain: Callable[[str]
     """Whether an edit may change these fields of a task; complains of each that it may not."""
     fixed = sorted(set(changes) - UPDATABLE)
     for name in fixed:
-        if name in TaskSpec.__dataclass_fields__:
+        if name in TaskSpec.PARTS:
             complain(f"The {name} of task {key} cannot change; remove the task and add another.")
         else:
             complain(f"A task has no {name!r}; the update of {key} names it.")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from interlock.core.model import ItemId, PlanId, RunId
 from interlock.core.plans.model import Graph, Operation
+from interlock.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePlan:
+class CreatePlan(Record):
     """Create a plan. Its id, and an id and a ticket for each task, were taken before the transaction."""
 
     id: PlanId
@@ -23,8 +21,7 @@ class CreatePlan:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditPlan:
+class EditPlan(Record):
     """Edit a plan: as the run that the open cycle waits for, or as an operator while no cycle is open."""
 
     plan: PlanId
@@ -45,8 +42,7 @@ class EditPlan:
     renumber: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PausePlan:
+class PausePlan(Record):
     """Give out no more tasks, or give them out again. Running tasks go on."""
 
     plan: PlanId
@@ -55,8 +51,7 @@ class PausePlan:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetEditDeadline:
+class SetEditDeadline(Record):
     """Set how long an editor may take; the deadline of an open cycle moves along."""
 
     plan: PlanId
@@ -64,8 +59,7 @@ class SetEditDeadline:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelPlan:
+class CancelPlan(Record):
     """End a plan: no more tasks are given out and the cycle closes. Its tasks are cancelled afterwards."""
 
     plan: PlanId
@@ -76,8 +70,7 @@ class CancelPlan:
 PlanCommand = CreatePlan | EditPlan | PausePlan | SetEditDeadline | CancelPlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
+class Edited(Record):
     """The answer to `EditPlan`: what changed, or the code and every reason of a refusal."""
 
     revision: int

@@ -8,7 +8,6 @@ operations are applied before edge operations, so their order in a list does not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from graphlib import CycleError
 from itertools import count
 from typing import Any, assert_never
@@ -44,6 +43,7 @@ from interlock.core.plans.model import (
     UpdateEdge,
     UpdateTask,
 )
+from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from interlock.core.ledger import Ledger
@@ -33,6 +32,7 @@ from interlock.core.plans.model import (
     When,
     chosen,
 )
+from interlock.core.record import Record, as_dict, replace
 
 Recorded = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def record(ledger: Ledger, book: Book, draft: Draft, payloads: Mapping[ItemId, s
         values = {name: value for name, value in chosen(task).items() if name != "payload"}  # its item has it
         found.append({"op": "add_task", "item": item, "key": task.key, **values})
     for item, changes in draft.updated.items():
-        before = asdict(task_spec(book.tasks[item], ledger.items[item], payloads.get(item)))
+        before = as_dict(task_spec(book.tasks[item], ledger.items[item], payloads.get(item)))
         was = {name: before[name] for name in changes}
         if was != changes:
             named = {"op": "update_task", "key": keys[item], "item": item}
@@ -101,8 +101,7 @@ def conflicts(operations: Sequence[Operation], since: Iterable[Revision]) -> lis
     return list(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
+class Touched(Record):
     """The tasks and edges that operations name, in their order, by key."""
 
     tasks: tuple[str, ...]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from interlock.core.plans.graph import topological
+from interlock.core.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
+class Measures(Record):
     """A task whose duration is not known counts as nothing."""
 
     #: The keys of the longest chain, first to last.

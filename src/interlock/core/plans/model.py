@@ -7,12 +7,12 @@ because a key may be used again after its task was removed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from interlock.core.model import ItemId, PlanId, RetryLane, RunId
+from interlock.core.record import Record
 from interlock.core.states import ItemStatus
 
 TASKS_MAX = 10_000
@@ -57,8 +57,7 @@ class EdgeState(StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSpec:
+class TaskSpec(Record):
     """A task as its caller writes it. Without a title its key is the title."""
 
     key: str
@@ -78,8 +77,7 @@ class TaskSpec:
     retry_lane: RetryLane = RetryLane.YIELD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeSpec:
+class EdgeSpec(Record):
     """`target` may start once `source` has ended as `when` and `on_cancel` require."""
 
     source: str
@@ -92,8 +90,7 @@ class EdgeSpec:
         return self.source, self.target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(Record):
     """A whole graph; the order of tasks is the order in which they arrive."""
 
     tasks: tuple[TaskSpec, ...]
@@ -102,16 +99,15 @@ class Graph:
 
 def chosen(spec: TaskSpec | EdgeSpec) -> dict[str, Any]:
     """The optional fields that differ from their defaults."""
-    values = ((f, getattr(spec, f.name)) for f in fields(spec) if f.default is not MISSING)
-    return {f.name: value for f, value in values if value != f.default}
+    defaults = {name: getattr(type(spec), name) for name in spec.PARTS if hasattr(type(spec), name)}
+    return {name: value for name in defaults if (value := getattr(spec, name)) != defaults[name]}
 
 
 #: What `UpdateTask` may change. A task keeps its key, and its lane, which the order of locks needs.
-UPDATABLE = frozenset(TaskSpec.__dataclass_fields__) - {"key", "lane", "no_lane"}
+UPDATABLE = frozenset(TaskSpec.PARTS) - {"key", "lane", "no_lane"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddTask:
+class AddTask(Record):
     task: TaskSpec
 
     @property
@@ -119,23 +115,20 @@ class AddTask:
         return self.task.key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveTask:
+class RemoveTask(Record):
     """Remove a task and every edge at it."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateTask:
+class UpdateTask(Record):
     """New values for some fields of `TaskSpec`, by name; see `UPDATABLE`."""
 
     key: str
-    changes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    changes: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddEdge:
+class AddEdge(Record):
     edge: EdgeSpec
 
     @property
@@ -143,8 +136,7 @@ class AddEdge:
         return self.edge.pair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveEdge:
+class RemoveEdge(Record):
     source: str
     target: str
 
@@ -153,8 +145,7 @@ class RemoveEdge:
         return self.source, self.target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateEdge:
+class UpdateEdge(Record):
     """New values for an edge; null keeps the old one."""
 
     source: str

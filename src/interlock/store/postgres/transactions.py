@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import Event, Item, ItemId, Mode, ModeRule, NewMessage, RunId, RunRecord
 from interlock.core.plans.model import plan_lane, plan_of_lane
+from interlock.core.record import Record
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.core.why import AHEAD_MAX
 from interlock.store.bulk import in_bulk
@@ -69,8 +69,7 @@ class _Stepped(Exception):
     """The server's clock was set: nothing may be decided by it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
+class _Loaded(Record):
     """What a transaction has locked and read."""
 
     xid: int
@@ -233,7 +232,7 @@ class Transactions:
         """What the commands may touch of the plans whose lanes are locked."""
         found = [p for p in map(plan_of_lane, lanes) if p is not None]
         if not found:
-            return Parts({})
+            return Parts(plans={})
         ask: Ask = partial(self._asking, conn)
         if load.edit is not None and not {t.item for t in tasks_of_edit(ask, load.edit)} <= set(named):
             raise plans.KeyTaken

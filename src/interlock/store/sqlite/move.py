@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -142,7 +142,7 @@ def _copy(db: apsw.Connection, new: Path) -> None:
     unfinished = new.with_name(f"{new.name}.copy")
     unfinished.unlink(missing_ok=True)
     db.execute("VACUUM INTO ?", (str(unfinished),))
-    shutil.copymode(db.filename, unfinished)
+    unfinished.chmod(stat.S_IMODE(Path(db.filename).stat().st_mode))
     _sync(unfinished)
     unfinished.replace(_draft(new))
     _sync(new.parent)

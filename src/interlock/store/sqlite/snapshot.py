@@ -53,7 +53,7 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
     lanes_of_named = [r[0] for r in ask("lanes_of_items", items=named)]
     lanes = sorted({*load.lanes, *lanes_of_named, *map(plan_lane, load.plans)})
     plans = [p for p in map(plan_of_lane, lanes) if p is not None]
-    parts = read_parts(ask, plans, load) if plans else Parts({})
+    parts = read_parts(ask, plans, load) if plans else Parts(plans={})
     # As many of a line as items may leave its lane here: each may promote one.
     heads = max(Counter(lanes_of_named).values(), default=1)
     targets = [*named, *seen_keys.values(), *parts.items]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
@@ -19,6 +18,7 @@ from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, RunRecord
 from interlock.core.plans.commands import CreatePlan, EditPlan
+from interlock.core.record import replace
 from interlock.core.timing import Timing
 from interlock.store.plan_rows import spec_row
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
