@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+
+from interlock.core.record import MutableRecord, Record, fresh, replace
 
 #: Substitutions and `sh -c` texts nested deeper than this are read as if they were not nested.
 _DEPTH_MAX = 10
@@ -71,8 +72,7 @@ _SHELL_TEXT = re.compile(r"-[a-z]*c", re.IGNORECASE)
 _SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimpleCommand:
+class SimpleCommand(Record):
     """One command with its words, as the shell would start it."""
 
     words: tuple[str, ...]
@@ -144,17 +144,16 @@ def shell_text(program: Sequence[str]) -> list[str]:
     return []
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(MutableRecord):
     """One command as it was read: its words, and the texts and scripts that belong to it."""
 
-    words: list[str] = field(default_factory=list)
+    words: list[str] = fresh(list)
     line: int = 0
     end: str = ""
     #: The scripts of its substitutions.
-    inner: list[list[_Part]] = field(default_factory=list)
+    inner: list[list[_Part]] = fresh(list)
     #: Texts on its standard input: here-documents and here-strings.
-    given: list[str] = field(default_factory=list)
+    given: list[str] = fresh(list)
 
 
 def _flat(parts: Sequence[_Part], *, depth: int, within: SimpleCommand | None) -> Iterator[SimpleCommand]:
@@ -267,8 +266,7 @@ class _Cases:
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HereDocument:
+class _HereDocument(Record):
     """A here-document whose body begins on the next line."""
 
     tag: str

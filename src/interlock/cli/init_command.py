@@ -117,7 +117,9 @@ def _wanted(call: Invocation, asked: bool, what: str) -> bool:
     """Whether an option asks for it, or a person at the terminal does."""
     if asked or call.out.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return asked
-    return typer.confirm(f"Install {what}?", default=False)
+    from typer import confirm
+
+    return confirm(f"Install {what}?", default=False)
 
 
 def _add_hook() -> str:

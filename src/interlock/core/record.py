@@ -2,7 +2,7 @@
 
 `dataclass` compiles several methods for each class when its module is imported. A command that agents call
 around every use of a tool would do that a hundred times to make three values; the methods of records are
-shared. What `dataclasses` does with an instance (`fields`, `replace`) works on records too.
+shared. What `dataclasses` does with an instance (`fields`, `replace`, `asdict`) works on records too.
 """
 
 from __future__ import annotations
@@ -26,23 +26,35 @@ def fresh(make: Callable[[], Any]) -> Any:
     return _Fresh(make)
 
 
-class _Fields:
-    """What `dataclasses` asks a class for, made when it is asked."""
+class _Asked:
+    """What `dataclasses` or `inspect` asks a class for, made when it is asked."""
 
-    def __get__(self, _: object, cls: type[_Parts]) -> dict[str, Field[Any]]:
+    def __init__(self, answer: Callable[[type], Any]) -> None:
+        self._answer = answer
+
+    def __get__(self, _: object, cls: type[_Parts]) -> Any:
         from dataclasses import field, make_dataclass  # noqa: PLC0415  (this is what commands do without)
 
         def described(name: str) -> Any:
             if name in cls._NEEDED:
                 return field()
             default = getattr(cls, name)
-            return (
-                field(default_factory=default.make) if isinstance(default, _Fresh) else field(default=default)
-            )
+            made = isinstance(default, _Fresh)
+            return field(default_factory=default.make) if made else field(default=default)
 
-        made = make_dataclass(cls.__name__, [(n, Any, described(n)) for n in cls.PARTS], kw_only=True)
-        found: dict[str, Field[Any]] = vars(made)["__dataclass_fields__"]
-        return found
+        types = {name: kind for base in reversed(cls.__mro__) for name, kind in _annotations(base).items()}
+        parts = [(name, types[name], described(name)) for name in cls.PARTS]
+        return self._answer(make_dataclass(cls.__name__, parts, kw_only=True))
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    return getattr(cls, "__annotations__", {})
+
+
+def _signature(cls: type) -> Any:
+    from inspect import signature  # noqa: PLC0415
+
+    return signature(cls)
 
 
 class _Parts:  # noqa: PLW1641  (whether it has a hash depends on whether it changes)
@@ -55,7 +67,8 @@ class _Parts:  # noqa: PLW1641  (whether it has a hash depends on whether it cha
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     else:
-        __dataclass_fields__ = _Fields()
+        __dataclass_fields__ = _Asked(lambda cls: cls.__dataclass_fields__)
+        __signature__ = _Asked(_signature)
 
     def __init_subclass__(cls) -> None:
         cls.PARTS = tuple(dict.fromkeys((*cls.PARTS, *cls.__annotations__)))

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from interlock.core.errors import GitFailed, InterlockError
 from interlock.core.record import MutableRecord, Record, fresh
 from interlock.hook.memory import Memory
-from interlock.hook.tool_calls import publishes
 from interlock.service.contract import MessageView, Report, RunView
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ class Hook:
         return _context(event, [*_introduction(item, self._environ), *self._lines(news)])
 
     def _before_tool(self, event: HookEvent) -> Reply:
-        what = publishes(event.tool, event.given)
+        what = _published_by(event)
         news = self._look(urgent=bool(what))
         lines = self._lines(news)
         if what and self._memory.lost:
@@ -257,6 +256,15 @@ def _context(event: HookEvent, lines: Sequence[str]) -> Reply:
     if not lines:
         return {}
     return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": "\n".join(lines)}}
+
+
+def _published_by(event: HookEvent) -> str:
+    """The command by which a tool call publishes; empty if none is known."""
+    if "command" not in event.given and not event.tool.startswith("mcp__"):
+        return ""
+    from interlock.hook.tool_calls import publishes  # noqa: PLC0415  (most tools run no command)
+
+    return publishes(event.tool, event.given)
 
 
 def _denied(reason: str) -> Reply:

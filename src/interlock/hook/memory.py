@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
+import os
 from pathlib import Path
 
 from interlock.process.smallfile import read_json
@@ -56,7 +56,7 @@ class Memory:
 
     def save(self) -> None:
         document = {name: getattr(self, name) for name in self._fields}
-        passing = self._path.with_suffix(f".{secrets.token_hex(4)}")
+        passing = self._path.with_suffix(f".{os.urandom(4).hex()}")
         with contextlib.suppress(OSError):
             make_home(self._home)
             self._path.parent.mkdir(mode=0o700, exist_ok=True)

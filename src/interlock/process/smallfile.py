@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -54,6 +53,8 @@ def an_object(text: str | bytes) -> dict[str, Any]:
 
 def record(kind: type[_T], values: dict[str, Any]) -> _T:
     """Make a dataclass of plain values; `ValueError` if a value is missing or of another type."""
+    from dataclasses import fields, is_dataclass  # noqa: PLC0415  (the hook only reads JSON)
+
     assert is_dataclass(kind)
     kinds = get_type_hints(kind)
     for field in fields(kind):

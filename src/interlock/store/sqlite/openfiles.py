@@ -16,7 +16,6 @@ from __future__ import annotations
 import array
 import contextlib
 import os
-import secrets
 import socket
 import weakref
 from pathlib import Path
@@ -108,7 +107,7 @@ def mark(path: Path) -> None:
     """Give the file a mark of its own, if the file system keeps any."""
     if hasattr(os, "setxattr"):
         with contextlib.suppress(OSError):
-            os.setxattr(path, _MARK, secrets.token_hex(8).encode())
+            os.setxattr(path, _MARK, os.urandom(8).hex().encode())
 
 
 def _mark(path: Path) -> str:

@@ -1,0 +1,72 @@
+"""Agents call some commands before and after every tool use: what these commands must not import.
+
+Exact and not timed: `python -m bench start` measures what it costs.
+"""
+
+import subprocess
+
+import pytest
+
+from tests.acceptance.command import PROGRAM, Command
+
+#: Of no use to a program that reads JSON, or to a run that is no task of a plan.
+NEVER = (
+    *("typer", "rich", "pydantic", "dataclasses", "inspect", "ast", "asyncio", "logging", "subprocess"),
+    *("psycopg", "yaml", "filelock", "tomllib"),
+    *(f"interlock.core.plans.{name}" for name in ("checking", "cycle", "edit", "history", "operating")),
+    *("interlock.cli.parser", "interlock.cli.views.words", "interlock.service.plan_answers"),
+    *("interlock.git", "interlock.gitlanes", "interlock.plans", "interlock.worker"),
+    "interlock.store.postgres",
+)
+#: Nor do these when the store is not asked, as at most calls of the hook.
+NO_STORE = ("apsw", "interlock.app", "interlock.service.local", "interlock.store")
+
+LOOK = (
+    "import sys\n"
+    "from interlock.cli.main import main\n"
+    "code = main(sys.argv[1:])\n"
+    "print(*sys.modules, file=sys.stderr)\n"
+    "sys.exit(code)\n"
+)
+EVENT = '{"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}}'
+
+
+def imported(il: Command, *args: str, stdin: str = "", **environ: str) -> set[str]:
+    """The modules that a command has imported when it ends."""
+    done = subprocess.run(
+        [PROGRAM[0], "-c", LOOK, *args],
+        cwd=il.directory,
+        env=il.environment(environ),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = done.stderr.split()
+    return {
+        ".".join(parts[:n]) for parts in (m.split(".") for m in modules) for n in range(1, len(parts) + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    "command", ["show", "next", "renew", "done", "fail", "release", "inbox", "ls", "add"]
+)
+def test_what_agents_call_often_imports_only_what_it_needs(il: Command, command: str) -> None:
+    il.ok("add", "a", "--lane", "l:1")
+    args = {"show": ["1"], "ls": [], "add": ["b"], "next": ["--agent", "coder"]}.get(command)
+    if args is None:
+        args = [il.claim()["run"]]
+    found = imported(il, "--json", command, *args)
+    assert found.isdisjoint(NEVER), sorted(found.intersection(NEVER))
+
+
+def test_a_hook_that_has_just_looked_opens_no_store(il: Command) -> None:
+    il.ok("add", "a")
+    run = il.claim()["run"]
+    first = imported(il, "hook", stdin=EVENT, INTERLOCK_RUN=run)
+    again = imported(il, "hook", stdin=EVENT, INTERLOCK_RUN=run)
+    without_a_run = imported(il, "hook", stdin=EVENT)
+    assert first.isdisjoint(NEVER), sorted(first.intersection(NEVER))
+    assert "apsw" in first
+    for found in (again, without_a_run):
+        assert found.isdisjoint({*NEVER, *NO_STORE}), sorted(found.intersection({*NEVER, *NO_STORE}))
