@@ -34,7 +34,7 @@ from interlock.service.contract import (
     StatsView,
     WhyView,
 )
-from interlock.service.intake import checked_types, new_item, signature, stated_sender, wall
+from interlock.service.intake import checked_types, item_changes, new_item, signature, stated_sender, wall
 from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
 
@@ -75,6 +75,21 @@ class ItemFields(TypedDict, total=False):
     from_agent: str | None
     from_bot: bool | None
     from_system: bool | None
+
+
+class ItemChanges(TypedDict, total=False):
+    """What `Interlock.edit` changes: what is given."""
+
+    title: str
+    type: str
+    #: None: any agent.
+    agent: str | None
+    labels: Sequence[str] | None
+    priority: int
+    #: None: only arrival orders it.
+    position: int | None
+    #: As in `ItemFields`; None: now.
+    run_at: datetime | str | None
 
 
 class Lease:
@@ -318,6 +333,10 @@ class Interlock:
             agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker, item=item
         )
         return Claimed(self, views[0] if views else None, sent_s, renew=renew)
+
+    def edit(self, item: int, **changes: Unpack[ItemChanges]) -> ChangeView:
+        """Change an item that has not started. None takes its agent, labels or position away, or its time."""
+        return self.service.edit(item, item_changes(changes), by=self.actor)
 
     def msg(
         self,

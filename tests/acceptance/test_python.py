@@ -123,6 +123,16 @@ def test_fields_that_make_no_sense_are_refused_in_a_sentence(
     assert il.next("anyone").lease is None
 
 
+def test_an_item_that_has_not_started_is_edited(il: Interlock):
+    item = il.add("old", agent="coder", labels=["gpu"], run_at="+1h").item
+    assert item is not None
+    changed = il.edit(item.id, title="new", agent=None, labels=None, priority=3, run_at=None).item
+    assert (changed.title, changed.agent, changed.labels, changed.priority) == ("new", None, (), 3)
+    assert changed.status == "pending"
+    with pytest.raises(InvalidInput, match="lane"):
+        il.edit(item.id, lane="branch:main")  # type: ignore[call-arg]
+
+
 def test_messages_and_cancellations_are_signed_by_the_actor(il: Interlock):
     item = il.add("Work", message="please").item
     assert item is not None

@@ -11,7 +11,7 @@ from interlock.core.commands import Wall
 from interlock.core.errors import EditRefused
 from interlock.core.model import OUR_BOT, EventKind, NewItem, Policy
 from interlock.core.plans.model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
-from interlock.service.contract import LeaseView, Report
+from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
 
@@ -90,6 +90,7 @@ def tell(story: Story) -> None:
     story.next("fred")
     story.add("lane:4")
     story.add(None, "ivan")
+    service.edit(service.items(ItemFilter(agent="ivan"))[0].id, {"priority": 3}, by="sam")
     wall = Wall(for_s=60.0, why="quota", whole_agent=True)
     service.release([Report(run=story.next("ivan").run, wall=wall)])
     tell_of_a_plan(story)

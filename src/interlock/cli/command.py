@@ -73,6 +73,7 @@ ENTRIES = {
     "stats": Entry("look_commands", "stats", _LOOK),
     "top": Entry("look_commands", "top", _LOOK),
     "cancel": Entry("operator_commands", "cancel", _OPERATE),
+    "edit": Entry("operator_commands", "edit", _OPERATE),
     "retry": Entry("operator_commands", "retry", _OPERATE),
     "pause": Entry("operator_commands", "pause", _OPERATE),
     "resume": Entry("operator_commands", "resume", _OPERATE),

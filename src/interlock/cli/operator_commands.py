@@ -8,9 +8,10 @@ from typing import Annotated
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.options import Create, Reason
+from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.service.contract import ChangeView
-from interlock.service.intake import choice, whole
+from interlock.service.intake import choice, item_changes, whole
 
 _Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
 _SCOPES = ("agent", "project")
@@ -45,6 +46,49 @@ def retry(
     by = call.settings.actor
     with call.service() as service:
         return _each(call, items, lambda item: service.retry(item, why=reason, by=by), "is tried again")
+
+
+def edit(
+    ctx: typer.Context,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="A number, as `interlock ls` shows it.")],
+    *,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is about.")] = None,
+    priority: Annotated[str | None, typer.Option(metavar="N", help="Higher goes first.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME|none", help="Who should do it; none: anyone.")
+    ] = None,
+    type_: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Its kind.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL|none", help="A label it needs; repeatable, replaces all."),
+    ] = None,
+    position: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Its place on its lane; none: by arrival.")
+    ] = None,
+    run_at: Annotated[
+        str | None, typer.Option(metavar="TIME|now", help="When it is due: ISO 8601, +2h, or now.")
+    ] = None,
+) -> int:
+    """Change an item that has not started; the history keeps old and new.
+
+    Tasks of plans are changed by `plan edit`.
+    """
+    fields: dict[str, str | list[str] | None] = {
+        "title": title,
+        "priority": priority,
+        "agent": name_or_none("agent", agent),
+        "type": type_,
+        "labels": label,
+        "position": position,
+        "run_at": run_at,
+    }
+    absent: dict[str, object] = {"agent": "none", "labels": ["none"], "position": "none", "run_at": "now"}
+    given = {name: value for name, value in fields.items() if value is not None}
+    changes = item_changes({k: None if v == absent.get(k, ...) else v for k, v in given.items()})
+    call, number = invocation_of(ctx), whole("item", item)
+    with call.service() as service:
+        change = service.edit(number, changes, by=call.settings.actor)
+    return call.out.answer({"changes": [change]}, lambda out: views.items.change(out, "is changed", change))
 
 
 def pause(

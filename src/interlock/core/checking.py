@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
-from interlock.core.commands import Wall
+from interlock.core.commands import Edit, Wall
 from interlock.core.errors import InvalidInput, TooLarge
-from interlock.core.model import NewItem, Policy, RetryLane, Sender, SenderKind
+from interlock.core.model import UNPOSITIONED, ItemId, NewItem, Policy, RetryLane, Sender, SenderKind
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
 from interlock.core.record import replace
 
@@ -22,13 +23,10 @@ def checked(new: NewItem) -> NewItem:
         raise InvalidInput(f"{reprlib.repr(new)} is not an item.", "Make one with NewItem(title=…).")
     names.check_title(new.title)
     names.check_name("project", new.project)
-    names.check_name("type", new.type)
-    if new.type == EDIT_TYPE:
-        raise InvalidInput(f"The type {EDIT_TYPE} is reserved for plans alone.", "Use another type.")
-    names.check_whole("priority", new.priority, names.PRIORITY_MIN, names.PRIORITY_MAX)
+    _type(new.type)
+    _priority(new.priority)
     names.check_whole("number of attempts", new.max_attempts, 1, names.ATTEMPTS_MAX)
-    if new.position is not None:
-        names.check_whole("position", new.position, 0, names.POSITION_MAX)
+    _position(new.position)
     if new.lease_s is not None:
         names.check_number("lease", new.lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)
     if new.timeout_s is not None:
@@ -36,11 +34,9 @@ def checked(new: NewItem) -> NewItem:
     if new.claim_within_s is not None:
         names.check_number("time to claim", new.claim_within_s, names.LEASE_MIN_S, names.TIMEOUT_MAX_S)
     if new.run_at_us is not None:
-        at_us = names.whole("time to run at", new.run_at_us)
-        if not 0 <= at_us <= names.RUN_AT_MAX_US:
-            raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a later time.")
+        _run_at(new.run_at_us)
     if new.run_after_s is not None:
-        names.check_number("delay", new.run_after_s, 0, names.RUN_AFTER_MAX_S)
+        _delay(new.run_after_s)
         if new.run_at_us is not None:
             raise InvalidInput("A time to run at and a delay exclude each other.", "Use one or the other.")
     if new.message is not None:
@@ -69,6 +65,69 @@ def checked_sender(sender: object) -> Sender:
     if (kind is SenderKind.AGENT) != bool(agent):
         raise InvalidInput("An agent that writes has a name, and only an agent.", "Pass its name.")
     return sender._replace(kind=kind, agent=agent)
+
+
+def checked_edit(item: ItemId, changes: Mapping[str, object], by: str = "") -> Edit:
+    """An edit with its values in normal form, or a clear refusal.
+
+    An empty agent means any, no position one that only arrival orders. `run_at_us` and `run_after_s` say when
+    it is due.
+    """
+    if not isinstance(changes, Mapping):
+        raise InvalidInput(f"{reprlib.repr(changes)} are no changes.", 'Use {"priority": 3}.')
+    if not changes:
+        raise InvalidInput("There is nothing to change.", "Give at least one of --title, --priority, …")
+    if "run_at_us" in changes and "run_after_s" in changes:
+        raise InvalidInput("A time to run at and a delay exclude each other.", "Use one or the other.")
+    if unknown := ", ".join(str(name) for name in changes if name not in _CHANGES):
+        raise InvalidInput(f"An edit cannot change {unknown}.", f"It can change {', '.join(_CHANGES)}.")
+    given: dict[str, Any] = {name: _CHANGES[name](value) for name, value in changes.items()}
+    run_at_us, run_after_s = given.pop("run_at_us", None), given.pop("run_after_s", None)
+    if "agent" in given:
+        given["agent_key"] = given.pop("agent")
+    return Edit(item=item, spec=given, run_at_us=run_at_us, run_after_s=run_after_s, by=signed(by))
+
+
+def _type(name: str) -> str:
+    if names.check_name("type", name) == EDIT_TYPE:
+        raise InvalidInput(f"The type {EDIT_TYPE} is reserved for plans alone.", "Use another type.")
+    return name
+
+
+def _priority(value: int) -> int:
+    names.check_whole("priority", value, names.PRIORITY_MIN, names.PRIORITY_MAX)
+    return value
+
+
+def _position(value: int | None) -> int:
+    if value is None:
+        return UNPOSITIONED
+    names.check_whole("position", value, 0, names.POSITION_MAX)
+    return value
+
+
+def _run_at(at_us: int) -> int:
+    if not 0 <= names.whole("time to run at", at_us) <= names.RUN_AT_MAX_US:
+        raise InvalidInput("The time to run at is not between 1970 and 9999.", "Use a later time.")
+    return at_us
+
+
+def _delay(span_s: float) -> float:
+    names.check_number("delay", span_s, 0, names.RUN_AFTER_MAX_S)
+    return span_s
+
+
+#: What an edit may change, and how its values are checked.
+_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "title": names.check_title,
+    "type": _type,
+    "agent": names.agent_key,
+    "labels": lambda value: names.check_names("label", value),
+    "priority": _priority,
+    "position": _position,
+    "run_at_us": _run_at,
+    "run_after_s": _delay,
+}
 
 
 def _lane(new: NewItem) -> str | None:

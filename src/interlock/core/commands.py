@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from interlock.core.errors import Refusal
 from interlock.core.model import A_PERSON, Item, ItemId, NewItem, RunId, Sender, Verdict
@@ -88,6 +89,18 @@ class Retry(Record):
     by: str | None = None
 
 
+class Edit(Record):
+    """Somebody changes an item that has not started."""
+
+    item: ItemId
+    #: New values of fields of its spec.
+    spec: Mapping[str, Any]
+    #: It is due at a time, or after a span on the store's clock; 0 is at once. None leaves that as it is.
+    run_at_us: int | None = None
+    run_after_s: float | None = None
+    by: str | None = None
+
+
 class Tell(Record):
     """A message for an item. It wakes an item in back-off unless the own bot wrote it."""
 
@@ -111,7 +124,7 @@ class Overtake(Record):
     owner: ItemId
 
 
-Command = Arrive | Finish | Expire | Cancel | TakeBack | Retry | Tell | Repair | Overtake | PlanCommand
+Command = Arrive | Finish | Expire | Cancel | TakeBack | Retry | Edit | Tell | Repair | Overtake | PlanCommand
 
 
 class Arrival(Record):
@@ -146,6 +159,8 @@ class Moved(Record):
     item: ItemId | None
     changed: bool
     refusal: str = ""
+    #: What to do instead.
+    hint: str = ""
     promoted: tuple[ItemId, ...] = ()
     #: The item that absorbed the one a message was for.
     forward_to: ItemId | None = None

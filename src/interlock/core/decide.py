@@ -15,6 +15,7 @@ from interlock.core.commands import (
     Arrive,
     Cancel,
     Command,
+    Edit,
     Expire,
     Finish,
     Moved,
@@ -27,7 +28,7 @@ from interlock.core.commands import (
 from interlock.core.ending import expire, finish
 from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import Item, ItemId
-from interlock.core.operating import cancel, overtake, repair, retry, take_back, tell
+from interlock.core.operating import cancel, edit, overtake, repair, retry, take_back, tell
 from interlock.core.timing import Timing
 
 
@@ -69,6 +70,8 @@ def _answer(ledger: Ledger, command: Command) -> Any:
             return take_back(ledger, command)
         case Retry():
             return retry(ledger, command)
+        case Edit():
+            return edit(ledger, command)
         case Tell():
             return tell(ledger, command)
         case Repair():

@@ -283,7 +283,9 @@ class Ledger:
         return self._put(Item(item.spec, state))
 
     def respec(self, item: Item, **changes: Any) -> Item:
-        """Change a spec: the attempts that a retry grants, or the fields of a task that an edit changes."""
+        """Change a spec: the attempts that a retry grants, or what an edit changes."""
+        if item.spec.lane is not None:
+            _note(self._kin, (item.spec.lane, item.spec.agent_key, item.spec.policy), item.id, belongs=False)
         return self._put(Item(item.spec._replace(**changes), item.state))
 
     def add_message(

@@ -143,6 +143,7 @@ class Reason(StrEnum):
     EDIT_FAILED = "edit_failed"
     DUE = "due"
     WOKEN = "woken_by_message"
+    EDITED = "edited"
     OVERTAKEN = "agent_cannot_start"
     # refusals
     LEASE_LOST = "lease_lost"
@@ -160,6 +161,7 @@ class EventKind(StrEnum):
     ITEM_SUPERSEDED = "item.superseded"
     ITEM_PARKED = "item.parked"
     ITEM_REENTERED = "item.reentered"
+    ITEM_EDITED = "item.edited"
     ITEM_CANCELLED = "item.cancelled"
     ITEM_RETRIED = "item.retried"
     CANCEL_REQUESTED = "cancel.requested"
@@ -197,8 +199,8 @@ class EventKind(StrEnum):
 
 
 class Spec(NamedTuple):
-    """What the caller asked for. After arrival only a retry changes it (`max_attempts`), or an edit of its
-    plan before it has started."""
+    """What the caller asked for. After arrival only a retry changes it (`max_attempts`), or an edit before it
+    has started."""
 
     id: ItemId
     project: str

@@ -1,13 +1,17 @@
-"""Commands of operators and others on an item: cancel, take back, retry, message, repair, overtake."""
+"""Commands of operators and others on an item: cancel, take back, retry, edit, message, repair, overtake."""
 
 from __future__ import annotations
 
-from interlock.core.commands import Cancel, Moved, Overtake, Repair, Retry, TakeBack, Tell
+from typing import Any
+
+from interlock.core.commands import Cancel, Edit, Moved, Overtake, Repair, Retry, TakeBack, Tell
 from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
 from interlock.core.ledger import Ledger
-from interlock.core.model import UNPOSITIONED, EventKind, Item, Reason, RetryLane, SenderKind
+from interlock.core.model import UNPOSITIONED, EventKind, Item, ItemId, Reason, RetryLane, SenderKind
+from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus, RunStatus
+from interlock.core.timing import sort_key, to_us
 
 
 def cancel(ledger: Ledger, command: Cancel) -> Moved:
@@ -69,6 +73,74 @@ def _log_retry(ledger: Ledger, item: Item, command: Retry) -> None:
         by=command.by,
         attempt=item.state.attempt + 1,
     )
+
+
+def edit(ledger: Ledger, command: Edit) -> Moved:
+    """Change what has not started. The history keeps old and new; queue and line follow at once."""
+    item = ledger.items[command.item]
+    if obstacle := _why_not_edited(item):
+        return Moved(item=item.id, changed=False, refusal=obstacle[0], hint=obstacle[1])
+    spec = {name: value for name, value in command.spec.items() if getattr(item.spec, name) != value}
+    old: dict[str, Any] = {name: getattr(item.spec, name) for name in spec}
+    new: dict[str, Any] = dict(spec)
+    due_us = _edited_due_us(ledger, item, command)
+    if due_us != item.state.due_us:
+        old["run_at_us"], new["run_at_us"] = item.state.due_us, due_us
+    if not new:
+        return Moved(item=item.id, changed=True)
+    if "priority" in spec:
+        step_s = ledger.timing.ageing_step_s
+        spec["sort_key"] = sort_key(spec["priority"], item.spec.ticket, item.spec.created_us, step_s)
+    if spec:
+        item = ledger.respec(item, **spec)
+        ledger.out.respecified.append(item.id)
+    ledger.event(EventKind.ITEM_EDITED, item, old=_shown(old), new=_shown(new), by=command.by)
+    promoted = _reschedule(ledger, item, due_us) if due_us != item.state.due_us else ()
+    return Moved(item=item.id, changed=True, promoted=promoted)
+
+
+def _why_not_edited(item: Item) -> tuple[str, str] | None:
+    """Why an item can no longer be changed, or not in this way, and what to do."""
+    if item.terminal:
+        return f"Item {item.id} has already ended as {item.status}.", ""
+    if item.spec.plan is not None:  # an edit of its plan must be able to rely on what it is based on
+        plan = item.spec.plan
+        return f"Item {item.id} is a task of plan {plan}.", f"Change it with `interlock plan edit {plan}`."
+    if item.spec.type == EDIT_TYPE:
+        return f"Item {item.id} asks for an edit of a plan and stays as it is.", "Answer it, or cancel it."
+    if item.started:
+        now = f"is worked on by {item.state.run_agent}" if item.state.run else "has started before"
+        hint = f"Send it a message: `interlock msg {item.id} …`, or cancel it and add another."
+        return f"Item {item.id} {now}, so it is not edited any more.", hint
+    return None
+
+
+def _edited_due_us(ledger: Ledger, item: Item, command: Edit) -> int | None:
+    """When the item is due after the edit; null: now."""
+    due_us = command.run_at_us
+    if command.run_after_s is not None:
+        due_us = ledger.now_us + to_us(command.run_after_s)
+    if due_us is None:
+        return item.state.due_us
+    return due_us if due_us > ledger.now_us else None
+
+
+def _reschedule(ledger: Ledger, item: Item, due_us: int | None) -> tuple[ItemId, ...]:
+    """Let an item enter its lane now, or take it out until it is due; then the next may have its place."""
+    if due_us is None:
+        return reenter(ledger, item, Reason.EDITED)
+    owned, lane = item.active, item.spec.lock_lane
+    later = {"status": ItemStatus.WAITING, "due_us": due_us, "reason": Reason.SCHEDULED}
+    ledger.change(item, **later, front=False, promoted_from=None)
+    return promote(ledger, lane, None) if owned and lane is not None else ()
+
+
+def _shown(values: dict[str, Any]) -> dict[str, Any]:
+    """Values of a spec as the history has them."""
+    shown = {**values, "agent": values["agent_key"] or None} if "agent_key" in values else dict(values)
+    if shown.get("position") == UNPOSITIONED:
+        shown["position"] = None
+    return {name: value for name, value in shown.items() if name != "agent_key"}
 
 
 def tell(ledger: Ledger, command: Tell) -> Moved:

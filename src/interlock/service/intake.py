@@ -100,6 +100,22 @@ def signature(
     return who, (who.agent or caller) if author is None else author
 
 
+def item_changes(fields: Mapping[str, object]) -> dict[str, Any]:
+    """What an edit changes, from named fields of an item. None takes a value away: of `agent`, `labels` and
+    `position`, or of `run_at`, which means now."""
+    given: dict[str, Any] = {}
+    for key, value in fields.items():
+        name = field_name(key)
+        if value is None and name in _REMOVED:
+            changed = _REMOVED[name]
+        elif name == "run_at":
+            changed = _schedule("run at", field_value(name, value))
+        else:
+            changed = name, field_value(name, value)
+        given[changed[0]] = changed[1]
+    return given
+
+
 def field_name(key: str) -> str:
     """The name of a field in `NewItem`, from an option's name or an alias."""
     name = _ALIASES.get(key.replace("-", "_"), key.replace("-", "_"))
@@ -239,6 +255,14 @@ def lane_default(lanes: names.LaneFields, given: Mapping[str, Any]) -> dict[str,
     lane = names.lane_of_payload(payload, lanes)
     return {} if lane is None else {"lane": lane}
 
+
+#: Fields whose value an edit may take away, and what it sets instead.
+_REMOVED: dict[str, tuple[str, Any]] = {
+    "agent": ("agent", ""),
+    "labels": ("labels", ()),
+    "position": ("position", None),
+    "run_at": ("run_at_us", 0),
+}
 
 #: Shorter names that options have.
 _ALIASES = {

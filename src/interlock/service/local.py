@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from interlock.core import names
 from interlock.core.checking import (
@@ -15,6 +16,7 @@ from interlock.core.checking import (
     check_report,
     check_wall,
     checked,
+    checked_edit,
     checked_reason,
     checked_sender,
     checked_wish,
@@ -26,6 +28,7 @@ from interlock.core.commands import (
     Arrive,
     Cancel,
     Command,
+    Edit,
     Finish,
     Moved,
     Outcome,
@@ -260,6 +263,13 @@ class LocalService(Planning, Fleet):
         """An operator brings a failed or cancelled item back, or ends a back-off."""
         return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by)))
 
+    def edit(self, item: int, changes: Mapping[str, Any], *, by: str = "") -> ChangeView:
+        """Change fields of an item that has not started.
+
+        They are title, type, agent, labels, priority and position, and `run_at_us` or `run_after_s`.
+        """
+        return self._operate(checked_edit(ItemId(item), changes, by))
+
     def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
         """Send a message to an item; if the item was absorbed, its absorber gets the message."""
         names.check_text("message", text)
@@ -269,7 +279,7 @@ class LocalService(Planning, Fleet):
         tell = Tell(item=ItemId(item), ticket=ticket, text=text, author=author, sender=who)
         return self._operate(tell)
 
-    def _operate(self, command: Cancel | TakeBack | Retry | Tell) -> ChangeView:
+    def _operate(self, command: Cancel | TakeBack | Retry | Edit | Tell) -> ChangeView:
         while True:
             self._require(command.item)
             decision = self._decide(command)
@@ -279,11 +289,11 @@ class LocalService(Planning, Fleet):
                 break
             command = replace(command, item=moved.forward_to)
         if not moved.changed:
-            raise ItemEnded(moved.refusal, f"`interlock show {command.item}` tells more.")
+            raise ItemEnded(moved.refusal, moved.hint or f"`interlock show {command.item}` tells more.")
         after = decision.after[command.item]
         return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
 
-    def _decide(self, command: Cancel | TakeBack | Retry | Tell) -> Decision:
+    def _decide(self, command: Cancel | TakeBack | Retry | Edit | Tell) -> Decision:
         load = Load(items=(command.item,), rearm=isinstance(command, Retry))
         return self.store.transact(load, lambda _: [command])
 

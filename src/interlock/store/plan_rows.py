@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.core.model import Item
 from interlock.core.plans.model import (
     Completion,
     Edge,
@@ -42,21 +41,3 @@ def completion_from_row(row: Sequence[Any]) -> Completion:
 
 def revision_from_row(row: Sequence[Any]) -> Revision:
     return Revision._make(row)
-
-
-def spec_row(item: Item, labels: str | None) -> tuple[Any, ...]:
-    """What `update_spec` takes, with the labels in the form the database keeps."""
-    spec = item.spec
-    return (
-        spec.id,
-        spec.type,
-        spec.title,
-        spec.agent_key,
-        spec.priority,
-        spec.sort_key,
-        labels,
-        spec.lease_s,
-        spec.timeout_s,
-        spec.max_attempts,
-        spec.retry_lane,
-    )

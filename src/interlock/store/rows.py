@@ -84,6 +84,25 @@ def state_row(item: Item) -> tuple[Any, ...]:
     return (item.spec.id, *item.state, item.spec.max_attempts)
 
 
+def spec_row(item: Item, labels: str | None) -> tuple[Any, ...]:
+    """What `update_spec` takes, with the labels in the form the database keeps."""
+    spec = item.spec
+    return (
+        spec.id,
+        spec.type,
+        spec.title,
+        spec.agent_key,
+        spec.priority,
+        spec.position,
+        spec.sort_key,
+        labels,
+        spec.lease_s,
+        spec.timeout_s,
+        spec.max_attempts,
+        spec.retry_lane,
+    )
+
+
 def ends_bare(state: State) -> bool:
     """Whether an item is over and keeps nothing of a run, so that `end_row` says all of its state."""
     return state.ended_us is not None and state[_RUN_FROM:_RUN_TO] == _NO_RUN and state.promoted_from is None

@@ -10,7 +10,7 @@ import psycopg
 from interlock.core.ledger import Decision
 from interlock.core.plans.model import Plan, PlanStatus
 from interlock.store.plan_parts import Ask, Parts
-from interlock.store.plan_rows import revision_from_row, spec_row
+from interlock.store.plan_rows import revision_from_row
 from interlock.store.port import Load
 from interlock.store.postgres.statement import Connection
 from interlock.store.rows import array, columns
@@ -62,9 +62,7 @@ def write_new(conn: Connection, sql: Statements, decision: Decision) -> None:
 
 def write(conn: Connection, sql: Statements, decision: Decision) -> None:
     """After the items: tasks refer to them. What a claim meets is written last."""
-    changed = [decision.after[i] for i in dict.fromkeys(decision.respecified)]
     payloads = dict(decision.changed_payloads)
-    _write(conn, sql, "update_specs", [spec_row(i, " ".join(i.spec.labels) or None) for i in changed])
     _write(conn, sql, "set_payloads", [(i, text) for i, text in payloads.items() if text is not None])
     _write(conn, sql, "drop_payloads", [(i,) for i, text in payloads.items() if text is None])
     for plan in decision.plans:

@@ -42,6 +42,7 @@ from interlock.store.rows import (
     item_row,
     portions,
     run_from_row,
+    spec_row,
     state_row,
 )
 
@@ -303,6 +304,8 @@ class Transactions:
         write("update_items", [state_row(i) for i in decision.settled if not ends_bare(i.state)])
         write("insert_items", [item_row(i, " ".join(i.spec.labels) or None) for i in decision.born])
         write("update_items", [state_row(i) for i in decision.raised])
+        changed = [decision.after[i] for i in dict.fromkeys(decision.respecified)]
+        write("update_specs", [spec_row(i, " ".join(i.spec.labels) or None) for i in changed])
         for payloads in portions(decision.payloads, _payload_chars):
             write("insert_payloads", payloads)
         write("copy_payloads", decision.payload_copies)

@@ -20,9 +20,8 @@ from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule,
 from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.record import replace
 from interlock.core.timing import Timing
-from interlock.store.plan_rows import spec_row
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
-from interlock.store.rows import by_handle, event_row, item_row, run_from_row, state_row
+from interlock.store.rows import by_handle, event_row, item_row, run_from_row, spec_row, state_row
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
 from interlock.store.sqlite.reads import SqliteReads, item_of_row
@@ -78,6 +77,8 @@ class SqliteStore(SqliteReads):
         write("update_item", [state_row(i) for i in decision.settled])
         write("insert_item", [item_row(i, _labels(i)) for i in decision.born])
         write("update_item", [state_row(i) for i in decision.raised])
+        changed = [decision.after[i] for i in dict.fromkeys(decision.respecified)]
+        write("update_spec", [spec_row(i, _labels(i)) for i in changed])
         write("insert_payload", decision.payloads)
         write("copy_payload", decision.payload_copies)
         write("move_messages", decision.moves)
@@ -92,8 +93,6 @@ class SqliteStore(SqliteReads):
 
     def _apply_to_plans(self, decision: Decision) -> None:
         write = self.database.each
-        changed = [decision.after[i] for i in dict.fromkeys(decision.respecified)]
-        write("update_spec", [spec_row(i, _labels(i)) for i in changed])
         payloads = decision.changed_payloads
         write("set_payload", [(i, text) for i, text in payloads if text is not None])
         write("drop_payload", [(i,) for i, text in payloads if text is None])

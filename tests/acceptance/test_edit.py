@@ -1,0 +1,35 @@
+"""`interlock edit`: what it takes, what it prints, what it refuses."""
+
+from tests.acceptance.command import Command
+
+
+def test_options_change_an_item_and_none_takes_a_value_away(il: Command):
+    il.ok("add", "old", "--agent", "coder", "--lane", "branch:main", "--label", "gpu", "--position", 3)
+    args = ("--title", "new", "--priority", 8, "--agent", "ben", "--type", "review", "--label", "arm")
+    (change,) = il.ok("edit", 1, *args, "--label", "linux", "--position", 1, "--run-at", "+2h")["changes"]
+    item = change["item"]
+    assert (item["title"], item["priority"], item["agent"], item["type"]) == ("new", 8, "ben", "review")
+    assert (item["labels"], item["position"], item["status"]) == (["arm", "linux"], 1, "waiting")
+    (change,) = il.ok(
+        *("edit", 1, "--agent", "none", "--label", "none", "--position", "none", "--run-at", "now")
+    )["changes"]
+    item = change["item"]
+    assert (item["agent"], item["labels"], item["position"], item["status"]) == (None, [], None, "pending")
+    edits = [event for event in il.ok("show", 1)["events"] if event["kind"] == "item.edited"]
+    assert edits[1]["data"]["new"]["agent"] is None
+    assert edits[1]["data"]["by"]
+
+
+def test_what_cannot_be_edited_is_refused_in_words(il: Command):
+    il.ok("add", "work")
+    nothing = il("--json", "edit", 1)
+    assert (nothing.code, nothing.error["code"]) == (2, "invalid_input")
+    assert "nothing to change" in nothing.error["message"]
+    assert il("--json", "edit", 1, "--priority", "high").code == 2
+    assert il("--json", "edit", 1, "--agent", "").code == 2
+    assert il("--json", "edit", 7, "--priority", 1).code == 1
+    il.ok("next", "--agent", "coder")
+    refused = il("--json", "edit", 1, "--priority", 1)
+    assert (refused.code, refused.error["code"]) == (1, "item_ended")
+    assert "worked on by coder" in refused.error["message"]
+    assert "interlock msg 1" in refused.error["hint"]
