@@ -7,14 +7,14 @@ command on SQLite must not pay that.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock import settings as choices
 from interlock.core.errors import InvalidInput, StoreUnavailable
-from interlock.core.record import Record
+from interlock.core.record import Record, replace
 from interlock.service.local import LocalService
 from interlock.settings import Settings, sqlite_path
 from interlock.store import migrate as schema
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from interlock.gitlanes.documents import ActionsRun
     from interlock.gitlanes.service import GitLanes
     from interlock.service.contract import LaneService, LaneView, Service
+    from interlock.store.copying import Copied, End
+    from interlock.store.port import Store
     from interlock.store.postgres.store import PostgresStore
     from interlock.store.sqlite.store import SqliteStore
 
@@ -137,6 +139,55 @@ def after_restore(*, settings: Settings | None = None) -> int:
     with closing(_open_store(settings or choices.load(), migrate=False).database) as database:
         schema.require_current(database.backend, database.applied())
         return database.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
+
+
+def copy(
+    to: str,
+    *,
+    settings: Settings,
+    tell: Callable[[str, int], None],
+    waiting: Callable[[str], None] | None,
+) -> Copied:
+    """Copy the store to an empty database, and seal it; `tell` and `waiting` hear how far it is."""
+    from interlock.service import copying  # noqa: PLC0415  (for this alone)
+
+    with _both_ends(settings, to) as (store, source, target):
+        return copying.copy(store, source, target, tell, waiting=waiting)
+
+
+def undo_copy(to: str, *, settings: Settings) -> str:
+    """Let the store take writes again whose copy did not come to its end; where it is."""
+    from interlock.service import copying  # noqa: PLC0415
+
+    with _both_ends(settings, to) as (_, source, target):
+        copying.undo(source, target)
+        return source.place
+
+
+@contextmanager
+def _both_ends(settings: Settings, to: str) -> Iterator[tuple[Store, End, End]]:
+    target = replace(settings, url=to, former=None)
+    if place_of(target) == place_of(settings):
+        raise InvalidInput("The store cannot be copied to its own place.", "Name another place with --to.")
+    with ExitStack() as opened:
+        ends = []
+        for chosen in (settings, target):
+            store = _open_store(chosen, migrate=False)
+            opened.callback(store.close)
+            ends.append((store, _end_of(store, place_of(chosen))))
+        yield ends[0][0], ends[0][1], ends[1][1]
+
+
+def _end_of(store: SqliteStore | PostgresStore, place: str) -> End:
+    from interlock.store.sqlite.database import SqliteDatabase  # noqa: PLC0415
+
+    if isinstance(store.database, SqliteDatabase):
+        from interlock.store.sqlite.copying import SqliteEnd  # noqa: PLC0415
+
+        return SqliteEnd(store.database, place)
+    from interlock.store.postgres.copying import PostgresEnd  # noqa: PLC0415
+
+    return PostgresEnd(store.database, place)
 
 
 def scheme_of(url: str) -> str:

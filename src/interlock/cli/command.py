@@ -86,6 +86,7 @@ ENTRIES = {
     "sweep": Entry("store_commands", "sweep", _STORE),
     "migrate": Entry("store_commands", "migrate", _STORE),
     "doctor": Entry("store_commands", "doctor", _STORE),
+    "copy": Entry("copy_command", "copy", _STORE),
     "demo": Entry("store_commands", "demo", _STORE),
     "completion": Entry("store_commands", "completion", _STORE),
 }

@@ -172,6 +172,18 @@ class StoreReplaced(InterlockError):
     code = "store_replaced"
 
 
+class StoreSealed(InterlockError):
+    """The store was copied to another place and takes no more writes; it can still be read."""
+
+    code = "store_sealed"
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"This store is sealed for its copy to {place}, and takes no more writes.",
+            "Let INTERLOCK_URL name the new place. If the copy was interrupted, run it again.",
+        )
+
+
 class SchemaMismatch(InterlockError):
     """The database was made by an older or a newer Interlock, or was changed by hand."""
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from interlock.core.errors import SchemaMismatch
 from interlock.core.record import Record
+
+T = TypeVar("T")
 
 _ROOT = Path(__file__).parent
 #: The first schema version whose programs look at what a newer one serves.
@@ -69,7 +71,7 @@ class Migrator(Protocol):
     backend: str
 
     def applied(self) -> list[Applied]: ...
-    def exclusively(self, work: Callable[[], int]) -> int: ...
+    def exclusively(self, work: Callable[[], T]) -> T: ...
     def run(self, script: str) -> None: ...
 
 
@@ -139,14 +141,15 @@ def migrate(database: Migrator) -> int:
     """Bring a database to the newest schema; returns how many migrations ran."""
     if not pending(database.backend, database.applied()):
         return 0
+    return database.exclusively(lambda: apply_missing(database))
 
-    def work() -> int:
-        missing = pending(database.backend, database.applied())
-        for migration in missing:
-            database.run(migration.script)
-        return len(missing)
 
-    return database.exclusively(work)
+def apply_missing(database: Migrator) -> int:
+    """The same inside a transaction that no other migration shares."""
+    missing = pending(database.backend, database.applied())
+    for migration in missing:
+        database.run(migration.script)
+    return len(missing)
 
 
 def script(backend: str, applied: Sequence[Applied]) -> str:

@@ -22,7 +22,14 @@ from psycopg.types.numeric import Int8Dumper
 
 from interlock.core import continuity
 from interlock.core.continuity import Ancestor, Lineage
-from interlock.core.errors import InterlockError, InvalidInput, SchemaMismatch, StoreBusy, StoreUnavailable
+from interlock.core.errors import (
+    InterlockError,
+    InvalidInput,
+    SchemaMismatch,
+    StoreBusy,
+    StoreSealed,
+    StoreUnavailable,
+)
 from interlock.core.timing import Timing
 from interlock.store.migrate import NEWER, Applied, pending, prepare, rows_to_applied
 from interlock.store.postgres.connections import Connections
@@ -123,6 +130,8 @@ _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _TOO_OLD = "IL001"
 #: What it raises where the database was moved, restored or failed over since numbers were given out last.
 _MOVED = "IL002"
+#: What the triggers of a store that is sealed, or about to be, call themselves.
+SEALED, CLOSED = "sealed", "no_run_starts"
 #: A prepared statement is not there, or another's is: a pooler has changed the session in between.
 _NOT_PREPARED = ("26000", "42P05")
 #: A table, column or function is not there, or a result has other columns than it had.
@@ -204,6 +213,12 @@ class Database:
                 "The database only takes reads.", "Point INTERLOCK_URL at the primary server."
             ) from None
         except psycopg.errors.InsufficientPrivilege as error:
+            if error.diag.constraint_name == SEALED:
+                raise StoreSealed(str(error.diag.message_detail)) from None
+            if error.diag.constraint_name == CLOSED:
+                raise StoreBusy(
+                    _first_line(error) + ".", "Wait until that is done, then use the store there."
+                ) from None
             raise StoreUnavailable(
                 f"The database refused: {_first_line(error)}.",
                 "Grant the role USAGE on schema interlock, rights on its tables and what is named; CREATE to"
@@ -320,8 +335,8 @@ class Database:
             rows = conn.execute("SELECT * FROM interlock.migrations ORDER BY version")
             return rows_to_applied(rows.fetchall())
 
-    def exclusively(self, work: Callable[[], int]) -> int:
-        def once() -> int:
+    def exclusively(self, work: Callable[[], T]) -> T:
+        def once() -> T:
             with self.connection() as conn, self._patient(conn), self.transaction(conn):
                 conn.execute("SET LOCAL lock_timeout = '5min'")
                 if conn.info.server_version >= _PIPELINES_FROM:
@@ -402,7 +417,7 @@ class Database:
         with self.connection() as conn:
             conn.execute(self.sql[name])
 
-    def rows(self, name: str, **params: Any) -> list[tuple[Any, ...]]:
+    def rows(self, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
         """What a statement reads; asked again if the connection breaks."""
         return self.persistently(lambda: self.ask(name, params))
 

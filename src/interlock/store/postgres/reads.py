@@ -221,8 +221,11 @@ class PostgresReads:
         return first_since(low, high, since_us, lambda seq: self._rows("event_times", seq=seq)[0])
 
     def findings(self) -> list[Finding]:
+        from interlock.store import copying  # noqa: PLC0415  (for this alone, and every command imports this)
+        from interlock.store.postgres.copying import PostgresEnd  # noqa: PLC0415
+
         found = [self._finding(name, text) for name, text in self.database.sql.checks.items()]
-        return [*found, self._server_is_known()]
+        return [*found, self._server_is_known(), copying.finding(PostgresEnd(self.database))]
 
     def _server_is_known(self) -> Finding:
         known, changed = self._rows("server")[0]

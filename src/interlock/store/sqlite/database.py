@@ -20,7 +20,7 @@ import apsw
 
 from interlock.core import bootclock, continuity
 from interlock.core.continuity import Ancestor, Lineage
-from interlock.core.errors import SchemaMismatch
+from interlock.core.errors import SchemaMismatch, StoreSealed
 from interlock.store import clock
 from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
 from interlock.store.rows import event_row
@@ -204,9 +204,11 @@ class SqliteDatabase:
         return openfiles.known_as(self.path, self._file)
 
     def _expect_schema(self) -> None:
-        version, serves, self._local.clock = self.db.execute(self.sql["serves"]).get
+        version, serves, self._local.clock, seal = self.db.execute(self.sql["serves"]).get
         if serves > self.sql.schema:
             raise too_old(version, self.sql.schema)
+        if seal is not None:
+            raise StoreSealed(json.loads(seal)["place"])
 
     def at_once(self, work: Callable[[], T]) -> T:
         """Whatever `work` reads is of one moment. It must not write."""
@@ -281,7 +283,7 @@ class SqliteDatabase:
     def _applied(self, db: apsw.Connection) -> list[Applied]:
         return rows_to_applied(list(db.execute("SELECT * FROM migrations ORDER BY version")))
 
-    def exclusively(self, work: Callable[[], int]) -> int:
+    def exclusively(self, work: Callable[[], T]) -> T:
         with self.transaction():
             return work()
 
@@ -306,8 +308,18 @@ class SqliteDatabase:
             return self._settle_clock()
         if db.in_transaction:
             return moment.wall_us  # only a look; the next write settles it
-        with self.write():
-            return self.now_us()
+        try:
+            with self.write():
+                return self.now_us()
+        except StoreSealed:
+            return moment.wall_us  # nobody will write
+
+    def go_on_from(self, now_us: int) -> None:
+        """Let the clock of a new store begin no earlier than this."""
+        moment = clock.moment()
+        if now_us > moment.wall_us:
+            offsets = {str(self._scale()): now_us - moment.since_boot_us}
+            self.rows("set_meta", name="clock", value=clock.offsets_text(offsets))
 
     def _settle_clock(self) -> int:
         offsets = clock.offsets_from(self.value("meta", name="clock"))

@@ -230,13 +230,16 @@ class SqliteReads:
     # -- health -----------------------------------------------------------------------------------
 
     def findings(self) -> list[Finding]:
+        from interlock.store import copying  # noqa: PLC0415  (for this alone, and every command imports this)
+        from interlock.store.sqlite.copying import SqliteEnd  # noqa: PLC0415
+
         found = []
         with self.database.guard():
             for name, text in self.database.sql.checks.items():
                 params = {"now_us": self.now_us()} if ":now_us" in text else ()
                 broken = tuple(str(r[0]) for r in self.database.db.execute(text, params))
                 found.append(Finding(name=name, promise=promise(text), mend=mending(text), broken=broken))
-            return [*found, *self._file_findings()]
+            return [*found, *self._file_findings(), copying.finding(SqliteEnd(self.database))]
 
     def _file_findings(self) -> list[Finding]:
         db = self.database.db

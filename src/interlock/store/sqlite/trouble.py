@@ -51,6 +51,8 @@ def in_words(
             )
         case apsw.IOError():
             return _io(error, path, system_errno)
+        case apsw.ConstraintError() if str(error).startswith("The store is being copied"):
+            return StoreBusy(str(error), "Wait until that is done, then use the store there.")
         case _:
             return None
 

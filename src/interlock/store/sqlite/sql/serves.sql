@@ -1,2 +1,3 @@
--- The newest schema version of the database, the oldest whose programs it serves, and the offsets of its clock.
-SELECT version, serves, (SELECT value FROM meta WHERE name = 'clock') FROM migrations ORDER BY version DESC LIMIT 1
+-- The newest schema version of the database, the oldest whose programs it serves, the offsets of its clock, and its seal.
+SELECT version, serves, (SELECT value FROM meta WHERE name = 'clock'), (SELECT value FROM meta WHERE name = 'sealed')
+FROM migrations ORDER BY version DESC LIMIT 1

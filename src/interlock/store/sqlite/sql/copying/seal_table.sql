@@ -1,0 +1,7 @@
+-- A table takes no more writes, in any version, and says where the store is.
+CREATE TRIGGER sealed_insert_{table} BEFORE INSERT ON {table}
+BEGIN SELECT RAISE(ABORT, 'This store is sealed for its copy to {place}, and takes no more writes.'); END;
+CREATE TRIGGER sealed_update_{table} BEFORE UPDATE ON {table}
+BEGIN SELECT RAISE(ABORT, 'This store is sealed for its copy to {place}, and takes no more writes.'); END;
+CREATE TRIGGER sealed_delete_{table} BEFORE DELETE ON {table}
+BEGIN SELECT RAISE(ABORT, 'This store is sealed for its copy to {place}, and takes no more writes.'); END
