@@ -403,3 +403,24 @@ class TestWatch:
         assert watching.stdout is not None
         watching.stdout.readline()
         assert interrupt(watching).code == 130
+
+
+def test_the_deadline_of_edits_can_be_set_while_a_cycle_is_open(any_il: Command):
+    any_il.ok("agents", "set", "planner")
+    any_il.ok(
+        "plan",
+        "create",
+        "-",
+        stdin='{"name": "p", "editor": "planner", "tasks": [{"key": "a"}, {"key": "b"}]}',
+    )
+    (number,) = [p["id"] for p in any_il.ok("plan")["plans"]]
+    assert any_il.ok("plan", "set-deadline", number, "20m")["edit_deadline_s"] == 1200.0
+    any_il.ok("done", any_il.claim()["run"])
+    said = any_il("plan", "set-deadline", str(number), "1h").out
+    assert said.startswith(f"Plan {number}: planner has 1 h for an edit.\n  The open cycle ends ")
+    assert "60 min" in said or "1 h" in said.splitlines()[1]
+    stats = any_il.ok("plan", "stats", number)
+    assert (stats["completions_registered"], stats["completions_answered"]) == (1, 0)
+    assert any_il("plan", "set-deadline", str(number), "soon", "--json").error["code"] == "invalid_input"
+    assert any_il("plan", "set-deadline", str(number), "0", "--json").error["code"] == "invalid_input"
+    assert any_il("plan", "set-deadline", "99", "1h", "--json").error["code"] == "not_found"

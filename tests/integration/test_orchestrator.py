@@ -29,6 +29,9 @@ from tests.postgres_fixtures import StartPostgres
 PATIENCE_S = 30.0
 
 
+TASK_KINDS = ("task.started", "task.completed", "task.failed", "plan.modified")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
@@ -410,6 +413,7 @@ class TestEditors:
         assert batches == [["a"], ["b"], ["c"]]
         stats = orchestrator.statistics()
         assert (stats.total, stats.completed, stats.timed_out) == (3, 3, 0)
+        assert (stats.registered, stats.answered) == (3, 3)
         assert 0 < stats.lock_s < PATIENCE_S
 
     @pytest.mark.parametrize(
@@ -531,7 +535,7 @@ class TestListeners:
             return [{"op": "add_task", "key": "c"}] if request.completions[0].key == "b" else None
 
         with Orchestrator(plan("a>b"), executors={"coder": work}, editor=edit, interlock=il) as orchestrator:
-            orchestrator.listen(lambda event: log.add((event.kind, event.key)))
+            orchestrator.listen(lambda event: log.add((event.kind, event.key)), *TASK_KINDS)
             orchestrator.run(timeout_s=PATIENCE_S)
         assert log.lines == [
             ("task.started", "a"),
@@ -603,6 +607,58 @@ class TestListeners:
             il.service.done([Report(run=lease.run)])
             running.join(PATIENCE_S)
         assert log.lines == [("task.started", "tester"), ("task.completed", "tester")]
+
+    def test_listeners_get_what_becomes_of_every_edit_cycle(self, il: Interlock):
+        """Three tasks end: a changes the plan, b nothing, and for c the editor takes too long."""
+        log, over = Log(), threading.Event()
+
+        def edit(request: EditRequest) -> Any:
+            keys = [end.key for end in request.completions]
+            if keys == ["c"]:
+                il.service.set_edit_deadline(request.plan.id, 1)
+                over.wait(PATIENCE_S)
+            return [{"op": "update_task", "key": "c", "title": "C"}] if keys == ["a"] else None
+
+        def heard(event: PlanEvent) -> None:
+            data = {name: value for name, value in event.data.items() if name in ("task", "tasks", "reason")}
+            log.add((event.kind, *data.values()))
+            if event.kind == "cycle.expired":
+                over.set()
+
+        spec = plan("a>b b>c")
+        with Orchestrator(spec, executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            orchestrator.listen(heard, "cycle.opened", "cycle.batch", "cycle.closed")
+            orchestrator.listen(heard, "cycle.unchanged", "cycle.expired")
+            orchestrator.run(timeout_s=PATIENCE_S)
+            stats = orchestrator.statistics()
+        assert log.lines == [
+            ("cycle.opened", "a"),
+            ("cycle.batch", ("a",)),
+            ("cycle.closed", "edit_answered"),
+            ("cycle.opened", "b"),
+            ("cycle.batch", ("b",)),
+            ("cycle.unchanged",),
+            ("cycle.closed", "edit_answered"),
+            ("cycle.opened", "c"),
+            ("cycle.batch", ("c",)),
+            ("cycle.expired",),
+            ("cycle.closed", "edit_cycle_expired"),
+        ]
+        assert (stats.registered, stats.answered, stats.timed_out) == (3, 2, 1)
+
+    def test_listeners_get_the_cycles_of_other_editors_too(self, il: Interlock):
+        log = Log()
+        il.service.set_agent("planner")
+        spec = plan("a", editor="planner")
+        with Orchestrator(spec, executors={"coder": done}, interlock=il) as orchestrator:
+            orchestrator.listen(lambda event: log.add((event.kind, event.data.get("agent"))), "cycle.batch")
+            orchestrator.listen(lambda event: log.add((event.kind, None)), "cycle.unchanged", "cycle.closed")
+            running = threading.Thread(target=orchestrator.run, kwargs={"timeout_s": PATIENCE_S})
+            running.start()
+            lease = il.service.next("planner", wait_s=30)[0]
+            il.service.done([Report(run=lease.run)])
+            running.join(PATIENCE_S)
+        assert log.lines == [("cycle.batch", "planner"), ("cycle.unchanged", None), ("cycle.closed", None)]
 
     def test_an_event_that_does_not_exist_is_refused(self, il: Interlock):
         orchestrator = Orchestrator(plan("a"), executors={"coder": done}, interlock=il)

@@ -15,7 +15,7 @@ from interlock.cli.values import file_text, whole_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.plans.model import EDIT_TYPE, PlanStatus
 from interlock.service.contract import Service
-from interlock.service.intake import choice, whole
+from interlock.service.intake import choice, span_s, whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -235,6 +235,20 @@ def resume(ctx: typer.Context, id_: _Id, reason: _Reason = "") -> int:
     if changed.cycle is not None:
         return _changed(session, changed, f"is no longer paused, and waits for an edit by {changed.editor}")
     return _changed(session, changed, "may start tasks again")
+
+
+@plan.command("set-deadline")
+def set_deadline(
+    ctx: typer.Context,
+    id_: _Id,
+    deadline: Annotated[str, typer.Argument(metavar="SPAN", help="For example 600, 10m or 1h.")],
+) -> int:
+    """Set how long a plan's editor may take for an edit; the deadline of an open cycle moves along."""
+    session = session_of(ctx)
+    number, deadline_s = whole("plan", id_), span_s("deadline", deadline)
+    with session.service() as service:
+        changed = service.set_edit_deadline(number, deadline_s, by=session.settings.actor)
+    return _print(session, changed, lambda views, to: views.deadline_set(to, changed))
 
 
 @plan.command("stats")

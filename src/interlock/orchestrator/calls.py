@@ -51,6 +51,8 @@ class RunCalls:
         self._caller = caller
         self._heartbeat = heartbeat
         self._note = note
+        #: The keys of the ends that an editor's run was given, by the run's number, until they are told.
+        self.batches: dict[int, tuple[str, ...]] = {}
 
     def task(self, run: CallableRun, executor: Callable[[TaskRun], Any], given: TaskRun) -> RunView | None:
         """Call an executor with its task; returns the store's answer to the end of the run."""
@@ -74,6 +76,7 @@ class RunCalls:
         for _ in range(ANSWERS_MAX):
             try:
                 batch = self._patiently(run.lease, self._service.plan_batch, run.handle)
+                self.batches[run.lease.fence] = tuple(end.key for end in batch.completions)
                 request = EditRequest(batch, run, self._service, refused)
                 answer = self._caller.call(run.call, editor, request)
             except (LeaseLost, CycleExpired) as error:

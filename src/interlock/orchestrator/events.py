@@ -1,7 +1,9 @@
-"""Events of a plan, for Python listeners: derived by comparing each look at the plan with the one before.
+"""Events of a plan, for Python listeners, whoever works on it.
 
-So a listener gets the events of every task, whoever works on it: each start and each end once, and both for
-a task that started and ended between two looks. Nothing is reported from before the first look.
+Those of tasks come from comparing each look at the plan with the one before: each start and each end once,
+and both for a task that started and ended between two looks. Nothing is reported from before the first look.
+Those of edit cycles come from the history of the plan's lane, from the call of `listen` on, in its order. Not
+promised: the order between the two kinds.
 """
 
 from __future__ import annotations
@@ -13,12 +15,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from interlock.core.model import EventKind, Reason
+from interlock.service.contract import EventView
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanView, RevisionView, TaskView
 
 TASK_STARTED, TASK_COMPLETED, TASK_FAILED = "task.started", "task.completed", "task.failed"
 PLAN_MODIFIED = "plan.modified"
-KINDS = (TASK_STARTED, TASK_COMPLETED, TASK_FAILED, PLAN_MODIFIED)
+CYCLE_OPENED, CYCLE_BATCH, CYCLE_UNCHANGED = "cycle.opened", "cycle.batch", "cycle.unchanged"
+CYCLE_EXPIRED, CYCLE_CLOSED = "cycle.expired", "cycle.closed"
+CYCLE_KINDS = (CYCLE_OPENED, CYCLE_BATCH, CYCLE_UNCHANGED, CYCLE_EXPIRED, CYCLE_CLOSED)
+KINDS = (TASK_STARTED, TASK_COMPLETED, TASK_FAILED, PLAN_MODIFIED, *CYCLE_KINDS)
 _ENDS = {"completed": TASK_COMPLETED, "failed": TASK_FAILED}
 #: How long to wait at the end for listeners that do not return.
 LISTENERS_WAIT_S = 5.0
@@ -26,13 +33,14 @@ LISTENERS_WAIT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvent:
-    """One thing that happened. `key` is the task's; None for a modified plan."""
+    """One thing that happened. `key` is the task's; None for a plan or a cycle."""
 
     kind: str
     plan: int
     key: str | None
     at: datetime | None
-    #: Of a task: item, attempt, agent, reason. Of the plan: revision, by, why, operations.
+    #: Of a task: item, attempt, agent, reason. Of the plan: revision, by, why, operations. Of a cycle: see
+    #: `CycleWatch`.
     data: Mapping[str, Any]
 
 
@@ -84,6 +92,60 @@ class Watch:
             yield PlanEvent(kind=TASK_STARTED, plan=self.plan, key=key, at=at, data=data)
         if task.status in _ENDS and (task.attempt, task.status) != (attempt, status):
             yield PlanEvent(kind=_ENDS[task.status], plan=self.plan, key=key, at=task.ended_at, data=data)
+
+
+@dataclass(slots=True)
+class CycleWatch:
+    """Reads what became of edit cycles from the lines of the plan's lane.
+
+    ===================  =================================================================  ==================
+    event                when                                                               data
+    ===================  =================================================================  ==================
+    `cycle.opened`       a task ended, and the editor owes an edit                          task
+    `cycle.batch`        an editor's run began; `tasks` are the ends that it has to answer  run, agent, tasks
+    `cycle.unchanged`    an editor answered without a change                                run, agent
+    `cycle.expired`      the editor took too long; `cycle.closed` follows                   revision, through
+    `cycle.closed`       tasks may start again                                              reason, revision,
+                                                                                            through
+    ===================  =================================================================  ==================
+    """
+
+    plan: int
+    #: The last line that was read.
+    after: int
+    open: bool = False
+    #: The run that made the last change.
+    _changed_by: int | None = None
+
+    def read(self, lines: list[EventView], batch: Callable[[int], tuple[str, ...]]) -> Iterator[PlanEvent]:
+        """The events of these lines. `batch` has the keys that the editor's run with this number answers."""
+        for line in lines:
+            self.after = max(self.after, line.seq)
+            for kind, data in self._events(line, batch):
+                yield PlanEvent(kind=kind, plan=self.plan, key=None, at=line.at, data=data)
+
+    def _events(
+        self, line: EventView, batch: Callable[[int], tuple[str, ...]]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        by = {"run": line.run, "agent": line.agent}
+        match line.kind:
+            case EventKind.PLAN_CYCLE_OPENED:
+                self.open = True
+                yield CYCLE_OPENED, {"task": line.data["task"]}
+            case EventKind.RUN_STARTED:
+                yield CYCLE_BATCH, {**by, "tasks": batch(line.run or 0)}
+            case EventKind.PLAN_MODIFIED:
+                self._changed_by = line.data.get("by_run")
+            case EventKind.RUN_SUCCEEDED if line.run != self._changed_by:
+                yield CYCLE_UNCHANGED, by
+            case EventKind.PLAN_CYCLE_CLOSED:
+                self.open = False
+                ended = {"revision": line.data["revision"], "through": line.data["through"]}
+                if line.reason == Reason.EDIT_CYCLE_EXPIRED:
+                    yield CYCLE_EXPIRED, ended
+                yield CYCLE_CLOSED, {"reason": line.reason, **ended}
+            case _:
+                pass
 
 
 class Listeners:

@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,7 +39,15 @@ from interlock.core.names import (
 from interlock.core.plans.model import plan_lane
 from interlock.orchestrator.caller import Call, Caller
 from interlock.orchestrator.calls import RunCalls
-from interlock.orchestrator.events import KINDS, Listener, Listeners, PlanEvent, Watch
+from interlock.orchestrator.events import (
+    CYCLE_KINDS,
+    KINDS,
+    CycleWatch,
+    Listener,
+    Listeners,
+    PlanEvent,
+    Watch,
+)
 from interlock.orchestrator.frontier import Frontier, Kind
 from interlock.orchestrator.requests import CallableRun, EditRequest, Incident, TaskRun
 from interlock.plans.planfile import NewPlan, plan_of
@@ -66,6 +74,10 @@ EDITING_POLL_S = 0.1
 EDITING_LOOKS_SHARE = 3
 #: How often `wait_for_pending` looks.
 PENDING_POLL_S = 0.02
+#: How many lines of the history to read at once.
+LINES = 1_000
+#: How long to wait at the end for lines that other transactions hold back.
+LAST_LINES_S = 5.0
 #: The name of the editor of a plan that is made without one.
 EDITOR = "editor"
 
@@ -74,6 +86,10 @@ EDITOR = "editor"
 class EditStatistics:
     """How the plan's edits went, in its whole life and whoever made them."""
 
+    #: Ends of tasks that were registered for the editor. One edit may answer several of them.
+    registered: int
+    answered: int
+    #: Edits.
     total: int
     completed: int
     timed_out: int
@@ -150,6 +166,8 @@ class Orchestrator:
             raise
         self.plan_id = view.id
         self._watch = Watch(view.id)
+        #: Where the history is read, once somebody listens to cycles.
+        self._cycles: CycleWatch | None = None
         self._update(view)
 
     def _create(self, plan: NewPlan | Mapping[str, Any]) -> PlanView:
@@ -237,6 +255,7 @@ class Orchestrator:
                 if now_s() >= self._look_s:
                     self._look()
                 if self._frontier.view.ended_at is not None:
+                    self._read_on()
                     return self._frontier.view
                 if self._stopping and not self._live():
                     self._look()
@@ -274,6 +293,7 @@ class Orchestrator:
     def _update(self, view: PlanView) -> None:
         self._frontier = Frontier.of(view, self._known)
         self._tell(self._watch.looked(view, self._revisions))
+        self._tell(self._cycle_events())
 
     def _handle_ends(self) -> None:
         """Handle ends since the last call: tasks make others ready, edits change the plan."""
@@ -293,6 +313,7 @@ class Orchestrator:
                 self._frontier.offer(answer.ready)
             else:
                 self._look_within(0)
+        self._tell(self._cycle_events())
         if self._frontier.empty and not self._live():
             self._look_within(0)
 
@@ -305,6 +326,35 @@ class Orchestrator:
     def _tell(self, events: Iterable[PlanEvent]) -> None:
         for event in events:
             self._listeners.tell(event)
+
+    def _cycle_events(self) -> Iterator[PlanEvent]:
+        """What the history tells of edit cycles since the last look."""
+        if self._cycles is None:
+            return
+        last, full = self._last_line(), True
+        while full:
+            lines = self._service.events(after=self._cycles.after, lane=self._lane, limit=LINES)
+            yield from self._cycles.read(lines, self._batch)
+            full = len(lines) == LINES
+        self._cycles.after = max(self._cycles.after, last)
+
+    def _read_on(self) -> None:
+        """Read how the last cycle closed: the history shows a line only once no earlier one can come."""
+        give_up_s = now_s() + LAST_LINES_S
+        while self._cycles is not None and self._cycles.open and now_s() < give_up_s:
+            time.sleep(PENDING_POLL_S)
+            self._tell(self._cycle_events())
+
+    def _batch(self, run: int) -> tuple[str, ...]:
+        """The ends that an editor's run answers: given to it here, or waiting while it runs."""
+        given = self._calls.batches
+        if run in given:
+            return given.pop(run)
+        cycle = self.view().cycle
+        return cycle.pending if cycle is not None and cycle.run == run else given.pop(run, ())
+
+    def _last_line(self) -> int:
+        return max((line.seq for line in self._service.events(newest=True, limit=1)), default=0)
 
     def _revisions(self, after: int) -> list[RevisionView]:
         return self._service.plan_history(self.plan_id, after=after)
@@ -448,6 +498,8 @@ class Orchestrator:
         """How the plan's edits went."""
         stats = self._service.plan_stats(self.plan_id)
         return EditStatistics(
+            registered=stats.completions_registered,
+            answered=stats.completions_answered,
             total=stats.edits_total,
             completed=stats.edits_completed,
             timed_out=stats.edits_timed_out,
@@ -463,7 +515,11 @@ class Orchestrator:
 
     def _edit_asked(self) -> list[ItemView]:
         """The unfinished item that asks for an edit: there is one exactly while a cycle is open."""
-        return self._service.items(ItemFilter(lane=plan_lane(PlanId(self.plan_id)), limit=1))
+        return self._service.items(ItemFilter(lane=self._lane, limit=1))
+
+    @property
+    def _lane(self) -> str:
+        return plan_lane(PlanId(self.plan_id))
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -475,7 +531,10 @@ class Orchestrator:
         if unknown:
             shown = reprlib.repr(unknown[0])
             raise InvalidInput(f"There is no event {shown}.", f"There are {', '.join(KINDS)}.")
-        self._listeners.add(listener, frozenset(kinds or KINDS))
+        wanted = frozenset(kinds or KINDS)
+        if self._cycles is None and self._frontier.view.editor is not None and wanted & {*CYCLE_KINDS}:
+            self._cycles = CycleWatch(self.plan_id, self._last_line())
+        self._listeners.add(listener, wanted)
 
     @property
     def incidents(self) -> tuple[Incident, ...]:

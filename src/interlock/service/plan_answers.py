@@ -190,6 +190,8 @@ def plan_stats_view(
         edits_refused=plan.edits_refused,
         edits_rebased=plan.edits_rebased,
         edits_failed=plan.edits_failed,
+        completions_registered=plan.last_n,
+        completions_answered=plan.answered_n,
         lock_s=plan.lock_us / US_PER_S,
         to_dispatch_avg_s=average_s(spans_us),
         to_dispatch_p50_s=quantile_s(spans_us, 0.5),

@@ -172,6 +172,9 @@ class PlanStatsView(Record):
     edits_refused: int
     edits_rebased: int
     edits_failed: int
+    #: Ends of tasks that were registered for the editor, and how many of them it has answered.
+    completions_registered: int
+    completions_answered: int
     #: How long edit cycles were open in total.
     lock_s: float
     #: From the end of a task to the next start of one in the plan; null before the first.

@@ -247,6 +247,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
         f"{figures.edits_completed} completed, {figures.edits_timed_out} timed out, "
         f"{figures.edits_refused} refused, {figures.edits_failed} failed; {figures.edits_rebased} rebased"
     )
+    ends = f"{figures.completions_registered} registered, {figures.completions_answered} answered"
     console.print(
         words.facts(
             ("tasks", counts(found)),
@@ -256,10 +257,19 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
             ("parallelism", None if figures.parallelism is None else f"{figures.parallelism:.1f}"),
             ("edits", f"{figures.edits_total} in {_count(figures.cycles, 'cycle')}"),
             ("of these", edits),
+            ("ends of tasks", ends),
             ("editing took", words.span(figures.lock_s)),
             ("next start", f"{avg} on average, {p50} median, {p95} p95 after a task's end" if avg else None),
         )
     )
+
+
+def deadline_set(console: Console, changed: PlanView) -> None:
+    """How long the editor has from now on, and until when in the open cycle."""
+    who = f"Plan {changed.id}: {changed.editor}" if changed.editor else f"An editor of plan {changed.id}"
+    console.print(Text(f"{who} has {words.span(changed.edit_deadline_s)} for an edit."))
+    if changed.cycle is not None:
+        console.print(Text(f"  The open cycle ends {words.at(changed.cycle.deadline_at)} at the latest."))
 
 
 def history(console: Console, found: Sequence[RevisionView]) -> None:
