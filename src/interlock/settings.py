@@ -53,7 +53,7 @@ class Setting(Record):
     from_repository: FromRepository
     name: str = ""
     default: str | float | int | None = None
-    kind: type[str] | type[float] | type[int] = str
+    kind: type[str] | type[float] | type[int] | type[tuple[str, ...]] = str
     low: float = -math.inf
     high: float = math.inf
 
@@ -64,6 +64,10 @@ class Setting(Record):
 
 def _text(description: str, from_repository: FromRepository = FromRepository.NO) -> Any:
     return Setting(description=description, from_repository=from_repository)
+
+
+def _command(description: str) -> Any:
+    return Setting(description=description, from_repository=FromRepository.NO, kind=tuple)
 
 
 def _number(
@@ -205,6 +209,11 @@ class Settings(Record):
         "Fields of a payload that name the repository of that issue, written in the same way.",
         FromRepository.YES,
     )
+    on_dead_letter: tuple[str, ...] | None = _command(
+        "The command that sweepers and workers run when an item failed for good: a list of arguments, without"
+        " a shell. It gets the event as JSON on standard input."
+    )
+    on_question: tuple[str, ...] | None = _command("The same for a question to a person.")
     types: Mapping[str, TypeDefaults]
     #: What a repository's file chose in vain, as nobody trusts it.
     withheld: tuple[Withheld, ...] = ()
@@ -517,7 +526,12 @@ def _listed(text: str | None) -> tuple[str, ...]:
 
 def _from_text(setting: Setting, text: str) -> Any:
     value: Any = text
-    if setting.kind is not str:
+    if setting.kind is tuple:
+        import json  # noqa: PLC0415
+
+        with contextlib.suppress(ValueError):
+            value = json.loads(text)
+    elif setting.kind is not str:
         with contextlib.suppress(ValueError):
             value = float(text)
     return _check(setting, setting.env, value)
@@ -528,6 +542,13 @@ def _check(setting: Setting, label: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise InvalidInput(f"{label} is not a text.", "Put it in quotes.")
         return value
+    if setting.kind is tuple:
+        if isinstance(value, list) and value and value[0] and all(_is_argument(part) for part in value):
+            return tuple(value)
+        raise InvalidInput(
+            f"{label} is not a list of a program and its arguments.",
+            'Write it as in ["notify-send", "Interlock"].',
+        )
     kinds = (int,) if setting.kind is int else (int, float)
     if type(value) in kinds and setting.low <= value <= setting.high:
         return setting.kind(value)
@@ -536,3 +557,7 @@ def _check(setting: Setting, label: str, value: Any) -> Any:
         f"{label} cannot be {value!r}.",
         f"Use {kind} from {names.number(setting.low)} to {names.number(setting.high)}.",
     )
+
+
+def _is_argument(part: Any) -> bool:
+    return isinstance(part, str) and "\x00" not in part

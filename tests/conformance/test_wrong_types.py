@@ -11,7 +11,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -25,7 +25,7 @@ from interlock.core.errors import InterlockError, InvalidInput
 from interlock.core.model import NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec, UpdateTask
 from interlock.orchestrator.orchestrator import Orchestrator
-from interlock.service.contract import ItemFilter, Report, Service
+from interlock.service.contract import EventView, ItemFilter, NoticeView, Report, Service
 from interlock.settings import TypeDefaults
 from tests.conformance.scene import Scene
 
@@ -110,6 +110,27 @@ def methods() -> list[str]:
     return [n for n in named if len(inspect.signature(getattr(Service, n)).parameters) > 1]
 
 
+NOTICE = NoticeView(
+    name="on_dead_letter",
+    event=EventView(
+        seq=1,
+        at=datetime.now(UTC),
+        kind="",
+        reason="",
+        project=None,
+        item=None,
+        run=None,
+        lane=None,
+        agent=None,
+        data={},
+    ),
+    item=None,
+    attempt=1,
+    after=0,
+    token=1,
+)
+
+
 def good(scene: Scene) -> dict[str, dict[str, Any]]:
     """For each method, arguments that it takes."""
     run = scene.put_running("held", agent="holder").run
@@ -141,6 +162,8 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "set_agent": {"name": "a"},
         "pause_agent": {"name": "a", "paused": False, "why": "x", "create": True},
         "pause_project": {"project": "p", "paused": False, "why": "x", "create": True},
+        "next_notice": {"name": "on_dead_letter"},
+        "end_notice": {"notice": NOTICE},
         "set_mode": {"scope": "lane", "value": "p:", "mode": "enforce"},
         "create_plan": {"name": "p", "graph": graph},
         "plan": {"plan": plan},

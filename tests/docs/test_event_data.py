@@ -10,6 +10,7 @@ from docs.generation.codes import event_data
 from interlock.core.commands import Wall
 from interlock.core.errors import EditRefused
 from interlock.core.model import OUR_BOT, EventKind, NewItem, Policy
+from interlock.core.notices import WAITS_S
 from interlock.core.plans.model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
@@ -77,6 +78,14 @@ def tell(story: Story) -> None:
     story.add(None, "dora", timeout_s=5.0)
     story.next("dora")
     story.later(30)  # timed out
+    service.next_notice("on_dead_letter")
+    story.add(None, "cleo", max_attempts=1)
+    service.fail([Report(run=story.next("cleo").run)])
+    for _ in range(len(WAITS_S) + 1):
+        notice = service.next_notice("on_dead_letter")
+        assert notice is not None
+        service.end_notice(notice, error="no mail server")
+        story.later(300)
     service.set_agent("emil", max_concurrency=1, types=["task"], labels=["gpu"], by="sam")
     service.pause_agent("emil", paused=True, why="holiday", by="sam")
     story.add("lane:3", "emil")

@@ -268,6 +268,16 @@ CREATE TABLE interlock.modes (
     PRIMARY KEY (scope, value)
 );
 
+-- For each notice, by its setting: the last event that was dealt with, who has it leased until when, and how often the next one was
+-- tried. `until_us` without a token is the wait after a failed try.
+CREATE TABLE interlock.marks (
+    name     text COLLATE "C" PRIMARY KEY,
+    seq      bigint NOT NULL,
+    token    bigint,
+    until_us bigint NOT NULL DEFAULT 0,
+    tries    integer NOT NULL DEFAULT 0 CHECK (tries >= 0)
+);
+
 CREATE TABLE interlock.tasks (
     item             bigint PRIMARY KEY REFERENCES interlock.items (id),
     plan             bigint NOT NULL REFERENCES interlock.plans (id),

@@ -354,6 +354,16 @@ SELECT id, lane, CASE
 FROM owners
 WHERE status = 'pending' AND due_us IS NULL AND position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0);
 
+-- For each notice, by its setting: the last event that was dealt with, who has it leased until when, and how often the next one was
+-- tried. `until_us` without a token is the wait after a failed try.
+CREATE TABLE marks (
+    name     TEXT PRIMARY KEY,
+    seq      INTEGER NOT NULL,
+    token    INTEGER,
+    until_us INTEGER NOT NULL DEFAULT 0,
+    tries    INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0)
+) STRICT, WITHOUT ROWID;
+
 -- What was applied, with a checksum of its text. Made by the program, before the first migration.
 CREATE TABLE migrations (
     version    INTEGER PRIMARY KEY,

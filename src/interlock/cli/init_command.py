@@ -95,7 +95,7 @@ def example() -> str:
 
 
 def _lines(setting: Setting) -> str:
-    value = _EXAMPLES.get(setting.name, setting.default)
+    value = _EXAMPLES.get(setting.name, "" if setting.default is None else setting.default)
     text = f"{value:g}" if isinstance(value, float) else json.dumps(value)
     said = textwrap.fill(setting.description, 96, initial_indent="# ", subsequent_indent="# ")
     return f"\n{said}\n#{setting.name} = {text}\n"

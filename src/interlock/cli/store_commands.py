@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.output import tell
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
 from interlock.service.contract import CheckView, SweepView
 from interlock.service.intake import choice, span_s
+
+if TYPE_CHECKING:
+    from interlock.notify.notifier import Notifier
+    from interlock.service.contract import Service
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
@@ -29,9 +34,11 @@ def sweep(
     every_s = span_s("every", every)
     check_number("every", every_s, 0.05, 3600)
     with call.service() as service:
+        notifier = notifier_of(call, service)
         while True:
             try:
                 _print_sweep(call, service.sweep(), quiet=not once)
+                notifier.run()
             except (StoreUnavailable, StoreBusy) as error:
                 if once:
                     raise
@@ -40,6 +47,16 @@ def sweep(
             if once:
                 return Exit.OK
             time.sleep(every_s)
+
+
+def notifier_of(call: Invocation, service: Service) -> Notifier:
+    """Who runs the commands of the settings for the events that they want to be told of."""
+    from interlock.core.notices import NOTICES
+    from interlock.notify.notifier import Notifier
+
+    chosen = {name: getattr(call.settings, name) for name in NOTICES}
+    commands = {name: command for name, command in chosen.items() if command is not None}
+    return Notifier(service, commands, directory=call.settings.root, tell=tell)
 
 
 def _print_sweep(call: Invocation, swept: SweepView, *, quiet: bool) -> None:

@@ -45,6 +45,7 @@ def work(
     """
     from interlock import app
     from interlock.cli.hold_command import cannot_run
+    from interlock.cli.store_commands import notifier_of
     from interlock.cli.views.workers import WorkerScreen
     from interlock.worker.rundirectory import Home
     from interlock.worker.worker import Wish, Worker
@@ -88,6 +89,7 @@ def work(
             tell=screen.tell,
             echo=screen.echo,
         )
+        notifier_of(call, service).start()
         _drain_on_signals(worker)
         try:
             with screen.showing(worker):

@@ -196,6 +196,7 @@ class EventKind(StrEnum):
     PLAN_CANCELLED = "plan.cancelled"
     PLAN_ENDED = "plan.ended"
     PLAN_REOPENED = "plan.reopened"
+    NOTICE_FAILED = "notice.failed"
 
 
 class Spec(NamedTuple):

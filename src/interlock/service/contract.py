@@ -271,6 +271,20 @@ class CheckView(Record):
     mend: str = ""
 
 
+class NoticeView(Record):
+    """An event that a user's command must be told of, leased to whoever runs it."""
+
+    #: The setting that has the command.
+    name: str
+    event: EventView
+    item: ItemView | None
+    #: Which try of the command for this event it is, from 1.
+    attempt: int
+    #: The mark before it, and the right to move that.
+    after: int
+    token: int
+
+
 class ItemFilter(Record):
     """Which items to list; terminal ones only with `all`."""
 
@@ -403,6 +417,10 @@ class Service(LaneService, PlanService, Protocol):
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None: ...
 
     def sweep(self) -> SweepView: ...
+
+    def next_notice(self, name: str) -> NoticeView | None: ...
+
+    def end_notice(self, notice: NoticeView, *, error: str | None = None) -> bool: ...
 
 
 def to_json(value: Any) -> Any:

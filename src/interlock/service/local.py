@@ -56,6 +56,7 @@ from interlock.service.contract import (
 )
 from interlock.service.fleet import Fleet
 from interlock.service.itemview import ItemView, moment
+from interlock.service.notices import Notices
 from interlock.service.planning import Planning
 from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimedItem, Load, Renewal, Store
@@ -65,7 +66,7 @@ IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
 
 
-class LocalService(Planning, Fleet):
+class LocalService(Planning, Fleet, Notices):
     """Interlock on a database in reach of this process."""
 
     def __init__(self, store: Store, *, poll_s: float = POLL_S) -> None:

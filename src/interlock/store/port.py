@@ -24,6 +24,7 @@ from interlock.core.model import (
     RunRecord,
     SenderKind,
 )
+from interlock.core.notices import Mark
 from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
 from interlock.core.record import Record
 from interlock.core.timing import Timing
@@ -205,6 +206,20 @@ class Store(Protocol):
     def pause_project(self, project: str, why: str | None, event: Event) -> None: ...
     def set_mode(self, rule: ModeRule, event: Event) -> None: ...
     def forget_keys(self, limit: int) -> int: ...
+    def begin_mark(self, name: str, seq: int) -> None: ...
+    #: True for one caller: the mark is where it was, and nobody has leased it.
+    def lease_mark(self, mark: Mark, token: int, lease_s: float) -> bool: ...
+    #: Only by the token of the lease; the lease ends, or keeps others away for a while.
+    def move_mark(
+        self,
+        name: str,
+        token: int,
+        *,
+        seq: int,
+        tries: int = 0,
+        wait_s: float = 0.0,
+        event: Event | None = None,
+    ) -> bool: ...
 
     # -- reading
     #: Whatever `work` reads is of one moment. It must not write, may be repeated, and has no other inside.
@@ -226,6 +241,7 @@ class Store(Protocol):
     #: The active item that holds a lane, or an observed one that keeps it from opening.
     def owner(self, lane: str) -> Item | None: ...
     def modes(self) -> tuple[ModeRule, ...]: ...
+    def mark(self, name: str) -> Mark | None: ...
     def paused_projects(self) -> dict[str, str]: ...
     #: How many go before an item, counted to `AHEAD_MAX` at most.
     def ahead_of(self, item: Item) -> int: ...

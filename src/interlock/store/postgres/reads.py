@@ -12,6 +12,7 @@ import psycopg
 from interlock.core.claiming import Agent
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
+from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.states import ItemStatus
 from interlock.core.why import AHEAD_MAX
@@ -163,6 +164,10 @@ class PostgresReads:
 
     def owner(self, lane: str) -> Item | None:
         return next(map(item_from_row, self._rows("owner", lane=lane)), None)
+
+    def mark(self, name: str) -> Mark | None:
+        rows = self._rows("mark", notice=name)
+        return next((Mark(name=name, seq=seq, until_us=until, tries=n) for seq, until, n in rows), None)
 
     def modes(self) -> tuple[ModeRule, ...]:
         return modes_from_rows(self._rows("modes"))

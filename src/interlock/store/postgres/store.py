@@ -14,7 +14,8 @@ from interlock.core.ending import refused_write
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, Item, Mode, ModeRule, RunRecord
-from interlock.core.timing import Timing
+from interlock.core.notices import Mark
+from interlock.core.timing import Timing, to_us
 from interlock.store.clock import since_boot_us
 from interlock.store.port import Build, ClaimAnswer, Load, Renewal
 from interlock.store.postgres.claims import Claims, filters
@@ -135,6 +136,39 @@ class PostgresStore(PostgresReads):
         """Lines with the time at which they are written, after every lock of their transaction."""
         lines = columns([event_row(e)[1:] for e in events], EVENT_WIDTH - 2)
         conn.execute(self.database.sql["insert_events"], (self.database.given_now(), *lines))
+
+    def begin_mark(self, name: str, seq: int) -> None:
+        self._in_transaction(
+            lambda conn: conn.execute(self.database.sql["begin_mark"], {"name": name, "seq": seq})
+        )
+
+    def lease_mark(self, mark: Mark, token: int, lease_s: float) -> bool:
+        wanted = {"name": mark.name, "seq": mark.seq, "tries": mark.tries, "token": token}
+        timing = {"now_us": self.database.given_now(), "lease_us": to_us(lease_s)}
+        return self._in_transaction(
+            lambda conn: conn.execute(self.database.sql["lease_mark"], {**wanted, **timing}).rowcount > 0
+        )
+
+    def move_mark(
+        self,
+        name: str,
+        token: int,
+        *,
+        seq: int,
+        tries: int = 0,
+        wait_s: float = 0.0,
+        event: Event | None = None,
+    ) -> bool:
+        to = {"name": name, "token": token, "seq": seq, "tries": tries}
+        timing = {"now_us": self.database.given_now(), "wait_us": to_us(wait_s)}
+
+        def work(conn: Connection) -> bool:
+            moved = conn.execute(self.database.sql["move_mark"], {**to, **timing}).rowcount > 0
+            if moved and event is not None:
+                self._log(conn, [event])
+            return moved
+
+        return self._in_transaction(work)
 
     def forget_keys(self, limit: int) -> int:
         """Also adds up the counts that changed: whoever sweeps keeps both small. And a sweep notices a

@@ -9,6 +9,7 @@ from typing import Any
 from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent
 from interlock.core.model import US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord
+from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.states import ItemStatus
 from interlock.core.why import AHEAD_MAX
@@ -150,6 +151,10 @@ class SqliteReads:
             running=running,
             pending=pending,
         )
+
+    def mark(self, name: str) -> Mark | None:
+        rows = self.database.rows("mark", notice=name)
+        return next((Mark(name=name, seq=seq, until_us=until, tries=n) for seq, until, n in rows), None)
 
     def modes(self) -> tuple[ModeRule, ...]:
         return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in self.database.rows("modes"))

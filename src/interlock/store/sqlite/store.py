@@ -17,9 +17,10 @@ from interlock.core.ending import refused_write
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, RunRecord
+from interlock.core.notices import Mark
 from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.record import replace
-from interlock.core.timing import Timing
+from interlock.core.timing import Timing, to_us
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
 from interlock.store.rows import by_handle, event_row, item_row, run_from_row, spec_row, state_row
 from interlock.store.sqlite import snapshot
@@ -252,6 +253,39 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             self.database.rows("set_mode", scope=rule.scope, value=rule.value, mode=Mode(rule.mode).value)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+
+    def begin_mark(self, name: str, seq: int) -> None:
+        with self.database.write():
+            self.database.rows("begin_mark", name=name, seq=seq)
+
+    def lease_mark(self, mark: Mark, token: int, lease_s: float) -> bool:
+        with self.database.write():
+            now_us = self.now_us()
+            until_us = now_us + to_us(lease_s)
+            wanted = {"name": mark.name, "seq": mark.seq, "tries": mark.tries}
+            return bool(
+                self.database.rows("lease_mark", token=token, until_us=until_us, now_us=now_us, **wanted)
+            )
+
+    def move_mark(
+        self,
+        name: str,
+        token: int,
+        *,
+        seq: int,
+        tries: int = 0,
+        wait_s: float = 0.0,
+        event: Event | None = None,
+    ) -> bool:
+        with self.database.write():
+            now_us = self.now_us()
+            until_us = now_us + to_us(wait_s)
+            moved = self.database.rows(
+                "move_mark", name=name, token=token, seq=seq, tries=tries, until_us=until_us
+            )
+            if moved and event is not None:
+                self.database.each("insert_event", [event_row(event._replace(at_us=now_us))])
+            return bool(moved)
 
     def forget_keys(self, limit: int) -> int:
         with self.database.write():

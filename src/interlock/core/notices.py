@@ -1,0 +1,47 @@
+"""Notices: which events a user's command is told of, and how often it is tried."""
+
+from __future__ import annotations
+
+from interlock.core.model import Event, EventKind
+from interlock.core.record import Record
+from interlock.core.states import ItemStatus
+
+#: How long a command may take.
+TIMEOUT_S = 30.0
+#: How long the right to run it lasts: longer than the command may take.
+LEASE_S = 2 * TIMEOUT_S
+#: The waits after tries that failed; after the last try the notice is given up.
+WAITS_S = (10.0, 30.0, 90.0, 270.0)
+
+_ENDS = frozenset({EventKind.RUN_FAILED, EventKind.RUN_TIMED_OUT, EventKind.RUN_LOST})
+
+
+class Mark(Record):
+    """How far the notices of one name have come in a store."""
+
+    name: str
+    #: The last event that was dealt with.
+    seq: int
+    #: Until when nobody else may begin: a command runs, or waits after a failure.
+    until_us: int = 0
+    #: How often the command was tried for the next event.
+    tries: int = 0
+
+
+def is_dead_letter(event: Event) -> bool:
+    """Whether an item failed for good with this event."""
+    return event.kind in _ENDS and event.data.get("item_status") == ItemStatus.FAILED
+
+
+def is_question(event: Event) -> bool:
+    """Whether a run asked a person something with this event."""
+    return event.kind == "question.asked"
+
+
+#: The events of each notice, by the setting that has its command.
+NOTICES = {"on_dead_letter": is_dead_letter, "on_question": is_question}
+
+
+def wait_s(tries: int) -> float | None:
+    """How long to wait after so many failed tries; None if it is given up."""
+    return WAITS_S[tries - 1] if tries <= len(WAITS_S) else None

@@ -1,0 +1,1 @@
+"""Users' commands that are told of events: dead letters, questions to people."""
