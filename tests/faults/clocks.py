@@ -1,4 +1,4 @@
-"""Clocks of servers that a test may set, by the library libfaketime."""
+"""Clocks that a test may set: of servers, by the library libfaketime, and of one store."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import shutil
 from pathlib import Path
 
 import libfaketime
+import psycopg
 
 LIBRARY = next(Path(libfaketime.__file__).parent.rglob("libfaketime.so.1"))
 
 
 class ServerClock:
-    """The clock of servers that were started with `environ`."""
+    """The clock of servers that were started with `environ`.
+
+    For short tests: the library reads its file whenever the server asks for the time, also where a signal has
+    interrupted `malloc`, and then the server crashes or hangs. Timers fire in statements of a second or more.
+    """
 
     def __init__(self, directory: Path) -> None:
         """`directory` is one that the servers' user can read."""
@@ -28,7 +33,33 @@ class ServerClock:
 
     def step(self, seconds: int) -> None:
         """Set it so far off ours."""
-        new = self._file.with_suffix(".new")
-        new.write_text(f"{seconds:+d}\n")
-        new.chmod(0o644)
-        new.rename(self._file)
+        _replace(self._file, f"{seconds:+d}\n")
+
+
+class StoreClock:
+    """The clock of one store on PostgreSQL: its `clock_us` adds what a file says."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        """`directory` is one that the servers' user can read."""
+        self._file = directory / "clock"
+        self.step(0)
+        statement = f"""
+            CREATE OR REPLACE FUNCTION interlock.clock_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+            BEGIN
+                RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+                    + (SELECT offset_us FROM interlock.clock) + pg_read_file('{self._file}')::bigint;
+            END $$"""
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute(statement.encode())
+
+    def step(self, seconds: int) -> None:
+        """Set it so far off ours."""
+        _replace(self._file, f"{seconds * 1_000_000}\n")
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file that the servers read, at once and whole."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(0o644)
+    new.rename(file)

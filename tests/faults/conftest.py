@@ -131,8 +131,14 @@ def proxy(pg_url: str, directory: Path) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def server_clock() -> Iterator[ServerClock]:
-    """The clock of PostgreSQL servers that are started with its `environ`."""
+def server_directory() -> Iterator[Path]:
+    """A directory that PostgreSQL servers can read."""
     with tempfile.TemporaryDirectory(dir=short_tempdir()) as name:
         Path(name).chmod(0o755)  # the servers may belong to another user
-        yield ServerClock(Path(name))
+        yield Path(name)
+
+
+@pytest.fixture
+def server_clock(server_directory: Path) -> ServerClock:
+    """The clock of PostgreSQL servers that are started with its `environ`."""
+    return ServerClock(server_directory)

@@ -1,7 +1,7 @@
 """The soak: everything at once on PostgreSQL with a standby, for as long as `INTERLOCK_SOAK_S` says.
 
 Workers, holds, plans and their editor, people who write and cancel; and among them kill -9, SIGSTOP,
-restarts, crashes, failovers, steps of the server's clock and snapshots that hold vacuum back. In the end
+restarts, crashes, failovers, steps of the clock and snapshots that hold vacuum back. In the end
 the history checker and a second judge must find nothing, and zombies must have been refused.
 """
 
@@ -22,12 +22,12 @@ import psycopg
 import pytest
 
 from tests.faults import traffic
-from tests.faults.clocks import ServerClock
+from tests.faults.clocks import StoreClock
 from tests.faults.fleet import Fleet
 from tests.faults.pair import Pair
 from tests.faults.processes import Actor, Crew, wait_until
 from tests.faults.soak_traffic import edit, hold, interfere, plan
-from tests.faults.stores import assert_kept, query
+from tests.faults.stores import assert_kept, open_service, query
 from tests.postgres_fixtures import StartPostgres
 
 SOAK_S = float(os.environ.get("INTERLOCK_SOAK_S", "60"))
@@ -36,8 +36,8 @@ REPORT = os.environ.get("INTERLOCK_SOAK_REPORT")
 
 
 @pytest.fixture
-def pair(start_postgres: StartPostgres, server_clock: ServerClock) -> Iterator[Pair]:
-    pair = Pair(start_postgres(18, environ=server_clock.environ), "soak")
+def pair(start_postgres: StartPostgres) -> Iterator[Pair]:
+    pair = Pair(start_postgres(18), "soak")
     yield pair
     pair.remove()
 
@@ -45,7 +45,7 @@ def pair(start_postgres: StartPostgres, server_clock: ServerClock) -> Iterator[P
 class Soak:
     """A fleet and all else that uses the store, the faults, and how long each kept work from going on."""
 
-    def __init__(self, crew: Crew, pair: Pair, clock: ServerClock, folder: Path, seed: int) -> None:
+    def __init__(self, crew: Crew, pair: Pair, clock: StoreClock, folder: Path, seed: int) -> None:
         self.pair, self.clock, self.folder = pair, clock, folder
         self.dice = random.Random(seed)
         self.fleet = Fleet(crew, pair.url, folder, seed)
@@ -89,7 +89,7 @@ class Soak:
         self.recovery_s[name].append(time.monotonic() - begun_s)
 
     def step_clock(self) -> None:
-        """Somebody sets the clock of the servers, by up to an hour, and work goes on."""
+        """Somebody sets the clock, by up to an hour, and work goes on."""
         self._recover("clock step", lambda: self.clock.step(self.dice.randint(-3600, 3600)))
 
     def pin(self) -> None:
@@ -122,11 +122,12 @@ class Soak:
 
 @pytest.mark.slow
 def test_everything_at_once_breaks_no_promise(
-    crew: Crew, pair: Pair, server_clock: ServerClock, tmp_path: Path
+    crew: Crew, pair: Pair, server_directory: Path, tmp_path: Path
 ) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    soak = Soak(crew, pair, server_clock, tmp_path, seed)
+    open_service(pair.url).close()
+    soak = Soak(crew, pair, StoreClock(pair.url, server_directory), tmp_path, seed)
     for worker in soak.fleet.workers:
         wait_until(partial(traffic.journals, tmp_path, "claimed", worker.pid), "everybody is at work")
     over_s = time.monotonic() + SOAK_S
