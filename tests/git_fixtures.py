@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 BRANCH = "main"
 _WINDOW_S = 30
 IDENTITY = {
@@ -40,7 +42,7 @@ def git(directory: Path, *args: str, check: bool = True) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert not check or done.returncode == 0, f"git {' '.join(args)}: {done.stderr}"
     return done.stdout.strip()
@@ -220,12 +222,16 @@ class _GitOverHttp(BaseHTTPRequestHandler):
         return b"".join(chunks)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # a hundred processes may come at once
+
+
 @contextmanager
 def serve_over_http(root: Path, lost: LostAnswers | None = None) -> Iterator[str]:
     """The address below which every bare repository in `root` can be cloned, fetched and pushed to."""
     handler = type("Handler", (_GitOverHttp,), {"root": root, "lost": lost or LostAnswers()})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from interlock.cli.main import main
+from tests.patience import PATIENCE_S
 
 PROGRAM = (sys.executable, "-m", "interlock")
-TIMEOUT_S = 60
 #: Commands that answer the same whichever process asks. The others start processes, or look at who asks.
 PLAIN = frozenset(
     (
@@ -77,7 +77,7 @@ class Command:
             env=self.environment(env),
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             capture_output=True,
-            timeout=TIMEOUT_S,
+            timeout=PATIENCE_S,
             check=False,
         )
         answer = Answer(args=texts, code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
@@ -149,5 +149,5 @@ def _written(stream: io.TextIOWrapper) -> str:
 def interrupt(process: "subprocess.Popen[bytes]") -> Answer:
     """Press Ctrl-C and wait."""
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=TIMEOUT_S)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return Answer(args=(), code=process.returncode, out=out.decode(), err=err.decode())

@@ -17,10 +17,10 @@ from interlock.actions.occurrences import Occurrence
 from interlock.service.contract import LaneView
 from tests.acceptance.command import Command, CommandHere
 from tests.faults.processes import wait_until
+from tests.patience import PATIENCE_S
 
 STYLES = ["queue", "cancel"]
 OUTPUT = Path(".github", "workflows", "agent.yml")
-TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -301,7 +301,7 @@ class Runner:
 
     def run(self, name: str, **given: str) -> str:
         step = self.start(name, **given)
-        out, _ = step.communicate(timeout=TIMEOUT_S)
+        out, _ = step.communicate(timeout=PATIENCE_S)
         assert step.returncode == 0, out
         return out
 
@@ -369,8 +369,8 @@ def test_a_job_that_waited_works_on_what_the_holder_before_it_pushed(runner):
     me = ("-c", "user.name=a", "-c", "user.email=a@b")
     job.git(*me, "commit", "--quiet", "--allow-empty", "-m", "meanwhile", at=other)
     job.git("push", "--quiet", "origin", "HEAD:agent/issue-7", at=other)
-    holder.communicate("", timeout=TIMEOUT_S)
-    out, _ = step.communicate(timeout=TIMEOUT_S)
+    holder.communicate("", timeout=PATIENCE_S)
+    out, _ = step.communicate(timeout=PATIENCE_S)
     assert step.returncode == 0, out
     assert (job.clone / "seen.txt").read_text().splitlines() == ["meanwhile", "first"]
 
@@ -400,7 +400,7 @@ def test_a_cancellation_reaches_the_agent_and_frees_the_lane(runner):
     wait_until((job.clone / "started").exists, "the agent works")
     assert job.holders() == ["issue:octo/app#7"]
     step.send_signal(signal.SIGINT)  # to the entry process alone, as the runner does
-    step.communicate(timeout=TIMEOUT_S)
+    step.communicate(timeout=PATIENCE_S)
     assert step.returncode != 0
     assert (job.clone / "bye.txt").read_text() == "bye\n"
     assert job.holders() == []

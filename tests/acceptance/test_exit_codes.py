@@ -6,6 +6,7 @@ import subprocess
 import apsw
 
 from tests.acceptance.command import PROGRAM, Command, interrupt
+from tests.patience import PATIENCE_S
 
 
 def test_no_work_is_3_with_an_empty_list(any_il: Command):
@@ -158,5 +159,5 @@ def test_a_reader_that_goes_away_is_no_error(il: Command):
     assert process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == b""
-    process.wait(timeout=30)
+    process.wait(timeout=PATIENCE_S)
     process.stderr.close()

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from tests.acceptance.command import PROGRAM, Command, CommandHere
+from tests.patience import PATIENCE_S
 
 ESCAPE = "\x1b["
 
@@ -33,7 +34,7 @@ def on_terminal(il: Command, *args: str, columns: int = 80, **env: str) -> str:
     except OSError:
         pass  # the other end was closed
     os.close(master)
-    process.wait(timeout=30)
+    process.wait(timeout=PATIENCE_S)
     return seen.decode().replace("\r\n", "\n")
 
 
@@ -174,7 +175,7 @@ def test_top_prints_one_frame_where_nobody_watches_and_ends_on_q(busy: Command):
     while b"run.started" not in seen:
         seen += os.read(master, 65536)
     os.write(master, b"q")
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=PATIENCE_S) == 0
     os.close(master)
 
 

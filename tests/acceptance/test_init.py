@@ -9,8 +9,9 @@ import pytest
 
 from interlock import settings
 from interlock.cli.init_command import example
-from tests.acceptance.command import PROGRAM, TIMEOUT_S, Command, CommandHere
+from tests.acceptance.command import PROGRAM, Command, CommandHere
 from tests.git_fixtures import git
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_a_person_at_a_terminal_is_offered_the_hooks(clone: Path):
         env=Command(clone).environment(None),
     )
     os.write(master, b"y\nn\n")
-    assert asked.wait(TIMEOUT_S) == 0
+    assert asked.wait(PATIENCE_S) == 0
     os.close(slave)
     os.close(master)
     assert (clone / ".claude" / "settings.json").is_file()

@@ -11,6 +11,7 @@ import pytest
 from interlock.service import planview
 from tests.acceptance.command import Command, CommandHere, interrupt
 from tests.acceptance.test_human_output import on_terminal
+from tests.patience import PATIENCE_S
 
 RELEASE = """
 name: release
@@ -380,7 +381,7 @@ class TestWatch:
         assert watching.stdout.readline().decode().strip() == "plan 1 resumed"
         for _ in range(2):
             here.ok("done", here.claim()["run"])
-        rest = watching.communicate(timeout=30)[0].decode().splitlines()
+        rest = watching.communicate(timeout=PATIENCE_S)[0].decode().splitlines()
         assert watching.returncode == 0
         assert rest[-1] == "plan 1 completed"
         assert "✓ b completed" in rest

@@ -13,6 +13,7 @@ import pytest
 
 from tests.acceptance.command import Command
 from tests.acceptance.holding.holders import LANE, Process, dead, ended, pid_in
+from tests.patience import PATIENCE_S
 
 #: A command that writes its process number and ends when it is asked to.
 AT_WORK = "trap 'echo asked >> signals; exit 1' INT TERM; echo $$ > pid; while :; do sleep 0.02; done"
@@ -104,7 +105,7 @@ def test_a_sweeper_whose_store_is_removed_ends(il: Command, processes: ExitStack
     assert sweeper.stdout is not None
     sweeper.stdout.readline()
     remove_store(il)
-    out, _ = sweeper.communicate(timeout=60)
+    out, _ = sweeper.communicate(timeout=PATIENCE_S)
     assert json.loads(out.splitlines()[-1])["error"]["code"] == "store_replaced"
 
 
@@ -120,6 +121,10 @@ with interlock.connect() as il:
         raise SystemExit(7)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=il.environment(None), timeout=60, check=False
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=il.environment(None),
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 7

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.views.workers import column_widths
-from tests.acceptance.command import PROGRAM, TIMEOUT_S, Command
+from tests.acceptance.command import PROGRAM, Command
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def test_people_see_a_table_of_slots(il: Command) -> None:
             if seen.count("step one") >= 2:
                 (il.directory / "go").touch()
     os.close(ours)
-    assert process.wait(TIMEOUT_S) == 0
+    assert process.wait(PATIENCE_S) == 0
     rows = re.findall(
         r"^(\d) +(\d) +(\d) +(Fix page \d) +(issue:acme/app#\d) .*running +step one", seen, re.M
     )

@@ -20,6 +20,7 @@ from interlock.service.contract import (
 )
 from interlock.service.itemview import ItemView
 from interlock.testing.clock import Clock
+from tests.patience import PATIENCE_S
 
 LANE = "issue:acme/app#42"
 LEASE_S = 60.0
@@ -29,7 +30,6 @@ FIRST_BACK_OFF_S = 13.0
 #: A lane prefix that no test uses: choosing its mode only leaves a line in the history.
 _MARK = "end-of-history"
 #: How long a test waits for what must come, before it fails instead of hanging.
-PATIENCE_S = 30.0
 
 
 class Scene:

@@ -10,7 +10,8 @@ import pytest
 
 from interlock.service.contract import EventView
 from tests.conformance.conftest import OpenService
-from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, LEASE_S, PATIENCE_S, Scene
+from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, LEASE_S, Scene
+from tests.patience import PATIENCE_S
 
 
 class TestEvents:

@@ -16,13 +16,13 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
+from tests.patience import PATIENCE_S
+
 #: A clean process that has imported everything forks the others: real processes, at a few ms each.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     ["interlock.service.local", "interlock.store.sqlite.store", "interlock.store.postgres.store"]
 )
-
-PATIENCE_S = float(os.environ.get("INTERLOCK_PATIENCE_S", "90"))
 
 
 class Actor:

@@ -26,7 +26,7 @@ HELD = "deploy:soak"
 #: Holds an OS lock as long as it lives, so that a second living command on the lane is noticed.
 COMMAND = """
 import fcntl, os, random, signal, time
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # asked to stop it dies without a traceback, as our own would have
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # it dies without a traceback
 lane = open("held", "w")
 try:
     fcntl.flock(lane, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,9 +23,9 @@ from interlock.process.liverun import LiveRun
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
 from tests.faults.past import Past
-from tests.faults.processes import PATIENCE_S
 from tests.faults.stores import assert_kept, file_of, open_service, query
 from tests.faults.workers import PROGRAM, Site, until_gone
+from tests.patience import PATIENCE_S
 
 UNKNOWN = "This store knows no run"
 FOREVER = "echo $$ > pid.new && mv pid.new pid && exec sleep 600"

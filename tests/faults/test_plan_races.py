@@ -21,8 +21,9 @@ from interlock.service.local import LocalService
 from interlock.service.planview import PlanView
 from tests.faults import plan_racers
 from tests.faults.plan_racers import replace_or_add, replacing
-from tests.faults.processes import PATIENCE_S, Actor, Crew, wait_until
+from tests.faults.processes import Actor, Crew, wait_until
 from tests.faults.stores import assert_kept, is_sqlite, open_service, query
+from tests.patience import PATIENCE_S
 
 ROUNDS = int(os.environ.get("INTERLOCK_PLAN_ROUNDS", "200"))
 CLAIMERS = 16

@@ -17,8 +17,9 @@ import pytest
 from interlock.proof.history import History
 from tests.faults import traffic
 from tests.faults.fleet import ENOUGH_RUNS, Fleet
-from tests.faults.processes import PATIENCE_S, Crew, wait_until
+from tests.faults.processes import Crew, wait_until
 from tests.faults.stores import assert_kept, is_sqlite, query
+from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 
 STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "20"))

@@ -22,8 +22,9 @@ from interlock.core.timing import CANCEL_GRACE_S
 from interlock.service.contract import EndedRunView
 from interlock.service.itemview import ItemView
 from interlock.service.local import LocalService
-from tests.faults.processes import PATIENCE_S, wait_until
+from tests.faults.processes import wait_until
 from tests.faults.stores import QUICK, open_service
+from tests.patience import PATIENCE_S
 
 #: A worker learns within two seconds that a run shall stop, and then needs its ladder: a shorter grace than
 #: the usual one would not be lawful.

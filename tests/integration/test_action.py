@@ -17,10 +17,10 @@ from interlock import app
 from interlock.core.model import NewItem
 from interlock.service.contract import ItemFilter, Service
 from tests.faults.processes import wait_until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 NODE = shutil.which("node")
-TIMEOUT_S = 60
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ class Job:
     def run(self, script: str, **inputs: str) -> tuple[int, str]:
         """A whole step: its exit code and its log."""
         step = self.start(script, **inputs)
-        out, _ = step.communicate(timeout=TIMEOUT_S)
+        out, _ = step.communicate(timeout=PATIENCE_S)
         return step.returncode, out
 
     def told(self, name: str) -> dict[str, str]:
@@ -201,7 +201,7 @@ def test_a_job_waits_for_its_turn(job: Job, tmp_path: Path, url: str, store: Ser
     wait_until(lambda: any(lane.waiting for lane in store.lanes()), "the second waits")
     assert step.poll() is None
     assert job.run("release.js")[0] == 0
-    out, _ = step.communicate(timeout=TIMEOUT_S)
+    out, _ = step.communicate(timeout=PATIENCE_S)
     assert step.returncode == 0
     assert out.startswith("Waiting: ")
     assert second.told("OUTPUT")["fence"] == "2"
@@ -216,7 +216,7 @@ def test_a_job_that_is_cancelled_while_it_waits_leaves_the_line(
     step = second.start("claim.js", lane="deploy")
     wait_until(lambda: any(lane.waiting for lane in store.lanes()), "the second waits")
     step.send_signal(signal.SIGINT)
-    out, _ = step.communicate(timeout=TIMEOUT_S)
+    out, _ = step.communicate(timeout=PATIENCE_S)
     assert step.returncode == 1
     assert "cancelled while it waited" in out
     assert second.run("release.js")[0] == 0
@@ -253,7 +253,7 @@ def test_the_holder_does_not_outlive_its_runner(job: Job, store: Service):
     assert NODE is not None
     script = f'"{NODE}" "{ROOT}/action/claim.js"; exit 0'
     environ = {**job.environ, "INPUT_LANE": "deploy"}
-    subprocess.run(["sh", "-c", script], env=environ, cwd=job.directory, check=True, timeout=TIMEOUT_S)
+    subprocess.run(["sh", "-c", script], env=environ, cwd=job.directory, check=True, timeout=PATIENCE_S)
     wait_until(lambda: store.lanes() == [], "the lane is free")
     wait_until(lambda: hold_processes(job.directory) == [], "no process is left")
 

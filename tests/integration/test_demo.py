@@ -26,11 +26,11 @@ from interlock.demo import checks, scenes
 from interlock.proof.history import History, Line, most_at_once
 from interlock.service.contract import ItemFilter
 from tests.docs.picture import not_shown
+from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 
 DEMO = (sys.executable, "-m", "interlock", "demo")
 SHORT = ("--seconds", "10")
-TIMEOUT_S = 150
 
 
 def environ(tmp_path: Path) -> dict[str, str]:
@@ -51,7 +51,7 @@ def run_demo(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -164,7 +164,7 @@ def test_a_signal_ends_agents_even_paused_ones_and_removes_files(
 ) -> None:
     with started_demo(tmp_path, sign) as demo:
         demo.send_signal(number)
-        _, errors = demo.communicate(timeout=30)
+        _, errors = demo.communicate(timeout=PATIENCE_S)
 
     assert demo.returncode == 130
     assert errors == "Stopped. No agent of the demo is left running.\n"
@@ -178,7 +178,7 @@ def test_an_interrupted_demo_on_a_shared_store_leaves_no_item_unfinished(tmp_pat
 
     with started_demo(tmp_path, "waits behind", "--url", url) as demo:
         demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=30)
+        demo.communicate(timeout=PATIENCE_S)
 
     assert demo.returncode == 130
     with interlock.connect(url) as il:

@@ -38,12 +38,12 @@ from tests.git_fixtures import (
     remote_url,
     write_hook,
 )
+from tests.patience import PATIENCE_S
 
 __all__ = ["bare_repository", "git_identity", "http_remote", "remote_url"]
 
 LANE = "issue:acme/app#42"
 PROGRAM = (sys.executable, "-m", "interlock")
-WAIT_S = 30
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def start_push(
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, err = process.communicate(timeout=WAIT_S)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in err
     return process.returncode, err
 
@@ -428,7 +428,7 @@ def test_five_arrivals_while_the_push_is_on_its_way_do_not_disturb_it(
     with window.open():
         for n in range(5):
             store.add([NewItem(title=f"comment {n}", lane=LANE, agent=f"other{n}")])
-    out, err = push.communicate(timeout=WAIT_S)
+    out, err = push.communicate(timeout=PATIENCE_S)
     assert push.returncode == 0, err
     assert '"attempts": 1' in out
     assert log(bare_repository) == ["mine", "first"]
@@ -448,7 +448,7 @@ def test_a_guard_that_our_own_renewal_moved_is_tried_again_at_once(
         move = fence_guard(other, "origin", run).move()
         assert move is not None
         assert other.push("origin", [move]) is None
-    out, err = push.communicate(timeout=WAIT_S)
+    out, err = push.communicate(timeout=PATIENCE_S)
     assert push.returncode == 0, err
     assert '"attempts": 2' in out
     assert err == ""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from interlock.hook.tool_calls import publishes
 from tests.hook_spellings import rows
+from tests.patience import PATIENCE_S
 
 #: The last word of these is a script, or their last words are a command.
 _STARTERS = {
@@ -62,7 +63,7 @@ class Shell:
             env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         return self._log.read_text(encoding="utf-8").splitlines()

@@ -24,10 +24,8 @@ from interlock.orchestrator.requests import EditRequest, TaskRun
 from interlock.process.reports import ReportQueue
 from interlock.service.contract import Report
 from interlock.service.planview import PlanView
+from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
-
-PATIENCE_S = 30.0
-
 
 TASK_KINDS = ("task.started", "task.completed", "task.failed", "plan.modified")
 

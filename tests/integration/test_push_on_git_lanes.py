@@ -30,11 +30,11 @@ from tests.git_fixtures import (
     log,
     remote_url,
 )
+from tests.patience import PATIENCE_S
 
 __all__ = ["bare_repository", "git_identity", "http_remote", "remote_url"]
 
 LANE = "issue:acme/app#42"
-WAIT_S = 30
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def start(tree: Path, lease: LeaseView, url: str, *args: str) -> subprocess.Pope
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, object]]:
-    out, err = process.communicate(timeout=WAIT_S)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert err == ""
     return process.returncode, json.loads(out)
 

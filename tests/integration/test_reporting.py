@@ -23,8 +23,7 @@ from interlock.worker.reports import Reporter
 from interlock.worker.rundirectory import Home
 from interlock.worker.spool import RunEnd, Spool
 from interlock.worker.worker import Wish, Worker
-
-PATIENCE_S = 30.0
+from tests.patience import PATIENCE_S
 
 
 class Counted(LocalService):

@@ -28,6 +28,7 @@ from interlock.testing.postgres import PostgresServer
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept, open_service, open_store, query
 from tests.migration.filling import dump, fill
+from tests.patience import PATIENCE_S
 
 MakeUrl = Callable[[str], str]
 WAYS = [
@@ -76,7 +77,7 @@ def command(source: str, *args: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=90,
+        timeout=PATIENCE_S,
     )
 
 

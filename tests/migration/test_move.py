@@ -23,6 +23,7 @@ from interlock.service.local import LocalService
 from interlock.store.sqlite import move
 from interlock.store.sqlite.store import SqliteStore
 from tests.migration.releases import Release, unpack_last
+from tests.patience import PATIENCE_S
 
 TITLES = ["first", "second", "third"]
 
@@ -103,7 +104,7 @@ def test_a_store_of_the_last_release_moves_and_that_release_refuses_what_is_left
     shutil.rmtree(clone.old.parent)
 
     def said(*args: str) -> str:
-        return release.start("-m", "interlock", *args, cwd=clone.path).communicate(timeout=60)[0]
+        return release.start("-m", "interlock", *args, cwd=clone.path).communicate(timeout=PATIENCE_S)[0]
 
     assert "admitted" in said("add", "made by an old version")
     assert clone.old.exists()
@@ -174,7 +175,7 @@ def test_a_process_that_waits_for_the_old_file_meets_the_seal(
 
     monkeypatch.setattr(move, "_copy", copy_meanwhile)
     assert clone.move()
-    _, said = waiting.communicate(timeout=60)
+    _, said = waiting.communicate(timeout=PATIENCE_S)
     assert b"was moved to" in said
 
 

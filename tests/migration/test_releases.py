@@ -19,6 +19,7 @@ from interlock.store import migrate
 from tests.faults.stores import assert_kept, open_service, open_store, query
 from tests.migration import old_process
 from tests.migration.releases import Release, recorded, unpack_last
+from tests.patience import PATIENCE_S
 
 NEXT = {
     "sqlite": "CREATE TABLE costs (run INTEGER) STRICT;\nCREATE INDEX runs_by_agent ON runs (agent);\n",
@@ -67,7 +68,7 @@ def test_an_open_process_of_the_last_release_writes_nothing_once_the_schema_has_
     assert query(url, "SELECT count(*) FROM items WHERE run IS NOT NULL") == [(1,)]
     assert move_on(url) > 0
     before = contents(url)
-    said, _ = old.communicate("go on\n", timeout=60)
+    said, _ = old.communicate("go on\n", timeout=PATIENCE_S)
     refused = dict(json.loads(line) for line in said.splitlines() if line.startswith("["))
     assert set(refused) == {"next", "add", "done"}
     assert contents(url) == before
@@ -80,7 +81,7 @@ def test_a_worker_of_the_last_release_claims_nothing_once_the_schema_has_moved_o
 ) -> None:
     open_old = ("-m", "interlock", "--url", app_url(url))
     old = release.start(*open_old, "add", "made by the old version", cwd=tmp_path)
-    assert "admitted" in old.communicate(timeout=60)[0]
+    assert "admitted" in old.communicate(timeout=PATIENCE_S)[0]
     worker = release.start(*open_old, "work", "--agent", "coder", "--", "true", cwd=tmp_path)
     assert worker.stdout is not None
     try:

@@ -6,7 +6,8 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from tests.acceptance.command import TIMEOUT_S, Answer, Command
+from tests.acceptance.command import Answer, Command
+from tests.patience import PATIENCE_S
 
 LANE = "deploy:production"
 #: For a command that holds the lane until it is told to let go.
@@ -17,14 +18,14 @@ Start = Callable[..., Process]
 
 
 def ended(process: Process) -> Answer:
-    out, err = process.communicate(timeout=TIMEOUT_S)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert b"Traceback" not in err, err.decode()
     return Answer(args=(), code=process.returncode, out=out.decode(), err=err.decode())
 
 
 def until(true: Callable[[], Any], what: str = "it") -> Any:
     """Wait for what another process does."""
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while not (found := true()):
         assert time.monotonic() < deadline_s, f"{what} does not come"
         time.sleep(0.01)
