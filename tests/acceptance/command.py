@@ -21,7 +21,7 @@ PROGRAM = (sys.executable, "-m", "interlock")
 PLAIN = frozenset(
     (
         *("add", "next", "renew", "done", "fail", "release", "inbox", "msg", "plan"),
-        *("ls", "show", "why", "events", "stats", "lanes", "agents"),
+        *("ls", "show", "why", "events", "stats", "lanes", "agents", "pools"),
         *("cancel", "retry", "edit", "pause", "resume", "sweep", "migrate"),
     )
 )

@@ -154,7 +154,8 @@ class Rules:
         agent = self._agents.get(key)
         if agent is None or agent.paused_why is not None or agent.wall_us is not None:
             return True
-        return not has_room(agent, self._running[key, False], self._running[key, True])
+        pool_room = None if agent.pool_max is None else agent.pool_max - agent.pool_running
+        return not has_room(agent, self._running[key, False], self._running[key, True], pool_room)
 
     def claimed(self, asked: Claim) -> list[int]:
         """What a claim without limits starts, in order: what is ready, then what overtakes."""
@@ -222,10 +223,13 @@ class Story:
         self.scene.clock.advance(self.random.choice((1, 10, 50)))
 
     def turn(self) -> None:
-        """Pause or resume a project or an agent, or set an agent's limit."""
+        """Pause or resume a project or an agent, or set an agent's limit or pool."""
         service, on = self.scene.service, self.random.random() < 0.5
         agent = self.random.choice(LIMITED)
-        match self.random.randrange(3):
+        match self.random.randrange(4):
+            case 3:
+                service.set_pool("shared", max_concurrency=self.random.choice((1, 2, 3)))
+                service.set_agent(agent, pool=self.random.choice(("shared", "")))
             case 0:
                 service.pause_project("frozen", paused=on, why="release day", create=True)
             case 1:
@@ -294,5 +298,5 @@ def test_in_random_states_the_database_and_the_rules_agree(
             for lease in leases:
                 scene.release(lease)
     for agent in LIMITED:  # a limit lowered below the number of runs is no fault, but the doctor finds it
-        scene.service.set_agent(agent, unlimited=True)
+        scene.service.set_agent(agent, unlimited=True, pool="")
     assert min(met["ready"], met["due"], met["claimed"]) > 0, f"it met too little: {met}"

@@ -86,7 +86,8 @@ def tell(story: Story) -> None:
         assert notice is not None
         service.end_notice(notice, error="no mail server")
         story.later(300)
-    service.set_agent("emil", max_concurrency=1, types=["task"], labels=["gpu"], by="sam")
+    service.set_pool("gpu", max_concurrency=2, by="sam")
+    service.set_agent("emil", pool="gpu", max_concurrency=1, types=["task"], labels=["gpu"], by="sam")
     service.pause_agent("emil", paused=True, why="holiday", by="sam")
     story.add("lane:3", "emil")
     story.add("lane:3", "fred")

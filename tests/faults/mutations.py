@@ -60,6 +60,15 @@ def unlock_agent(service: LocalService) -> None:
         replace_statement(service, "lock_agent", "FOR NO KEY UPDATE", "")
 
 
+def unlock_pool(service: LocalService) -> None:
+    """Without it two agents count the runs of their pool at once."""
+    if isinstance(service.store, SqliteStore):
+        store: Any = service.store
+        store._pool_room = cache(store._pool_room)
+    else:
+        replace_statement(service, "lock_pool", "FOR NO KEY UPDATE", "")
+
+
 def write_without_transaction(service: LocalService) -> None:
     """Every statement commits by itself, as if `BEGIN IMMEDIATE` had been forgotten."""
     store: Any = service.store

@@ -37,6 +37,32 @@ def claim(talk: Connection, barrier: Barrier, url: str, agent: str, limit: int) 
     return [(lease.fence, lease.item.id) for lease in leases]
 
 
+def claim_as_one_of_four(talk: Connection, barrier: Barrier, url: str, limit: int) -> list[tuple[int, int]]:
+    """The same, for one of four agents."""
+    return claim(talk, barrier, url, f"coder{os.getpid() % 4}", limit)
+
+
+def edit(talk: Connection, barrier: Barrier, url: str, items: list[int]) -> list[int]:
+    """Edit each item, if it has not started; gives those that were edited."""
+    service = open_service(url)
+    service.agents()
+    barrier.wait()
+    edited = []
+    for item in items:
+        with contextlib.suppress(ItemEnded):
+            service.edit(item, {"priority": 5, **({"run_after_s": 600.0} if item % 3 == 0 else {})})
+            edited.append(item)
+    service.close()
+    return edited
+
+
+def edit_or_claim(talk: Connection, barrier: Barrier, url: str, items: list[int]) -> list[Any]:
+    """Every second process edits, the others claim."""
+    if os.getpid() % 2:
+        return edit(talk, barrier, url, items)
+    return claim(talk, barrier, url, "coder", 6)
+
+
 def arrive(
     talk: Connection, barrier: Barrier, url: str, policy: str, rounds: int, message: str | None
 ) -> list[str]:

@@ -173,6 +173,26 @@ def test_without_the_agents_lock_its_limit_is_passed_and_the_doctor_says_so(
     service.close()
 
 
+@pytest.mark.parametrize("locked", [True, False], ids=["as it is", "without the pool's lock"])
+def test_without_the_pools_lock_its_limit_is_passed_and_the_doctor_says_so(
+    any_url: str, monkeypatch: pytest.MonkeyPatch, locked: bool
+) -> None:
+    service = open_service(any_url)
+    service.add([NewItem(title=f"item {n}") for n in range(4)])
+    service.set_pool("gpu", max_concurrency=1)
+    for agent in ("ada", "bob"):
+        service.set_agent(agent, pool="gpu")
+    Meeting(monkeypatch, any_url, "with_room")
+    counts = claim_together(any_url, ["ada", "bob"], *([] if locked else [mutations.unlock_pool]))
+    if locked:
+        assert sorted(counts) == [0, 1]
+        assert_kept(any_url)
+    else:
+        assert counts == [1, 1]
+        assert "pools_within_limit" in ailments(service)
+    service.close()
+
+
 # -- promise 2: every write of a run is fenced --------------------------------------------------------
 
 

@@ -45,6 +45,25 @@ def test_a_limit_of_runs_holds_under_32_claimers(crew: Crew, url: str) -> None:
     service.close()
 
 
+def test_the_limit_of_a_pool_holds_under_32_claimers_of_four_agents(crew: Crew, url: str) -> None:
+    """Taken out: `FOR NO KEY UPDATE` in `lock_pool.sql` (see test_guards for the forced interleaving).
+
+    Half of the items must overtake."""
+    service = open_service(url)
+    service.set_pool("gpu", max_concurrency=5)
+    for n in range(4):
+        service.set_agent(f"coder{n}", pool="gpu", max_concurrency=3)
+    service.add([NewItem(title=f"item {n}") for n in range(16)])
+    for n in range(16):
+        lane = f"issue:acme/app#{n}"
+        service.add([NewItem(title="stuck", agent="absent", lane=lane), NewItem(title="ready", lane=lane)])
+    for wanted, already in ((5, 0), (0, 5)):
+        got = [lease for leases in crew.race(32, racers.claim_as_one_of_four, url, 3) for lease in leases]
+        assert len(got) == wanted, f"{len(got)} more runs than {already} for a limit of 5"
+    assert_kept(url)
+    service.close()
+
+
 def test_a_limit_holds_for_items_that_overtake(crew: Crew, url: str) -> None:
     """An overtaking claim counts like any other: four lanes to overtake on, room for one run."""
     service = open_service(url)
@@ -54,6 +73,21 @@ def test_a_limit_holds_for_items_that_overtake(crew: Crew, url: str) -> None:
         service.add([NewItem(title="stuck", agent="absent", lane=lane), NewItem(title="ready", lane=lane)])
     got = [lease for leases in crew.race(8, racers.claim, url, "coder", 4) for lease in leases]
     assert len(got) == 1
+    assert_kept(url)
+    service.close()
+
+
+def test_no_item_is_edited_after_it_has_started(crew: Crew, url: str) -> None:
+    """Taken out: `item.started` in `_why_not_edited`; on PostgreSQL the row lock in `load_items.sql`, too."""
+    service = open_service(url)
+    lanes = [f"issue:acme/app#{n}" for n in range(12)]
+    items = [v.arrival for v in service.add([NewItem(title="work", lane=lane) for lane in (*lanes, *lanes)])]
+    crew.race(16, racers.edit_or_claim, url, items)
+    started: set[int] = set()
+    for line in read_log(url):
+        if line.kind == "run.started":
+            started.add(line.item or 0)
+        assert line.kind != "item.edited" or line.item not in started, line
     assert_kept(url)
     service.close()
 

@@ -244,6 +244,11 @@ CREATE TABLE interlock.dedupe_keys (
 
 CREATE INDEX dedupe_keys_expiry ON interlock.dedupe_keys (expires_us);
 
+CREATE TABLE interlock.pools (
+    name            text COLLATE "C" PRIMARY KEY,
+    max_concurrency integer NOT NULL CHECK (max_concurrency > 0)
+);
+
 CREATE TABLE interlock.agents (
     key             text COLLATE "C" PRIMARY KEY,
     name            text NOT NULL,
@@ -253,7 +258,8 @@ CREATE TABLE interlock.agents (
     paused_why      text,
     seen_us         bigint,
     wall_us         bigint,
-    wall_why        text
+    wall_why        text,
+    pool            text COLLATE "C" REFERENCES interlock.pools (name)
 );
 
 CREATE TABLE interlock.paused_projects (
@@ -355,12 +361,21 @@ CREATE VIEW interlock.deadlines (item, at_us) AS
     UNION ALL
     SELECT edit_item, deadline_us FROM interlock.plans WHERE deadline_us IS NOT NULL;
 
--- Agents that may start one more run: known, not paused, below their limit. One edit of a plan does not count.
+-- How many runs the agents of each pool have together. One edit of a plan of each agent does not count.
+CREATE VIEW interlock.pool_runs AS
+    SELECT p.name, p.max_concurrency, (
+        SELECT coalesce(sum((SELECT count(*) - least(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM interlock.items
+            WHERE status = 'in_progress' AND run_agent = a.key)), 0)::integer
+        FROM interlock.agents a WHERE a.pool = p.name) AS running
+    FROM interlock.pools p;
+
+-- Agents that may start one more run: known, not paused, below their limit and that of their pool. One edit of a plan does not count.
 CREATE VIEW interlock.free_agents AS
     SELECT key FROM interlock.agents a
     WHERE paused_why IS NULL AND (max_concurrency IS NULL OR max_concurrency > (
         SELECT count(*) - least(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM interlock.items
-        WHERE status = 'in_progress' AND run_agent = a.key));
+        WHERE status = 'in_progress' AND run_agent = a.key))
+        AND (pool IS NULL OR EXISTS (SELECT FROM interlock.pool_runs r WHERE r.name = a.pool AND r.running < r.max_concurrency));
 
 -- Owners that may be overtaken, each with until when it cannot start: for ever, as far as can be known, or until its agent's wall is
 -- over; null if it can. No position orders their lane, no retry keeps it.

@@ -227,6 +227,11 @@ CREATE TABLE dedupe_keys (
 
 CREATE INDEX dedupe_keys_expiry ON dedupe_keys (expires_us);
 
+CREATE TABLE pools (
+    name            TEXT PRIMARY KEY,
+    max_concurrency INTEGER NOT NULL CHECK (max_concurrency > 0)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE agents (
     key             TEXT PRIMARY KEY,
     name            TEXT NOT NULL,
@@ -236,7 +241,8 @@ CREATE TABLE agents (
     paused_why      TEXT,
     seen_us         INTEGER,
     wall_us         INTEGER,
-    wall_why        TEXT
+    wall_why        TEXT,
+    pool            TEXT REFERENCES pools (name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE paused_projects (
@@ -336,12 +342,22 @@ SELECT lane, id, 0 FROM owners
 UNION ALL
 SELECT observed_lane, id, 1 FROM items WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 
--- Agents that may start one more run: known, not paused, below their limit. One edit of a plan does not count.
+-- How many runs the agents of each pool have together. One edit of a plan of each agent does not count.
+CREATE VIEW pool_runs AS
+SELECT p.name, p.max_concurrency, (
+    SELECT ifnull(sum((SELECT count(*) - min(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM items
+        WHERE run IS NOT NULL AND run_agent = a.key)), 0)
+    FROM agents a WHERE a.pool = p.name) AS running
+FROM pools p;
+
+-- Agents that may start one more run: known, not paused, below their limit and that of their pool. One edit of a plan does
+-- not count.
 CREATE VIEW free_agents AS
 SELECT key FROM agents
 WHERE paused_why IS NULL AND (max_concurrency IS NULL OR max_concurrency > (
     SELECT count(*) - min(count(*) FILTER (WHERE type = 'plan.edit'), 1) FROM items
-    WHERE run IS NOT NULL AND run_agent = agents.key));
+    WHERE run IS NOT NULL AND run_agent = agents.key))
+    AND (pool IS NULL OR EXISTS (SELECT 1 FROM pool_runs r WHERE r.name = agents.pool AND r.running < r.max_concurrency));
 
 -- Owners that may be overtaken, each with until when it cannot start: for ever, as far as can be known, or until its agent's
 -- wall is over; null if it can. No position orders their lane, no retry keeps it.

@@ -78,6 +78,7 @@ ENTRIES = {
     "pause": Entry("operator_commands", "pause", _OPERATE),
     "resume": Entry("operator_commands", "resume", _OPERATE),
     "agents": Entry("fleet_commands", "agents", _OPERATE),
+    "pools": Entry("fleet_commands", "pools", _OPERATE),
     "lanes": Entry("fleet_commands", "lanes", _OPERATE),
     "init": Entry("init_command", "init", _SET_UP),
     "trust": Entry("trust_command", "trust", _SET_UP),

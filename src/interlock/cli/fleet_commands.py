@@ -1,4 +1,4 @@
-"""`agents` and `lanes`: who can do what, who holds what, and how strictly lanes are kept."""
+"""`agents`, `pools` and `lanes`: who can do what, who holds what, and how strictly lanes are kept."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Create, Limit, Reason, limit_of
+from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
 from interlock.service.contract import AgentView
 from interlock.service.intake import choice, whole
 
 agents = Group("List agents, or change one.")
+pools = Group("List pools, capacities that agents share, or change one.")
 lanes = Group("List lanes and their holders, or set how strictly they are kept.")
 
 
@@ -44,6 +46,9 @@ def set_agent(
     label: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="A label it has; repeatable, replaces all.")
     ] = None,
+    pool: Annotated[
+        str | None, typer.Option(metavar="NAME|none", help="The pool whose capacity it shares.")
+    ] = None,
 ) -> int:
     """Set what an agent can do and how many runs it may have at once."""
     unlimited = max_ is not None and max_.strip().lower() == "none"
@@ -56,9 +61,36 @@ def set_agent(
             unlimited=unlimited,
             types=type_,
             labels=label,
+            pool="" if pool is not None and pool.strip().lower() == "none" else name_or_none("pool", pool),
             by=call.settings.actor,
         )
     return _print_agent(ctx, answer)
+
+
+@pools.callback()
+def list_pools(ctx: typer.Context) -> int:
+    """List pools: how many runs their agents may have together, and have."""
+    if ctx.invoked_subcommand is not None:
+        return Exit.OK
+    call = invocation_of(ctx)
+    with call.reading() as service:
+        found = service.pools()
+    call.out.answer({"pools": found}, lambda out: views.fleet.pools(out, found))
+    call.name_store(found)
+    return Exit.OK
+
+
+@pools.command("set")
+def set_pool(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The pool; created if new.")],
+    max_: Annotated[str, typer.Option("--max", metavar="N", help="How many runs its agents have together.")],
+) -> int:
+    """Set how many runs the agents of a pool may have together."""
+    call, limit = invocation_of(ctx), whole("max", max_)
+    with call.service() as service:
+        answer = service.set_pool(name, max_concurrency=limit, by=call.settings.actor)
+    return call.out.answer(answer, lambda out: views.fleet.pools(out, [answer]))
 
 
 @agents.command("pause")

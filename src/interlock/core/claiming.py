@@ -29,6 +29,10 @@ class Agent(Record):
     #: Until when it starts nothing because a run has met a wall, and which; null once that is over.
     wall_us: int | None = None
     wall_why: str | None = None
+    #: The pool whose capacity it shares; its limit and its runs are for display, like the counts below.
+    pool: str | None = None
+    pool_max: int | None = None
+    pool_running: int = 0
     #: For display only: a claim counts again under the agent's lock.
     running: int = 0
     pending: int = 0
@@ -67,18 +71,21 @@ def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
     return replace(wish, types=types, labels=wish.labels or agent.labels)
 
 
-def with_room(wish: Claim, agent: Agent | None, running: int, editing: int) -> Claim | None:
-    """The wish limited to the runs that the agent has room for; nothing if it has none.
+def with_room(
+    wish: Claim, agent: Agent | None, running: int, editing: int, pool_room: int | None = None
+) -> Claim | None:
+    """The wish limited to the runs that the agent and its pool have room for; nothing if there is none.
 
     `room = max_concurrency - running - max(0, editing - 1)`, where `editing` counts `plan.edit` runs and
-    `running` all others. So one edit has a slot of its own: a full agent may still do one, or an editor that
-    works on its own plan's tasks would wait for itself for ever. Further edits need room like other work, and
-    an agent with nothing but edits has no more of them than its limit. A wish for many beside one running
-    edit may get one item less than there is room for; the next claim gets it.
+    `running` all others; `pool_room` is the same for its pool, summed over the agents there. The lesser
+    counts. So one edit has a slot of its own: a full agent may still do one, or an editor that works on
+    its own plan's tasks would wait for itself for ever. Further edits need room like other work, and an agent
+    with nothing but edits has no more of them than its limit. A wish for many beside one running edit may get
+    one item less than there is room for; the next claim gets it.
     """
-    if agent is None or agent.max_concurrency is None:
+    room = _room(agent, running, editing, pool_room)
+    if room is None:
         return wish
-    room = agent.max_concurrency - _counted(running, editing)
     if room <= 0:
         wants_edits = wish.edits and (not wish.types or EDIT_TYPE in wish.types)
         return replace(wish, types=(EDIT_TYPE,), limit=1) if wants_edits and not editing else None
@@ -90,14 +97,28 @@ def with_room(wish: Claim, agent: Agent | None, running: int, editing: int) -> C
     return replace(wish, types=types, limit=1, edits=False) if types or not wish.types else None
 
 
-def has_room(agent: Agent | None, running: int, editing: int) -> bool:
+def has_room(agent: Agent | None, running: int, editing: int, pool_room: int | None = None) -> bool:
     """Whether the agent may start one more run that is not a `plan.edit`."""
+    room = _room(agent, running, editing, pool_room)
+    return room is None or room > 0
+
+
+def _room(agent: Agent | None, running: int, editing: int, pool_room: int | None) -> int | None:
     most = None if agent is None else agent.max_concurrency
-    return most is None or most > _counted(running, editing)
+    if most is None:
+        return pool_room
+    own = most - running - max(0, editing - 1)
+    return own if pool_room is None else min(own, pool_room)
 
 
-def _counted(running: int, editing: int) -> int:
-    return running + max(0, editing - 1)
+class Pool(Record):
+    """A capacity that several agents share."""
+
+    name: str
+    max_concurrency: int
+    #: For display only: a claim counts again under the pool's lock. One edit of each agent does not count.
+    running: int = 0
+    agents: tuple[str, ...] = ()
 
 
 def wanted(wish: Claim, item: Item) -> bool:

@@ -180,6 +180,7 @@ class EventKind(StrEnum):
     AGENT_PAUSED = "agent.paused"
     AGENT_RESUMED = "agent.resumed"
     AGENT_WALLED = "agent.walled"
+    POOL_SET = "pool.set"
     PROJECT_PAUSED = "project.paused"
     PROJECT_RESUMED = "project.resumed"
     MODE_SET = "mode.set"

@@ -180,6 +180,12 @@ def check_list(what: str, values: Iterable[T]) -> tuple[T, ...]:
     return tuple(values)
 
 
+def pool_key(name: str) -> str:
+    """The name by which a pool is compared: trimmed, lower case."""
+    _is_text("pool", name)
+    return check_name("pool", name.strip().lower())
+
+
 def check_names(what: str, values: Iterable[str]) -> tuple[str, ...]:
     """Return several names as a tuple."""
     return tuple(check_name(what, value) for value in check_list(f"{what}s", values))

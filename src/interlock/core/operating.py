@@ -94,7 +94,8 @@ def edit(ledger: Ledger, command: Edit) -> Moved:
     if spec:
         item = ledger.respec(item, **spec)
         ledger.out.respecified.append(item.id)
-    ledger.event(EventKind.ITEM_EDITED, item, old=_shown(old), new=_shown(new), by=command.by)
+    status = item.status if due_us is None else ItemStatus.WAITING
+    ledger.event(EventKind.ITEM_EDITED, item, status=status, old=_shown(old), new=_shown(new), by=command.by)
     promoted = _reschedule(ledger, item, due_us) if due_us != item.state.due_us else ()
     return Moved(item=item.id, changed=True, promoted=promoted)
 

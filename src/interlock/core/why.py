@@ -125,6 +125,9 @@ def hindered(item: Item, facts: Facts) -> str | None:
         return f"{name} takes only {only} and no {item.spec.type}; {undo} changes that."
     if agent.max_concurrency is not None and agent.running >= agent.max_concurrency:
         return f"{name} has {agent.running} of {agent.max_concurrency} runs; it starts when one ends."
+    if agent.pool_max is not None and agent.pool_running >= agent.pool_max:
+        full = f"{agent.pool_running} of {agent.pool_max} runs"
+        return f"the agents of {name}'s pool {agent.pool} have {full}; it starts when one of them ends."
     return None
 
 

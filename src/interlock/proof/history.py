@@ -235,7 +235,7 @@ class History:
                 self._in_cycle.discard(line.data["plan"])
             case ("plan", _, _):
                 pass
-            case ("cancel" | "message" | "agent" | "project" | "mode" | "store" | "clock", _, _):
+            case ("cancel" | "message" | "agent" | "pool" | "project" | "mode" | "store" | "clock", _, _):
                 pass
             case _:
                 self._break("known_kind", f"{line} is of no known kind")
@@ -259,6 +259,8 @@ class History:
             case "reentered":
                 found = (*BACK_TO_WAITING, "waiting", *RETRIED)
                 self._move(line, line.item, found, line.data.get("status", ""))
+            case "edited":
+                self._move(line, line.item, (*BACK_TO_WAITING, "waiting"), line.data.get("status", ""))
             case "parked" | "retried" | "duplicate" | "rejected":
                 pass  # the item's status does not change
             case _:

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from interlock.core.claiming import Agent
+from interlock.core.claiming import Agent, Pool
 from interlock.core.commands import Arrival, Ended
 from interlock.core.errors import Refusal
 from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, NewMessage, RunRecord, mode_for
@@ -20,6 +20,7 @@ from interlock.service.contract import (
     HolderView,
     LaneView,
     MessageView,
+    PoolView,
     RefusalView,
     RunView,
     StatsView,
@@ -165,10 +166,15 @@ def agent_view(agent: Agent) -> AgentView:
         paused_reason=agent.paused_why,
         walled_until=maybe_moment(agent.wall_us),
         wall_reason=agent.wall_why,
+        pool=agent.pool,
         running=agent.running,
         pending=agent.pending,
         last_seen_at=maybe_moment(agent.seen_us),
     )
+
+
+def pool_view(pool: Pool) -> PoolView:
+    return PoolView(name=pool.name, max=pool.max_concurrency, running=pool.running, agents=pool.agents)
 
 
 def lane_view(row: LaneRow, rules: tuple[ModeRule, ...]) -> LaneView:

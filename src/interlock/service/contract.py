@@ -198,10 +198,21 @@ class AgentView(Record):
     #: It starts nothing until then, because a run of it has met a limit from outside.
     walled_until: datetime | None
     wall_reason: str | None
+    #: The pool whose capacity it shares.
+    pool: str | None
     running: int
     #: Pending items that name this agent.
     pending: int
     last_seen_at: datetime | None
+
+
+class PoolView(Record):
+    """A pool: a capacity that several agents share."""
+
+    name: str
+    max: int
+    running: int
+    agents: tuple[str, ...]
 
 
 class LaneView(Record):
@@ -399,8 +410,13 @@ class Service(LaneService, PlanService, Protocol):
         unlimited: bool = False,
         types: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
+        pool: str | None = None,
         by: str = "",
     ) -> AgentView: ...
+
+    def pools(self) -> list[PoolView]: ...
+
+    def set_pool(self, name: str, *, max_concurrency: int, by: str = "") -> PoolView: ...
 
     def pause_agent(
         self, name: str, *, paused: bool, why: str, by: str = "", create: bool = False

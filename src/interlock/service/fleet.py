@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
 from interlock.core.claiming import Agent
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import InvalidInput, NotFound
 from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, Mode, ModeRule
 from interlock.core.record import replace
-from interlock.service.answers import agent_view, lane_view
-from interlock.service.contract import AgentView, LaneView
+from interlock.service.answers import agent_view, lane_view, pool_view
+from interlock.service.contract import AgentView, LaneView, PoolView
 from interlock.store.port import ItemQuery, Store
 
 
@@ -33,9 +33,12 @@ class Fleet:
         unlimited: bool = False,
         types: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
+        pool: str | None = None,
         by: str = "",
     ) -> AgentView:
-        """Set what an agent can do and how much at once; None leaves a value as it is."""
+        """Set what an agent can do and how much at once.
+
+        None leaves a value as it is; an empty pool is none."""
         if max_concurrency is not None:
             names.check_whole("number of runs at once", max_concurrency, 1, 10_000)
         names.check_flag("unlimited", unlimited)
@@ -46,8 +49,30 @@ class Fleet:
             agent = replace(agent, types=names.check_names("type", types))
         if labels is not None:
             agent = replace(agent, labels=names.check_names("label", labels))
-        can = {"max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
+        if pool is not None:
+            agent = replace(agent, pool=self._pool(pool) if pool else None)
+        can = {"pool": agent.pool, "max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
         return self._set_agent(agent, self._event(EventKind.AGENT_SET, by, agent=agent.key, data=can))
+
+    def pools(self) -> list[PoolView]:
+        """Every pool: how many runs its agents may have together, and have."""
+        return [pool_view(pool) for pool in self.store.pools()]
+
+    def set_pool(self, name: str, *, max_concurrency: int, by: str = "") -> PoolView:
+        """Set how many runs the agents of a pool may have together; a new pool has no agents yet."""
+        key = names.pool_key(name)
+        names.check_whole("number of runs at once", max_concurrency, 1, 10_000)
+        event = self._event(EventKind.POOL_SET, by, data={"pool": key, "max": max_concurrency})
+        self.store.set_pool(key, max_concurrency, event)
+        return next(pool_view(pool) for pool in self.store.pools() if pool.name == key)
+
+    def _pool(self, name: str) -> str:
+        """The key of a pool that there is."""
+        key, known = names.pool_key(name), {pool.name for pool in self.store.pools()}
+        if key not in known:
+            hint = f"Make it with `interlock pools set {key} --max N`."
+            raise NotFound(f"There is no pool {key}.", hint)
+        return key
 
     def pause_agent(
         self, name: str, *, paused: bool, why: str, by: str = "", create: bool = False

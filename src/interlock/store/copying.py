@@ -40,6 +40,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "runs": ("run",),
     "events": ("seq",),
     "dedupe_keys": ("project", "key"),
+    "pools": ("name",),
     "agents": ("key",),
     "paused_projects": ("project",),
     "modes": ("scope", "value"),

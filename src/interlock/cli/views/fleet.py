@@ -1,4 +1,4 @@
-"""Agents and lanes as tables."""
+"""Agents, pools and lanes as tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.service.contract import AgentView, LaneView
+from interlock.service.contract import AgentView, LaneView, PoolView
 
 
 def agents(console: Console, found: Sequence[AgentView]) -> None:
@@ -17,8 +17,9 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
     if not found:
         console.print("No agent has been seen yet. Type interlock agents set NAME, or let one claim.")
         return
-    numbers = ("RUNNING", "MAX", "PENDING")
-    made = words.table("AGENT", *numbers, "TYPES", "LABELS", "SEEN", "", right=numbers)
+    numbers, pooled = ("RUNNING", "MAX", "PENDING"), any(agent.pool for agent in found)
+    columns = ("AGENT", *numbers, *(("POOL",) if pooled else ()), "TYPES", "LABELS", "SEEN", "")
+    made = words.table(*columns, right=numbers)
     for agent in found:
         if agent.paused:
             held = f"paused: {agent.paused_reason}" if agent.paused_reason else "paused"
@@ -32,11 +33,25 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
             str(agent.running),
             "-" if agent.max is None else str(agent.max),
             str(agent.pending),
+            *((agent.pool or "",) if pooled else ()),
             ", ".join(agent.types) or Text("any", style=words.QUIET),
             ", ".join(agent.labels) or Text("none", style=words.QUIET),
             words.relative(agent.last_seen_at) if agent.last_seen_at else Text("never", style=words.QUIET),
             Text(words.harmless(held), style="yellow"),
         )
+    console.print(made)
+
+
+def pools(console: Console, found: Sequence[PoolView]) -> None:
+    """Pools: what their agents do now, what they may do together."""
+    if not found:
+        console.print("There is no pool. Type interlock pools set NAME --max N.")
+        return
+    made = words.table("POOL", "RUNNING", "MAX", "AGENTS", right=("RUNNING", "MAX"))
+    for pool in found:
+        full = "yellow" if pool.running >= pool.max else ""
+        agents = ", ".join(pool.agents) or Text("none", style=words.QUIET)
+        made.add_row(pool.name, Text(str(pool.running), style=full), str(pool.max), agents)
     console.print(made)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from interlock.core.record import Record
-from interlock.service.contract import EventView, ItemFilter, LaneView, Service, StatsView
+from interlock.service.contract import EventView, ItemFilter, LaneView, PoolView, Service, StatsView
 from interlock.service.itemview import ItemView
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ class Frame(Record):
     """The store's state, as one frame shows it."""
 
     stats: StatsView
+    pools: list[PoolView]
     lanes: list[LaneView]
     running: list[ItemView]
     pending: list[ItemView]
@@ -32,6 +33,7 @@ def look(service: Service) -> Frame:
     """Ask for everything a frame shows."""
     return Frame(
         stats=service.stats(window_s=_WINDOW_S),
+        pools=service.pools(),
         lanes=service.lanes(limit=50),
         running=service.items(ItemFilter(statuses=("in_progress",), limit=50)),
         pending=service.items(ItemFilter(statuses=("pending",), limit=50)),
@@ -91,6 +93,10 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
             overflow="ellipsis",
         ),
     ]
+    if frame.pools:
+        used = (f"{pool.name} {pool.running} of {pool.max}" for pool in frame.pools)
+        shown = f"pools: {', '.join(used)}"
+        parts.append(Text(words.harmless(shown), style=words.QUIET, no_wrap=True, overflow="ellipsis"))
     room = 1_000 if height is None else max(height - len(parts) - 1, 4)
     share = max(room // 4 - 2, 2)
     for title, made in (

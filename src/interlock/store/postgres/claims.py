@@ -1,8 +1,9 @@
 """Claims on PostgreSQL: one statement that starts ready items, and overtaking where that finds too few.
 
-A claim takes no lane and never waits for rows. An agent with a limit is locked first and its runs are counted
-by a later statement, so that the limit holds. The agent's limits are remembered from its last claim: the
-statement starts nothing if they have changed, and the claim is made again within the new ones.
+A claim takes no lane and never waits for rows. An agent with a limit is locked first, and before it the pool
+whose capacity it shares; their runs are counted by later statements, so that the limits hold. The agent's
+limits are remembered from its last claim: the statement starts nothing if they have changed, and the claim is
+made again within the new ones.
 
 Entries of items that are gone stay in the indexes until a vacuum removes them, and none can while somebody
 holds an old snapshot. So a process that finds a claim slow remembers how far it had to go, and its next
@@ -94,7 +95,7 @@ class Claims:
                 left = wish.limit - len(claimed)
                 claimed += self._overtake(replace(wish, limit=left), replace(allowed, limit=left))
             # A claim passes over rows that somebody has locked for an instant: look whether that was all.
-            if claimed or again_s is None or _limit(agent) is not None or not self.has_ready(allowed):
+            if claimed or again_s is None or _capped(agent) or not self.has_ready(allowed):
                 return ClaimAnswer(claimed, agent)
             time.sleep(again_s)
         raise AssertionError("the last look always answers")
@@ -107,18 +108,19 @@ class Claims:
     def _within_limits(self, wish: Claim, *, due_first: bool) -> _Found:
         while True:
             known = self._agents.get(wish.agent)
-            capped = _limit(known) is not None
+            capped = _capped(known)
             front = self._front(wish)
             with self._database.connection() as conn:
                 if capped:
-                    found = self._start_capped(conn, wish, front, due_first=due_first)
+                    found = self._start_capped(conn, wish, _pool(known), front, due_first=due_first)
                 else:
                     found = self._start(conn, narrowed(wish, known), wish, known, front, due_first=due_first)
             self._agents[wish.agent] = found.agent
             self._remember(wish, front, found)
             if front is not None and not found.claimed and not found.due:
                 continue  # look at all
-            if found.claimed or capped or _limits(found.agent) == _limits(known):
+            counted = capped and _pool(found.agent) == _pool(known)
+            if found.claimed or counted or _limits(found.agent) == _limits(known):
                 return found
 
     def _front(self, wish: Claim) -> _Front | None:
@@ -140,19 +142,19 @@ class Claims:
         self._fronts[_kind(wish)] = front._replace(sort_key=first)
 
     def _start_capped(
-        self, conn: Connection, wish: Claim, front: _Front | None, *, due_first: bool
+        self, conn: Connection, wish: Claim, pool: str | None, front: _Front | None, *, due_first: bool
     ) -> _Found:
-        """Lock the agent's row in one statement, count its runs in the next, start within the room left."""
-        sql, whose = self._database.sql, self._whose(wish)
+        """Lock the rows of pool and agent, count their runs in later statements, start within the room left.
+
+        Nothing starts if the agent was put into another pool meanwhile."""
         try:
             with self._database.pipeline(conn):
                 conn.execute(BEGIN)
-                row = conn.execute(sql["lock_agent"], whose, binary=True)
-                running = conn.execute(sql["count_running"], whose, binary=True)
-            agent = next(map(agent_from_row, row), None)
-            allowed = narrowed(wish, agent)
+                answers = self._lock(conn, wish, pool)
+            agent, counted = _read(answers)
+            allowed = narrowed(wish, agent) if _pool(agent) == pool else None
             if allowed is not None:
-                allowed = with_room(allowed, agent, *running.fetchall()[0])
+                allowed = with_room(allowed, agent, *counted)
             with self._database.pipeline(conn):
                 cursor = self._send(conn, allowed, wish, agent, front, due_first=due_first)
                 conn.execute("COMMIT")
@@ -199,6 +201,7 @@ class Claims:
             "known_labels": list(agent.labels) if agent else [],
             "known_why": agent.paused_why if agent else None,
             "known_wall": agent.wall_us if agent else None,
+            "known_pool": agent.pool if agent else None,
         }
         return conn.execute(self._database.sql["claim"], params, binary=True)
 
@@ -230,10 +233,9 @@ class Claims:
         return database.persistently(work)
 
     def _overtake_one(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[ClaimedItem]:
-        sql, whose = self._database.sql, self._whose(wish)
-        agent = next(map(agent_from_row, conn.execute(sql["lock_agent"], whose, binary=True)), None)
-        running = conn.execute(sql["count_running"], whose, binary=True).fetchall()[0]
-        if not has_room(agent, *running):
+        pool = _pool(self._agents.get(wish.agent))
+        agent, counted = _read(self._lock(conn, wish, pool))
+        if _pool(agent) != pool or not has_room(agent, *counted):
             return []
         decision = self._transactions.decide(
             conn, Load(items=(item, owner)), Overtake(item=item, owner=owner)
@@ -243,8 +245,21 @@ class Claims:
             return []
         return self._start(conn, allowed, wish, agent, due_first=False).claimed
 
-    def _whose(self, wish: Claim) -> dict[str, Any]:
-        return {"agent": wish.agent, "now_us": self._database.given_now()}
+    def _lock(self, conn: Connection, wish: Claim, pool: str | None) -> list[Any]:
+        """Lock the pool, then the agent; the counts are later statements. Gives the answers, not read yet."""
+        sql, whose = self._database.sql, {"agent": wish.agent, "now_us": self._database.given_now()}
+        if pool is not None:
+            conn.execute(sql["lock_pool"], {"pool": pool})
+        answers = [conn.execute(sql[name], whose, binary=True) for name in ("lock_agent", "count_running")]
+        if pool is not None:
+            answers.append(conn.execute(sql["pool_room"], {"pool": pool}, binary=True))
+        return answers
+
+
+def _read(answers: list[Any]) -> tuple[Agent | None, tuple[int, ...]]:
+    """The agent that was locked, and its runs, edits and the room in its pool, as `with_room` takes them."""
+    agent = next(map(agent_from_row, answers[0]), None)
+    return agent, tuple(number for cursor in answers[1:] for row in cursor.fetchall() for number in row)
 
 
 def filters(wish: Claim) -> dict[str, Any]:
@@ -267,23 +282,31 @@ def _limit(agent: Agent | None) -> int | None:
     return agent.max_concurrency if agent else None
 
 
+def _pool(agent: Agent | None) -> str | None:
+    return agent.pool if agent else None
+
+
+def _capped(agent: Agent | None) -> bool:
+    return _limit(agent) is not None or _pool(agent) is not None
+
+
 def _limits(agent: Agent | None) -> tuple[Any, ...]:
     """What a claim is cut to; an agent without a row has no limits."""
     if agent is None:
-        return (None, (), (), None, None)
-    return (agent.max_concurrency, agent.types, agent.labels, agent.paused_why, agent.wall_us)
+        return (None, (), (), None, None, None)
+    return (agent.max_concurrency, agent.types, agent.labels, agent.paused_why, agent.wall_us, agent.pool)
 
 
 def _agent_from_facts(facts: dict[str, Any]) -> Agent:
     names = ("key", "name", "max_concurrency", "types", "labels", "paused_why", "seen_us")
     walled = facts["wall_us"] is not None and facts["wall_us"] > facts["now_us"]
     wall = (facts["wall_us"], facts["wall_why"]) if walled else (None, None)
-    return agent_from_row([*(facts[name] for name in names), *wall])
+    return agent_from_row([*(facts[name] for name in names), *wall, facts["pool"]])
 
 
 def agent_from_row(row: Any) -> Agent:
     """An agent from its columns, with or without its counts."""
-    running, pending = row[9:] or (0, 0)
+    running, pending, pool_max, pool_running = row[10:] or (0, 0, None, 0)
     return Agent(
         key=row[0],
         name=row[1],
@@ -294,6 +317,9 @@ def agent_from_row(row: Any) -> Agent:
         seen_us=row[6],
         wall_us=row[7],
         wall_why=row[8] if row[7] is not None else None,
+        pool=row[9],
+        pool_max=pool_max,
+        pool_running=pool_running or 0,
         running=running,
         pending=pending,
     )

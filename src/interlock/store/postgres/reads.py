@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from interlock.core.claiming import Agent
+from interlock.core.claiming import Agent, Pool
 from interlock.core.errors import StoreUnavailable
 from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
 from interlock.core.notices import Mark
@@ -150,6 +150,12 @@ class PostgresReads:
 
     def agents(self) -> list[Agent]:
         return [agent_from_row(r) for r in self._rows("agents", now_us=self.database.given_now())]
+
+    def pools(self) -> list[Pool]:
+        return [
+            Pool(name=name, max_concurrency=most, running=running, agents=tuple(agents))
+            for name, most, running, agents in self._rows("pools")
+        ]
 
     def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
         return [

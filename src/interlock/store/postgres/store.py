@@ -1,6 +1,6 @@
 """The store for many machines: PostgreSQL through psycopg 3 and a pool.
 
-Locks are taken in one order everywhere: agent, lanes sorted, items sorted, plan.
+Locks are taken in one order everywhere: pool, agent, lanes sorted, items sorted, plan.
 """
 
 from __future__ import annotations
@@ -103,9 +103,13 @@ class PostgresStore(PostgresReads):
             "types": list(agent.types),
             "labels": list(agent.labels),
             "paused_why": agent.paused_why,
+            "pool": agent.pool,
             "resumed": resumed,
         }
         self._set("set_agent", params, event)
+
+    def set_pool(self, name: str, max_concurrency: int, event: Event) -> None:
+        self._set("set_pool", {"name": name, "max_concurrency": max_concurrency}, event)
 
     def pause_project(self, project: str, why: str | None, event: Event) -> None:
         if why is None:

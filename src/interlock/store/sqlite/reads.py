@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.core.bootclock import TOLERANCE_US
-from interlock.core.claiming import Agent
+from interlock.core.claiming import Agent, Pool
 from interlock.core.model import US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
+from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.core.why import AHEAD_MAX
 from interlock.store import clock
@@ -123,7 +124,11 @@ class SqliteReads:
 
     def agent(self, key: str) -> Agent | None:
         running, editing = self._running(key)
-        return self._agent_as_set(key, running + editing)
+        found = self._agent_as_set(key, running + editing)
+        if found is None or found.pool is None:
+            return found
+        pool = next(p for p in self.pools() if p.name == found.pool)
+        return replace(found, pool_max=pool.max_concurrency, pool_running=pool.running)
 
     def _agent_as_set(self, key: str, running: int = 0) -> Agent | None:
         return next((self._agent(row, running) for row in self.database.rows("agent", key=key)), None)
@@ -134,7 +139,7 @@ class SqliteReads:
         return running, editing
 
     def agents(self) -> list[Agent]:
-        return [self._agent(row, *row[9:]) for row in self.database.rows("agents")]
+        return [self._agent(row, *row[12:]) for row in self.database.rows("agents")]
 
     def _agent(self, row: Sequence[Any], running: int = 0, pending: int = 0) -> Agent:
         walled = row[7] is not None and row[7] > self.database.now_us()
@@ -148,6 +153,9 @@ class SqliteReads:
             seen_us=row[6],
             wall_us=row[7] if walled else None,
             wall_why=row[8] if walled else None,
+            pool=row[9],
+            pool_max=row[10] if len(row) > 10 else None,
+            pool_running=(row[11] or 0) if len(row) > 10 else 0,
             running=running,
             pending=pending,
         )
@@ -155,6 +163,12 @@ class SqliteReads:
     def mark(self, name: str) -> Mark | None:
         rows = self.database.rows("mark", notice=name)
         return next((Mark(name=name, seq=seq, until_us=until, tries=n) for seq, until, n in rows), None)
+
+    def pools(self) -> list[Pool]:
+        return [
+            Pool(name=name, max_concurrency=most, running=running, agents=tuple(json.loads(agents)))
+            for name, most, running, agents in self.database.rows("pools")
+        ]
 
     def modes(self) -> tuple[ModeRule, ...]:
         return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in self.database.rows("modes"))

@@ -137,8 +137,8 @@ class SqliteStore(SqliteReads):
     def _ready(self, wish: Claim, agent: Agent | None, limit: int) -> list[ItemId]:
         """What the agent may start as it is, the best first."""
         allowed = narrowed(replace(wish, limit=limit), agent)
-        if allowed is not None and agent is not None and agent.max_concurrency is not None:
-            allowed = with_room(allowed, agent, *self._running(agent.key))
+        if allowed is not None and agent is not None and _limited(agent):
+            allowed = with_room(allowed, agent, *self._running(agent.key), self._pool_room(agent))
         return [item for item, _ in self._candidates(allowed)] if allowed is not None else []
 
     def _overtakable(self, wish: Claim, agent: Agent | None, limit: int) -> list[tuple[ItemId, ItemId]]:
@@ -149,9 +149,13 @@ class SqliteStore(SqliteReads):
         return self._candidates(allowed, overtaking=True)
 
     def _has_room(self, agent: Agent | None) -> bool:
-        if agent is None or agent.max_concurrency is None:
+        if agent is None or not _limited(agent):
             return True
-        return has_room(agent, *self._running(agent.key))
+        return has_room(agent, *self._running(agent.key), self._pool_room(agent))
+
+    def _pool_room(self, agent: Agent) -> int | None:
+        room: int | None = self.database.value("pool_room", pool=agent.pool) if agent.pool else None
+        return room
 
     def _candidates(self, wish: Claim, *, overtaking: bool = False) -> list[tuple[ItemId, ItemId]]:
         return self.database.rows(
@@ -237,8 +241,14 @@ class SqliteStore(SqliteReads):
                 types=agent.types,
                 labels=agent.labels,
                 paused_why=agent.paused_why,
+                pool=agent.pool,
                 resumed=resumed,
             )
+            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+
+    def set_pool(self, name: str, max_concurrency: int, event: Event) -> None:
+        with self.database.write():
+            self.database.rows("set_pool", name=name, max_concurrency=max_concurrency)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
 
     def pause_project(self, project: str, why: str | None, event: Event) -> None:
@@ -291,6 +301,10 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             self.database.rows("forget_keys", now_us=self.now_us(), limit=limit)
             return self.database.db.changes()
+
+
+def _limited(agent: Agent) -> bool:
+    return agent.max_concurrency is not None or agent.pool is not None
 
 
 def _labels(item: Item) -> str | None:

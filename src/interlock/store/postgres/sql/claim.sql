@@ -11,8 +11,8 @@ WITH asked AS MATERIALIZED (
     SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
         %(labels)s::text[] AS held, %(edits)s::boolean AS edits, %(agent)s::text AS me,
         w.now_us, coalesce(w.front, -9223372036854775808) AS front, a.*, %(limit)s > 0 AND NOT (w.due AND %(due_first)s)
-        AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > w.now_us THEN a.wall_us END)
-            IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text, %(known_wall)s::bigint) AS go
+        AND (a.max_concurrency, coalesce(a.types, '{}'), coalesce(a.labels, '{}'), a.paused_why, CASE WHEN a.wall_us > w.now_us THEN a.wall_us END, a.pool)
+            IS NOT DISTINCT FROM (%(known_max)s::integer, %(known_types)s::text[], %(known_labels)s::text[], %(known_why)s::text, %(known_wall)s::bigint, %(known_pool)s::text) AS go
     FROM (SELECT c.now_us, c.front,
         -- The three kinds of `deadlines`, each by its own index: of their union the planner may sort all.
         coalesce(

@@ -1,5 +1,7 @@
 -- Every agent with the number of its runs and of the items that wait for it by name.
-SELECT key, name, max_concurrency, types, labels, paused_why, seen_us, wall_us, wall_why,
+SELECT key, name, max_concurrency, types, labels, paused_why, seen_us, wall_us, wall_why, pool,
+    (SELECT max_concurrency FROM pool_runs WHERE pool_runs.name = agents.pool),
+    (SELECT running FROM pool_runs WHERE pool_runs.name = agents.pool),
     (SELECT count(*) FROM items WHERE run IS NOT NULL AND run_agent = agents.key),
     (SELECT count(*) FROM (SELECT NULL AS plan UNION ALL SELECT id FROM plans WHERE status = 'running') AS queue
         CROSS JOIN items i ON i.plan IS queue.plan AND i.agent_key = agents.key
