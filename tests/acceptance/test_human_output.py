@@ -150,7 +150,7 @@ def test_superseding_says_who_was_asked_to_stop_and_until_when(il: Command):
         said,
     ), said
     assert re.search(r"held by .* asked to stop, has until", said)
-    assert "it moves up when run 1 ends, or when its grace is over" in said
+    assert "it moves up when run 1 ends\n" in said
     third = il("add", "Third", *new).out
     assert "Item 3 waits for branch:main, place 1 in the line; coder (run 1) was asked to stop" in third
 

@@ -16,11 +16,12 @@ from interlock.core.checking import checked_wish
 from interlock.core.claiming import Agent, Claim, has_room, renewed, started, wanted
 from interlock.core.commands import Wall
 from interlock.core.errors import InterlockError
+from interlock.core.ledger import Snapshot
 from interlock.core.model import Item, ItemId, PlanId
 from interlock.core.operating import may_overtake
 from interlock.core.plans.model import EDIT_TYPE, EdgeSpec, Graph, Plan, TaskSpec
+from interlock.core.prediction import Facts, as_ready, predict
 from interlock.core.states import ItemStatus
-from interlock.core.why import Facts, hindered
 from interlock.service.contract import LeaseView
 from interlock.service.local import LocalService
 from interlock.store.port import ItemQuery
@@ -127,10 +128,11 @@ class Rules:
         """Whether its project or its plan keeps an item from starting; asked as if it were ready."""
         facts = Facts(
             now_us=self.now_us,
-            project_paused_why=self._paused.get(item.spec.project),
-            plan=self._plans[item.spec.plan] if item.spec.plan is not None else None,
+            snapshot=Snapshot(items={item.id: item}),
+            paused_projects=self._paused,
+            plans=self._plans,
         )
-        return hindered(as_ready(item), facts) is not None
+        return bool(predict(as_ready(item), facts).closed)
 
     def ready(self) -> set[int]:
         return {i.id for i in self.items if i.state.ready and not self.gated(i)}
@@ -165,10 +167,6 @@ class Rules:
             line = sorted((i for i in self.items if may_overtake(i, owner)), key=lambda i: i.line)
             rivals += [i for i in line if wanted(asked, as_ready(i)) and not self.gated(i)][:1]
         return [i.id for found in (ready, rivals) for i in sorted(found, key=lambda i: i.spec.sort_key)]
-
-
-def as_ready(item: Item) -> Item:
-    return item._replace(state=item.state._replace(status=ItemStatus.PENDING, due_us=None))
 
 
 class Story:

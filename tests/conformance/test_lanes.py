@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from interlock.core.model import NewItem
-from interlock.core.why import AHEAD_MAX
+from interlock.core.model import AHEAD_MAX, NewItem
 from interlock.service.contract import LeaseView, Report
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, LEASE_S, Scene
 

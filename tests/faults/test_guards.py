@@ -534,5 +534,5 @@ def test_whoever_waits_is_told_for_whom_and_until_when(any_url: str) -> None:
         assert (view.holder.run, view.holder.agent) == (lease.fence, "holder")
         assert view.holder.since == clock.now
         assert view.holder.expires_at == lease.expires_at
-    assert "promoted when that run ends" in service.why(2).why
+    assert "it moves up when run" in service.why(2).why
     service.close()

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.core.model import NewItem, Policy
-from interlock.core.why import AHEAD_MAX
+from interlock.core.model import AHEAD_MAX, NewItem, Policy
 from interlock.testing.postgres import PostgresServer
 from tests.faults.stores import query
 from tests.integration.postgres_costs import Costs, watched_service

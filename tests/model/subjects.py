@@ -30,9 +30,15 @@ TABLES = (
     "messages",
     "payloads",
     "dedupe_keys",
+    "completions",
+    "revisions",
+    "edges",
+    "tasks",
     "items",
+    "plans",
     "lanes",
     "agents",
+    "pools",
     "paused_projects",
     "modes",
     "tallies",
@@ -333,6 +339,6 @@ def postgres_subject(store: PostgresStore, connection: psycopg.Connection[Any]) 
     connection.execute("SET search_path = interlock")
 
     def reset() -> None:
-        connection.execute(";".join(f"DELETE FROM {table}" for table in (*TABLES, "tally_changes")))
+        connection.execute(";".join(f"DELETE FROM {table}" for table in ("gates", *TABLES, "tally_changes")))
 
     return Subject(store, lambda sql: connection.execute(sql.encode()), reset)

@@ -8,7 +8,6 @@ from interlock.core.checking import checked
 from interlock.core.errors import InvalidInput
 from interlock.core.model import EventKind, ItemId, NewItem, Policy, Reason, RetryLane
 from interlock.core.timing import to_us
-from interlock.core.why import Facts, why
 from tests.unit.world import World
 
 
@@ -130,9 +129,7 @@ def test_a_follow_up_of_such_an_item_is_one_too() -> None:
 
 def test_why_tells_when_it_ends() -> None:
     world = World()
-    item = world.items[world.put(claim_within_s=30)]
-    sentence = why(item, Facts(now_us=world.now_us))
-    assert "it ends in 30 s unless claimed" in sentence
+    assert "it ends in 30 s unless claimed" in world.why(world.put(claim_within_s=30))
 
 
 @pytest.mark.parametrize("span_s", [0, 0.5, -1, 31 * 24 * 3600.0])

@@ -7,28 +7,22 @@ from typing import Any
 import pytest
 
 from interlock.core.claiming import Agent
-from interlock.core.model import Item, ItemId, Policy, RetryLane
+from interlock.core.model import ItemId, Policy, RetryLane
 from interlock.core.states import ItemStatus
-from interlock.core.why import Facts, span, why
+from interlock.core.timing import span
 from tests.unit.test_operating import put
 from tests.unit.world import World
 
 
 def sentence(world: World, item: ItemId, **facts: object) -> str:
     """The sentence, checked to be one."""
-    text = why(world.items[item], Facts(now_us=world.now_us, **facts))  # type: ignore[arg-type]
+    text = world.why(item, **facts)
     assert text.startswith(f"Item {item} ")
     assert text.endswith(".")
     assert "\n" not in text
     assert "None" not in text
     assert "  " not in text
     return text
-
-
-def holder(world: World) -> Item:
-    owner = world.owner()
-    assert owner is not None
-    return world.items[owner]
 
 
 EVERY_STATE = [*(s.value for s in ItemStatus), "parked"]
@@ -38,15 +32,14 @@ EVERY_STATE = [*(s.value for s in ItemStatus), "parked"]
 def test_every_state_has_its_sentence(status: str) -> None:
     world = World()
     item = put(world, status)
-    facts = {"owner": holder(world)} if status == "deferred" else {}
-    assert sentence(world, item, **facts)
+    assert sentence(world, item)
 
 
 class TestPending:
     def test_anyone_may_take_it(self) -> None:
         world = World()
         text = sentence(world, world.put("work"))
-        assert "is ready and first in the queue; any agent's next claim takes it" in text
+        assert "is ready and first in the queue; any agent may claim it" in text
 
     def test_others_go_before_it(self) -> None:
         world = World()
@@ -69,18 +62,18 @@ class TestPending:
     )
     def test_its_agent_decides(self, agent: Agent, says: str) -> None:
         world = World()
-        assert says in sentence(world, world.put("work", agent="coder"), agent=agent)
+        assert says in sentence(world, world.put("work", agent="coder"), agents={"coder": agent})
 
     def test_its_project_is_paused(self) -> None:
         world = World()
-        text = sentence(world, world.put("work", project="acme"), project_paused_why="release day")
+        text = sentence(world, world.put("work", project="acme"), paused_projects={"acme": "release day"})
         assert "project acme is paused (release day)" in text
         assert "interlock resume project acme" in text
 
     def test_it_keeps_its_lane_through_a_back_off(self) -> None:
         world = World()
         item = put(world, "parked", retry_lane=RetryLane.KEEP)
-        assert "keeps its lane and waits out its back-off" in sentence(world, item)
+        assert "keeps its lane and is in back-off after a failed attempt" in sentence(world, item)
         assert "in 10 s" in sentence(world, item)
 
 
@@ -92,7 +85,9 @@ class TestInProgress:
         world.pass_s(20)
         text = sentence(world, item)
         assert "has been worked on by coder (run 1) for 20 s" in text
-        assert "its lease ends in 40 s unless renewed, and then it is offered again" in text
+        assert (
+            "its lease ends in 40 s unless renewed, and then it is offered again and keeps its lane" in text
+        )
 
     def test_a_timeout_that_comes_before_the_end_of_the_lease_is_told(self) -> None:
         world = World()
@@ -113,29 +108,31 @@ class TestDeferred:
         world = World()
         owner = world.put("owner")
         world.start(owner, "planner")
-        text = sentence(world, world.put("work"), owner=holder(world))
+        text = sentence(world, world.put("work"))
         assert "next in line on lane issue:acme/app#42" in text
         assert "held by run 1 of planner (item 1)" in text
-        assert "it is promoted when that run ends" in text
+        assert "it moves up when run 1 is done or fails" in text
+        assert "if it is released without --until or loses its lease, item 1 keeps the lane" in text
 
     def test_it_says_that_the_holder_was_asked_to_stop(self) -> None:
         world = World()
         world.put_running("owner", agent="coder", policy=Policy.SUPERSEDE)
         newer = world.put("newer", agent="coder", policy=Policy.SUPERSEDE)
-        text = sentence(world, newer, owner=holder(world))
+        text = sentence(world, newer)
         assert "which was asked to stop, whose grace ends in 15 s" in text
 
     def test_it_names_an_owner_that_has_not_started_and_whom_that_waits_for(self) -> None:
         world = World()
         world.put("owner", agent="planner")
-        text = sentence(world, world.put("work"), owner=holder(world), ahead=2)
+        text = sentence(world, world.put("work"), ahead=2)
         assert "behind 2 more in line" in text
-        assert "behind item 1, which waits for planner to start" in text
+        assert "behind item 1, which waits for planner to start it; the line moves up when item 1 has" in text
 
     def test_it_says_when_nobody_leads_the_lane(self) -> None:
         world = World()
-        world.put("owner")
-        assert "lost its owner; the next sweep promotes it" in sentence(world, world.put("work"))
+        owner, item = world.put("owner"), world.put("work")
+        del world.items[owner]
+        assert "lost its owner; the next sweep promotes the first in line" in sentence(world, item)
 
 
 class TestHold:
@@ -144,7 +141,7 @@ class TestHold:
         hold: dict[str, Any] = {"type": "hold", "labels": ("hold",), "agent": "ann"}
         hold |= {"max_attempts": 1, "claim_within_s": 120}
         item = world.put("hold: true", **hold)
-        assert "is the turn of an `interlock hold` of ann, which takes it; it ends in 2 min" in sentence(
+        assert "is the turn of an `interlock hold` of ann; that hold takes it; it ends in 2 min" in sentence(
             world, item
         )
         world.start(item)
@@ -159,20 +156,21 @@ class TestHold:
         world = World()
         item = world.put("hold: true", type="hold", labels=("hold",), agent="ann", claim_within_s=120)
         full = Agent(key="ann", name="ann", max_concurrency=1, running=1)
-        assert "is ready, but ann has 1 of 1 runs; it starts when one ends" in sentence(
-            world, item, agent=full
-        )
+        text = sentence(world, item, agents={"ann": full})
+        assert "is ready, but ann has 1 of 1 runs; ann may claim it when one ends" in text
         other = Agent(key="ann", name="ann", types=("fix", "review"))
-        assert "is ready, but ann takes only fix, review and no hold;" in sentence(world, item, agent=other)
+        assert "is ready, but ann takes only fix, review and no hold;" in sentence(
+            world, item, agents={"ann": other}
+        )
 
 
 class TestWaiting:
     def test_a_schedule_and_a_back_off_are_told_apart(self) -> None:
         world = World()
         later = world.put("later", run_at_us=world.now_us + 7_200_000_000)
-        assert "is scheduled and comes back in 2 h" in sentence(world, later)
+        assert "is scheduled; it comes back in 2 h" in sentence(world, later)
         parked = put(world, "parked")
-        assert "in back-off after a failed attempt and comes back in 10 s" in sentence(world, parked)
+        assert "in back-off after a failed attempt; it comes back in 10 s" in sentence(world, parked)
 
     def test_an_item_that_was_only_given_back_has_not_failed(self) -> None:
         world = World()
@@ -180,7 +178,7 @@ class TestWaiting:
         for _ in range(3):
             world.start(item)
             world.release(item)
-        assert "in back-off after 3 releases in a row and" in sentence(world, item)
+        assert "in back-off after 3 releases in a row; it" in sentence(world, item)
 
 
 class TestEnded:

@@ -44,8 +44,10 @@ from interlock.core.model import (
     RunRecord,
     Sender,
 )
+from interlock.core.prediction import Facts, predict
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, deadline_us, to_us
+from interlock.core.why import explain
 
 LANE = "issue:acme/app#42"
 START_US = 1_800_000_000 * US_PER_S
@@ -211,6 +213,11 @@ class World:
     def newest(self) -> Item:
         """The item that a rule made last: a follow-up."""
         return self.items[max(self.items)]
+
+    def why(self, item: ItemId, **facts: Any) -> str:
+        """What is said about an item, with what else there is to know."""
+        known = Facts(now_us=self.now_us, snapshot=self._snapshot(()), timing=self.timing, **facts)
+        return explain(predict(self.items[item], known)).sentence
 
     # -- load, decide, write ----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import A_PERSON, NewItem, Policy, RetryLane, Sender, Verdict
 from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES
+from interlock.service.contract import HolderView
 from interlock.service.intake import new_item
 
 if TYPE_CHECKING:
@@ -143,10 +144,14 @@ def add(
     with call.service() as service:
         sender = caller_of(service)
         answers = service.add([_new_item(call, each, sender) for each in arrivals])
+        shown = answers[0].item or answers[0].holder
+        why = None
+        if batch is None and shown is not None and not call.out.json:
+            why = service.why(shown.item if isinstance(shown, HolderView) else shown.id)
 
     def show(console: Console) -> None:
         for answer in answers:
-            views.arrivals.answer(console, answer, detailed=batch is None)
+            views.arrivals.answer(console, answer, why)
 
     call.out.answer(answers[0] if batch is None else {"added": answers}, show)
     rejected = any(answer.decision == Verdict.REJECTED for answer in answers)

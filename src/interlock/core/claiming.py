@@ -36,6 +36,8 @@ class Agent(Record):
     #: For display only: a claim counts again under the agent's lock.
     running: int = 0
     pending: int = 0
+    #: How many of its runs are edits of plans.
+    editing: int = 0
 
 
 class Claim(Record):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from interlock.core.model import (
     A_PERSON,
     ABSORBING,
+    AHEAD_MAX,
     UNPOSITIONED,
     Event,
     EventKind,
@@ -36,7 +37,6 @@ from interlock.core.plans.model import Plan, Revision
 from interlock.core.record import MutableRecord, Record, fresh
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
-from interlock.core.why import AHEAD_MAX
 
 K = TypeVar("K", str, tuple[str, str, Policy])
 _NO_DATA: Mapping[str, Any] = MappingProxyType({})

@@ -26,6 +26,8 @@ NO_AGENT = ""
 US_PER_S = 1_000_000
 #: The project of an arrival that names none.
 DEFAULT_PROJECT = "default"
+#: Items ahead of another are counted no further: an answer must not cost more the longer a line is.
+AHEAD_MAX = 1_000
 #: The start of the title of an item that was made of unread messages.
 FOLLOW_UP = "Follow-up: "
 

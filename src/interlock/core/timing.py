@@ -32,6 +32,19 @@ class Timing(Record):
     ageing_step_s: float = 0.0
 
 
+def span(seconds: float) -> str:
+    """A span for people: 8 s, 3 min, 2 h, 5 d."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def until(at_us: int | None, now_us: int) -> str:
+    """A moment for people: in 8 s, or now."""
+    return "now" if at_us is None or at_us <= now_us else f"in {span((at_us - now_us) / US_PER_S)}"
+
+
 def to_us(seconds: float) -> int:
     """Whole microseconds."""
     return round(seconds * US_PER_S)

@@ -1,238 +1,356 @@
-"""Why an item is in its state: one sentence, always with what will move it next."""
+"""Why an item is where it is, and what will move it: a prediction in words.
+
+Nothing is decided here: what a sentence says about the future is in the prediction, and holds if nothing else
+happens before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
-from interlock.core.claiming import Agent
-from interlock.core.model import US_PER_S, Item, Reason
-from interlock.core.plans.model import EDIT_TYPE, Plan, PlanStatus
+from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, Reason, RetryLane
+from interlock.core.plans.model import EDIT_TYPE
+from interlock.core.prediction import (
+    LACKS_LABEL,
+    End,
+    Fate,
+    Hindrance,
+    Prediction,
+    Takers,
+    is_hold,
+    named,
+    no_label,
+)
 from interlock.core.record import Record
 from interlock.core.states import ItemStatus
-
-_NAMED_AT_MOST = 5
-#: Type and label of what `interlock hold` adds, and only it claims.
-_HOLD = "hold"
-#: Items ahead of another are counted no further: the answer must not cost more the longer the queue is.
-AHEAD_MAX = 1_000
+from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, span, until
 
 
-class Facts(Record):
-    """What was read about an item and its surroundings."""
+class Explanation(Record):
+    """A prediction in clauses, without full stops."""
 
-    now_us: int
-    owner: Item | None = None
-    #: How many go before it, up to `AHEAD_MAX`.
-    ahead: int = 0
-    agent: Agent | None = None
-    project_paused_why: str | None = None
-    #: The plan that it is a task of, and the keys of the tasks that it waits for.
-    plan: Plan | None = None
-    unmet: tuple[str, ...] = ()
+    item: Item
+    #: What it waits for.
+    state: str
+    #: What moves it next.
+    next: str
+    #: Why nobody can start it although it is ready; null if somebody can, and for other items.
+    hindered: str | None = None
+    #: What becomes of its lane; null unless it holds one.
+    lane: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        return f"Item {self.item.id} {self.state}; {self.next}."
 
 
-def why(item: Item, facts: Facts) -> str:
-    """One sentence: what it waits for, and what will move it."""
-    state, now_us = item.state, facts.now_us
+def explain(prediction: Prediction) -> Explanation:
+    """What an item waits for, and what will move it."""
+    item = prediction.item
+    state, onward = _clauses(prediction)
+    hindrances = _hindrances(prediction)
+    holds = item.active and item.spec.lane is not None
+    return Explanation(
+        item=item,
+        state=state,
+        next=onward,
+        hindered=f"{_what(hindrances)}; {_cures(hindrances)}" if hindrances else None,
+        lane=_lane_of_owner(prediction, _falls_to(prediction)) if holds else None,
+    )
+
+
+def _clauses(prediction: Prediction) -> tuple[str, str]:
+    item, now_us = prediction.item, prediction.facts.now_us
+    state = item.state
     match item.status:
         case ItemStatus.PENDING:
-            return f"Item {item.id} {_pending(item, facts)}"
+            return _pending(prediction)
         case ItemStatus.IN_PROGRESS:
             asked = f", was asked to stop ({state.cancel_why})" if state.cancel_into else ""
             lasted = span(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S)
-            return (
-                f"Item {item.id} has been worked on by {state.run_agent} (run {state.run}) for {lasted}"
-                f"{asked}; its {_end_of_run(item, now_us)}, and then it is "
-                f"{'ended as ' + state.cancel_into if state.cancel_into else 'offered again'}."
-            )
+            at_work = f"has been worked on by {state.run_agent} (run {state.run}) for {lasted}{asked}"
+            then = _becomes(item, prediction.fates[End.TIME])
+            return at_work, f"its {_end_of_run(prediction)}, and then {then}"
         case ItemStatus.DEFERRED:
-            return f"Item {item.id} {_deferred(item, facts)}"
-        case ItemStatus.WAITING if state.due_us is None:
-            return f"Item {item.id} {_planned(facts)}"
+            return _deferred(prediction)
         case ItemStatus.WAITING:
-            cause = _back_off(item) if item.parked else "scheduled"
-            back = _in(state.due_us, now_us)
-            return (
-                f"Item {item.id} is {cause} and comes back {back}, with the next sweep or claim after that."
-            )
+            return _waiting(prediction)
         case ItemStatus.COMPLETED:
-            return f"Item {item.id} was completed {_ago(state.ended_us, now_us)}; that is final."
+            return f"was completed {_ago(state.ended_us, now_us)}", "that is final"
         case ItemStatus.FAILED:
-            return (
-                f"Item {item.id} failed for good {_ago(state.ended_us, now_us)} after {_attempts(item)} "
-                f"({state.reason}); {_back(item, facts)}"
-            )
+            tried = f"after {_attempts(item)} ({state.reason})"
+            return f"failed for good {_ago(state.ended_us, now_us)} {tried}", _back(prediction)
         case ItemStatus.CANCELLED:
             cause = state.cancel_why or state.reason
-            return (
-                f"Item {item.id} was cancelled {_ago(state.ended_us, now_us)} ({cause}); {_back(item, facts)}"
-            )
+            return f"was cancelled {_ago(state.ended_us, now_us)} ({cause})", _back(prediction)
         case ItemStatus.SUPERSEDED:
-            return (
-                f"Item {item.id} was replaced by the newer item {state.absorbed_by}, which has its messages."
-            )
+            return f"was replaced by the newer item {state.absorbed_by}", "that one got its messages"
         case ItemStatus.COALESCED:
-            return f"Item {item.id} became a message of item {state.absorbed_by} of the same agent."
+            into = f"item {state.absorbed_by}"
+            told = f"`interlock show {state.absorbed_by}` tells what became of that"
+            return f"became a message of {into} of the same agent", told
         case other:
             assert_never(other)
 
 
-def _pending(item: Item, facts: Facts) -> str:
-    if item.parked:
-        when = _in(item.state.due_us, facts.now_us)
-        return f"keeps its lane and waits out its back-off; it can be claimed {when}."
-    if hindrance := hindered(item, facts):
-        return f"is ready, but {hindrance}"
-    queue = f"{_counted(facts.ahead)} ahead of it" if facts.ahead else "first in the queue"
-    if item.state.claim_by_us is not None:
-        queue += f" (it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed)"
-    if not item.spec.agent_key:
-        return f"is ready and {queue}; any agent's next claim takes it."
-    agent, name = facts.agent, item.spec.agent_key
-    if item.spec.type == _HOLD and _HOLD in item.spec.labels:
-        ends = f"it ends {_in(item.state.claim_by_us, facts.now_us)} unless claimed"
-        if not item.follow_up:
-            return f"is the turn of an `interlock hold` of {name}, which takes it; {ends}."
-        left = "has messages that a hold did not read"
-        return f"{left}; the next `interlock hold` on its lane takes it; {ends}."
-    if agent is None:
-        return (
-            f"is ready for {name}, which has never asked for work; {name}'s first `interlock next` takes it."
-        )
-    return f"is ready for {name} and {queue}; {name}'s next claim takes it."
+# -- pending --------------------------------------------------------------------------------------
 
 
-def hindered(item: Item, facts: Facts) -> str | None:
-    """Why no claim may take a pending item now, and what ends that; null if a claim may take it."""
-    if item.status is not ItemStatus.PENDING or item.parked:
-        return None
-    project, agent, name = item.spec.project, facts.agent, item.spec.agent_key
-    if facts.project_paused_why is not None:
-        undo = f"`interlock resume project {project}`"
-        return f"project {project} is paused ({facts.project_paused_why}); {undo} lets it go."
-    if facts.plan is not None and (gate := _gate(facts.plan, facts.now_us)):
-        return gate
-    if agent is None:
-        return None
-    if agent.paused_why is not None:
-        return f"{name} is paused ({agent.paused_why}); `interlock resume agent {name}` lets it go."
-    if agent.wall_us is not None:
-        cause = f" ({agent.wall_why})" if agent.wall_why else ""
-        undo = f"`interlock resume agent {name}` ends that early"
-        return f"{name} is behind a wall{cause}, which is over {_in(agent.wall_us, facts.now_us)}; {undo}."
-    if agent.types and item.spec.type not in (*agent.types, EDIT_TYPE):
-        only, undo = _named(agent.types), f"`interlock agents set {name} --type …`"
-        return f"{name} takes only {only} and no {item.spec.type}; {undo} changes that."
-    if agent.max_concurrency is not None and agent.running >= agent.max_concurrency:
-        return f"{name} has {agent.running} of {agent.max_concurrency} runs; it starts when one ends."
-    if agent.pool_max is not None and agent.pool_running >= agent.pool_max:
-        full = f"{agent.pool_running} of {agent.pool_max} runs"
-        return f"the agents of {name}'s pool {agent.pool} have {full}; it starts when one of them ends."
-    return None
+def _pending(prediction: Prediction) -> tuple[str, str]:
+    item, facts = prediction.item, prediction.facts
+    if item.state.due_us is not None:
+        return f"keeps its lane and is {_why_later(item)}", _comes_back(prediction)
+    ends = ""
+    if End.TIME in prediction.fates:
+        ends = f"; it ends {until(prediction.at_us, facts.now_us)} unless claimed"
+    if hindrances := _hindrances(prediction):
+        return f"is ready, but {_what(hindrances)}", _cures(hindrances) + ends
+    takers = prediction.takers
+    assert takers is not None
+    name = takers.agent
+    if is_hold(item) and name:
+        if item.follow_up:
+            return (
+                "has messages that a hold did not read",
+                f"the next `interlock hold` on its lane takes it{ends}",
+            )
+        return f"is the turn of an `interlock hold` of {name}", f"that hold takes it{ends}"
+    queue = f", with up to {_counted(facts.ahead)} ahead of it" if facts.ahead else " and first in the queue"
+    if name == NO_AGENT:
+        return f"is ready{queue}", f"{_claimers(item, takers)} may claim it{ends}"
+    known = facts.agents is None or name in facts.agents
+    state = f"is ready for {name}" + (queue if known else ", which has never asked for work")
+    if facts.ahead:
+        return state, f"a claim of {name} takes it in its turn{ends}"
+    return state, f"{name}'s {'next claim' if known else 'first `interlock next`'} takes it{ends}"
 
 
-def _back(item: Item, facts: Facts) -> str:
-    """What brings an ended item back. A retry cannot: an edit, a removed task, a task with broken edges."""
-    if item.spec.type == EDIT_TYPE:
-        return "the next task that ends asks for an edit again."
-    if item.state.reason == Reason.REMOVED_BY_EDIT:
-        return "an edit may add it to its plan again, as another item."
-    if item.state.reason == Reason.UNREACHABLE and facts.unmet:
-        return f"it waited for {_named(facts.unmet)}, whose retry brings it back."
-    what = "gives it another" if item.status is ItemStatus.FAILED else "brings it back"
-    return f"`interlock retry {item.id}` {what}."
+def _claimers(item: Item, takers: Takers) -> str:
+    """Who may claim an item for anyone."""
+    if not takers.anyone:
+        return f"only an agent with label {named(item.spec.labels)} ({named(takers.able)})"
+    if not takers.barred:
+        return "any agent"
+    but = tuple(f"{key} ({' and '.join(h.short for h in why)})" for key, why in takers.barred.items())
+    return f"any agent but {named(but)}"
 
 
-def _planned(facts: Facts) -> str:
-    plan = facts.plan.id if facts.plan else ""
-    if not facts.unmet:
-        return f"waits in plan {plan} for the editor's answer."
-    end = "that task ends" if len(facts.unmet) == 1 else "those tasks end"
-    return f"waits in plan {plan} for {_named(facts.unmet)}; it is ready when {end} as required."
+def _hindrances(prediction: Prediction) -> Sequence[Hindrance]:
+    """Why nobody can start a ready item."""
+    item, takers = prediction.item, prediction.takers
+    if not item.state.ready or takers is None:
+        return ()
+    if not takers.nobody:
+        return prediction.closed
+    if takers.agent:
+        return (*prediction.closed, *takers.barred.get(takers.agent, (no_label(item),)))
+    having = [why for why in takers.barred.values() if not any(h.short == LACKS_LABEL for h in why)]
+    return (*prediction.closed, *([h for why in having for h in why] or [no_label(item)]))
 
 
-def _named(keys: tuple[str, ...]) -> str:
-    more = f" and {len(keys) - _NAMED_AT_MOST} more" if len(keys) > _NAMED_AT_MOST else ""
-    return ", ".join(keys[:_NAMED_AT_MOST]) + more
+def _what(hindrances: Sequence[Hindrance]) -> str:
+    return " and ".join(dict.fromkeys(h.what for h in hindrances))
 
 
-def _gate(plan: Plan, now_us: int) -> str:
-    """Why a plan gives out no task now, and what ends that; empty if it gives out tasks."""
-    if plan.status is not PlanStatus.RUNNING:
-        return f"plan {plan.id} is {plan.status} and gives out no more tasks."
-    if plan.paused_why is not None:
-        return f"plan {plan.id} is paused ({plan.paused_why}); `interlock plan resume {plan.id}` lets it go."
-    if plan.cycle_us is not None:
-        return (
-            f"plan {plan.id} waits for an edit of {plan.editor} (item {plan.edit_item}), "
-            f"at the latest until its deadline {_in(plan.deadline_us, now_us)}."
-        )
-    return ""
+def _cures(hindrances: Sequence[Hindrance]) -> str:
+    return "; ".join(dict.fromkeys(h.cure for h in hindrances))
 
 
-def _deferred(item: Item, facts: Facts) -> str:
-    owner = facts.owner
-    place = "next in line" if facts.ahead == 0 else f"behind {_counted(facts.ahead)} more in line"
+# -- in progress ----------------------------------------------------------------------------------
+
+
+def _end_of_run(prediction: Prediction) -> str:
+    """What ends the item's run, and when: only a lease can be renewed."""
+    now_us = prediction.facts.now_us
+    what, renewable = _last(prediction)
+    ends = "is up" if what == "time" else "ends"
+    return f"{what} {ends} {until(prediction.at_us, now_us)}{' unless renewed' if renewable else ''}"
+
+
+def _last(prediction: Prediction) -> tuple[str, bool]:
+    """Which deadline of a run comes first, and whether a renewal moves it."""
+    state, at_us = prediction.item.state, prediction.at_us
+    if at_us != state.due_us:
+        return "edit cycle", False
+    if state.revoke_us is not None and state.revoke_us == at_us:
+        return "grace", False
+    return ("lease", True) if at_us == state.lease_until_us else ("time", False)
+
+
+def _becomes(item: Item, fate: Fate) -> str:
+    """What the end of a run's time makes of its item and its lane."""
+    after = fate.item
+    lane = item.spec.lane
+    if after.status is ItemStatus.PENDING:
+        kept = " and keeps its lane" if lane is not None else ""
+        return f"it is offered again{kept}, for attempt {after.state.attempt + 1} of {item.spec.max_attempts}"
+    if after.status is ItemStatus.FAILED:
+        then = f"it has failed for good, as attempt {after.state.attempt} is its last"
+    else:
+        then = f"it is ended as {after.status}"
+    if lane is None or item.spec.type == EDIT_TYPE:
+        return then
+    return f"{then}, and {_heir(fate)}"
+
+
+def _heir(fate: Fate) -> str:
+    if fate.holder is None:
+        return "its lane is free"
+    return "its unread messages get the lane" if fate.by_follow_up else f"item {fate.holder.id} gets its lane"
+
+
+# -- deferred -------------------------------------------------------------------------------------
+
+
+def _deferred(prediction: Prediction) -> tuple[str, str]:
+    item, ahead, owner = prediction.item, prediction.facts.ahead, prediction.owner
+    lane = f"lane {item.spec.lane}"
     if owner is None:
-        return f"waits on lane {item.spec.lane}, which has lost its owner; the next sweep promotes it."
-    if owner.state.run is not None:
-        stop = ", which was asked to stop" if owner.state.cancel_into else ""
-        return (
-            f"is {place} on lane {item.spec.lane}, held by run {owner.state.run} of {owner.state.run_agent}"
-            f" (item {owner.id}){stop}, whose {_end_of_run(owner, facts.now_us)};"
-            f" it is promoted when that run ends."
-        )
-    who = owner.spec.agent_key or "any agent"
-    stuck = ""
-    if item.state.reason == Reason.OVERTAKEN:
-        stuck = " (its agent cannot start; another agent's claim may overtake it)"
-    return (
-        f"is {place} on lane {item.spec.lane} behind item {owner.id}, which waits for {who} to start{stuck}; "
-        f"it is promoted when that one ends."
+        return f"waits on {lane}, which has lost its owner", "the next sweep promotes the first in line"
+    place = "next in line" if ahead == 0 else f"behind {_counted(ahead)} more in line"
+    moves = "it moves up" if ahead == 0 else "the line moves up"
+    onward = _lane_of_owner(owner, moves)
+    held = owner.item
+    if held.state.run is not None:
+        stop = ", which was asked to stop" if held.state.cancel_into else ""
+        who = f"held by run {held.state.run} of {held.state.run_agent} (item {held.id}){stop}"
+        return f"is {place} on {lane}, {who}, whose {_end_of_run(owner)}", onward
+    waits = f"is {place} on {lane} behind item {held.id}, which {_unstarted(owner)}"
+    return waits, onward + _overtaking(prediction)
+
+
+def _unstarted(owner: Prediction) -> str:
+    if owner.item.state.due_us is not None:
+        return f"is {_why_later(owner.item)}"
+    hindrances = _hindrances(owner)
+    if hindrances:
+        return f"cannot start, as {_what(hindrances)}"
+    return f"waits for {owner.item.spec.agent_key or 'any agent'} to start it"
+
+
+def _overtaking(prediction: Prediction) -> str:
+    owner, takers = prediction.owner, prediction.takers
+    if owner is None or takers is None or takers.nobody or prediction.closed:
+        return ""
+    who = takers.agent or "another agent"
+    first = " that can start none before it" if prediction.facts.ahead else ""
+    return f"; while item {owner.item.id} cannot start, a claim of {who}{first} may overtake it"
+
+
+def _lane_of_owner(owner: Prediction, moves: str) -> str:
+    """What makes the line behind an owner move, and what leaves the owner where it is."""
+    item, fates = owner.item, owner.fates
+    beside = _beside(owner)
+    if item.state.run is None:
+        aside = "" if item.spec.retry_lane is RetryLane.KEEP else " or steps aside for a back-off"
+        return f"{moves} when item {item.id} has ended{aside}{beside}"
+    run = f"run {item.state.run}"
+    frees = [end for end in End if not _keeps(item, fates[end])]
+    keeps = [end for end in End if end not in frees]
+    if any(fates[end].by_follow_up for end in frees):
+        moves = f"the messages that item {item.id} has not read go first, as an item of their own,"
+    if not keeps:
+        return f"{moves} when {run} ends{beside}"
+    lost = {"lease": "loses its lease", "time": "runs out of time"}.get(_last(owner)[0], "runs out of grace")
+    ways = {End.DONE: "is done", End.FAIL: "fails", End.RELEASE: "is released", End.TIME: lost}
+    when = _listed([ways[end] for end in frees])
+    ways |= {End.FAIL: "fails and is to be tried again", End.RELEASE: "is released without --until"}
+    still = _listed([ways[end] for end in keeps])
+    kept = f"item {item.id} keeps the lane for another attempt"
+    return f"{moves} when {run} {when}{beside}; if it {still}, {kept}"
+
+
+def _beside(owner: Prediction) -> str:
+    """Items that were let through while the lane was only observed keep it shut too."""
+    lane, others = owner.item.spec.lock_lane, owner.facts.snapshot.items.values()
+    ids = tuple(
+        str(i.id) for i in others if i.active and i.spec.observed_lane == lane and i.id != owner.item.id
     )
+    if not ids:
+        return ""
+    some = f"item {ids[0]}" if len(ids) == 1 else f"items {named(ids)}"
+    return f", and {some}, let through while the lane was only observed, too"
 
 
-def _back_off(item: Item) -> str:
-    """Why it is in back-off: after a failed attempt, at a wall, or after several releases."""
+def _listed(ways: list[str]) -> str:
+    return " or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
+
+
+def _falls_to(owner: Prediction) -> str:
+    lane = owner.item.spec.lane
+    waits = any(
+        i.spec.lane == lane and i.status is ItemStatus.DEFERRED for i in owner.facts.snapshot.items.values()
+    )
+    return "the lane goes to the next in line" if waits else "the lane is free"
+
+
+def _keeps(item: Item, fate: Fate) -> bool:
+    return fate.holder is not None and fate.holder.id == item.id
+
+
+# -- waiting --------------------------------------------------------------------------------------
+
+
+def _waiting(prediction: Prediction) -> tuple[str, str]:
+    item, facts = prediction.item, prediction.facts
+    if item.state.due_us is not None:
+        return f"is {_why_later(item)}", _comes_back(prediction)
+    plan = item.spec.plan
+    if not facts.unmet:
+        return f"waits in plan {plan}", "the editor's answer decides about it"
+    end = "that task ends" if len(facts.unmet) == 1 else "those tasks end"
+    return f"waits in plan {plan} for {named(facts.unmet)}", f"it is ready when {end} as required"
+
+
+def _why_later(item: Item) -> str:
+    """Why its time has not come."""
+    if not item.parked:
+        return "scheduled"
     if item.walled:
         return "behind a wall that its last run has met"
-    if item.state.releases:
+    if item.state.releases >= RELEASES_BEFORE_BACK_OFF:
         return f"in back-off after {item.state.releases} releases in a row"
     return "in back-off after a failed attempt"
 
 
-def _end_of_run(item: Item, now_us: int) -> str:
-    """What ends the item's run, and when: only a lease can be renewed."""
-    state, when = item.state, _in(item.expires_us, now_us)
-    if state.revoke_us is not None and state.revoke_us == state.due_us:
-        return f"grace ends {when}"
-    if state.due_us != state.lease_until_us:
-        return f"time is up {when}"
-    return f"lease ends {when} unless renewed"
+def _comes_back(prediction: Prediction) -> str:
+    now_us, fate = prediction.facts.now_us, prediction.fates.get(End.TIME)
+    when = f"it comes back {until(prediction.at_us, now_us)}, with the next sweep or claim after that"
+    if fate is None:
+        return "the next sweep or claim lets it in, or ends it if a task that it needs has not succeeded"
+    if fate.item.status is ItemStatus.DEFERRED:
+        held = f", held by item {fate.holder.id}" if fate.holder is not None else ""
+        return f"{when}, and then waits for its lane{held}"
+    if fate.item.status is ItemStatus.SUPERSEDED:
+        return f"{when}, and is then replaced by the newer item {fate.item.state.absorbed_by}"
+    return when
+
+
+# -- ended ----------------------------------------------------------------------------------------
+
+
+def _back(prediction: Prediction) -> str:
+    """What brings an ended item back. A retry cannot: an edit, a removed task, a task with broken edges."""
+    item, unmet = prediction.item, prediction.facts.unmet
+    if item.spec.type == EDIT_TYPE:
+        return "the next task that ends asks for an edit again"
+    if item.state.reason == Reason.REMOVED_BY_EDIT:
+        return "an edit may add it to its plan again, as another item"
+    if item.state.reason == Reason.UNREACHABLE and unmet:
+        return f"it waited for {named(unmet)}, whose retry brings it back"
+    what = "gives it another" if item.status is ItemStatus.FAILED else "brings it back"
+    return f"`interlock retry {item.id}` {what}"
 
 
 def _attempts(item: Item) -> str:
     return f"{item.state.attempt} attempt{'' if item.state.attempt == 1 else 's'}"
 
 
-def _in(at_us: int | None, now_us: int) -> str:
-    if at_us is None or at_us <= now_us:
-        return "now"
-    return f"in {span((at_us - now_us) / US_PER_S)}"
-
-
 def _ago(at_us: int | None, now_us: int) -> str:
     if at_us is None:
         return "some time ago"
     return f"{span(max(0, now_us - at_us) / US_PER_S)} ago"
-
-
-def span(seconds: float) -> str:
-    """A span for people: 8 s, 3 min, 2 h, 5 d."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _counted(ahead: int) -> str:

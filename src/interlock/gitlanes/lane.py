@@ -189,7 +189,7 @@ class Lane:
         for nth, new in enumerate(arrivals, 1):
             commands.append(Arrive(item=new, id=self._item_id(count + nth), ticket=ticket + nth))
         count += len(arrivals)
-        snapshot = self._snapshot(items, now_us)
+        snapshot = self.snapshot(items, now_us)
         named = {c.item for c in commands if not isinstance(c, Arrive | Repair | PlanCommand)}
         spare = snapshot.follow_ups(named, now_us)
         spare_ids = tuple(self._item_id(count + nth) for nth in range(1, spare + 1))
@@ -243,7 +243,8 @@ class Lane:
             )
         return ItemId((lane_bits(self.ref_id) << COUNT_BITS) + count)
 
-    def _snapshot(self, items: Mapping[ItemId, Item], now_us: int) -> Snapshot:
+    def snapshot(self, items: Mapping[ItemId, Item], now_us: int) -> Snapshot:
+        """All that the rules may need to know about the lane."""
         unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
         for m in self.queue.messages:
             item = items[m.item]

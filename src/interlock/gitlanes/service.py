@@ -61,7 +61,10 @@ from interlock.core.model import (
     Sender,
     SenderKind,
 )
+from interlock.core.prediction import Facts, predict
+from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, to_us
+from interlock.core.why import explain
 from interlock.git.refusals import RefMove
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
 from interlock.gitlanes.documents import ActionsRun, mend_hint
@@ -70,7 +73,7 @@ from interlock.gitlanes.history import Holder
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
 from interlock.gitlanes.mending import mended
 from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
-from interlock.service.answers import add_view, ended_view, holder_view, kept_view, refused_view
+from interlock.service.answers import add_view, ended_view, holder_view, kept_view, refused_view, why_view
 from interlock.service.contract import (
     AddView,
     ChangeView,
@@ -80,6 +83,7 @@ from interlock.service.contract import (
     MessageView,
     Report,
     RunView,
+    WhyView,
 )
 from interlock.service.itemview import ItemView, moment
 
@@ -433,6 +437,20 @@ class GitLanes:
             if lane.holder is not None or lane.line:
                 views.append(_lane_view(lane.name, lane.holder, lane.line))
         return [view for view in views if view.lane.startswith(beginning)][:limit]
+
+    def why(self, item: int) -> WhyView:
+        """What an item waits for, and what will move it, by the deadlines that hold on this machine."""
+        lane = self.remote.read(self.remote.find(item))
+        now_us, timed = self._timed(lane)
+        found = timed[lane.require(ItemId(item)).id]
+        facts = Facts(
+            now_us=now_us,
+            snapshot=lane.snapshot(timed, now_us),
+            timing=self._timing,
+            ahead=sum(i.line < found.line for i in lane.line) if found.status is ItemStatus.DEFERRED else 0,
+            agents=None,
+        )
+        return why_view(explain(predict(found, facts)))
 
     def hindered(self, item: int) -> str | None:  # noqa: ARG002  (the contract's)
         """None: git stores no limits of agents."""

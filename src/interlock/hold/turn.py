@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
-from interlock.core.errors import Held, InterlockError, ItemEnded
+from interlock.core.errors import Held, InterlockError, ItemEnded, NotFound
 from interlock.core.model import A_PERSON, NewItem, Policy, Reason, Sender
 from interlock.core.names import TIMEOUT_MAX_S, WAIT_MAX_S, safe_name
 from interlock.process.clock import now_s
@@ -135,23 +135,23 @@ class Waiter:
             answer = self._lanes.add([self._new_item()])[0]
             holder = answer.holder
             if answer.arrival is not None:
-                if holder is not None and answer.decision == "queued" and not _left_over(holder):
-                    self._tell(f"Waiting: {_held(wish.lane, holder)}")
                 self._item = answer.arrival
+                if holder is not None and answer.decision == "queued" and not _left_over(holder):
+                    self._tell(f"Waiting: {self._held(holder, waits=self._item)}")
                 return None
             assert holder is not None, "only a taken lane is refused"
             turn = self._take_over(holder)
             if turn is not None:
                 return turn
             if wish.if_held is IfHeld.FAIL:
-                raise Held(_held(wish.lane, holder), _what_to_type(wish.lane))
+                raise Held(self._held(holder), _what_to_type(wish.lane))
             skipped = HoldView(status="skipped", lane=wish.lane, item=holder.item, run=None, exit_code=0)
             if wish.message is None:
-                self._tell(f"Skipped: {_held(wish.lane, holder)}")
+                self._tell(f"Skipped: {self._held(holder)}")
                 return skipped
             with contextlib.suppress(ItemEnded):  # it has just ended: the lane may be free now
                 sent = self._lanes.msg(holder.item, wish.message, author=wish.author, sender=wish.sender)
-                self._tell(f"Skipped: item {sent.item.id} has the message. {_held(wish.lane, holder)}")
+                self._tell(f"Skipped: item {sent.item.id} has the message. {self._held(holder)}")
                 return skipped
 
     def _new_item(self) -> NewItem:
@@ -265,6 +265,15 @@ class Waiter:
         lane = self._wish.lane
         return next((view for view in self._lanes.lanes(prefix=lane) if view.lane == lane), None)
 
+    def _held(self, holder: HolderView, waits: int | None = None) -> str:
+        """Who holds the lane, since when and until when, and what becomes of the lane, or of who waits."""
+        held = _held(self._wish.lane, holder)
+        with contextlib.suppress(NotFound):  # it has ended and, in git, is not kept
+            why = self._lanes.why(holder.item if waits is None else waits)
+            after = why.lane if waits is None else why.next
+            return f"{held} {after[0].upper()}{after[1:]}." if after else held
+        return held
+
     def _refuse(self) -> NoReturn:
         name, obstacle = self._wish.lane, self._obstacle()
         if obstacle is not None:
@@ -272,7 +281,7 @@ class Waiter:
         lane = self._lane()
         if lane is None or lane.holder is None or lane.holder.item == self._item:
             raise Held(f"Lane {name} could not be taken in time.", "Try again.")
-        raise Held(f"{_held(name, lane.holder)} It did not become free in time.", _what_to_type(name))
+        raise Held(f"{self._held(lane.holder)} It did not become free in time.", _what_to_type(name))
 
 
 def last_of(messages: Sequence[MessageView]) -> int:

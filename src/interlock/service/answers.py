@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from interlock.core.claiming import Agent, Pool
 from interlock.core.commands import Arrival, Ended
@@ -24,9 +25,13 @@ from interlock.service.contract import (
     RefusalView,
     RunView,
     StatsView,
+    WhyView,
 )
 from interlock.service.itemview import ItemView, maybe_moment, moment
 from interlock.store.port import Figures, LaneRow, StoredEvent, StoredMessage
+
+if TYPE_CHECKING:
+    from interlock.core.why import Explanation
 
 
 def holder_view(owner: Item | None) -> HolderView | None:
@@ -136,6 +141,17 @@ def live_run_view(item: Item) -> EndedRunView | None:
         reason="",
         started_at=moment(state.run_started_us),
         ended_at=None,
+    )
+
+
+def why_view(explanation: Explanation) -> WhyView:
+    return WhyView(
+        item=ItemView(explanation.item),
+        why=explanation.sentence,
+        state=explanation.state,
+        next=explanation.next,
+        hindered=explanation.hindered is not None,
+        lane=explanation.lane,
     )
 
 

@@ -179,10 +179,19 @@ class ShowView(Record):
 
 
 class WhyView(Record):
-    """What an item waits for and what will move it, in one sentence."""
+    """What an item waits for and what will move it, as the store is now."""
 
     item: ItemView
+    #: One sentence, made of the next two.
     why: str
+    #: What it waits for.
+    state: str
+    #: What moves it next.
+    next: str
+    #: Whether it is ready and yet nobody can start it.
+    hindered: bool
+    #: What becomes of the item's lane; null unless the item holds one.
+    lane: str | None
 
 
 class AgentView(Record):
@@ -362,6 +371,8 @@ class LaneService(Protocol):
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]: ...
 
+    def why(self, item: int) -> WhyView: ...
+
     def hindered(self, item: int) -> str | None: ...
 
     def doctor(self) -> list[CheckView]: ...
@@ -383,8 +394,6 @@ class Service(LaneService, PlanService, Protocol):
     def item_of(self, handle: str) -> int: ...
 
     def show(self, item: int) -> ShowView: ...
-
-    def why(self, item: int) -> WhyView: ...
 
     def events(
         self,

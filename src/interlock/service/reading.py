@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 import time
 from collections.abc import Iterator
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from interlock.core import names
 from interlock.core.claiming import MESSAGES_AT_ONCE
@@ -13,18 +13,18 @@ from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, LeaseLost, NotFound, UnknownRun
 from interlock.core.handles import Handle, read_handle
 from interlock.core.model import ANOTHER_SYSTEM, NO_AGENT, Item, ItemId, PlanId, RunRecord, Sender, SenderKind
-from interlock.core.plans.model import EdgeState
 from interlock.core.states import TERMINAL, ItemStatus
-from interlock.core.why import Facts, hindered, why
-from interlock.service.answers import event_view, live_run_view, message_view, run_view, stats_view
+from interlock.service.answers import event_view, live_run_view, message_view, run_view, stats_view, why_view
 from interlock.service.contract import EventView, ItemFilter, ShowView, StatsView, WhyView
 from interlock.service.itemview import ItemView
 from interlock.store.port import EventQuery, ItemQuery, Store
 
+if TYPE_CHECKING:
+    from interlock.core.prediction import Prediction
+    from interlock.core.why import Explanation
+
 FOLLOW_POLL_S = 0.2
 ID_LIMIT = 1 << 63
-#: Statuses whose unmet dependencies are shown.
-_WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED)
 
 
 class Looking:
@@ -106,45 +106,27 @@ class Looking:
             runs=(*ended, live) if live else ended,
             messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),
             events=tuple(event_view(e) for e in events),
-            why=self._why(found),
+            why=self._explain(found.id).sentence,
         )
 
     def why(self, item: int) -> WhyView:
         """What an item waits for, and what will move it."""
-        found = self._require(ItemId(item))
-        return WhyView(item=ItemView(found), why=self._why(found))
+        return why_view(self._explain(item))
 
     def hindered(self, item: int) -> str | None:
-        """Why an item that is ready may not start: its agent or project may not. Nothing if it may."""
-        found = self._require(ItemId(item))
-        return hindered(found, self._facts(found)) if found.status is ItemStatus.PENDING else None
+        """Why nobody may start an item that is ready. Nothing if somebody may."""
+        return self._explain(item).hindered
 
-    def _why(self, item: Item) -> str:
-        return why(item, self._facts(item))
+    def predict(self, item: int) -> Prediction:
+        """What can happen to an item next, from what the store has at one moment."""
+        from interlock.service.foresight import foresee  # noqa: PLC0415  (most commands explain nothing)
 
-    def _facts(self, item: Item) -> Facts:
-        waits = item.status in (ItemStatus.PENDING, ItemStatus.DEFERRED)
-        owner = None
-        if item.status is ItemStatus.DEFERRED and item.spec.lane is not None:
-            owner = self.store.owner(item.spec.lane)
-        plan = self.store.plan(item.spec.plan) if item.spec.plan is not None else None
-        return Facts(
-            now_us=self.store.now_us(),
-            owner=owner,
-            ahead=self.store.ahead_of(item) if waits else 0,
-            agent=self.store.agent(item.spec.agent_key) if item.spec.agent_key else None,
-            project_paused_why=self.store.paused_projects().get(item.spec.project),
-            plan=plan,
-            unmet=self._unmet(item) if plan is not None and item.status in _WAITED else (),
-        )
+        return self.store.at_once(lambda: foresee(self.store, self._require(ItemId(item))))
 
-    def _unmet(self, item: Item) -> tuple[str, ...]:
-        """The keys of the tasks that a task waits for."""
-        assert item.spec.plan is not None
-        keys = {task.item: task.key for task, _ in self.store.tasks(item.spec.plan)}
-        edges = self.store.edges(item.spec.plan)
-        waited = (e.source for e in edges if e.target == item.id and e.state is not EdgeState.SATISFIED)
-        return tuple(keys[source] for source in waited if source in keys)
+    def _explain(self, item: int) -> Explanation:
+        from interlock.core.why import explain  # noqa: PLC0415
+
+        return explain(self.predict(item))
 
     def events(
         self,

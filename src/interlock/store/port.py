@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from interlock.core.claiming import Agent, Claim, Pool
 from interlock.core.commands import Command
 from interlock.core.handles import Handle
-from interlock.core.ledger import Decision
+from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import (
     NO_AGENT,
     Event,
@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 #: Where reads stop that would grow with the history: events that `stats` counts, spans for its quantiles.
 EVENTS_MAX, SPANS_MAX = 20_000, 2_000
+#: And how many agents with limits an explanation looks at.
+AGENTS_MAX = 1_000
 
 
 class EditLoad(Record):
@@ -247,6 +249,12 @@ class Store(Protocol):
     def paused_projects(self) -> dict[str, str]: ...
     #: How many go before an item, counted to `AHEAD_MAX` at most.
     def ahead_of(self, item: Item) -> int: ...
+    #: What the rules would read, but for plans, if the item or the owner of its lane ended now. No lock.
+    def look(self, item: ItemId) -> Snapshot: ...
+    #: The agents named, and those that are limited in any way, at most `AGENTS_MAX`.
+    def limited_agents(self, named: Sequence[str]) -> list[Agent]: ...
+    #: The keys of the tasks that a task waits for, at most `AHEAD_MAX`.
+    def unmet(self, item: ItemId) -> list[str]: ...
     def figures(self, window_us: int) -> Figures: ...
     def findings(self) -> list[Finding]: ...
     def plan(self, plan: PlanId) -> Plan | None: ...

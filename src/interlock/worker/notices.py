@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock.core.commands import Outcome
 from interlock.core.errors import InterlockError
-from interlock.core.why import span
+from interlock.core.timing import span
 from interlock.service.contract import EndedRunView, RunView
 from interlock.service.itemview import ItemView
 from interlock.worker.spool import RunEnd

@@ -6,9 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.core.model import Verdict
-from interlock.core.why import AHEAD_MAX
-from interlock.service.contract import AddView
+from interlock.core.model import AHEAD_MAX, Verdict
+from interlock.service.contract import AddView, WhyView
 from interlock.service.itemview import ItemView
 
 _STYLES = {
@@ -22,29 +21,33 @@ _STYLES = {
 }
 
 
-def answer(console: Console, answer: AddView, *, detailed: bool) -> None:
-    """One sentence; with `detailed` also the holder, what happens next and what to type."""
+def answer(console: Console, answer: AddView, why: WhyView | None = None) -> None:
+    """One sentence; with `why` also the holder, what happens next and what to type.
+
+    `why` is about the item that carries the input or, if nothing was added, about the lane's holder.
+    """
     verdict = Verdict(answer.decision)
-    console.print(Text.assemble((f"{verdict.value}  ", _STYLES[verdict]), _sentence(verdict, answer)))
-    if not detailed:
+    console.print(Text.assemble((f"{verdict.value}  ", _STYLES[verdict]), _sentence(verdict, answer, why)))
+    if why is None:
         return
     held = words.holder(answer.holder) if answer.holder is not None else None
     console.print(
-        words.facts(("held by", held), ("next", _next(verdict, answer)), ("type", _to_type(answer)))
+        words.facts(("held by", held), ("next", _next(verdict, answer, why)), ("type", _to_type(answer, why)))
     )
 
 
-def _sentence(verdict: Verdict, answer: AddView) -> str:
+def _sentence(verdict: Verdict, answer: AddView, why: WhyView | None) -> str:
     item = answer.item
     if item is None:
         return "The lane is taken; nothing was added."
     lane = item.lane or item.observed_lane
     if item.status == "waiting" and item.run_at is not None:
         return f"Item {item.id} waits until {words.at(item.run_at)}."
+    state = why.state if why is not None else f"is ready for {item.agent or 'any agent'}"
     match verdict:
         case Verdict.ADMITTED:
             on_lane = f" on {lane}" if lane else ""
-            return f"Item {item.id}{on_lane} may be claimed by {item.agent or 'any agent'}."
+            return f"Item {item.id}{on_lane} {state}."
         case Verdict.QUEUED:
             return f"Item {item.id} waits for {lane}{_place(answer)}."
         case Verdict.COALESCED:
@@ -62,7 +65,7 @@ def _sentence(verdict: Verdict, answer: AddView) -> str:
         case Verdict.DUPLICATE:
             return f"This key was seen before: it is item {item.id}, now {item.status}."
         case Verdict.OBSERVED:
-            return f"Item {item.id} may be claimed; {lane} is only observed ({answer.reason})."
+            return f"Item {item.id} {state}; {lane} is only observed ({answer.reason})."
         case Verdict.REJECTED:
             return "The lane is taken; nothing was added."
 
@@ -73,35 +76,29 @@ def _place(answer: AddView) -> str:
     return f", place {answer.position}{' or later' if answer.position == AHEAD_MAX else ''} in the line"
 
 
-def _next(verdict: Verdict, answer: AddView) -> str | None:
-    held, item = answer.holder, answer.item
+def _next(verdict: Verdict, answer: AddView, why: WhyView) -> str | None:
     match verdict:
         case Verdict.REJECTED:
-            return "try again when the lane is free, or add it with --policy queue"
-        case Verdict.QUEUED | Verdict.SUPERSEDING if (
-            held is not None and item is not None and item.status != "pending"
-        ):
-            which = "it moves up" if answer.position == 1 else "the line moves up"
-            if held.run is None:
-                return f"{which} when item {held.item} has run"
-            last = "grace" if held.cancel_requested else "lease"
-            return f"{which} when run {held.run} ends, or when its {last} is over"
+            return why.lane
         case Verdict.COALESCED:
-            return _reader(item)
+            return _reader(answer.item)
         case _:
-            return None
+            return why.next
 
 
 def _reader(item: ItemView | None) -> str | None:
     if item is None:
         return None
-    return f"run {item.run} of {item.run_agent} reads it" if item.run is not None else "its next run reads it"
+    if item.run is None:
+        return "whoever claims it gets the message"
+    return f"run {item.run} of {item.run_agent} gets it when it asks for its messages"
 
 
-def _to_type(answer: AddView) -> str | None:
+def _to_type(answer: AddView, why: WhyView) -> str | None:
     if answer.item is None:
-        return f"interlock show {answer.holder.item}" if answer.holder is not None else None
+        return "the same with --policy queue, to wait in the line"
     if answer.item.status == "pending":
-        name = answer.item.agent or "NAME"
-        return f"interlock next --agent {name}"
+        if why.hindered:
+            return None  # `next` says what to type
+        return f"interlock next --agent {answer.item.agent or 'NAME'}"
     return f"interlock why {answer.item.id}"

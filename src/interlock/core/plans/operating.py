@@ -44,8 +44,7 @@ from interlock.core.plans.model import (
     TaskSpec,
 )
 from interlock.core.states import ItemStatus, RunStatus
-from interlock.core.timing import to_us
-from interlock.core.why import span
+from interlock.core.timing import span, to_us
 
 #: How many keys an event names at most; the revision has them all.
 KEYS_IN_EVENT = 100

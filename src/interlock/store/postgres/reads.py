@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from interlock.core.claiming import Agent, Pool
+from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Pool
 from interlock.core.errors import StoreUnavailable
-from interlock.core.model import Item, ItemId, ModeRule, PlanId, RunRecord
+from interlock.core.ledger import Snapshot
+from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RunRecord
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
+from interlock.core.record import replace
 from interlock.core.states import ItemStatus
-from interlock.core.why import AHEAD_MAX
 from interlock.store.clock import since_boot_us
 from interlock.store.plan_rows import (
     TASK_WIDTH,
@@ -26,6 +27,7 @@ from interlock.store.plan_rows import (
     task_from_row,
 )
 from interlock.store.port import (
+    AGENTS_MAX,
     EVENTS_MAX,
     SPANS_MAX,
     EventQuery,
@@ -42,7 +44,7 @@ from interlock.store.postgres.clock import ServerClock
 from interlock.store.postgres.database import Database, only
 from interlock.store.postgres.plans import NO_LIMIT
 from interlock.store.postgres.statement import Connection, Statement
-from interlock.store.postgres.transactions import modes_from_rows
+from interlock.store.postgres.transactions import modes_from_rows, unread_from_rows
 from interlock.store.rows import (
     array,
     event_from_row,
@@ -196,6 +198,20 @@ class PostgresReads:
         else:
             rows = self._rows("ahead_in_queue", agent=spec.agent_key, sort_key=spec.sort_key, limit=AHEAD_MAX)
         return min(AHEAD_MAX, sum(int(r[0]) for r in rows))
+
+    def look(self, item: ItemId) -> Snapshot:
+        rows = self._rows("look", item=item, limit=MESSAGES_AT_ONCE)
+        items = {i.id: i for i in map(item_from_row, rows)}
+        return Snapshot(items=items, unread=unread_from_rows(items, rows))
+
+    def limited_agents(self, named: Sequence[str]) -> list[Agent]:
+        params = {"named": array(named), "limit": AGENTS_MAX, "now_us": self.database.given_now()}
+        return [
+            replace(agent_from_row(r[:-1]), editing=r[-1]) for r in self._rows("limited_agents", **params)
+        ]
+
+    def unmet(self, item: ItemId) -> list[str]:
+        return [r[0] for r in self._rows("unmet", item=item, limit=AHEAD_MAX)]
 
     def figures(self, window_us: int) -> Figures:
         self.database.persistently(self._fold_tallies)

@@ -19,11 +19,10 @@ import psycopg
 from interlock.core.commands import Command
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
-from interlock.core.model import Event, Item, ItemId, Mode, ModeRule, NewMessage, RunId, RunRecord
+from interlock.core.model import AHEAD_MAX, Event, Item, ItemId, Mode, ModeRule, NewMessage, RunId, RunRecord
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.record import Record
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
-from interlock.core.why import AHEAD_MAX
 from interlock.store.bulk import in_bulk
 from interlock.store.clock import since_boot_us
 from interlock.store.plan_parts import Ask, Parts, read_parts, tasks_of_edit
@@ -206,15 +205,11 @@ class Transactions:
         now_us, offset_us, first_seq = after_wait or rows[0][-3:]
         rows = [r for r in rows if r[0] is not None]
         items = {i.id: i for i in map(item_from_row, rows)}
-        unread = {i: r[ITEM_WIDTH] for i, r in zip(items, rows, strict=True) if r[ITEM_WIDTH]}
+        unread = unread_from_rows(items, rows)
         snapshot = Snapshot(
             items=self._seen(conn, seen) | items if seen else items,
             lines={lane: (n, tuple(positions or ())) for lane, n, positions in lines or ()},
-            unread={
-                i: tuple((n, ticket) for n, ticket in pairs)
-                for i, pairs in unread.items()
-                if items[i].has_unread or items[i].comes_back
-            },
+            unread=unread,
             seen_keys=seen,
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),
@@ -336,6 +331,18 @@ def _message_chars(message: NewMessage) -> int:
 
 def _run_chars(run: RunRecord) -> int:
     return len(run.result or "") + len(run.error or "")
+
+
+def unread_from_rows(
+    items: Mapping[ItemId, Item], rows: Sequence[tuple[Any, ...]]
+) -> dict[ItemId, tuple[tuple[int, int], ...]]:
+    """Number and ticket of the messages that stand behind the columns of the items."""
+    found = {i: r[ITEM_WIDTH] for i, r in zip(items, rows, strict=True) if r[ITEM_WIDTH]}
+    return {
+        i: tuple((n, ticket) for n, ticket in pairs)
+        for i, pairs in found.items()
+        if items[i].has_unread or items[i].comes_back
+    }
 
 
 def _chars(decision: Decision) -> int:

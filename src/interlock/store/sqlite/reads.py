@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent, Pool
-from interlock.core.model import US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord
+from interlock.core.ledger import Snapshot
+from interlock.core.model import AHEAD_MAX, US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
-from interlock.core.why import AHEAD_MAX
 from interlock.store import clock
 from interlock.store.plan_rows import (
     TASK_WIDTH,
@@ -24,6 +24,7 @@ from interlock.store.plan_rows import (
     task_from_row,
 )
 from interlock.store.port import (
+    AGENTS_MAX,
     EVENTS_MAX,
     SPANS_MAX,
     EventQuery,
@@ -110,6 +111,20 @@ class SqliteReads:
             )
         return int(found)
 
+    def look(self, item: ItemId) -> Snapshot:
+        lanes = [r[0] for r in self.database.rows("lanes_of_items", items=[item])]
+        rows = self.database.rows("load_items", items=[item], lanes=lanes, heads=1)
+        items = {i.id: i for i in map(item_of_row, rows)}
+        return Snapshot(items=items, unread=self.unread(items))
+
+    def unread(self, items: Mapping[ItemId, Item]) -> dict[ItemId, tuple[tuple[int, int], ...]]:
+        """Number and ticket of the messages that the rules may have to move: see `Snapshot.unread`."""
+        talked_to = [i.id for i in items.values() if i.has_unread or (i.comes_back and i.state.message_count)]
+        unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
+        for item, n, ticket in self.database.rows("load_unread", items=talked_to) if talked_to else ():
+            unread[item] = (*unread.get(item, ()), (n, ticket))
+        return unread
+
     # -- lanes, agents, projects ------------------------------------------------------------------
 
     def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
@@ -129,6 +144,10 @@ class SqliteReads:
             return found
         pool = next(p for p in self.pools() if p.name == found.pool)
         return replace(found, pool_max=pool.max_concurrency, pool_running=pool.running)
+
+    def limited_agents(self, named: Sequence[str]) -> list[Agent]:
+        rows = self.database.rows("limited_agents", named=named, limit=AGENTS_MAX)
+        return [replace(self._agent(row, row[12]), editing=row[13]) for row in rows]
 
     def _agent_as_set(self, key: str, running: int = 0) -> Agent | None:
         return next((self._agent(row, running) for row in self.database.rows("agent", key=key)), None)
@@ -242,6 +261,9 @@ class SqliteReads:
 
     def work_us(self, plan: PlanId) -> dict[ItemId, int]:
         return dict(self.database.rows("work_of_plan", plan=plan))
+
+    def unmet(self, item: ItemId) -> list[str]:
+        return [r[0] for r in self.database.rows("unmet", item=item, limit=AHEAD_MAX)]
 
     def stopping(self, limit: int) -> list[ItemId]:
         return [r[0] for r in self.database.rows("stopping", limit=limit)]

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.ledger import Snapshot
-from interlock.core.model import Item, ItemId, RunId, RunRecord
+from interlock.core.model import AHEAD_MAX, Item, ItemId, RunId, RunRecord
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
-from interlock.core.why import AHEAD_MAX
 from interlock.store.plan_parts import Parts, read_parts, tasks_of_edit
 from interlock.store.port import Load
 from interlock.store.rows import run_from_row
@@ -64,23 +63,13 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
     return Snapshot(
         items=items,
         lines={lane: (count, tuple(json.loads(positions or "[]"))) for lane, count, positions in lines},
-        unread=_unread(reads.database, items),
+        unread=reads.unread(items),
         seen_keys=seen_keys,
         ended_runs=_ended_runs(reads.database, load, items),
         modes=reads.modes() if load.lanes else (),
         plans={plan: part.whole() for plan, part in parts.plans.items()},
         **_edit_facts(reads, load, parts),
     )
-
-
-def _unread(
-    database: SqliteDatabase, items: Mapping[ItemId, Item]
-) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-    talked_to = [i.id for i in items.values() if i.has_unread or (i.comes_back and i.state.message_count)]
-    unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
-    for item, n, ticket in database.rows("load_unread", items=talked_to) if talked_to else ():
-        unread[item] = (*unread.get(item, ()), (n, ticket))
-    return unread
 
 
 def _ended_runs(database: SqliteDatabase, load: Load, items: Mapping[ItemId, Item]) -> dict[RunId, RunRecord]:

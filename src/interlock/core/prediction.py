@@ -1,0 +1,366 @@
+"""What can happen to an item next: who may start it, and what becomes of it and of its lane.
+
+A prediction is made by the rules themselves, so it is as true as they are. Who may start the item is asked of
+`claiming`. What an end makes of it is decided by `decide`, on rows that were read without a lock, and not
+written. A rule that changes how runs end or how items come back is thus followed without a change here.
+
+A new reason not to start an item is one `if` in `_closed` (nobody may) or in `_barred` (this agent may not).
+The claims of the databases must have it too: `tests/model/test_predictions.py` compares them on random
+stores, and does to every item what was predicted for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, with_room
+from interlock.core.commands import Command, Expire, Finish, Outcome
+from interlock.core.decide import decide
+from interlock.core.ledger import Ledger, Snapshot
+from interlock.core.model import NO_AGENT, Item, ItemId, PlanId
+from interlock.core.operating import may_overtake
+from interlock.core.plans.model import EDIT_TYPE, Plan, PlanStatus, plan_of_lane
+from interlock.core.record import Record, replace
+from interlock.core.states import ItemStatus
+from interlock.core.timing import Timing, until
+
+#: Type and label of what `interlock hold` adds, and only it claims.
+HOLD = "hold"
+LACKS_LABEL = "lacks a label"
+
+
+class End(StrEnum):
+    """How a run can end."""
+
+    DONE = "done"
+    FAIL = "fail"
+    RELEASE = "release"
+    #: Its lease, its time or its grace is over.
+    TIME = "time"
+
+
+class Facts(Record):
+    """What was read about an item and its surroundings, all of one moment."""
+
+    now_us: int
+    #: What the rules read when the item, or the owner of its lane, ends.
+    snapshot: Snapshot
+    timing: Timing = Timing()
+    #: How many go before it, up to `AHEAD_MAX`.
+    ahead: int = 0
+    #: The agents that are named or limited in any way, with their runs; null where a store keeps none.
+    agents: Mapping[str, Agent] | None = MappingProxyType({})
+    paused_projects: Mapping[str, str] = MappingProxyType({})
+    plans: Mapping[PlanId, Plan] = MappingProxyType({})
+    #: The keys of the tasks that it waits for.
+    unmet: tuple[str, ...] = ()
+
+
+class Hindrance(Record):
+    """Why an item is not started now."""
+
+    #: A clause: "project acme is paused (release day)".
+    what: str
+    #: What ends it, a clause too: "`interlock resume project acme` resumes it".
+    cure: str
+    #: In a list of agents: "paused".
+    short: str = ""
+
+
+class Takers(Record):
+    """Who may start an item: a plain claim of which agents takes it, were it the first in the queue."""
+
+    #: The only agent, if the item names one.
+    agent: str
+    #: Whether agents without limits may, known or not.
+    anyone: bool
+    #: Agents with limits that may, and those that may not.
+    able: tuple[str, ...] = ()
+    barred: Mapping[str, tuple[Hindrance, ...]] = MappingProxyType({})
+
+    def takes(self, agent: str) -> bool:
+        """Whether this agent may start it."""
+        if self.agent not in (NO_AGENT, agent) or agent in self.barred:
+            return False
+        return self.anyone or agent in self.able
+
+    @property
+    def nobody(self) -> bool:
+        """No agent that is known may."""
+        return not (self.anyone or self.able)
+
+
+class Fate(Record):
+    """What an end makes of an item and of its lane."""
+
+    #: As it is afterwards.
+    item: Item
+    #: Who holds its lane then; null if nobody does, or it has none.
+    holder: Item | None = None
+    #: Whether it holds the lane for messages that were not read, as an item that does not exist yet.
+    by_follow_up: bool = False
+
+
+class Prediction(Record):
+    """What can happen to an item next, if nothing else happens before."""
+
+    item: Item
+    facts: Facts
+    #: Why nobody may start it, whoever asks.
+    closed: tuple[Hindrance, ...] = ()
+    #: Who may start it unless it is closed, if it is ready or may overtake the owner of its lane.
+    takers: Takers | None = None
+    #: When time alone moves it, and where to; a sweep, a claim or an arrival on its lane does it then.
+    at_us: int | None = None
+    #: What each end of its run makes of it; `TIME` also of an item without a run.
+    fates: Mapping[End, Fate] = MappingProxyType({})
+    #: Of a deferred item: the owner of its lane. With `takers`, a claim may take the lane from that owner, if
+    #: it finds none in the line that it may start before this one.
+    owner: Prediction | None = None
+
+    def takes(self, agent: str) -> bool:
+        """Whether a claim of this agent may start it now."""
+        return not self.closed and self.takers is not None and self.takers.takes(agent)
+
+
+def predict(item: Item, facts: Facts) -> Prediction:
+    """Everything that can be said about an item's next step."""
+    at_us = _time_of(item, facts)
+    made = Prediction(
+        item=item,
+        facts=facts,
+        closed=tuple(_closed(item, facts)),
+        at_us=at_us,
+        fates=_fates(item, at_us, facts),
+    )
+    if item.state.ready:
+        return replace(made, takers=_takers(item, facts, with_room_left))
+    lane = item.spec.lane
+    found = _owner(lane, facts) if item.status is ItemStatus.DEFERRED and lane is not None else None
+    if found is None:
+        return made
+    owner = predict(found, facts)
+    overtakes = _stuck(owner) and may_overtake(item, found)
+    return replace(made, owner=owner, takers=_takers(item, facts, with_any_room) if overtakes else None)
+
+
+# -- why it may not be started: a new reason is one `if` here -------------------------------------
+
+
+def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
+    """What keeps everybody from starting an item."""
+    project = item.spec.project
+    if (why := facts.paused_projects.get(project)) is not None:
+        undo = f"`interlock resume project {project}` resumes it"
+        yield Hindrance(what=f"project {project} is paused ({why})", cure=undo)
+    plan = facts.plans.get(item.spec.plan) if item.spec.plan is not None else None
+    if plan is None:
+        return
+    if plan.status is not PlanStatus.RUNNING:
+        yield Hindrance(what=f"plan {plan.id} is {plan.status}", cure="it gives out no more tasks")
+    if plan.paused_why is not None:
+        undo = f"`interlock plan resume {plan.id}` resumes it"
+        yield Hindrance(what=f"plan {plan.id} is paused ({plan.paused_why})", cure=undo)
+    if plan.cycle_us is not None:
+        asked = f"plan {plan.id} waits for an edit of {plan.editor} (item {plan.edit_item})"
+        late = f"the answer opens it again, or its deadline {until(plan.deadline_us, facts.now_us)}"
+        yield Hindrance(what=asked, cure=late)
+
+
+def _barred(item: Item, agent: Agent, now_us: int) -> Iterator[Hindrance]:
+    """What keeps one agent from starting an item that others may start."""
+    name, running, most = agent.key, agent.running, agent.max_concurrency
+    when_one_ends = f"{name} may claim it when one ends"
+    if agent.paused_why is not None:
+        undo = f"`interlock resume agent {name}` resumes it"
+        yield Hindrance(what=f"{name} is paused ({agent.paused_why})", cure=undo, short="paused")
+    if agent.wall_us is not None:
+        over = f"which is over {until(agent.wall_us, now_us)}"
+        what = f"{name} is behind a wall{f' ({agent.wall_why})' if agent.wall_why else ''}, {over}"
+        undo = f"`interlock resume agent {name}` ends that early"
+        yield Hindrance(what=what, cure=undo, short="behind a wall")
+    if agent.types and item.spec.type not in agent.types:
+        only = f"takes only {named(agent.types)}"
+        undo = f"`interlock agents set {name} --type …` changes that"
+        yield Hindrance(what=f"{name} {only} and no {item.spec.type}", cure=undo, short=only)
+    missing = tuple(label for label in item.spec.labels if label not in agent.labels)
+    if missing and not is_hold(item):
+        undo = f"`interlock agents set {name} {_label_options(item, agent.labels)}` changes that"
+        yield Hindrance(what=f"{name} has no label {named(missing)}", cure=undo, short=LACKS_LABEL)
+    full = f"{running} of {most} runs"
+    if not has_room(agent, running - agent.editing, agent.editing):
+        yield Hindrance(what=f"{name} has {full}", cure=when_one_ends, short=full)
+    elif item.spec.type == EDIT_TYPE and agent.editing:
+        full = f"{running} runs, one of them an edit"
+        yield Hindrance(what=f"{name} has {full}", cure=when_one_ends, short=full)
+    pool_room = _pool_room(agent)
+    if pool_room is not None and pool_room <= 0:
+        full = f"{agent.pool_running} of {agent.pool_max} runs"
+        cure = f"{name} may claim it when one of them ends"
+        yield Hindrance(
+            what=f"the agents of {name}'s pool {agent.pool} have {full}", cure=cure, short="full pool"
+        )
+
+
+#: A rule without words of its own still holds.
+_OTHERWISE = Hindrance(what="its agent may not start it now", cure="a later claim may", short="not now")
+
+
+# -- who may start it -----------------------------------------------------------------------------
+
+Allowed = Callable[[Claim, Agent], Claim | None]
+
+
+def with_room_left(wish: Claim, agent: Agent) -> Claim | None:
+    """What a claim of this agent may start of what is ready."""
+    allowed = narrowed(wish, agent)
+    if allowed is None:
+        return None
+    return with_room(allowed, agent, agent.running - agent.editing, agent.editing, _pool_room(agent))
+
+
+def with_any_room(wish: Claim, agent: Agent) -> Claim | None:
+    """What a claim of this agent may start in place of an owner that cannot."""
+    return narrowed(wish, agent) if _has_room(agent) else None
+
+
+def _has_room(agent: Agent) -> bool:
+    return has_room(agent, agent.running - agent.editing, agent.editing, _pool_room(agent))
+
+
+def _pool_room(agent: Agent) -> int | None:
+    return None if agent.pool_max is None else agent.pool_max - agent.pool_running
+
+
+def is_hold(item: Item) -> bool:
+    """Whether only `interlock hold` claims it."""
+    return item.spec.type == HOLD and HOLD in item.spec.labels
+
+
+def _wish(item: Item, agent: str) -> Claim:
+    """The claim that this item waits for: a plain one, or that of a hold."""
+    return Claim(agent=agent, types=(HOLD,), labels=(HOLD,)) if is_hold(item) else Claim(agent=agent)
+
+
+def _takers(item: Item, facts: Facts, allowed: Allowed) -> Takers:
+    spec, ready = item.spec, as_ready(item)
+    known = facts.agents or {}
+    if spec.agent_key:
+        known = {spec.agent_key: known[spec.agent_key]} if spec.agent_key in known else {}
+    able, barred = [], {}
+    for key, agent in known.items():
+        claim = allowed(_wish(item, key), agent)
+        if claim is not None and wanted(claim, ready):
+            able.append(key)
+        else:
+            barred[key] = tuple(_barred(item, agent, facts.now_us)) or (_OTHERWISE,)
+    plain = _wish(item, spec.agent_key)
+    limited = spec.agent_key in known
+    return Takers(
+        agent=spec.agent_key,
+        anyone=not limited and wanted(plain, ready),
+        able=tuple(able),
+        barred=barred,
+    )
+
+
+def no_label(item: Item) -> Hindrance:
+    """No agent that may start it has the labels that an item needs."""
+    who = item.spec.agent_key or "NAME"
+    what = f"{item.spec.agent_key or 'no agent'} has {'no' if item.spec.agent_key else 'the'} label "
+    cure = f"`interlock agents set {who} {_label_options(item)}` changes that"
+    return Hindrance(what=what + named(item.spec.labels), cure=cure, short=LACKS_LABEL)
+
+
+def _label_options(item: Item, held: tuple[str, ...] = ()) -> str:
+    """The options that give an agent the labels it has and those it lacks: they are set as a whole."""
+    return " ".join(f"--label {label}" for label in dict.fromkeys((*held, *item.spec.labels)))
+
+
+# -- owners ---------------------------------------------------------------------------------------
+
+
+def _owner(lane: str, facts: Facts) -> Item | None:
+    return Ledger(facts.snapshot, facts.now_us, facts.timing).owner(lane)
+
+
+def _stuck(owner: Prediction) -> bool:
+    """Whether the owner of a lane cannot start, so that another agent's claim may take the lane."""
+    item, facts = owner.item, owner.facts
+    if facts.agents is None or not item.state.ready:
+        return False
+    if owner.closed:
+        return True
+    if not item.spec.agent_key:
+        return False
+    agent = facts.agents.get(item.spec.agent_key)
+    if agent is None or agent.paused_why is not None or agent.wall_us is not None:
+        return True
+    return not _has_room(agent)
+
+
+# -- what becomes of it ---------------------------------------------------------------------------
+
+
+def _time_of(item: Item, facts: Facts) -> int | None:
+    """When time alone moves an item. An edit is also over with its plan's deadline."""
+    times = [item.state.due_us, item.state.claim_by_us]
+    plan = _edited_plan(item, facts)
+    if plan is not None and not item.terminal:
+        times.append(plan.deadline_us)
+    return min((t for t in times if t is not None), default=None)
+
+
+def _edited_plan(item: Item, facts: Facts) -> Plan | None:
+    plan_id = plan_of_lane(item.spec.lane or "") if item.spec.type == EDIT_TYPE else None
+    plan = facts.plans.get(plan_id) if plan_id is not None else None
+    return plan if plan is not None and plan.edit_item == item.id else None
+
+
+def _fates(item: Item, at_us: int | None, facts: Facts) -> dict[End, Fate]:
+    fates = {}
+    if item.state.run is not None:
+        for end, outcome in _OUTCOMES.items():
+            report = Finish(item.state.run, item.id, outcome, bits=item.state.run_bits)
+            fates[end] = _fate(item, report, facts.now_us, facts)
+    settles_later = item.scheduled and item.spec.plan is not None  # its predecessors decide where to
+    if at_us is not None and not settles_later:
+        fates[End.TIME] = _fate(item, Expire(item=item.id), max(at_us, facts.now_us), facts)
+    return fates
+
+
+_OUTCOMES = {End.DONE: Outcome.DONE, End.FAIL: Outcome.FAIL, End.RELEASE: Outcome.RELEASE}
+
+
+def _fate(item: Item, command: Command, now_us: int, facts: Facts) -> Fate:
+    """What a command makes of the item, decided by the rules and written by nobody.
+
+    Of a plan they see only that its editor is asked: what follows for other tasks happens on other lanes.
+    """
+    plan = _edited_plan(item, facts)
+    snapshot = facts.snapshot
+    if plan is not None:
+        from interlock.core.plans.book import PlanPart  # noqa: PLC0415  (most items are of no plan)
+
+        snapshot = replace(snapshot, plans={plan.id: PlanPart(plan=plan)})
+    spare = tuple(ItemId(-1 - n) for n in range(snapshot.spare_ids({item.id}, now_us)))
+    after = decide(snapshot, [command], now_us, facts.timing, spare).after
+    lane = item.spec.lock_lane
+    holder = Ledger(Snapshot(items=after), now_us, facts.timing).owner(lane) if lane is not None else None
+    return Fate(item=after[item.id], holder=holder, by_follow_up=holder is not None and holder.id < 0)
+
+
+def as_ready(item: Item) -> Item:
+    """The item as if it might be claimed."""
+    return item._replace(state=item.state._replace(status=ItemStatus.PENDING, due_us=None))
+
+
+_NAMED_AT_MOST = 5
+
+
+def named(names: tuple[str, ...]) -> str:
+    """A few names, and how many more there are."""
+    more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
+    return ", ".join(names[:_NAMED_AT_MOST]) + more

@@ -1,0 +1,26 @@
+-- What `load_items` gives for one item and its lane, read without a lock: to predict what a transaction would decide.
+-- Each row ends with its messages that the last run was not given when it started, up to a limit.
+WITH named AS MATERIALIZED (
+    SELECT id, coalesce(lane, observed_lane) AS lane, absorbed_by FROM interlock.items WHERE id = %(item)s
+),
+wanted AS MATERIALIZED (
+    SELECT id FROM named
+    UNION
+    SELECT absorbed_by FROM named WHERE absorbed_by IS NOT NULL
+    UNION
+    SELECT id FROM interlock.items
+    WHERE lane = (SELECT lane FROM named) AND status IN ('pending', 'in_progress') AND lane IS NOT NULL
+    UNION
+    SELECT id FROM interlock.items
+    WHERE observed_lane = (SELECT lane FROM named) AND status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL
+    UNION
+    (SELECT i.id FROM interlock.items i WHERE i.lane = (SELECT lane FROM named) AND i.status = 'deferred'
+    ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT 1)
+    UNION
+    SELECT id FROM interlock.items
+    WHERE lane = (SELECT lane FROM named) AND status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest')
+)
+SELECT i.*, CASE WHEN message_count > delivered THEN (
+        SELECT array_agg(ARRAY[m.n::bigint, m.ticket] ORDER BY m.n) FROM interlock.messages m
+        WHERE m.item = i.id AND m.n > i.delivered AND m.n <= i.delivered + %(limit)s) END
+FROM interlock.items i WHERE id = ANY(ARRAY(SELECT id FROM wanted)) ORDER BY id
