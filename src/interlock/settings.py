@@ -403,6 +403,11 @@ def here() -> Path:
         return Path("/", os.environ.get("PWD", ""))
 
 
+def run_log(home: Path, run: int) -> Path:
+    """Where a worker of this host keeps what the command of a run writes."""
+    return home / "logs" / f"run-{run}.log"
+
+
 def make_home(directory: Path) -> None:
     """Make a directory for Interlock, if it is not there; git ignores `.interlock` by itself."""
     directory.mkdir(exist_ok=True)

@@ -71,6 +71,7 @@ ENTRIES = {
     "why": Entry("look_commands", "why", _LOOK),
     "events": Entry("look_commands", "events", _LOOK),
     "stats": Entry("look_commands", "stats", _LOOK),
+    "log": Entry("log_command", "log", _LOOK),
     "top": Entry("look_commands", "top", _LOOK),
     "cancel": Entry("operator_commands", "cancel", _OPERATE),
     "edit": Entry("operator_commands", "edit", _OPERATE),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from interlock.cli import typer, views
-from interlock.cli.invocation import invocation_of
+from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.values import whole_or_none
 from interlock.core.errors import Exit, InvalidInput
@@ -35,6 +35,8 @@ def list_items(
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project.")] = None,
     type_: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = None,
     limit: Limit = "100",
+    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it; q or Ctrl-C ends it.")] = False,
+    every: Every = "1s",
 ) -> int:
     """List items: what runs, what waits and for whom."""
     call = invocation_of(ctx)
@@ -46,9 +48,14 @@ def list_items(
     wanted = ItemFilter(
         all=all_, statuses=statuses, lane=lane, agent=agent, project=project, type=type_, limit=count
     )
+    unfinished = not all_ and not statuses
+    if watch:
+        every_s = every_s_of(every)
+        with call.reading(stand_in=False) as service:
+            views.watching.watch(call.out, service, wanted, every_s, unfinished=unfinished)
+        return Exit.OK
     with call.reading() as service:
         found = service.items(wanted)
-    unfinished = not all_ and not statuses
     call.out.answer(
         {"items": found}, lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished)
     )
@@ -64,7 +71,10 @@ def show(
     call = invocation_of(ctx)
     with call.reading(stand_in=False) as service:
         answer = service.show(_item(service, item))
-    return call.out.answer(answer, lambda out: views.items.detail(out, answer))
+    call.out.answer(answer, lambda out: views.items.detail(out, answer))
+    if not call.out.json and answer.runs:
+        _name_log(call, answer.runs[-1].run)
+    return Exit.OK
 
 
 def why(
@@ -129,6 +139,15 @@ def top(
         else:
             views.live.watch(call.out.console, service, every_s)
     return Exit.OK
+
+
+def _name_log(call: Invocation, run: int) -> None:
+    """Say where the log of the last run is, if it is on this host."""
+    from interlock.settings import run_log
+
+    path = run_log(call.settings.home, run)
+    if path.is_file():
+        call.out.answer(None, f"\nLog of run {run}: {path} (interlock log {run})")
 
 
 def _follow(ctx: typer.Context, happening: Iterator[EventView], item: int | None, lane: str | None) -> int:

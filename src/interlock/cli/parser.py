@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from interlock import __version__
+from interlock.cli import completing
 from interlock.cli import typer as declared
 from interlock.cli.command import ENTRIES, Group
 from interlock.cli.invocation import Invocation
@@ -125,20 +126,24 @@ def _for_typer(function: Any) -> Any:
     same = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     same.__kwdefaults__, same.__doc__ = function.__kwdefaults__, function.__doc__
     hints = get_type_hints(function, include_extras=True)
-    same.__annotations__ = {name: _hint_for_typer(hint) for name, hint in hints.items()}
+    same.__annotations__ = {name: _hint_for_typer(name, hint) for name, hint in hints.items()}
     return same
 
 
-def _hint_for_typer(hint: Any) -> Any:
+def _hint_for_typer(parameter: str, hint: Any) -> Any:
     if hint is declared.Context:
         return typer.Context
     match get_args(hint):
         case (kind, declared.Option(names=names, more=more)):
-            return Annotated[kind, typer.Option(*names, **more)]
+            return Annotated[kind, typer.Option(*names, **_with_completion(parameter, more))]
         case (kind, declared.Argument(more=more)):
-            return Annotated[kind, typer.Argument(**more)]
+            return Annotated[kind, typer.Argument(**_with_completion(parameter, more))]
         case _:
             return hint
+
+
+def _with_completion(parameter: str, more: dict[str, Any]) -> dict[str, Any]:
+    return {"autocompletion": completing.offers_for(parameter, more.get("metavar")), **more}
 
 
 def _as_typed(params: list[Any]) -> list[Any]:

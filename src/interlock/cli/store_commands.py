@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -164,11 +165,17 @@ def completion(
         str | None, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; default: yours.")
     ] = None,
 ) -> int:
-    """Print the script that completes commands in your shell.
+    """Print the script that completes commands, items, agents, lanes and plans in your shell.
 
-    For bash: eval "$(interlock completion bash)". To keep it: interlock --install-completion.
+    In ~/.bashrc: eval "$(interlock completion bash)". In ~/.zshrc the same with zsh. For fish: interlock
+    completion fish > ~/.config/fish/completions/interlock.fish
     """
     from typer.completion import shell_complete
 
+    from interlock.cli.completing import SCRIPTS
+
     name = choice("shell", shell or os.environ.get("SHELL", "").rpartition("/")[2], _SHELLS)
+    if name in SCRIPTS:
+        sys.stdout.write(SCRIPTS[name])
+        return Exit.OK
     return shell_complete(ctx.find_root().command, {}, "interlock", "_INTERLOCK_COMPLETE", f"source_{name}")

@@ -44,6 +44,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "agents": ("key",),
     "paused_projects": ("project",),
     "modes": ("scope", "value"),
+    "marks": ("name",),
     "tasks": ("item",),
     "edges": ("source", "target"),
     "revisions": ("plan", "revision"),

@@ -10,13 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 #: How much is kept of the beginning, and of the end.
 HEAD_BYTES = TAIL_BYTES = 1 << 19
 #: How many logs are kept.
 LOGS_MAX = 500
+#: How often a reader looks for more.
+FOLLOW_S = 0.2
 
 
 class Tail:
@@ -94,6 +98,26 @@ class RunLog:
             with contextlib.suppress(OSError):
                 os.close(self._file)
             self._file = None
+
+
+def written(path: Path, goes_on: Callable[[], bool]) -> Iterator[bytes]:
+    """What is in a log, and what is added as long as the run goes on.
+
+    From its full size on a log is written in a circle: then the end follows when the run is over.
+    """
+    place = 0
+    with path.open("rb") as file:
+        while True:
+            last = not goes_on()  # before the read: what comes later is not missed
+            if last and place == HEAD_BYTES + TAIL_BYTES:
+                place = HEAD_BYTES  # the end, in order, with a note of what was left out
+            file.seek(place)
+            while data := file.read(HEAD_BYTES + TAIL_BYTES - place if not last else 1 << 16):
+                place += len(data)
+                yield data
+            if last:
+                return
+            time.sleep(FOLLOW_S)
 
 
 def prune(directory: Path) -> None:

@@ -41,6 +41,7 @@ from interlock.process.ladder import Ladder
 from interlock.process.liverun import LiveRun
 from interlock.service.contract import EndedRunView, LeaseView
 from interlock.service.intake import wall
+from interlock.settings import run_log
 from interlock.worker.log import RunLog, Tail
 from interlock.worker.notices import Notice, already_reported
 from interlock.worker.reports import ended_run, reported_run
@@ -93,7 +94,7 @@ class WorkerRun:
         self._workspace: Workspace | None = None
         self._cleared = True
         self._stdout, self._both = Tail(STDOUT_KEPT_BYTES), Tail(ERROR_KEPT_BYTES)
-        self._log = RunLog(worker.home.logs / f"run-{lease.fence}.log")
+        self._log = RunLog(run_log(worker.home.directory, lease.fence))
         self._thread = threading.Thread(target=self._run, name=f"interlock-run-{lease.fence}", daemon=True)
 
     # -- for the worker and its screen --------------------------------------------------------------

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         live,
         runs,
         sessions,
+        watching,
         words,
         workflows,
     )
