@@ -412,6 +412,6 @@ class Interlock:
         """The history after a number; with `newest`, the last lines of it."""
         return self.service.events(after=after, limit=limit, item=item, lane=lane, newest=newest)
 
-    def stats(self, *, window_s: float = 3600.0) -> StatsView:
-        """Counts now, and rates and spans over the window."""
-        return self.service.stats(window_s=window_s)
+    def stats(self, *, window_s: float = 3600.0, by: str | None = None) -> StatsView:
+        """Counts now, rates and spans over the window, and its runs by `project`, `type` or `agent`."""
+        return self.service.stats(window_s=window_s, by=by)

@@ -1,15 +1,17 @@
 """`--json`: every command's answer has the shape the documentation promises, on both stores."""
 
-from typing import get_type_hints
+from typing import Any
 
+from interlock.core.record import Record
 from interlock.service import contract
 from interlock.service.itemview import ItemView
 from interlock.store.migrate import migrations
 from tests.acceptance.command import Command
 
 
-def keys(view: type) -> set[str]:
-    return set(get_type_hints(view))
+def keys(view: Any) -> set[str]:
+    """The fields of an answer, a record or a named tuple."""
+    return set(view.PARTS if issubclass(view, Record) else view._fields)
 
 
 ITEM = set(ItemView.FIELDS)
@@ -234,6 +236,9 @@ def test_why_stats_lanes_agents_sweep_and_doctor(any_il: Command):
     assert "issue:acme/app#1" in why["why"]
     assert why["why"].count("\n") == 0
     assert set(any_il.ok("stats", "--window", "10m")) == keys(contract.StatsView)
+    (group,) = any_il.ok("stats", "--by", "agent")["groups"]
+    assert set(group) == keys(contract.GroupView)
+    assert (group["name"], group["claims"]) == ("coder", 1)
     (lane,) = any_il.ok("lanes", "--prefix", "issue:")["lanes"]
     assert set(lane) == keys(contract.LaneView)
     assert (lane["holder"]["agent"], lane["waiting"], lane["line"]) == ("coder", 1, [2])

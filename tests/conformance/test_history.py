@@ -211,6 +211,37 @@ class TestStats:
         assert (stats.claims, stats.failure_rate_percent, stats.lock_duration_avg_s) == (0, 0.0, None)
         assert stats.items == {}
 
+    def test_runs_are_counted_by_project_type_and_agent_and_failures_by_run_and_by_item(
+        self, scene: Scene
+    ) -> None:
+        """One item fails twice and then for good, one is lost and then done, one is done at once."""
+        lease = scene.put_running("a", project="web", type="build", agent="ann", max_attempts=2)
+        scene.fail(lease)
+        scene.clock.advance(FIRST_BACK_OFF_S)
+        scene.fail(scene.claim("ann"))
+        scene.lose(scene.put_running("b", project="web", type="review", by="bob"))
+        scene.done(scene.claim("ann"))
+        scene.release(scene.put_running("c", project="api", type="build", by="bob"))
+        scene.done(scene.claim("bob"))
+
+        def groups(by: str) -> dict[str, tuple[int, int, int, float, int, float]]:
+            stats = scene.service.stats(by=by)
+            assert (stats.by, stats.claims, stats.failures) == (by, 6, 3)
+            assert (stats.failed_items, stats.item_failure_rate_percent) == (1, 33.33)
+            return {
+                g.name: (
+                    *(g.claims, g.completions, g.failures, g.failure_rate_percent),
+                    *(g.failed_items, g.item_failure_rate_percent),
+                )
+                for g in stats.groups
+            }
+
+        assert groups("project") == {"web": (4, 1, 3, 75.0, 1, 50.0), "api": (2, 1, 0, 0.0, 0, 0.0)}
+        assert groups("type") == {"build": (4, 1, 2, 50.0, 1, 50.0), "review": (2, 1, 1, 50.0, 0, 0.0)}
+        assert groups("agent") == {"ann": (3, 1, 2, 66.67, 1, 50.0), "bob": (3, 1, 1, 33.33, 0, 0.0)}
+        plain = scene.service.stats()
+        assert (plain.by, plain.groups, plain.failed_items) == (None, (), 1)
+
 
 class TestWhy:
     def test_a_deferred_item_names_the_holder_until_when_and_what_happens_next(self, scene: Scene) -> None:

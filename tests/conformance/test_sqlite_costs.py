@@ -188,6 +188,8 @@ def look_at_everything(costs: Costs) -> None:
         assert len(service.items(ItemFilter(statuses=("failed",), limit=20))) == 20
     with of("stats"):
         assert service.stats().items["failed"] > 1
+    with of("stats by type"):
+        assert service.stats(by="type").groups
     with of("why"):
         assert "or more ahead" in service.why(pending + 20 * (FEW // 20 - 2)).why
         assert "next in line" in service.why(deferred).why

@@ -354,6 +354,7 @@ def test_the_client_refuses_everything_else_that_is_wrong(scene: Scene) -> None:
         (int, il.why),
         (int, lambda v: il.events(after=v)),
         (float, lambda v: il.stats(window_s=v)),
+        (str | None, lambda v: il.stats(by=v)),
         (str, lambda v: Interlock(service, actor=v)),
         (None | dict[str, TypeDefaults], lambda v: Interlock(service, types=v)),
     )

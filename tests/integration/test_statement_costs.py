@@ -34,6 +34,7 @@ GROWS = {
     "lanes": "reads every busy lane to give the first of them",
     "load_lines": "reads up to AHEAD_MAX of the line that an item joins, to tell its place",
     "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
+    "run_counts": "reads up to EVENTS_MAX events of its window, and the items of these by their keys",
     "stranded": "looks at the lines of LINES lanes",
 }
 
@@ -105,7 +106,7 @@ def _look(service: LocalService) -> None:
     service.items(ItemFilter(limit=10))
     service.items(ItemFilter(statuses=("cancelled",), limit=5))
     service.items(ItemFilter(all=True, limit=10))
-    service.stats()
+    service.stats(by="type")
     for item in (91, 93, 96, 97):
         service.why(item)
         service.show(item)

@@ -117,12 +117,13 @@ def stats(
     window: Annotated[
         str, typer.Option(metavar="SPAN", help="Rates and spans over the last 1h, 10m …")
     ] = "1h",
+    by: Annotated[str | None, typer.Option(metavar="WHAT", help="Also by project, type or agent.")] = None,
 ) -> int:
     """Count items, claims, endings and losses."""
     call = invocation_of(ctx)
     window_s = span_s("window", window)
     with call.reading() as service:
-        answer = service.stats(window_s=window_s)
+        answer = service.stats(window_s=window_s, by=by)
     return call.out.answer(answer, lambda out: views.figures.stats(out, answer))
 
 

@@ -18,6 +18,7 @@ from interlock.service.contract import (
     AgentView,
     EndedRunView,
     EventView,
+    GroupView,
     HolderView,
     LaneView,
     MessageView,
@@ -204,14 +205,12 @@ def lane_view(row: LaneRow, rules: tuple[ModeRule, ...]) -> LaneView:
     )
 
 
-def stats_view(figures: Figures) -> StatsView:
+def stats_view(figures: Figures, by: str | None = None) -> StatsView:
     window_s = figures.window_us / US_PER_S
     by_kind: Counter[str] = Counter()
     for (kind, _), count in figures.counts.items():
         by_kind[kind] += count
-    failures = by_kind["run.failed"] + by_kind["run.lost"] + by_kind["run.timed_out"]
-    claims, completions = by_kind["run.started"], by_kind["run.succeeded"]
-    ended = failures + completions + by_kind["run.cancelled"] + by_kind["run.released"]
+    runs = group_view("", by_kind, figures.failed_items)
     oldest = figures.oldest_pending_us
     return StatsView(
         window_s=window_s,
@@ -219,12 +218,14 @@ def stats_view(figures: Figures) -> StatsView:
         depth_by_priority=figures.depth_by_priority,
         current_locks=figures.by_status.get(ItemStatus.IN_PROGRESS.value, 0),
         oldest_pending_s=None if oldest is None else (figures.now_us - oldest) / US_PER_S,
-        claims=claims,
-        claims_per_s=claims / window_s,
-        completions=completions,
-        completions_per_s=completions / window_s,
-        failures=failures,
-        failure_rate_percent=round(100 * failures / ended, 2) if ended else 0.0,
+        claims=runs.claims,
+        claims_per_s=runs.claims / window_s,
+        completions=runs.completions,
+        completions_per_s=runs.completions / window_s,
+        failures=runs.failures,
+        failure_rate_percent=runs.failure_rate_percent,
+        failed_items=runs.failed_items,
+        item_failure_rate_percent=runs.item_failure_rate_percent,
         lock_duration_avg_s=average_s(figures.lock_us),
         lock_duration_p50_s=quantile_s(figures.lock_us, 0.5),
         lock_duration_p95_s=quantile_s(figures.lock_us, 0.95),
@@ -241,7 +242,40 @@ def stats_view(figures: Figures) -> StatsView:
         duplicates=by_kind["item.duplicate"],
         rejected=by_kind["item.rejected"],
         would_have={reason: n for (kind, reason), n in figures.counts.items() if kind == "item.observed"},
+        by=by,
+        groups=_groups(figures.groups),
     )
+
+
+def _groups(rows: Sequence[tuple[str | None, str, int, int]]) -> tuple[GroupView, ...]:
+    """The groups, those with the most claims first."""
+    by_name: dict[str, Counter[str]] = {}
+    failed: Counter[str] = Counter()
+    for name, kind, count, last in rows:
+        by_name.setdefault(name or "", Counter())[kind] += count
+        failed[name or ""] += last
+    views = (group_view(name, by_kind, failed[name]) for name, by_kind in by_name.items())
+    return tuple(sorted(views, key=lambda view: (-view.claims, view.name)))
+
+
+def group_view(name: str, by_kind: Mapping[str, int], failed_items: int) -> GroupView:
+    """How runs went, from their events by kind."""
+    failures = sum(by_kind.get(f"run.{how}", 0) for how in ("failed", "lost", "timed_out"))
+    completions = by_kind.get("run.succeeded", 0)
+    ended = failures + completions + by_kind.get("run.cancelled", 0) + by_kind.get("run.released", 0)
+    return GroupView(
+        name=name,
+        claims=by_kind.get("run.started", 0),
+        completions=completions,
+        failures=failures,
+        failure_rate_percent=_percent(failures, ended),
+        failed_items=failed_items,
+        item_failure_rate_percent=_percent(failed_items, failed_items + completions),
+    )
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100 * part / whole, 2) if whole else 0.0
 
 
 def average_s(spans_us: Sequence[int]) -> float | None:

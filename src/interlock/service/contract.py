@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from interlock.core.commands import Wall
@@ -237,6 +237,26 @@ class LaneView(Record):
     unreadable: str | None = None
 
 
+class StatsBy(StrEnum):
+    """What `stats` groups runs by."""
+
+    PROJECT = "project"
+    TYPE = "type"
+    AGENT = "agent"
+
+
+class GroupView(Record):
+    """The runs of one project, type or agent in the window."""
+
+    name: str
+    claims: int
+    completions: int
+    failures: int
+    failure_rate_percent: float
+    failed_items: int
+    item_failure_rate_percent: float
+
+
 class StatsView(Record):
     """Counts now, and rates and spans over the window."""
 
@@ -254,6 +274,9 @@ class StatsView(Record):
     failures: int
     #: Failed runs as a share of all ended runs, in percent.
     failure_rate_percent: float
+    #: Items that failed for good, and as a share of all items that completed or failed, in percent.
+    failed_items: int
+    item_failure_rate_percent: float
     lock_duration_avg_s: float | None
     lock_duration_p50_s: float | None
     lock_duration_p95_s: float | None
@@ -271,6 +294,9 @@ class StatsView(Record):
     rejected: int
     #: In observe mode: what enforcing would have done, by reason.
     would_have: Mapping[str, int]
+    #: What the groups are, if any were asked for; those with the most claims come first.
+    by: str | None = None
+    groups: tuple[GroupView, ...] = ()
 
 
 class SweepView(Record):
@@ -407,7 +433,7 @@ class Service(LaneService, PlanService, Protocol):
 
     def follow(self, *, after: int | None = None) -> Iterator[EventView]: ...
 
-    def stats(self, *, window_s: float = 3600.0) -> StatsView: ...
+    def stats(self, *, window_s: float = 3600.0, by: str | None = None) -> StatsView: ...
 
     def agents(self) -> list[AgentView]: ...
 

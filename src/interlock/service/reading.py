@@ -15,7 +15,7 @@ from interlock.core.handles import Handle, read_handle
 from interlock.core.model import ANOTHER_SYSTEM, NO_AGENT, Item, ItemId, PlanId, RunRecord, Sender, SenderKind
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.answers import event_view, live_run_view, message_view, run_view, stats_view, why_view
-from interlock.service.contract import EventView, ItemFilter, ShowView, StatsView, WhyView
+from interlock.service.contract import EventView, ItemFilter, ShowView, StatsBy, StatsView, WhyView
 from interlock.service.itemview import ItemView
 from interlock.store.port import EventQuery, ItemQuery, Store
 
@@ -163,10 +163,11 @@ class Looking:
             if not found:
                 time.sleep(FOLLOW_POLL_S)
 
-    def stats(self, *, window_s: float = 3600.0) -> StatsView:
-        """Counts now, rates and spans over the window."""
+    def stats(self, *, window_s: float = 3600.0, by: str | None = None) -> StatsView:
+        """Counts now, rates and spans over the window, and its runs by `project`, `type` or `agent`."""
         names.check_number("window", window_s, 1, 366 * 24 * 3600)
-        return stats_view(self.store.figures(round(window_s * 1_000_000)))
+        group = names.one_of("group", by, StatsBy).value if by is not None else None
+        return stats_view(self.store.figures(round(window_s * 1_000_000), group), group)
 
 
 def _given(name: str | None) -> TypeGuard[str]:

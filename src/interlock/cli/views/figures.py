@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.service.contract import CheckView, StatsView
+from interlock.service.contract import CheckView, GroupView, StatsView
 
 
 def stats(console: Console, seen: StatsView) -> None:
@@ -28,6 +28,7 @@ def stats(console: Console, seen: StatsView) -> None:
     console.print()
     console.print(Text(f"The last {words.span(seen.window_s)}", style="bold"))
     failures = f"{seen.failures}, {seen.failure_rate_percent:.1f} % of ended runs"
+    failed = f"{seen.failed_items}, {seen.item_failure_rate_percent:.1f} % of ended items"
     held = _spans(seen.lock_duration_avg_s, seen.lock_duration_p50_s, seen.lock_duration_p95_s)
     claimed = _spans(seen.time_to_claim_avg_s, seen.time_to_claim_p50_s, seen.time_to_claim_p95_s)
     console.print(
@@ -35,6 +36,7 @@ def stats(console: Console, seen: StatsView) -> None:
             ("claims", f"{seen.claims}, {words.rate(seen.claims_per_s)}"),
             ("completions", f"{seen.completions}, {words.rate(seen.completions_per_s)}"),
             ("failures", Text(failures, style="red" if seen.failures else "")),
+            ("items failed", Text(failed, style="red" if seen.failed_items else "")),
             ("lock held", held),
             ("time to claim", claimed),
         )
@@ -54,6 +56,26 @@ def stats(console: Console, seen: StatsView) -> None:
     console.print(
         Columns([Text(f"  {n} {name}", style="" if n else words.QUIET) for name, n in named.items()])
     )
+    if seen.by is not None:
+        console.print()
+        _groups(console, seen.by, seen.groups)
+
+
+def _groups(console: Console, by: str, groups: Sequence[GroupView]) -> None:
+    """How the runs of each project, type or agent went."""
+    numbers = ("CLAIMS", "COMPLETED", "FAILED", "OF RUNS", "ITEMS FAILED", "OF ITEMS")
+    made = words.table(by.upper(), *numbers, right=numbers)
+    for group in groups:
+        made.add_row(
+            words.harmless(group.name) or "(none)",
+            str(group.claims),
+            str(group.completions),
+            Text(str(group.failures), style="red" if group.failures else ""),
+            f"{group.failure_rate_percent:.1f} %",
+            Text(str(group.failed_items), style="red" if group.failed_items else ""),
+            f"{group.item_failure_rate_percent:.1f} %",
+        )
+    console.print(made if groups else f"  No runs by {by} in this window.")
 
 
 def checks(console: Console, found: Sequence[CheckView]) -> None:

@@ -213,7 +213,7 @@ class PostgresReads:
     def unmet(self, item: ItemId) -> list[str]:
         return [r[0] for r in self._rows("unmet", item=item, limit=AHEAD_MAX)]
 
-    def figures(self, window_us: int) -> Figures:
+    def figures(self, window_us: int, by: str | None = None) -> Figures:
         self.database.persistently(self._fold_tallies)
         now_us = self.now_us()
         since = self._first_event_since(now_us - window_us)
@@ -225,14 +225,16 @@ class PostgresReads:
         for priority, parked in self._rows("parked"):
             ready[priority] -= parked
         counts = self._rows("event_counts", seq=since, limit=EVENTS_MAX)
-        whole = sum(n for *_, n, _ in counts) < EVENTS_MAX
+        whole = sum(row[2] for row in counts) < EVENTS_MAX
         return Figures(
             now_us=now_us,
-            window_us=window_us if whole else max(1, now_us - min(at_us for *_, at_us in counts)),
+            window_us=window_us if whole else max(1, now_us - min(row[3] for row in counts)),
             by_status={status: n for status, n in by_status.items() if n},
             depth_by_priority={p: n for p, n in sorted(ready.items(), reverse=True) if n},
             oldest_pending_us=next((r[0] for r in self._rows("oldest_pending")), None),
-            counts={(kind, reason): n for kind, reason, n, _ in counts},
+            counts={(kind, reason): n for kind, reason, n, *_ in counts},
+            failed_items=sum(row[4] for row in counts),
+            groups=self._rows("run_counts", by=by, seq=since, limit=EVENTS_MAX) if by is not None else (),
             **spans(self._rows("event_spans", seq=since, events=EVENTS_MAX, limit=SPANS_MAX)),
         )
 

@@ -1,5 +1,6 @@
--- Events from a number on by kind and reason, no more than the newest of them, and when the oldest of these happened.
-SELECT kind, reason, count(*), min(at_us) FROM (
-    SELECT kind, reason, at_us FROM interlock.events WHERE seq >= %(seq)s ORDER BY seq DESC LIMIT (SELECT %(limit)s::integer)
+-- Events from a number on by kind and reason, no more than the newest of them, and when the oldest of these happened; and how many items failed for good with them.
+SELECT kind, reason, count(*), min(at_us), sum(CASE WHEN kind IN ('run.failed', 'run.lost', 'run.timed_out') THEN (data::json ->> 'item_status' = 'failed')::integer ELSE 0 END)
+FROM (
+    SELECT kind, reason, at_us, data FROM interlock.events WHERE seq >= %(seq)s ORDER BY seq DESC LIMIT (SELECT %(limit)s::integer)
 ) AS newest
 GROUP BY kind, reason
