@@ -205,11 +205,10 @@ class Transactions:
         now_us, offset_us, first_seq = after_wait or rows[0][-3:]
         rows = [r for r in rows if r[0] is not None]
         items = {i.id: i for i in map(item_from_row, rows)}
-        unread = unread_from_rows(items, rows)
         snapshot = Snapshot(
             items=self._seen(conn, seen) | items if seen else items,
             lines={lane: (n, tuple(positions or ())) for lane, n, positions in lines or ()},
-            unread=unread,
+            unread=self._unread(conn, items, rows),
             seen_keys=seen,
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),
@@ -218,6 +217,22 @@ class Transactions:
         )
         now_us = self._database.given_now() or now_us
         return _Loaded(xid=xid, now_us=now_us, offset_us=offset_us, first_seq=first_seq, snapshot=snapshot)
+
+    def _unread(
+        self, conn: Connection, items: Mapping[ItemId, Item], rows: Sequence[tuple[Any, ...]]
+    ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
+        """The messages that matter if a run ends now. Where no lane was locked, the statement that read them
+        may have waited for whoever wrote them: it sees the item's new count, and not the messages."""
+        found = unread_from_rows(items, rows)
+        late = [
+            i
+            for i, item in items.items()
+            if item.has_unread and len(found.get(i, ())) < item.state.message_count - item.state.delivered
+        ]
+        if late:
+            again = self._asking(conn, "load_unread", items=late)
+            found |= {i: tuple((n, ticket) for n, ticket in pairs) for i, pairs in again}
+        return found
 
     def _asking(self, conn: Connection, name: str, **params: Any) -> list[tuple[Any, ...]]:
         """A statement whose lists go in as arrays."""
