@@ -16,6 +16,7 @@ from typing import Any, Self, TypedDict, Unpack
 from interlock.core.errors import Closed, InterlockError, LeaseLost
 from interlock.core.model import A_PERSON, Sender
 from interlock.core.names import NAME_MAX_CHARS, USUAL_FIELDS, LaneFields, check_flag, check_list, check_text
+from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
@@ -164,6 +165,17 @@ class Lease:
         with `whole_agent` so does all other work of the agent."""
         met = wall(until, for_s, why=reason, whole_agent=check_flag("whole_agent", whole_agent))
         return self._end(self._il.service.release, self._live.renewal._replace(wall=met))
+
+    def ask(
+        self, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
+    ) -> RunView:
+        """End the run with a question to a person; the item comes back with the answer."""
+
+        def ask(reports: Sequence[Report]) -> list[RunView]:
+            service = self._il.service
+            return [service.ask(r.run, question, timeout_s=timeout_s, yield_lane=yield_lane) for r in reports]
+
+        return self._end(ask, self._live.renewal)
 
     def inbox(self) -> list[MessageView]:
         """Messages that came since the last call; the next call marks these as read."""

@@ -22,7 +22,7 @@ PLAIN = frozenset(
     (
         *("add", "next", "renew", "done", "fail", "release", "inbox", "msg", "plan"),
         *("ls", "show", "why", "events", "stats", "lanes", "agents", "pools"),
-        *("cancel", "retry", "edit", "pause", "resume", "sweep", "migrate"),
+        *("cancel", "retry", "edit", "ask", "pause", "resume", "sweep", "migrate"),
     )
 )
 

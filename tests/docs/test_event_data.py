@@ -99,6 +99,7 @@ def tell(story: Story) -> None:
     story.add("lane:4")
     story.next("fred")
     story.add("lane:4")
+    tell_of_questions(story)
     story.add(None, "ivan")
     service.edit(service.items(ItemFilter(agent="ivan"))[0].id, {"priority": 3}, by="sam")
     wall = Wall(for_s=60.0, why="quota", whole_agent=True)
@@ -106,6 +107,21 @@ def tell(story: Story) -> None:
     tell_of_a_plan(story)
     story.copy()
     story.add(None)
+
+
+def tell_of_questions(story: Story) -> None:
+    service = story.service
+
+    def ask(seconds: float) -> None:
+        (lease,) = service.next("jana", types=["ask"])
+        service.ask(lease.run, "Which branch?", timeout_s=seconds)
+
+    story.add("lane:5", "jana", Policy.SUPERSEDE, type="ask")
+    ask(10)
+    story.later(20)  # timed out
+    service.msg(service.items(ItemFilter(asking=True))[0].id, "main")
+    ask(1_000)
+    story.add("lane:5", "jana", Policy.SUPERSEDE, type="ask")
 
 
 def tell_of_a_plan(story: Story) -> None:

@@ -166,6 +166,7 @@ CREATE INDEX items_due ON interlock.items (due_us, id) WHERE due_us IS NOT NULL;
 CREATE INDEX items_line ON interlock.items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
 CREATE INDEX items_absorbable ON interlock.items (lane)
     WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
+CREATE INDEX items_asking ON interlock.items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
 CREATE INDEX items_observed ON interlock.items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;

@@ -124,6 +124,7 @@ CREATE UNIQUE INDEX items_lane_owner ON items (lane)
 CREATE INDEX items_line ON items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
 CREATE INDEX items_absorbable ON items (lane)
     WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
+CREATE INDEX items_asking ON items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
 CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_ready ON items (plan, agent_key, sort_key, type) WHERE status = 'pending' AND due_us IS NULL;

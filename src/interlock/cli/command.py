@@ -59,6 +59,7 @@ ENTRIES = {
     "done": Entry("work_commands", "done", _WORK),
     "fail": Entry("work_commands", "fail", _WORK),
     "release": Entry("work_commands", "release", _WORK),
+    "ask": Entry("work_commands", "ask", _WORK),
     "inbox": Entry("work_commands", "inbox", _WORK),
     "msg": Entry("work_commands", "msg", _WORK),
     "work": Entry("worker_command", "work", _WORK),

@@ -30,6 +30,9 @@ def list_items(
     dead: Annotated[
         bool, typer.Option("--dead", help="Dead letters: failed after the last attempt.")
     ] = False,
+    asking: Annotated[
+        bool, typer.Option("--asking", help="Only what waits for the answer of a person, with the question.")
+    ] = False,
     lane: OnlyLane = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project.")] = None,
@@ -46,9 +49,16 @@ def list_items(
         statuses += (ItemStatus.FAILED.value,)
     count = limit_of(limit)
     wanted = ItemFilter(
-        all=all_, statuses=statuses, lane=lane, agent=agent, project=project, type=type_, limit=count
+        all=all_,
+        statuses=statuses,
+        lane=lane,
+        agent=agent,
+        project=project,
+        type=type_,
+        asking=asking,
+        limit=count,
     )
-    unfinished = not all_ and not statuses
+    unfinished = not (all_ or statuses or asking)
     if watch:
         every_s = every_s_of(every)
         with call.reading(stand_in=False) as service:

@@ -22,6 +22,7 @@ from interlock.cli.output import Output
 from interlock.cli.values import json_text, name_or_none, span_or_none, text_of, whole_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
+from interlock.process.briefing import mark_ended
 from interlock.service.contract import LaneService, Report, RunView
 from interlock.service.intake import signature, span_s, stated_sender, wall, whole
 
@@ -152,6 +153,31 @@ def release(
     return call.out.answer(
         {"changes": [change]}, lambda out: views.items.change(out, "was taken from its run", change)
     )
+
+
+def ask(
+    ctx: typer.Context,
+    handle: Annotated[str, typer.Argument(metavar="HANDLE", help="From next; may be left out in a run.")],
+    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="What you need to know.")] = None,
+    timeout: Annotated[
+        str, typer.Option(metavar="SPAN", help="How long it keeps its lane, as in 4h.")
+    ] = "72h",
+    yield_lane: Annotated[
+        bool, typer.Option("--yield-lane", help="Let others on its lane go on meanwhile.")
+    ] = False,
+) -> int:
+    """End your run with a question to a person.
+
+    No attempt is lost. The next message of a person brings the item back, with question and answer.
+    """
+    call, span = invocation_of(ctx), span_s("time-out", timeout)
+    run, text = (_handles(None)[0], handle) if question is None else (handle, question)
+    with call.service() as service:
+        answer = service.ask(run, text, timeout_s=span, yield_lane=yield_lane)
+    if answer.refusal is None:
+        mark_ended(run)
+    call.out.answer({"runs": [answer]}, lambda out: views.runs.reports(out, [answer], call.out.refuse))
+    return Exit.LEASE_LOST if answer.refusal is not None else Exit.OK
 
 
 def inbox(

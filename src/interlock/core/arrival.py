@@ -23,7 +23,7 @@ from typing import assert_never
 
 from interlock.core.commands import Arrival, Arrive
 from interlock.core.ending import expire
-from interlock.core.lanes import ask_to_stop, promote, supersede, wake
+from interlock.core.lanes import ask_to_stop, hear, promote, supersede
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     EventKind,
@@ -162,8 +162,7 @@ def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arr
         into_item=absorber.id,
         verdict=Verdict.COALESCED,
     )
-    if new.sender.kind is not SenderKind.BOT:
-        wake(ledger, ledger.items[absorber.id])
+    hear(ledger, ledger.items[absorber.id], new.sender)
     absorber = ledger.items[absorber.id]
     return Arrival(
         verdict=Verdict.COALESCED,
@@ -189,6 +188,8 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
     spec = _spec(ledger, command, lane)
     newcomer = ledger.add(spec, state, command.item.payload)
     for old in waiting:
+        if old.asking and command.item.sender.kind is SenderKind.PERSON:
+            ledger.event(EventKind.QUESTION_ANSWERED, old, Reason.ANSWERED, by_item=newcomer.id)
         supersede(ledger, old, ledger.items[newcomer.id], speaks=command.item.message is not None)
     if stops and running is not None:
         ask_to_stop(ledger, running, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL, newcomer)

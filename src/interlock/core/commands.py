@@ -40,6 +40,17 @@ class Wall(NamedTuple):
     whole_agent: bool = False
 
 
+class Question(NamedTuple):
+    """What a run asks a person, in place of an end. Its ticket was taken before the transaction began."""
+
+    text: str
+    ticket: int
+    #: How long it keeps its lane.
+    timeout_s: float
+    #: It gives up its lane at once.
+    yields: bool = False
+
+
 class Finish(NamedTuple):
     """A run reports its end."""
 
@@ -55,6 +66,8 @@ class Finish(NamedTuple):
     bits: int | None = None
     #: With a release: the item, or its agent, waits until the wall is over.
     wall: Wall | None = None
+    #: With a release: the item waits for the answer of a person.
+    question: Question | None = None
 
 
 class Expire(Record):

@@ -10,6 +10,7 @@ succeeded      completed                   completed
 failed         superseded / cancelled      parked in back-off, or failed after the last attempt
 released       superseded / cancelled      pending; the third in a row is parked
 released       superseded / cancelled      (at a wall) waiting until then, off its lane
+released       superseded / cancelled      (with a question) waiting for a person, its lane kept
 lost           superseded / cancelled      pending again with its lane, or failed
 timed out      superseded / cancelled      pending again with its lane, or failed
 cancelled      superseded / cancelled      (cannot be)
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from interlock.core.commands import Ended, Finish, Outcome, Wall
+from interlock.core.commands import Ended, Finish, Outcome, Question, Wall
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
 from interlock.core.handles import Handle
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
@@ -35,12 +36,14 @@ from interlock.core.model import (
     RetryLane,
     RunId,
     RunRecord,
+    Sender,
+    SenderKind,
     State,
 )
 from interlock.core.names import TITLE_MAX_CHARS
 from interlock.core.plans.model import EDIT_TYPE, plan_of_lane
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
-from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, WALL_MAX_S, back_off_s, to_us
+from interlock.core.timing import QUESTION_TIMEOUT_S, RELEASES_BEFORE_BACK_OFF, WALL_MAX_S, back_off_s, to_us
 
 _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
@@ -60,12 +63,39 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
     status = _STATUS_OF[command.outcome]
     if item.state.cancel_into is not None and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
+    if command.question is not None and _may_ask(ledger, item):
+        item = _ask(ledger, item, command.question)
     why = command.wall.why or None if command.wall else None
     promoted = end_run(ledger, item, status, Reason.REPORTED, command, why=why)
     if command.wall is not None and command.wall.whole_agent:
         _wall_off(ledger, item, command.wall)
     follow_up = dict(ledger.out.payload_copies).get(item.id) if ledger.out.payload_copies else None
     return Ended(command.run, command.item, status, None, promoted, follow_up)
+
+
+def _may_ask(ledger: Ledger, item: Item) -> bool:
+    """An item that was asked to stop, or that a newer one replaces, asks nobody."""
+    return item.state.cancel_into is None and newest_replacement(ledger, item) is None
+
+
+def _ask(ledger: Ledger, item: Item, question: Question) -> Item:
+    """Write the question down; it is a message too, so that the next run has it beside the answer."""
+    agent = item.state.run_agent or ""
+    sender = Sender(SenderKind.AGENT, agent)
+    item = ledger.add_message(
+        item.id, question.text, ticket=question.ticket, origin=item.id, author=agent, sender=sender
+    )
+    ledger.event(
+        EventKind.QUESTION_ASKED,
+        item,
+        Reason.ASKED,
+        run=item.state.run,
+        agent=agent,
+        n=item.state.message_count,
+        question=question.text,
+        until_us=ledger.now_us + to_us(question.timeout_s),
+    )
+    return item
 
 
 def _wall_off(ledger: Ledger, item: Item, wall: Wall) -> None:
@@ -157,6 +187,8 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
         return ()
     if state.ready:
         return _end_unclaimed(ledger, item)
+    if item.asking:
+        return _time_out(ledger, item)
     if item.status is not ItemStatus.IN_PROGRESS:
         return reenter(ledger, item, Reason.DUE)
     assert state.run_started_us is not None and state.lease_until_us is not None
@@ -166,6 +198,15 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     if timeout_s is not None and state.run_started_us + to_us(timeout_s) <= ledger.now_us:
         return end_run(ledger, item, RunStatus.TIMED_OUT, Reason.RUN_TIMEOUT)
     return end_run(ledger, item, RunStatus.LOST, Reason.LEASE_EXPIRED)
+
+
+def _time_out(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
+    """Nobody has answered in time: the item goes on asking, and its lane goes on without it."""
+    owned, lane = item.active, item.spec.lock_lane
+    due_us = ledger.now_us + to_us(QUESTION_TIMEOUT_S)
+    item = ledger.change(item, status=ItemStatus.WAITING, due_us=due_us)
+    ledger.event(EventKind.QUESTION_TIMED_OUT, item, Reason.ASKED, status=item.status, until_us=due_us)
+    return promote(ledger, lane, None) if owned and lane is not None else ()
 
 
 def _end_unclaimed(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
@@ -259,21 +300,29 @@ def _next_state(
                 return _over(ledger, before, ItemStatus.FAILED, why)
             return _park(ledger, item, before, report, Reason.BACK_OFF)
         case RunStatus.RELEASED:
-            newer = newest_replacement(ledger, item)
-            if newer is not None:
-                gone = _over(ledger, before, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL)
-                return gone._replace(absorbed_by=newer.id)
-            returned = before._replace(attempt=before.attempt - 1)
-            wall = report.wall if report is not None else None
-            if wall is not None and (until_us := _wall_until_us(ledger, wall)) > ledger.now_us:
-                walled = _again(returned, Reason.QUOTA_WALL, before.releases)
-                return walled._replace(status=ItemStatus.WAITING, due_us=until_us)
-            releases = before.releases + 1
-            if releases >= RELEASES_BEFORE_BACK_OFF:
-                return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)
-            return _again(returned, reason, releases)
+            return _released(ledger, item, reason, report)
         case _:
             raise AssertionError(f"a run cannot end {status}")
+
+
+def _released(ledger: Ledger, item: Item, reason: Reason | str, report: Finish | None) -> State:
+    """The state of an item that its run gave back, or an operator took back. No attempt is lost."""
+    before = item.state
+    newer = newest_replacement(ledger, item)
+    if newer is not None:
+        gone = _over(ledger, before, ItemStatus.SUPERSEDED, Reason.NEWER_ARRIVAL)
+        return gone._replace(absorbed_by=newer.id)
+    returned = before._replace(attempt=before.attempt - 1)
+    if report is not None and report.question is not None:
+        return _asking(ledger, item, returned, report.question)
+    wall = report.wall if report is not None else None
+    if wall is not None and (until_us := _wall_until_us(ledger, wall)) > ledger.now_us:
+        walled = _again(returned, Reason.QUOTA_WALL, before.releases)
+        return walled._replace(status=ItemStatus.WAITING, due_us=until_us)
+    releases = before.releases + 1
+    if releases >= RELEASES_BEFORE_BACK_OFF:
+        return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)
+    return _again(returned, reason, releases)
 
 
 def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | str) -> State:
@@ -300,6 +349,14 @@ def _again(before: State, reason: Reason | str, releases: int = 0) -> State:
         message_count=before.message_count,
         first_claimed_us=before.first_claimed_us,
         reason=reason,
+    )
+
+
+def _asking(ledger: Ledger, item: Item, before: State, question: Question) -> State:
+    keeps = item.spec.lane is not None and not question.yields
+    return _again(before, Reason.ASKED, before.releases)._replace(
+        status=ItemStatus.PENDING if keeps else ItemStatus.WAITING,
+        due_us=ledger.now_us + to_us(question.timeout_s),
     )
 
 

@@ -12,6 +12,8 @@ from interlock.core.model import (
     ItemId,
     Reason,
     RunId,
+    Sender,
+    SenderKind,
 )
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
@@ -122,9 +124,20 @@ def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
     return ()
 
 
-def wake(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
-    """End a back-off early, because a person sent a message. A wall is not over because somebody speaks."""
-    return reenter(ledger, item, Reason.WOKEN) if item.parked and not item.walled else ()
+def hear(ledger: Ledger, item: Item, sender: Sender) -> tuple[ItemId, ...]:
+    """Let a message that the item has just got bring it back, if its sender may: from a back-off anybody but
+    our own bot, from a question a person alone. A wall is not over because somebody speaks."""
+    if not item.parked or item.walled:
+        return ()
+    if item.asking:
+        return _answer(ledger, item) if sender.kind is SenderKind.PERSON else ()
+    return reenter(ledger, item, Reason.WOKEN) if sender.kind is not SenderKind.BOT else ()
+
+
+def _answer(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
+    """A person's message answers the question of an item, and brings it back with both."""
+    ledger.event(EventKind.QUESTION_ANSWERED, item, Reason.ANSWERED, n=item.state.message_count)
+    return reenter(ledger, item, Reason.ANSWERED)
 
 
 def ask_to_stop(

@@ -131,6 +131,7 @@ class Reason(StrEnum):
     BACK_OFF = "back_off"
     RELEASED_OFTEN = "released_often"
     QUOTA_WALL = "quota_wall"
+    ASKED = "asked"
     UNCLAIMED = "unclaimed"
     OPERATOR = "operator"
     UNREACHABLE = "unreachable"
@@ -146,6 +147,7 @@ class Reason(StrEnum):
     DUE = "due"
     WOKEN = "woken_by_message"
     EDITED = "edited"
+    ANSWERED = "answered"
     OVERTAKEN = "agent_cannot_start"
     # refusals
     LEASE_LOST = "lease_lost"
@@ -168,6 +170,9 @@ class EventKind(StrEnum):
     ITEM_RETRIED = "item.retried"
     CANCEL_REQUESTED = "cancel.requested"
     MESSAGE_ADDED = "message.added"
+    QUESTION_ASKED = "question.asked"
+    QUESTION_ANSWERED = "question.answered"
+    QUESTION_TIMED_OUT = "question.timed_out"
     RUN_STARTED = "run.started"
     RUN_SUCCEEDED = "run.succeeded"
     RUN_FAILED = "run.failed"
@@ -306,6 +311,11 @@ class Item(NamedTuple):
         state = self.state
         waiting = state.status in (ItemStatus.WAITING, ItemStatus.PENDING)
         return waiting and state.due_us is not None and self.started
+
+    @property
+    def asking(self) -> bool:
+        """Waiting for a person's answer to the question with which its last run ended."""
+        return self.parked and self.state.reason == Reason.ASKED
 
     @property
     def walled(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from interlock.core.commands import Cancel, Edit, Moved, Overtake, Repair, Retry, TakeBack, Tell
 from interlock.core.ending import end_run
-from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter, wake
+from interlock.core.lanes import ask_to_stop, cancel_unstarted, hear, promote, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import UNPOSITIONED, EventKind, Item, ItemId, Reason, RetryLane, SenderKind
 from interlock.core.plans.model import EDIT_TYPE
@@ -157,7 +157,7 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
     )
     n, kind = item.state.message_count, None if sender.kind is SenderKind.PERSON else sender.kind
     ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author, sender=kind)
-    promoted = wake(ledger, item) if sender.kind is not SenderKind.BOT else ()
+    promoted = hear(ledger, item, sender)
     return Moved(item=item.id, changed=True, n=n, promoted=promoted)
 
 
@@ -186,7 +186,7 @@ def may_overtake(item: Item, owner: Item) -> bool:
     kept = owner.spec.retry_lane is RetryLane.KEEP and owner.state.attempt > 0
     return (
         item.status is ItemStatus.DEFERRED
-        and owner.status is ItemStatus.PENDING
+        and owner.state.ready
         and item.spec.lane == owner.spec.lane
         and item.spec.position == owner.spec.position == UNPOSITIONED
         and not kept

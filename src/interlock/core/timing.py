@@ -13,6 +13,8 @@ BACK_OFF_MAX_S = 3_600.0
 #: A back-off varies by this share up or down, so that failures of one cause do not all return together.
 BACK_OFF_SPREAD = 0.25
 RELEASES_BEFORE_BACK_OFF = 3
+#: How long a question waits for its answer before its lane goes on, and how often that is said again.
+QUESTION_TIMEOUT_S = 72 * 3600.0
 #: A wall is taken to be over after this time; whoever meets it again says so again.
 WALL_MAX_S = 7 * 24 * 3600.0
 DEDUPE_KEPT_S = 30 * 24 * 3600.0

@@ -45,10 +45,10 @@ class Explanation(Record):
         return f"Item {self.item.id} {self.state}; {self.next}."
 
 
-def explain(prediction: Prediction) -> Explanation:
-    """What an item waits for, and what will move it."""
+def explain(prediction: Prediction, *, question: str | None = None) -> Explanation:
+    """What an item waits for, and what will move it. `question` is what it asks a person."""
     item = prediction.item
-    state, onward = _clauses(prediction)
+    state, onward = _asking(prediction, question) if item.asking else _clauses(prediction)
     hindrances = _hindrances(prediction)
     holds = item.active and item.spec.lane is not None
     return Explanation(
@@ -92,6 +92,19 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
             return f"became a message of {into} of the same agent", told
         case other:
             assert_never(other)
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+
+def _asking(prediction: Prediction, question: str | None) -> tuple[str, str]:
+    item = prediction.item
+    said = f": {question}" if question else ""
+    onward = f"a person's `interlock msg {item.id} ANSWER` brings it back"
+    if item.active:
+        times_out = until(prediction.at_us, prediction.facts.now_us)
+        onward += f"; if nobody answers, it gives up its lane {times_out} and goes on asking"
+    return f"waits for the answer of a person{said}", onward
 
 
 # -- pending --------------------------------------------------------------------------------------
@@ -244,6 +257,8 @@ def _lane_of_owner(owner: Prediction, moves: str) -> str:
     beside = _beside(owner)
     if item.state.run is None:
         aside = "" if item.spec.retry_lane is RetryLane.KEEP else " or steps aside for a back-off"
+        if item.asking:
+            aside = f" or its question times out {until(owner.at_us, owner.facts.now_us)}"
         return f"{moves} when item {item.id} has ended{aside}{beside}"
     run = f"run {item.state.run}"
     frees = [end for end in End if not _keeps(item, fates[end])]
@@ -307,6 +322,8 @@ def _why_later(item: Item) -> str:
     """Why its time has not come."""
     if not item.parked:
         return "scheduled"
+    if item.asking:
+        return "waiting for the answer of a person"
     if item.walled:
         return "behind a wall that its last run has met"
     if item.state.releases >= RELEASES_BEFORE_BACK_OFF:

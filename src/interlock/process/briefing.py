@@ -5,7 +5,9 @@ The command leaves its result in a file beside them.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ class Briefing:
         self.result = folder / "result.json"
         #: Into which a worker's command that ends at a quota's wall writes when that is over.
         self.retry_at = folder / "retry-at"
+        #: There once the command has ended its run by itself.
+        self.ended = folder / "ended"
 
     def write(self, payload: Mapping[str, Any] | None, messages: Sequence[Any]) -> None:
         self._payload.write_text(json.dumps(payload or {}))
@@ -72,3 +76,11 @@ def read_retry_at(path: Path) -> str | None:
         return None
     except OSError as error:
         raise ValueError(error.strerror) from None
+
+
+def mark_ended(run: str) -> None:
+    """In a command that has ended its own run: let whoever started it know, who then reports nothing."""
+    result = os.environ.get("INTERLOCK_RESULT")
+    if result and os.environ.get("INTERLOCK_RUN") == run:
+        with contextlib.suppress(OSError):
+            Path(result).with_name("ended").touch()

@@ -25,6 +25,8 @@ UNFINISHED = ("waiting", "deferred", *ACTIVE)
 RETRIED = ("failed", "cancelled")
 #: Statuses of a task that may get a new dependency; a back-off that keeps its lane is `pending` too.
 BACK_TO_WAITING = ("pending", "deferred")
+#: Kinds of lines that say nothing about who holds what.
+UNMODELLED = ("plan", "question", "cancel", "message", "agent", "pool", "project", "mode", "store", "clock")
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
 
 
@@ -233,9 +235,9 @@ class History:
                 self._in_cycle.add(line.data["plan"])
             case ("plan", _, "cycle_closed"):
                 self._in_cycle.discard(line.data["plan"])
-            case ("plan", _, _):
-                pass
-            case ("cancel" | "message" | "agent" | "pool" | "project" | "mode" | "store" | "clock", _, _):
+            case ("question", _, "timed_out"):
+                self._move(line, line.item, ("pending", "waiting"), line.data.get("status", ""))
+            case (kind, _, _) if kind in UNMODELLED:
                 pass
             case _:
                 self._break("known_kind", f"{line} is of no known kind")

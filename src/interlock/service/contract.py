@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from interlock.core.commands import Wall
 from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
 from interlock.core.record import Record
+from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanService
 
@@ -340,6 +341,8 @@ class ItemFilter(Record):
     agent: str | None = None
     project: str | None = None
     type: str | None = None
+    #: Only items that wait for the answer of a person.
+    asking: bool = False
     limit: int = 100
 
 
@@ -410,6 +413,10 @@ class Service(LaneService, PlanService, Protocol):
     """One function per use case. `by` is the operator, for the history."""
 
     def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...
+
+    def ask(
+        self, run: str, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
+    ) -> RunView: ...
 
     def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView: ...
 

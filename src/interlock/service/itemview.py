@@ -47,13 +47,14 @@ class ItemView:
     fields of each. `FIELDS` names them all, in the order of the JSON.
     """
 
-    __slots__ = ("_item", "_payload")
+    __slots__ = ("_item", "_payload", "_question")
 
     FIELDS: ClassVar[tuple[str, ...]]
 
-    def __init__(self, item: Item, payload: str | None = None) -> None:
+    def __init__(self, item: Item, payload: str | None = None, question: str | None = None) -> None:
         self._item = item
         self._payload = payload
+        self._question = question
 
     def __repr__(self) -> str:
         return f"<item {self.id} {self.status} {self.title!r}>"
@@ -102,6 +103,8 @@ class ItemView:
     absorbed_by: int | None = _field(lambda view: view._item.state.absorbed_by)
     messages: int = _field(lambda view: view._item.state.message_count)
     reason: str = _field(lambda view: str(view._item.state.reason))
+    #: What it asks a person: in `ls --asking` and `show`.
+    question: str | None = _field(lambda view: view._question)
     created_at: datetime = _field(lambda view: moment(view._item.spec.created_us))
     first_claimed_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.first_claimed_us))
     ended_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.ended_us))

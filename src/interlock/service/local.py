@@ -32,6 +32,7 @@ from interlock.core.commands import (
     Finish,
     Moved,
     Outcome,
+    Question,
     Retry,
     TakeBack,
     Tell,
@@ -41,7 +42,9 @@ from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import A_PERSON, ItemId, NewItem, Sender
+from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import replace
+from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service import sweeper
 from interlock.service.answers import add_view, ended_view, kept_view, message_view, refused_view
 from interlock.service.contract import (
@@ -62,6 +65,8 @@ from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimedItem, Load, Renewal, Store
 
 POLL_S = 1.0
+#: The longest question: people read it on one screen.
+QUESTION_MAX_BYTES = 10_000
 IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
 
@@ -197,6 +202,32 @@ class LocalService(Planning, Fleet, Notices):
     def release(self, reports: Sequence[Report]) -> list[RunView]:
         """These runs give their items back unworked; one at a wall waits until that is over."""
         return self._finish(reports, Outcome.RELEASE)
+
+    def ask(
+        self, run: str, question: str, *, timeout_s: float = QUESTION_TIMEOUT_S, yield_lane: bool = False
+    ) -> RunView:
+        """End a run with a question to a person, whose next message brings the item back.
+
+        It keeps its lane until `timeout_s` is over, unless it yields it.
+        """
+        handle = read_handle(run)
+        names.check_text("question", question, QUESTION_MAX_BYTES)
+        if not question.strip():
+            raise InvalidInput("The question is empty.", "Say what you need to know.")
+        names.check_number("time-out", timeout_s, 1, names.RUN_AFTER_MAX_S)
+        names.check_flag("yield_lane", yield_lane)
+        item = self.store.item(handle.item)
+        if item is not None and item.spec.type == EDIT_TYPE:
+            raise InvalidInput(
+                "An edit of a plan cannot wait for a person: its tasks would wait with it.",
+                "Answer with `interlock plan edit`, or no change, and let a task ask.",
+            )
+        asked = Question(question, self.store.tickets(1)[0], timeout_s, yield_lane)
+        command = Finish(handle.run, handle.item, Outcome.RELEASE, bits=handle.bits, question=asked)
+        load = Load(items=(handle.item,), runs=(handle.run,))
+        decision = self.store.transact(load, lambda _: [command])
+        sweeper.move_due_tasks(self.store, decision)
+        return ended_view(run, decision.answers[0], decision.after)
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
         handles = _read_handles(reports)

@@ -12,7 +12,17 @@ from interlock.core.claiming import MESSAGES_AT_ONCE
 from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, LeaseLost, NotFound, UnknownRun
 from interlock.core.handles import Handle, read_handle
-from interlock.core.model import ANOTHER_SYSTEM, NO_AGENT, Item, ItemId, PlanId, RunRecord, Sender, SenderKind
+from interlock.core.model import (
+    ANOTHER_SYSTEM,
+    NO_AGENT,
+    EventKind,
+    Item,
+    ItemId,
+    PlanId,
+    RunRecord,
+    Sender,
+    SenderKind,
+)
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.answers import event_view, live_run_view, message_view, run_view, stats_view, why_view
 from interlock.service.contract import EventView, ItemFilter, ShowView, StatsBy, StatsView, WhyView
@@ -59,7 +69,18 @@ class Looking:
             type=names.check_name("type", wanted.type) if _given(wanted.type) else None,
             limit=wanted.limit,
         )
+        if names.check_flag("asking", wanted.asking):
+            found = [i for i in self.store.asking(wanted.limit) if _matches(i, query)]
+            return [ItemView(i, question=self._question(i)) for i in found]
         return [ItemView(i) for i in reversed(self.store.items(query))]
+
+    def _question(self, item: Item) -> str | None:
+        """What an item asks a person. The history has it."""
+        if not item.asking:
+            return None
+        lines = self.store.events(EventQuery(item=item.id, limit=200, newest=True))
+        asked = (e.event.data for e in reversed(lines) if e.event.kind is EventKind.QUESTION_ASKED)
+        return next((str(data["question"]) for data in asked), None)
 
     def item_of(self, handle: str) -> int:
         """The item that a handle is about."""
@@ -102,7 +123,7 @@ class Looking:
         live = live_run_view(found)
         events = self.store.events(EventQuery(item=found.id, limit=200, newest=True))
         return ShowView(
-            item=ItemView(found, payload),
+            item=ItemView(found, payload, question=self._question(found)),
             runs=(*ended, live) if live else ended,
             messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),
             events=tuple(event_view(e) for e in events),
@@ -126,7 +147,8 @@ class Looking:
     def _explain(self, item: int) -> Explanation:
         from interlock.core.why import explain  # noqa: PLC0415
 
-        return explain(self.predict(item))
+        made = self.predict(item)
+        return explain(made, question=self._question(made.item))
 
     def events(
         self,
@@ -168,6 +190,13 @@ class Looking:
         names.check_number("window", window_s, 1, 366 * 24 * 3600)
         group = names.one_of("group", by, StatsBy).value if by is not None else None
         return stats_view(self.store.figures(round(window_s * 1_000_000), group), group)
+
+
+def _matches(item: Item, query: ItemQuery) -> bool:
+    """Whether an item is one that is asked for, whatever its status."""
+    spec = item.spec
+    asked = (query.lane, spec.lane), (query.agent, spec.agent_key), (query.project, spec.project)
+    return all(wanted in (None, found) for wanted, found in (*asked, (query.type, spec.type)))
 
 
 def _given(name: str | None) -> TypeGuard[str]:

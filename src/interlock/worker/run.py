@@ -270,6 +270,9 @@ class WorkerRun:
     def _end_after(self, files: RunFiles, ending: Ending) -> RunEnd | None:
         """The end to report; None if the store has ended the run, or will."""
         live = self.live
+        if files.briefing.ended.exists():
+            self._worker.heartbeat.finish(live)
+            return None
         if live.lost is not None:
             return None
         result, given = self._result(files)
@@ -328,7 +331,7 @@ class WorkerRun:
 
     def _end(self, end: RunEnd | None) -> bool:
         """Salvage the work and report the end; false if the store stayed away until the worker leaves."""
-        earlier = self._reported() if self.live.lost is not None else None
+        earlier = self._reported() if end is None or self.live.lost is not None else None
         done = end is not None and end.outcome is Outcome.DONE
         self._salvage_work(succeeded=done or (earlier is not None and earlier.status == RunStatus.SUCCEEDED))
         lost = self.live.lost

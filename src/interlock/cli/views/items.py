@@ -22,8 +22,17 @@ def listing(console: Console, items: Sequence[ItemView], *, limit: int, unfinish
         console.print("Nothing is waiting or running." if unfinished else "No item matches.")
         return
     console.print(item_table(items, console.width))
+    questions(console, items)
     if len(items) == limit:
         console.print(Text(f"The newest {limit}; there may be more: --limit N.", style=words.QUIET))
+
+
+def questions(console: Console, items: Sequence[ItemView]) -> None:
+    """What items ask, and how to answer."""
+    for item in items:
+        if item.question is not None:
+            console.print(Text(words.harmless(f"{item.id} asks: {item.question}"), style="yellow"))
+            console.print(Text(f"  answer: interlock msg {item.id} TEXT", style=words.QUIET))
 
 
 def item_table(items: Sequence[ItemView], width: int) -> Table:

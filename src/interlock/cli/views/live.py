@@ -24,6 +24,7 @@ class Frame(Record):
     stats: StatsView
     pools: list[PoolView]
     lanes: list[LaneView]
+    asking: list[ItemView]
     running: list[ItemView]
     pending: list[ItemView]
     events: list[EventView]
@@ -35,6 +36,7 @@ def look(service: Service) -> Frame:
         stats=service.stats(window_s=_WINDOW_S),
         pools=service.pools(),
         lanes=service.lanes(limit=50),
+        asking=service.items(ItemFilter(asking=True, limit=5)),
         running=service.items(ItemFilter(statuses=("in_progress",), limit=50)),
         pending=service.items(ItemFilter(statuses=("pending",), limit=50)),
         events=service.events(limit=20, newest=True),
@@ -97,6 +99,9 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
         used = (f"{pool.name} {pool.running} of {pool.max}" for pool in frame.pools)
         shown = f"pools: {', '.join(used)}"
         parts.append(Text(words.harmless(shown), style=words.QUIET, no_wrap=True, overflow="ellipsis"))
+    for item in frame.asking:
+        asks = words.harmless(f"item {item.id} asks: {' '.join((item.question or '').split())}")
+        parts.append(Text(asks, style="yellow", no_wrap=True, overflow="ellipsis"))
     room = 1_000 if height is None else max(height - len(parts) - 1, 4)
     share = max(room // 4 - 2, 2)
     for title, made in (

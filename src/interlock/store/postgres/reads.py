@@ -302,3 +302,6 @@ class PostgresReads:
 
     def stopping(self, limit: int) -> list[ItemId]:
         return [r[0] for r in self._rows("stopping", limit=limit)]
+
+    def asking(self, limit: int) -> list[Item]:
+        return [item_from_row(r) for r in self._rows("asking", limit=limit)]

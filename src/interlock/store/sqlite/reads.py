@@ -271,6 +271,9 @@ class SqliteReads:
     def stopping(self, limit: int) -> list[ItemId]:
         return [r[0] for r in self.database.rows("stopping", limit=limit)]
 
+    def asking(self, limit: int) -> list[Item]:
+        return [item_of_row(r) for r in self.database.rows("asking", limit=limit)]
+
     # -- health -----------------------------------------------------------------------------------
 
     def findings(self) -> list[Finding]:

@@ -1,0 +1,43 @@
+"""`interlock ask`: a command asks a person, a person answers, and the next run has both."""
+
+import json
+import sys
+
+from tests.acceptance.command import Command
+
+
+def test_a_workers_command_asks_and_its_next_run_has_the_answer(il: Command):
+    il.ok("add", "some work", "--lane", "branch:main")
+    il.ok("add", "behind it", "--lane", "branch:main")
+    script = '"$0" -m interlock ask "Which branch?"; exit 0'
+    work = ("--json", "work", "--agent", "coder", "--limit", 1, "--", "sh", "-c")
+    answer = il(*work, script, sys.executable)
+    events = [json.loads(line) for line in answer.out.splitlines() if line.startswith("{")]
+    assert [e["event"] for e in events] == ["ready", "started", "ended", "stopped"]
+    assert events[2]["status"] == "released"
+    shown = il.ok("show", 1)
+    assert (shown["item"]["status"], shown["item"]["question"]) == ("pending", "Which branch?")
+    listed = il("ls", "--asking").out
+    assert "1 asks: Which branch?" in listed
+    assert "interlock msg 1 TEXT" in listed
+    assert il.ok("ls", "--asking")["items"][0]["question"] == "Which branch?"
+    assert "Which branch?" in il("why", 1).out
+    assert "item 1 asks: Which branch?" in il("top").out
+    assert il("next", "--agent", "reviewer").code == 3, "its lane is kept"
+    il.ok("msg", 1, "main")
+    il(*work, "cat $INTERLOCK_MESSAGES")
+    told = json.loads(il.ok("show", 1)["runs"][-1]["result"]["stdout"])
+    assert [m["text"] for m in told] == ["Which branch?", "main"]
+    assert told[0]["author"] == "coder"
+    assert il.ok("ls", "--asking") == {"items": []}
+
+
+def test_what_cannot_be_asked_is_refused_in_words(il: Command):
+    il.ok("add", "some work")
+    run = il.ok("next", "--agent", "coder")["leases"][0]["run"]
+    assert il("--json", "ask", run, " ").code == 2
+    assert il("--json", "ask", run, "why?", "--timeout", "soon").code == 2
+    assert il("--json", "ask", "why?").code == 2
+    il.ok("done", run)
+    late = il("--json", "ask", run, "why?")
+    assert (late.code, late.json["runs"][0]["status"]) == (5, "refused")
