@@ -7,12 +7,14 @@ command on SQLite must not pay that.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock import settings as choices
+from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import InvalidInput, StoreUnavailable
 from interlock.core.record import Record, replace
 from interlock.service.local import LocalService
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from interlock.store.postgres.store import PostgresStore
     from interlock.store.sqlite.store import SqliteStore
 
-RUNS_SKIPPED_AFTER_RESTORE = 1_000_000
 DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
 _DATABASES = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _FORMS = (
@@ -132,13 +133,27 @@ def migrate(*, settings: Settings | None = None, check: bool = False) -> Schema:
 
 
 def after_restore(*, settings: Settings | None = None) -> int:
-    """Skip run numbers that may have been used since the restored backup; the last one skipped.
+    """Skip run numbers that may have been used since the restored backup; gives the last one skipped.
 
     Run this before anyone works on the restored database: else an old run and a new one could share a fence.
     """
     with closing(_open_store(settings or choices.load(), migrate=False).database) as database:
         schema.require_current(database.backend, database.applied())
-        return database.advance_runs(RUNS_SKIPPED_AFTER_RESTORE)
+        return database.after_restore()
+
+
+def replaces(store: str, *, settings: Settings | None = None) -> Lineage:
+    """Record that a store is gone, and that this one goes on in its place; gives the lineage after that."""
+    if not re.fullmatch("[0-9a-f]{12}", store):
+        raise InvalidInput(
+            f"{store[:40]!r} is not the name of a store.", "It has 12 digits and letters a to f; see doctor."
+        )
+    with closing(_open_store(settings or choices.load(), migrate=False).database) as database:
+        schema.require_current(database.backend, database.applied())
+        if database.lineage().store == store:
+            raise InvalidInput(f"This store is {store} itself.", "Name the one that is gone.")
+        database.add_ancestors({store: Ancestor.GONE})
+        return database.lineage()
 
 
 def copy(

@@ -146,6 +146,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "fail": {"reports": [Report(run="7.7.0123456789abcdef")]},
         "release": {"reports": [Report(run="7.7.0123456789abcdef")]},
         "inbox": {"run": run},
+        "pass_fence": {"run": run, "fence": 1, "armed_us": 0},
         "msg": {"item": item, "text": "x"},
         "cancel": {"item": gone, "why": "x"},
         "lanes": {},

@@ -105,6 +105,9 @@ def tell(story: Story) -> None:
     wall = Wall(for_s=60.0, why="quota", whole_agent=True)
     service.release([Report(run=story.next("ivan").run, wall=wall)])
     tell_of_a_plan(story)
+    story.add("lane:5", "jane")
+    lease = story.next("jane")
+    assert service.pass_fence(lease.run, fence=lease.fence + 10**9, armed_us=story.now_us)
     story.copy()
     story.add(None)
 

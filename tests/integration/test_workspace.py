@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Repository
+from interlock.push.fence import FenceStore
 from interlock.worker.recovery import Recovery
 from interlock.worker.rundirectory import Home, RunFiles, Trace
 from interlock.worker.salvage import Salvager
@@ -23,6 +25,10 @@ from interlock.worker.worktrees import Workspaces
 from tests.git_fixtures import commit, git
 
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@b.c")
+
+
+#: Without a lane there is no fence that asks it.
+NO_STORE = cast(FenceStore, None)
 
 
 class Scene:
@@ -57,7 +63,7 @@ class Scene:
                 store=store or self.home.store,
             ),
         )
-        path = self.workspaces.open(files, "handle", lambda _: None).path
+        path = self.workspaces.open(files, "handle", NO_STORE, lambda _: None).path
         files.note(supervisor=1)  # as if a command had been started
         return files, path
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import typer
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.output import tell
-from interlock.core.errors import Exit, InvalidInput
+from interlock.core.errors import Exit, InterlockError, InvalidInput
 
 if TYPE_CHECKING:
     from interlock.git.plumbing import Repository
@@ -67,12 +70,28 @@ def push(
     repository = Repository.around(here())
     if install_hook or uninstall_hook:
         return _change_hook(call, repository, install=install_hook)
-    with _pusher(call, run) as pusher:
+    with _telling_the_worker(), _pusher(call, run) as pusher:
         if pre_push:
             return _check_push(repository, remote or "origin", pusher)
         if arm:
             return _arm(call, repository, remote, pusher)
         return _push(call, repository, remote, branch, pusher)
+
+
+@contextmanager
+def _telling_the_worker() -> Iterator[None]:
+    """The worker of the run learns whether a fault of the set-up met the last push: it is not the item's."""
+    from interlock.process.briefing import note_fault
+
+    path = os.environ.get("INTERLOCK_FAULT_FILE", "")
+    try:
+        yield
+    except InterlockError as error:
+        if path and error.setup is not None:
+            note_fault(Path(path), error)
+        raise
+    if path:
+        Path(path).unlink(missing_ok=True)
 
 
 def _push(

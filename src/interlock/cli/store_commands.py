@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, invocation_of
@@ -17,7 +17,7 @@ from interlock.service.intake import choice, span_s
 
 if TYPE_CHECKING:
     from interlock.notify.notifier import Notifier
-    from interlock.service.contract import Service
+    from interlock.service.contract import LaneService, Service
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
@@ -83,15 +83,26 @@ def migrate(
             help="After restoring a backup: skip the run numbers given out since.",
         ),
     ] = False,
+    replaces: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STORE", help="That store is gone, and this one goes on in its place; see doctor."
+        ),
+    ] = None,
 ) -> int:
     """Bring the database to this version's schema."""
     from interlock import app
 
-    if check + sql + after_restore > 1:
+    if check + sql + after_restore + (replaces is not None) > 1:
         raise InvalidInput(
-            "--check, --sql and --after-restore exclude each other.", "Use one of them at a time."
+            "--check, --sql, --after-restore and --replaces exclude each other.", "Use one of them at a time."
         )
     call = invocation_of(ctx)
+    if replaces is not None:
+        lineage = app.replaces(replaces, settings=call.settings)
+        return call.out.answer(
+            lineage, f"Store {lineage.store} goes on in the place of {replaces}: it may pass its fences."
+        )
     if after_restore:
         last = app.after_restore(settings=call.settings)
         return call.out.answer(
@@ -126,6 +137,7 @@ def doctor(ctx: typer.Context) -> int:
         where = f"The store is {place}." if call.has_store else f"There is no store yet: {place}."
         checks = [
             *store.doctor(),
+            *_around(call, store),
             CheckView(name="store", ok=True, detail=where, mend=""),
             CheckView(
                 name="environment",
@@ -139,6 +151,17 @@ def doctor(ctx: typer.Context) -> int:
     well = all(check.ok for check in checks)
     call.out.answer({"ok": well, "checks": checks}, lambda out: views.figures.checks(out, checks))
     return Exit.OK if well else Exit.ERROR
+
+
+def _around(call: Invocation, store: LaneService) -> list[CheckView]:
+    """What a worker would meet outside of a database. A store in git is the remote itself."""
+    from interlock import app
+    from interlock.push import survey
+
+    if app.scheme_of(call.settings.url) == "git" or not call.has_store:
+        return []
+    lineage = cast("Service", store).lineage()
+    return [survey.lineage_check(lineage), *survey.remote_checks(call.settings.root, lineage)]
 
 
 def demo(

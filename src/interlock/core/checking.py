@@ -13,6 +13,7 @@ from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import UNPOSITIONED, ItemId, NewItem, Policy, RetryLane, Sender, SenderKind
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
 from interlock.core.record import replace
+from interlock.core.timing import FAULT_PAUSE_MAX_S
 
 REASON_MAX_BYTES = 1_000
 
@@ -171,10 +172,14 @@ def checked_wish(
     )
 
 
-def check_report(seen: int, result: str | None, error: str | None, retry: bool) -> None:
+def check_report(
+    seen: int, result: str | None, error: str | None, retry: bool, fault_s: float | None = None
+) -> None:
     """Raise unless every store can keep what a run reports."""
     names.check_whole("read mark", seen, 0, 2**31 - 1)
     names.check_flag("retry", retry)
+    if fault_s is not None:
+        names.check_number("pause after a fault", fault_s, 0, FAULT_PAUSE_MAX_S)
     if error is not None:
         names.check_text("error", error)
     if result is None:

@@ -68,6 +68,8 @@ class Finish(NamedTuple):
     wall: Wall | None = None
     #: With a release: the item waits for the answer of a person.
     question: Question | None = None
+    #: With a release: a fault of the set-up met the run, and the item waits this long on its lane.
+    fault_s: float | None = None
 
 
 class Expire(Record):

@@ -11,6 +11,7 @@ failed         superseded / cancelled      parked in back-off, or failed after t
 released       superseded / cancelled      pending; the third in a row is parked
 released       superseded / cancelled      (at a wall) waiting until then, off its lane
 released       superseded / cancelled      (with a question) waiting for a person, its lane kept
+released       superseded / cancelled      (by a fault of the set-up) pending with its lane, after a pause
 lost           superseded / cancelled      pending again with its lane, or failed
 timed out      superseded / cancelled      pending again with its lane, or failed
 cancelled      superseded / cancelled      (cannot be)
@@ -66,6 +67,8 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
     if command.question is not None and _may_ask(ledger, item):
         item = _ask(ledger, item, command.question)
     why = command.wall.why or None if command.wall else None
+    if command.fault_s is not None:
+        why = command.error
     promoted = end_run(ledger, item, status, Reason.REPORTED, command, why=why)
     if command.wall is not None and command.wall.whole_agent:
         _wall_off(ledger, item, command.wall)
@@ -229,7 +232,7 @@ def end_run(
 ) -> tuple[ItemId, ...]:
     """End the item's run, decide the item's next state, and promote the next on its lane.
 
-    `why` and `by` are the operator's, for the history.
+    `why` and `by` are the operator's, for the history; `why` may also be the fault that met the run.
     """
     state = item.state
     assert state.run is not None and state.run_agent is not None and state.run_started_us is not None
@@ -319,6 +322,8 @@ def _released(ledger: Ledger, item: Item, reason: Reason | str, report: Finish |
     if wall is not None and (until_us := _wall_until_us(ledger, wall)) > ledger.now_us:
         walled = _again(returned, Reason.QUOTA_WALL, before.releases)
         return walled._replace(status=ItemStatus.WAITING, due_us=until_us)
+    if report is not None and report.fault_s is not None:
+        return _hindered(ledger, item, returned, report.fault_s)
     releases = before.releases + 1
     if releases >= RELEASES_BEFORE_BACK_OFF:
         return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)
@@ -370,6 +375,15 @@ def _park(
         status=ItemStatus.PENDING if keep else ItemStatus.WAITING,
         due_us=ledger.now_us + to_us(pause_s),
     )
+
+
+def _hindered(ledger: Ledger, item: Item, before: State, pause_s: float) -> State:
+    """A fault of the set-up met its run: it is offered again after a pause, still the owner of its lane."""
+    again = _again(before, Reason.SETUP_FAULT, before.releases)
+    if not pause_s:
+        return again
+    status = ItemStatus.WAITING if item.spec.lane is None else ItemStatus.PENDING
+    return again._replace(status=status, due_us=ledger.now_us + to_us(pause_s))
 
 
 def _log_settling(ledger: Ledger, item: Item) -> None:

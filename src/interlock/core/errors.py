@@ -7,6 +7,7 @@ becomes an exception only where a caller asks for one.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Literal
 
 from interlock.core.record import Record
 
@@ -31,6 +32,8 @@ class InterlockError(Exception):
 
     code = "error"
     exit_code = Exit.ERROR
+    #: Where a run meets it: a fault of the set-up (of this machine, or of its lane alone), or the run's own.
+    setup: Literal["machine", "lane"] | None = None
 
     def __init__(self, sentence: str, hint: str = "") -> None:
         super().__init__(sentence)
@@ -212,6 +215,7 @@ class GitMissing(GitFailed):
     """There is no git on this machine."""
 
     code = "git_missing"
+    setup = "machine"
 
 
 class NoRepository(GitFailed):
@@ -224,12 +228,14 @@ class NoRemote(GitFailed):
     """The repository has no such remote."""
 
     code = "no_remote"
+    setup = "machine"
 
 
 class RemoteUnavailable(GitFailed):
     """The remote cannot be reached or read right now."""
 
     code = "remote_unavailable"
+    setup = "machine"
 
 
 class UnreadableState(GitFailed):
@@ -237,6 +243,22 @@ class UnreadableState(GitFailed):
 
     code = "unreadable_state"
     exit_code = Exit.HELD
+    setup = "lane"
+
+
+class TwoStores(GitFailed):
+    """The lane's fence belongs to another store, which may be in use."""
+
+    code = "two_stores"
+    exit_code = Exit.HELD
+    setup = "lane"
+
+
+class FenceAhead(LeaseLost):
+    """The lane's fence was ahead of the store, which had been set back; its numbers go on above it now."""
+
+    code = "fence_ahead"
+    setup = "lane"
 
 
 class PushFailed(GitFailed):

@@ -17,6 +17,8 @@ RELEASES_BEFORE_BACK_OFF = 3
 QUESTION_TIMEOUT_S = 72 * 3600.0
 #: A wall is taken to be over after this time; whoever meets it again says so again.
 WALL_MAX_S = 7 * 24 * 3600.0
+#: How long an item waits at most after a fault of the set-up.
+FAULT_PAUSE_MAX_S = 3_600.0
 DEDUPE_KEPT_S = 30 * 24 * 3600.0
 
 _TICKET_BITS = 52

@@ -326,6 +326,8 @@ def _why_later(item: Item) -> str:
         return "waiting for the answer of a person"
     if item.walled:
         return "behind a wall that its last run has met"
+    if item.state.reason == Reason.SETUP_FAULT:
+        return "waiting because a fault of the set-up, which `show` names, met its last run"
     if item.state.releases >= RELEASES_BEFORE_BACK_OFF:
         return f"in back-off after {item.state.releases} releases in a row"
     return "in back-off after a failed attempt"

@@ -264,7 +264,11 @@ class GitLanes:
             handle = read_handle(report.run)
             jitter = random.random()  # noqa: S311  (spreads retries; nothing secret)
             said = report.seen, report.result, report.error, report.retry
-            command = Finish(handle.run, handle.item, outcome, *said, jitter, wall=report.wall)
+            command = Finish(
+                *(handle.run, handle.item, outcome, *said, jitter),
+                wall=report.wall,
+                fault_s=report.fault_s,
+            )
             decision, after = lane.decide(lane.items, [command], self._now(), self._timing)
             view = ended_view(report.run, decision.answers[0], decision.after)
             return Change(after=after, answer=view, lines=event_lines(decision.events))
@@ -295,8 +299,8 @@ class GitLanes:
     ) -> list[RunView]:
         """Fenced writes: `write` decides only while the lane's owner is the run of the report."""
         check_batch("reports", reports, Report)
-        for _, seen, result, error, retry, wall in reports:
-            check_report(seen, result, error, retry)
+        for _, seen, result, error, retry, wall, fault_s in reports:
+            check_report(seen, result, error, retry, fault_s)
             check_wall(wall)
             if wall is not None and wall.whole_agent:
                 raise InvalidInput(

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from interlock.core import jsontext
+from interlock.core.errors import InterlockError
 from interlock.process.smallfile import read_bytes
 from interlock.service.contract import LeaseView, to_json
 
 #: The longest result that a command may leave.
 RESULT_MAX_BYTES = 1 << 20
 _RETRY_AT_MAX_BYTES = 100
+FAULT_MAX_BYTES = 1 << 16
 
 
 class Briefing:
@@ -31,6 +33,8 @@ class Briefing:
         self.retry_at = folder / "retry-at"
         #: There once the command has ended its run by itself.
         self.ended = folder / "ended"
+        #: Into which a command of ours that fails within the run writes that the set-up is to blame.
+        self.fault = folder / "fault.json"
 
     def write(self, payload: Mapping[str, Any] | None, messages: Sequence[Any]) -> None:
         self._payload.write_text(json.dumps(payload or {}))
@@ -51,6 +55,27 @@ class Briefing:
             **({"INTERLOCK_LANE": item.lane} if item.lane else {}),
             **({"INTERLOCK_PLAN": str(item.plan)} if item.plan is not None else {}),
         }
+
+
+def note_fault(path: Path, error: InterlockError) -> None:
+    """Tell the worker of a run that a fault of the set-up met its command."""
+    with contextlib.suppress(OSError):
+        path.write_text(
+            json.dumps(
+                {"code": error.code, "sentence": error.sentence, "hint": error.hint, "setup": error.setup}
+            )
+        )
+
+
+def read_fault(path: Path) -> InterlockError | None:
+    """The fault of the set-up that a command met; None if it met none, or the file is not ours."""
+    try:
+        said = jsontext.parse(read_bytes(path, FAULT_MAX_BYTES))
+        error = InterlockError(str(said["sentence"]), str(said["hint"]))
+        error.code, error.setup = str(said["code"]), "lane" if said["setup"] == "lane" else "machine"
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return error
 
 
 def read_result(path: Path) -> str | None:

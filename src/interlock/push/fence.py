@@ -5,6 +5,10 @@ number to `refs/interlock/fence/<lane>` by compare-and-swap, and is refused if a
 push of the run moves that ref too, in the same atomic push and pinned to what it was. Once a later run has
 armed, the server refuses every push of an earlier one as a whole.
 
+The document names its store. A fence of another store means that two stores use one lane: nobody may push,
+whichever number is greater. A fence of this store, or of one that it goes on from, which is ahead of a live
+run shows that the store was set back: its numbers leap past the fence, and the run is given back.
+
 A lane in git needs no arming: its owner commit moves instead.
 
 Not promised: anything about plain `git push`, or about a run whose successor has not armed yet.
@@ -14,19 +18,30 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from interlock.core.errors import GitFailed, LeaseLost, PushFailed, RemoteUnavailable, UnreadableState
+from interlock.core.continuity import RUN_MAX, Lineage
+from interlock.core.errors import (
+    FenceAhead,
+    GitFailed,
+    LeaseLost,
+    PushFailed,
+    RemoteUnavailable,
+    TwoStores,
+    UnreadableState,
+)
 from interlock.core.handles import read_handle
+from interlock.core.model import US_PER_S
 from interlock.core.names import lane_key
+from interlock.core.record import Record
 from interlock.git.plumbing import Repository, lane_ref_id
 from interlock.git.refusals import PushRefusal, RefMove, RefusalKind, printable, without_secrets
-from interlock.service.contract import LaneService
+from interlock.service.contract import LaneService, Report, RunView
 
 FENCES = "refs/interlock/fence/"
 #: The chains that fences had before: `<lane>/<run that began a new one>-<end of the old one>`.
@@ -57,8 +72,7 @@ class LaneRun:
         return sha256(self.handle.encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class Fence(Record):
     """The content of a fence ref: the last run that armed the lane."""
 
     ref: str
@@ -68,6 +82,9 @@ class Fence:
     #: When that run armed, by the clock of its machine.
     since: str
     mark: str
+    #: The name of that run's store; empty if it did not write it, as versions before 0.2 and pushes without a
+    #: store do.
+    store: str = ""
     #: How many commits its chain had when the server refused to begin a new one; 0 if it never did.
     kept: int = 0
 
@@ -83,6 +100,16 @@ class Guard:
     move: Callable[[], RefMove | None] = lambda: None
     #: Variables with which git finds the commit of `move`.
     environ: Mapping[str, str] = field(default_factory=dict)
+
+
+class FenceStore(Protocol):
+    """What a fence needs of the database that the lane is in."""
+
+    def lineage(self) -> Lineage: ...
+
+    def renew(self, reports: Sequence[Report]) -> list[RunView]: ...
+
+    def pass_fence(self, run: str, *, fence: int, armed_us: int) -> bool: ...
 
 
 @runtime_checkable
@@ -112,15 +139,21 @@ def read_fence(repository: Repository, remote: str, lane: str) -> Fence | None:
         return None
     if not repository.has(oid):
         repository.fetch(remote, ref)
+    return fence_at(repository, remote, ref, oid)[1]
+
+
+def fence_at(repository: Repository, remote: str, ref: str, oid: str) -> tuple[str, Fence]:
+    """The lane and the fence in a commit that this repository has."""
     try:
         document = repository.read_json(oid)
-        return Fence(
+        return printable(str(document["lane"])), Fence(
             ref=ref,
             oid=oid,
             run=int(document["run"]),
             agent=printable(str(document["agent"])),
             since=printable(str(document["since"])),
             mark=str(document["mark"]),
+            store=printable(str(document.get("store", ""))),
             kept=int(document.get("kept", 0)),
         )
     except (UnreadableState, KeyError, TypeError, ValueError):
@@ -134,20 +167,22 @@ def arm(
     repository: Repository,
     remote: str,
     run: LaneRun,
+    store: FenceStore | None = None,
     *,
     pause: Callable[[float], None] = time.sleep,
     cut_beyond: int = CUT_BEYOND,
 ) -> Fence:
     """Raise the fence to this run, before its worktree is made; then fetch. Repeating it changes nothing.
 
-    `LeaseLost` if a later run has armed the lane. A run that finds a long chain of commits begins a new one,
+    Raises what `check_fence` raises. A run that finds a long chain of commits begins a new one,
     and a ref of its own keeps the old one; where the server refuses that, the chain goes on.
     """
     refusal: PushRefusal | None = None
     kept = 0
+    name = store.lineage().store if store is not None else ""
     for tries in range(ARM_TRIES + 1):
         fence = read_fence(repository, remote, run.lane)
-        check_fence(run, fence)
+        check_fence(run, fence, store)
         if fence is not None and fence.run == run.number:  # also if only the answer to our push was lost
             return fence
         if refusal is not None:
@@ -155,7 +190,7 @@ def arm(
                 break
             _rest(pause)
         length = _length_to_cut(repository, fence, cut_beyond) if not kept else 0
-        raised = _raised(repository, run, fence, "armed", kept=kept, cut=length > 0)
+        raised = _raised(repository, run, fence, "armed", store=name, kept=kept, cut=length > 0)
         moves = [_move(fence, raised)]
         if fence is not None and length:
             history = f"{HISTORIES}{lane_ref_id(run.lane)}/{run.number}-{fence.oid[:12]}"
@@ -163,7 +198,7 @@ def arm(
         refusal = repository.push(remote, moves)
         if refusal is not None and length and refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK):
             kept = length
-            raised = _raised(repository, run, fence, "armed", kept=kept)
+            raised = _raised(repository, run, fence, "armed", store=name, kept=kept)
             refusal = repository.push(remote, [_move(fence, raised)])
         if refusal is None:
             if fence is None:
@@ -198,19 +233,79 @@ def check_visible(
     raise hidden_refs(remote, ref)
 
 
-def check_fence(run: LaneRun, fence: Fence | None) -> None:
-    """Raise `LeaseLost` if the fence is a later run's, or one of the same number in another store."""
-    if fence is None or fence.run < run.number or fence.mark == run.mark:
+def check_fence(run: LaneRun, fence: Fence | None, store: FenceStore | None) -> None:
+    """Raise if the fence does not let this run pass.
+
+    `LeaseLost` if it is a later run's. `TwoStores` if it is another store's. `FenceAhead` if it is of this
+    store's lineage and ahead of a live run; the store has gone on above it then. Without a store only the
+    numbers count.
+    """
+    if fence is None or fence.mark == run.mark:
         return
-    raise LeaseLost(
+    known = store.lineage() if store is not None and fence.store else None
+    if known is not None and not known.goes_on_from(fence.store):
+        raise two_stores(run.lane, fence, known)
+    if fence.run < run.number:
+        return
+    if fence.run >= RUN_MAX:
+        raise UnreadableState(
+            f"The fence {fence.ref} has the number {fence.run}, which no store gives out.",
+            f"If no run works on the lane, remove it with git push REMOTE :{fence.ref}.",
+        )
+    later = LeaseLost(
         f"Run {fence.run} of {fence.agent} has armed {run.lane} since {fence.since}: run {run.number} may not"
         " push to it any more.",
-        "Stop and leave the branch alone; your commits stay in this clone. If the store was restored or made"
-        " again, its run numbers are behind: interlock migrate --after-restore.",
+        "Stop and leave the branch alone; your commits stay in this clone.",
+    )
+    if store is None or store.renew([Report(run=run.handle)])[0].refusal is not None:
+        raise later
+    if known is None:
+        raise two_stores(run.lane, fence, store.lineage())
+    if not store.pass_fence(run.handle, fence=fence.run, armed_us=_armed_us(fence)):
+        raise two_stores(run.lane, fence, known)
+    raise FenceAhead(
+        f"Run {fence.run} had armed {run.lane}, and this store had forgotten it: it was set back. Its run"
+        f" numbers go on above {fence.run} now, but run {run.number} is behind it.",
+        "Give the item back; the next run on it can push.",
     )
 
 
-def fence_guard(repository: Repository, remote: str, run: LaneRun) -> Guard:
+def two_stores(lane: str, fence: Fence, known: Lineage) -> TwoStores:
+    """The error for a fence that is another store's, with both names and the cure for each case."""
+    armed = f"Run {fence.run} of {fence.agent} armed {lane} at {fence.since}"
+    one_url = "If both are in use, point all agents at one INTERLOCK_URL."
+    if not fence.store:
+        return TwoStores(
+            f"{armed}, which is ahead of this store ({known.store}). Its fence names no store: an older"
+            " Interlock wrote it.",
+            "If this store was restored, or made again in the place of that one, run interlock migrate"
+            f" --after-restore. {one_url}",
+        )
+    if fence.store == known.store:
+        return TwoStores(
+            f"{armed} in the name of this store ({known.store}), which did not give out that number: a copy"
+            " of it is in use.",
+            "Stop the copy, such as a cloned machine: two stores of one name cannot be told apart.",
+        )
+    if fence.store in known.ancestors:
+        return TwoStores(
+            f"{armed} for the store {fence.store}, of which this one ({known.store}) is a copy.",
+            f"If that store is not in use any more, run interlock migrate --after-restore. {one_url}",
+        )
+    return TwoStores(
+        f"{armed} for another store, {fence.store}; this one is {known.store}.",
+        f"{one_url} If that store is gone for good, run interlock migrate --replaces {fence.store}.",
+    )
+
+
+def _armed_us(fence: Fence) -> int:
+    try:
+        return int(datetime.fromisoformat(fence.since).timestamp()) * US_PER_S
+    except ValueError:
+        return int(time.time()) * US_PER_S
+
+
+def fence_guard(repository: Repository, remote: str, run: LaneRun, store: FenceStore | None = None) -> Guard:
     """The guard of a lane in a database: its fence.
 
     A run that has not armed does so by a push of its own. Arming in the same push as the branch is not safe:
@@ -218,10 +313,10 @@ def fence_guard(repository: Repository, remote: str, run: LaneRun) -> Guard:
     """
 
     def move() -> RefMove:
-        fence = arm(repository, remote, run)
-        return _move(fence, _raised(repository, run, fence, "pushes"))
+        fence = arm(repository, remote, run, store)
+        return _move(fence, _raised(repository, run, fence, "pushes", store=fence.store))
 
-    return Guard(check=lambda: check_fence(run, read_fence(repository, remote, run.lane)), move=move)
+    return Guard(check=lambda: check_fence(run, read_fence(repository, remote, run.lane), store), move=move)
 
 
 def owner_guard(lanes: LanesInGit, handle: str) -> Guard:
@@ -289,6 +384,7 @@ def _raised(
     fence: Fence | None,
     verb: str,
     *,
+    store: str,
     kept: int = 0,
     cut: bool = False,
 ) -> Fence:
@@ -303,6 +399,7 @@ def _raised(
         "since": since,
         "at": now,
         "mark": run.mark,
+        **({"store": store} if store else {}),
         **({"kept": kept} if kept else {}),
     }
     # Else a child of the last commit, because some servers accept only a fast-forward.
@@ -318,6 +415,7 @@ def _raised(
         agent=run.agent,
         since=since,
         mark=run.mark,
+        store=store,
         kept=kept,
     )
 

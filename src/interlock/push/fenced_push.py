@@ -15,9 +15,9 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from interlock.core.errors import GitFailed, PushFailed, RemoteUnavailable
+from interlock.core.record import Record
 from interlock.git.checkout import Checkout
 from interlock.git.plumbing import check_remote
 from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
@@ -38,8 +38,7 @@ LOOKS_MAX = 2
 _OVERTAKEN = (RefusalKind.STALE, RefusalKind.NON_FAST_FORWARD)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
+class Pushed(Record):
     """The result of a push."""
 
     remote: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock.core.errors import InvalidInput, Refusal, StoreBusy, StoreUnavailable
 from interlock.git.plumbing import Repository
@@ -16,7 +16,7 @@ from interlock.push.fence import Fence, Guard, LaneRun, LanesInGit, arm, fence_g
 from interlock.service.contract import Report
 
 if TYPE_CHECKING:
-    from interlock.service.contract import LaneService
+    from interlock.service.contract import LaneService, Service
     from interlock.service.itemview import ItemView
 
 
@@ -56,7 +56,7 @@ class PushingRun(AbstractContextManager["PushingRun"]):
             assert isinstance(self._store, LanesInGit)
             return owner_guard(self._store, self._handle)
         run = self._lane_run(self._renewed())
-        return Guard() if run is None else fence_guard(repository, remote, run)
+        return Guard() if run is None else fence_guard(repository, remote, run, self._database)
 
     def arm(self, repository: Repository, remote: str) -> Fence | None:
         """Shut out the earlier runs of the lane; None if the lane needs no fence for that."""
@@ -64,7 +64,12 @@ class PushingRun(AbstractContextManager["PushingRun"]):
             self.guard(repository, remote).check()
             return None
         run = self._lane_run(self._renewed())
-        return None if run is None else arm(repository, remote, run)
+        return None if run is None else arm(repository, remote, run, self._database)
+
+    @property
+    def _database(self) -> Service | None:
+        """The store that the lane is in; None if it cannot be reached."""
+        return cast("Service", self._store) if self._store is not None and not self._away else None
 
     def renew(self) -> None:
         """Renew the lease; `LeaseLost` if the store refuses. Warns once if the store cannot be reached."""

@@ -13,6 +13,7 @@ from enum import Enum, StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from interlock.core.commands import Wall
+from interlock.core.continuity import Lineage
 from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
 from interlock.core.record import Record
 from interlock.core.timing import QUESTION_TIMEOUT_S
@@ -358,6 +359,9 @@ class Report(NamedTuple):
     retry: bool = True
     #: With a release: a limit from outside that the run has met.
     wall: Wall | None = None
+    #: With a release: a fault of the set-up, which is in `error`, met the run. The item waits this long and
+    #: keeps its lane; neither an attempt nor a release is counted.
+    fault_s: float | None = None
 
 
 class LaneService(Protocol):
@@ -479,6 +483,10 @@ class Service(LaneService, PlanService, Protocol):
     def next_notice(self, name: str) -> NoticeView | None: ...
 
     def end_notice(self, notice: NoticeView, *, error: str | None = None) -> bool: ...
+
+    def lineage(self) -> Lineage: ...
+
+    def pass_fence(self, run: str, *, fence: int, armed_us: int) -> bool: ...
 
 
 def to_json(value: Any) -> Any:

@@ -37,6 +37,7 @@ from interlock.core.commands import (
     TakeBack,
     Tell,
 )
+from interlock.core.continuity import RUN_MAX, Lineage
 from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import Handle, read_handle
@@ -232,8 +233,10 @@ class LocalService(Planning, Fleet, Notices):
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
         handles = _read_handles(reports)
         commands = [
-            Finish(run, item, outcome, seen, result, error, retry, random.random(), bits, wall)  # noqa: S311  (no secret)
-            for (_, seen, result, error, retry, wall), (run, item, bits) in zip(reports, handles, strict=True)
+            Finish(run, item, outcome, seen, result, error, retry, random.random(), bits, wall, None, fault_s)  # noqa: S311  (no secret)
+            for (_, seen, result, error, retry, wall, fault_s), (run, item, bits) in zip(
+                reports, handles, strict=True
+            )
         ]
         load = Load(
             items=tuple(sorted({h.item for h in handles})),
@@ -279,6 +282,26 @@ class LocalService(Planning, Fleet, Notices):
         after = view.item.messages - view.unread
         found = self.store.messages(ItemId(view.item.id), after, MESSAGES_AT_ONCE)
         return [message_view(m) for m in found]
+
+    # -- fences in git ----------------------------------------------------------------------------
+
+    def lineage(self) -> Lineage:
+        """The name of this store, and the stores that it comes from."""
+        return self.store.lineage()
+
+    def pass_fence(self, run: str, *, fence: int, armed_us: int) -> bool:
+        """A run met a fence that is ahead of it and belongs to this store's lineage: later runs get numbers
+        above it. False if the fence was armed in this store's name by somebody else.
+
+        Raises `LeaseLost` if the run is over: then the fence is that of a later run.
+        """
+        names.check_whole("fence", fence, 1, RUN_MAX - 1)
+        names.check_whole("time", armed_us, 0, names.RUN_AT_MAX_US)
+        view = self.renew([Report(run=run)])[0]
+        if view.refusal is not None:
+            raise LeaseLost(view.refusal.message, view.refusal.hint)
+        assert view.item is not None
+        return self.store.leap(fence, armed_us=armed_us, run=read_handle(run).run, lane=view.item.lane)
 
     # -- operators and messages -------------------------------------------------------------------
 
@@ -367,7 +390,7 @@ class LocalService(Planning, Fleet, Notices):
 
 def _read_handles(reports: Sequence[Report]) -> list[Handle]:
     check_batch("reports", reports, Report)
-    for _, seen, result, error, retry, wall in reports:
-        check_report(seen, result, error, retry)
+    for _, seen, result, error, retry, wall, fault_s in reports:
+        check_report(seen, result, error, retry, fault_s)
         check_wall(wall)
     return [read_handle(report.run) for report in reports]

@@ -17,6 +17,9 @@ exit code   nobody asked it to stop  it was asked to stop
             the time that it wrote
 other       failed                   released
 ==========  =======================  ===============================================
+
+If the command met a fault of the set-up (`interlock push` says so in a file) and does not end with 0, the run
+is released, and neither an attempt nor a release is counted. So is a run that cannot be started.
 """
 
 from __future__ import annotations
@@ -30,11 +33,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.commands import Outcome, Wall
-from interlock.core.errors import CommandUnusable, InterlockError, InvalidInput, LeaseLost, UnreadableState
+from interlock.core.errors import CommandUnusable, InterlockError, InvalidInput, LeaseLost
 from interlock.core.states import RunStatus
 from interlock.git.plumbing import STRAY_VARIABLES
 from interlock.process import supervisor
-from interlock.process.briefing import read_result, read_retry_at
+from interlock.process.briefing import read_fault, read_result, read_retry_at
 from interlock.process.clock import now_s
 from interlock.process.command import Ending, in_worktree
 from interlock.process.ladder import Ladder
@@ -87,7 +90,8 @@ class WorkerRun:
             deadline_s=None if timeout_s is None else sent_s + ladder.trust_s(timeout_s),
             answered=self._answered,
         )
-        self._started = False
+        #: Whether its command has started.
+        self.started = False
         #: Whether the worker knows that the run was asked to stop.
         self._stop_known = False
         self._files: RunFiles | None = None
@@ -112,7 +116,7 @@ class WorkerRun:
             return "reporting"
         if self.live.cancel_reason is not None:
             return "stopping"
-        return "running" if self._started else "starting"
+        return "running" if self.started else "starting"
 
     @property
     def last_line(self) -> str:
@@ -150,12 +154,13 @@ class WorkerRun:
             self._tell("not_started", f"was not started: {reason}")
         except CommandUnusable as error:
             self._worker.give_up(error)
-        except (LeaseLost, UnreadableState) as error:  # a problem of its lane alone
-            if self.live.lost is None:  # the store agrees, the lane's fence on the git remote does not
-                self._tell("not_started", f"could not be started: {error}")
-            return self._run_end(Outcome.RELEASE, error=str(error))
+            return self._hindered(error, 0.0)
         except (InterlockError, OSError) as error:
-            self._worker.cannot_start(self, error)
+            if isinstance(error, LeaseLost) and error.setup is None:
+                if self.live.lost is None:  # the store agrees, the lane's fence on the git remote does not
+                    self._tell("not_started", f"could not be started: {error}")
+                return self._run_end(Outcome.RELEASE, error=str(error))
+            return self._hindered(error, self._worker.hindered(self, error))
         finally:
             self._log.close()
         return self._run_end(Outcome.RELEASE)
@@ -177,7 +182,7 @@ class WorkerRun:
         self._files = files = RunFiles.make(worker.home, trace)
         if worker.wish.worktree:
             self._workspace = worker.workspaces.open(
-                files, self._lease.run, lambda text: self._tell("unfenced", text)
+                files, self._lease.run, worker.service, lambda text: self._tell("unfenced", text)
             )
         messages: list[Any] = [
             {"n": 0, "author": "interlock", "text": kept.sentence, "salvage": kept.ref}
@@ -206,9 +211,9 @@ class WorkerRun:
             )
             assert command.pid is not None
             files.note(session=command.pid, session_begun=supervisor.begun(command.pid))
-            self._started = True
+            self.started = True
             self.live.watch(command)
-            self._worker.begun()
+            self._worker.passed(self)
             self._tell("started", f"started on item {self.item.id}: {self.item.title}", pid=command.pid)
             ending = command.follow(self._take_output)
         finally:
@@ -237,6 +242,7 @@ class WorkerRun:
         variables |= self._workspace.environ if self._workspace else {}
         variables |= files.briefing.variables(self._lease, agent=worker.wish.agent, url=worker.url)
         variables["INTERLOCK_RETRY_AT_FILE"] = str(files.briefing.retry_at)
+        variables["INTERLOCK_FAULT_FILE"] = str(files.briefing.fault)
         if self._salvage:
             variables["INTERLOCK_SALVAGE"] = " ".join(kept.ref for kept in self._salvage)
         return variables
@@ -278,15 +284,23 @@ class WorkerRun:
         result, given = self._result(files)
         asked = live.cancel_reason is not None or ending.stopped_by == "trust"
         if ending.code == 0 and (given or not asked):
+            self._worker.passed(self, within=True)
             return self._run_end(Outcome.DONE, result=result)
         if live.cancel_reason is None and ending.stopped_by == "trust" and live.timed_out:
             self._tell("timed_out", f"took longer than {self.item.timeout_s:g} s")
             return None if self._expired() else self._run_end(Outcome.FAIL, error="Its time was over.")
+        fault = read_fault(files.briefing.fault) if ending.code and not asked else None
+        if fault is not None:
+            return self._hindered(fault, self._worker.hindered(self, fault))
         if ending.code == EXIT_RELEASE:
             return self._run_end(Outcome.RELEASE, wall=self._wall(files))
         if asked:
             return self._run_end(Outcome.RELEASE)
         return self._run_end(Outcome.FAIL, error=self._error(ending))
+
+    def _hindered(self, error: InterlockError | OSError, pause_s: float) -> RunEnd:
+        """A fault of the set-up is not the item's: nothing is counted against it."""
+        return self._run_end(Outcome.RELEASE, error=str(error), fault_s=pause_s)
 
     def _result(self, files: RunFiles) -> tuple[str | None, bool]:
         """The result as JSON, and whether the command wrote it itself."""
@@ -385,6 +399,7 @@ class WorkerRun:
         result: str | None = None,
         error: str | None = None,
         wall: Wall | None = None,
+        fault_s: float | None = None,
     ) -> RunEnd:
         return RunEnd(
             outcome=outcome,
@@ -396,6 +411,7 @@ class WorkerRun:
             error=error,
             until_us=wall.until_us if wall else None,
             for_s=wall.for_s if wall else None,
+            fault_s=fault_s,
         )
 
     def _tell(self, kind: str, text: str, **data: Any) -> None:

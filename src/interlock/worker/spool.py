@@ -45,18 +45,20 @@ class RunEnd:
     #: With a release: when the wall is over that it has met.
     until_us: int | None = None
     for_s: float | None = None
+    #: With a release: a fault of the set-up met the run, and the item waits this long.
+    fault_s: float | None = None
 
     @property
     def report(self) -> Report:
         walled = self.until_us is not None or self.for_s is not None
         wall = Wall(self.until_us, self.for_s) if walled else None
-        return Report(run=self.run, result=self.result, error=self.error, wall=wall)
+        return Report(run=self.run, result=self.result, error=self.error, wall=wall, fault_s=self.fault_s)
 
     @classmethod
     def read(cls, data: bytes) -> Self:
         """Parse a file; raises ValueError if it holds no end."""
         values = an_object(data)
-        newer = {"until_us": None, "for_s": None}  # ends that an earlier version has written have none
+        newer = {"until_us": None, "for_s": None, "fault_s": None}  # earlier versions wrote none
         return record(cls, {**newer, **values, "outcome": Outcome(str(values.get("outcome")))})
 
 

@@ -22,7 +22,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from interlock.core.errors import CommandUnusable, Exit, InterlockError, InvalidInput, StoreReplaced
+from interlock.core.errors import (
+    CommandUnusable,
+    Exit,
+    FenceAhead,
+    InterlockError,
+    InvalidInput,
+    NoRemote,
+    RemoteUnavailable,
+    StoreReplaced,
+)
 from interlock.core.names import BATCH_MAX, agent_key, check_name
 from interlock.process.clock import now_s
 from interlock.process.command import SupervisedCommand, check_command, not_in_worktree
@@ -51,6 +60,8 @@ LEAVE_AFTER_S, LAST_TRY_S = 5.0, 5.0
 WARM_MAX = 4
 #: The pause in claiming after this machine could not start a run.
 PAUSE_FIRST_S, PAUSE_MAX_S = 1.0, 60.0
+#: How often a worker that ends when it is idle meets such a fault in a row before it ends.
+TRIES_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,39 +81,47 @@ class Wish:
     exit_when_idle: bool = False
 
 
-class StartPause:
-    """The pause in claiming while this machine cannot start a run, whatever the item.
+class FaultPause:
+    """The pause while a fault of the set-up lasts, in claiming or on one lane.
 
     The remote is away, a worktree cannot be made, the disk is full: another item would fail in the same way.
-    The pause grows until a run has started. Callers must hold the worker's lock.
+    Another store uses the lane: another item on it would. The pause grows until a run has come past the point
+    where the fault was. Callers must hold the worker's lock.
     """
 
     def __init__(self) -> None:
-        #: Why the last run could not be started; None once one has.
+        #: The fault; None once it is over.
         self.error: InterlockError | None = None
+        #: Whether a command met it, and not the worker before the command's start.
+        self.within = False
+        #: How often it was met in a row.
+        self.times = 0
         self._pause_s = self._until_s = 0.0
 
     @property
     def left_s(self) -> float:
         return max(0.0, self._until_s - now_s())
 
-    def begin(self, error: InterlockError) -> bool:
-        """Pause for twice as long as the last time; returns whether it is the first time.
+    def begin(self, error: InterlockError, *, within: bool) -> bool:
+        """Pause for twice as long as the last time; returns whether this fault is new.
 
         Runs that were claimed together fail together; they lengthen the pause only once.
         """
-        first = self.error is None
-        if first or not self.left_s:
+        new = self.error is None or self.error.code != error.code
+        if self.error is None or not self.left_s:
             self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MAX_S)
             self._until_s = now_s() + self._pause_s
-        self.error = error
-        return first
+            self.times += 1
+        self.error, self.within = error, within
+        return new
 
-    def end(self) -> bool:
-        """A run has started; returns whether there was a pause."""
-        paused = self.error is not None
-        self.error, self._pause_s, self._until_s = None, 0.0, 0.0
-        return paused
+    def end(self, *, within: bool) -> bool:
+        """A run has come as far as its command's start, or with `within` through it; returns whether that
+        ends a pause."""
+        if self.error is None or (self.within and not within):
+            return False
+        self.error, self._pause_s, self._until_s, self.times = None, 0.0, 0.0, 0
+        return True
 
 
 class Worker:
@@ -138,7 +157,11 @@ class Worker:
         self._troubles: set[str] = set()
         #: Since when the store has not answered the last claim of a worker that is drained.
         self._silent_since_s: float | None = None
-        self._pause = StartPause()
+        self._pause = FaultPause()
+        #: The run that shows whether the fault is over.
+        self._trial: int | None = None
+        #: Lanes on which nothing can be started, because of faults of their own.
+        self._lane_pauses: dict[str, FaultPause] = {}
 
     def runs(self) -> list[WorkerRun]:
         """The runs that have a slot, oldest first."""
@@ -180,7 +203,8 @@ class Worker:
             self._wait_for_slots()
             self._end()
         if self.wish.exit_when_idle and not self.draining:
-            self._failed = self._failed or self._pause.error  # idle, but not for lack of items
+            # Idle, but not for lack of items.
+            self._failed = self._failed or self._pause.error or self._lane_error()
         if self._failed is not None:
             raise self._failed
         idle = self._started == 0 and self.wish.exit_when_idle and not self.draining
@@ -209,23 +233,50 @@ class Worker:
                 return self._idle.pop(0)
         return SupervisedCommand()
 
-    def begun(self) -> None:
-        """A command has started."""
+    def passed(self, run: WorkerRun, *, within: bool = False) -> None:
+        """A command has started or, with `within`, has ended without a fault of the set-up."""
+        lane = run.item.lane or ""
         with self._changed:
-            recovered = self._pause.end()
+            recovered = self._pause.end(within=within)
+            on_lane = lane in self._lane_pauses and self._lane_pauses[lane].end(within=within)
+            if on_lane:
+                del self._lane_pauses[lane]
             self._changed.notify_all()
         if recovered:
             self.tell(Notice(kind="recovered", text="Runs can be started again."))
+        if on_lane:
+            text = f"Runs on {lane} can be started again."
+            self.tell(Notice(kind="recovered", text=text, run=run.fence, item=run.item.id, lane=lane))
 
-    def cannot_start(self, run: WorkerRun, error: InterlockError | OSError) -> None:
-        """This machine cannot start a run now: pause. The run does not count."""
-        problem = _machine_error(error)
+    def hindered(self, run: WorkerRun, error: InterlockError | OSError) -> float:
+        """A fault of the set-up met a run: pause in claiming, or on its lane if only that has the fault.
+
+        Returns how long the item must wait. A run that was not started does not count.
+        """
+        problem, lane = _machine_error(error), run.item.lane
+        tell = partial(Notice, run=run.fence, item=run.item.id, lane=lane)
         with self._changed:
-            self._started -= 1
-            first = self._pause.begin(problem)
-        if first:
-            text = f"Run {run.fence} could not be started: {problem} Nothing is claimed until that is over."
-            self.tell(Notice(kind="hindered", text=text, run=run.fence, item=run.item.id))
+            self._started -= not run.started
+        if problem.code == FenceAhead.code:  # mended already
+            self.tell(tell(kind="not_started", text=f"Run {run.fence} is given back: {problem.sentence}"))
+            return 0.0
+        on_lane = lane is not None and problem.setup == "lane"
+        with self._changed:
+            pause = self._lane_pauses.setdefault(lane, FaultPause()) if on_lane and lane else self._pause
+            new = pause.begin(problem, within=run.started)
+            left_s = pause.left_s
+        if new:
+            where = f"on {lane} " if on_lane else ""
+            text = (
+                f"Run {run.fence} met a fault of the set-up: {problem} Nothing is claimed {where}until that"
+                f" is over. The next try is in {left_s:.0f} s, later ones after up to {PAUSE_MAX_S:.0f} s."
+            )
+            self.tell(tell(kind="hindered", text=text))
+        return left_s if on_lane else 0.0
+
+    def _lane_error(self) -> InterlockError | None:
+        with self._changed:
+            return next((pause.error for pause in self._lane_pauses.values()), None)
 
     def tell_end(self, end: RunEnd, answer: Answer, lane: str | None) -> None:
         """Say what the store answered to an end."""
@@ -263,6 +314,8 @@ class Worker:
                 cleared_s = time.monotonic()
                 self.recovery.clear()
                 prune(self.home.logs)
+            if self._hopeless:
+                return
             if not self._pause_is_over():
                 continue
             sent_s = now_s()
@@ -298,28 +351,42 @@ class Worker:
         return self.wish.limit == self._started and starting
 
     def _pause_is_over(self) -> bool:
-        """Wait until a pause is over, then check whether the remote answers; false if not."""
+        """Wait until a pause is over, then check whether the remote answers; false if not.
+
+        One item shows whether the fault is over: until then no other is claimed.
+        """
         with self._changed:
-            if self._pause.error is None:
-                return True
-            while not self.draining and (left_s := self._pause.left_s):
-                self._changed.wait(left_s)
-            if self.draining:
-                return False
-        if self.wish.worktree:
+            while not self.draining and self._pause.error and (self._pause.left_s or self._tried_out):
+                self._changed.wait(self._pause.left_s or None)
+            error = self._pause.error
+            if error is None or self.draining:
+                return not self.draining
+        missing = error.code == NoRemote.code
+        if self.wish.worktree or missing or error.code == RemoteUnavailable.code:
             try:
-                self.workspaces.reach()
-            except InterlockError as error:
+                self.workspaces.reach(required=missing)
+            except InterlockError as still:
                 with self._changed:
-                    self._pause.begin(error)
+                    self._pause.begin(still, within=self._pause.within)
                 return False
         return True
+
+    @property
+    def _hopeless(self) -> bool:
+        """Whether a worker that should end when it is idle has met a fault too often, and nothing runs."""
+        with self._changed:
+            return self.wish.exit_when_idle and not self._runs and self._pause.times >= TRIES_MAX
+
+    @property
+    def _tried_out(self) -> bool:
+        """Whether the item that was claimed to see if a fault is over has not shown it yet."""
+        return self._trial in self._runs
 
     def _next(self) -> list[LeaseView]:
         with self._changed:
             free = self.wish.slots - len(self._runs)
             if self._pause.error is not None:
-                free = min(free, 1)  # one item shows whether runs can be started again
+                free = min(free, 1)
             at_work = bool(self._runs)
         if self.wish.limit is not None:
             free = min(free, self.wish.limit - self._started)
@@ -370,6 +437,7 @@ class Worker:
                 run = WorkerRun(self, lease, sent_s, slot)
                 self._runs[lease.fence] = run
                 self._started += 1
+                self._trial = lease.fence if self._pause.error else None
             if self.draining:  # asked to end while the claim was on its way
                 run.stop("the worker is draining")
             run.start()

@@ -30,7 +30,7 @@ from interlock.git.checkout import current_branch, push_remote_of, remote_of
 from interlock.git.plumbing import Repository
 from interlock.git.refusals import without_secrets
 from interlock.git.remotes import absolute_addresses, check_relative, variables
-from interlock.push.fence import LaneRun, arm
+from interlock.push.fence import FenceStore, LaneRun, arm
 from interlock.worker.changes import git_dir_of, tree_of
 from interlock.worker.commits import Commits, stash_of
 from interlock.worker.inventory import Baseline, signatures, take
@@ -93,20 +93,25 @@ class Workspaces:
         """Whether the commit that is checked out has this file: a worktree will probably have it too."""
         return self._repository.run("cat-file", "-e", f"HEAD:{os.path.normpath(path)}").code == 0
 
-    def reach(self) -> None:
-        """Raise `RemoteUnavailable` if the remote that worktrees begin with cannot be read."""
-        with contextlib.suppress(NoRemote):
-            self._repository.ls_remote(remote_of(self._repository), "HEAD")
+    def reach(self, *, required: bool) -> None:
+        """Raise if the remote that worktrees begin with cannot be read, or is missing though `required`."""
+        try:
+            remote = remote_of(self._repository)
+        except NoRemote:
+            if required:
+                raise
+            return
+        self._repository.ls_remote(remote, "HEAD")
 
-    def open(self, files: RunFiles, handle: str, warn: Callable[[str], None]) -> Workspace:
+    def open(self, files: RunFiles, handle: str, store: FenceStore, warn: Callable[[str], None]) -> Workspace:
         """Make a worktree for a run; `warn` gets a sentence if it is not fenced.
 
-        `LeaseLost` if a later run has armed the lane; `RemoteUnavailable` if the remote cannot be read.
+        Raises what `check_fence` raises; `RemoteUnavailable` if the remote cannot be read.
         """
         trace = files.trace
         kept = tuple(self._salvager.waiting_for(trace))
         lane_run = LaneRun(lane=trace.lane, handle=handle, agent=trace.agent) if trace.lane else None
-        base = self._base(lane_run, warn)
+        base = self._base(lane_run, store, warn)
         path = self._home.worktrees / files.path.name
         files.note(base=base, worktree=str(path))
         branch = self._new_branch(f"interlock/run-{trace.run}", base)
@@ -170,14 +175,14 @@ class Workspaces:
         for rest in self._home.worktrees.glob(f"{_GONE}*"):
             _delete(rest)
 
-    def _base(self, run: LaneRun | None, warn: Callable[[str], None]) -> str:
+    def _base(self, run: LaneRun | None, store: FenceStore, warn: Callable[[str], None]) -> str:
         try:
             remote, guarded = remote_of(self._repository), push_remote_of(self._repository)
         except NoRemote:
             return self._repository.text("rev-parse", "HEAD^{commit}")
         if run is not None:
             try:
-                arm(self._repository, guarded, run)
+                arm(self._repository, guarded, run, store)
             except PushFailed as error:  # without the right to push there is no fence, and no need for one
                 warn(f"is not fenced on {without_secrets(guarded)}: {error.sentence}")
         refs = self._repository.ls_remote(remote, "HEAD", "refs/heads/*")

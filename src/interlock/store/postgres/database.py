@@ -289,9 +289,25 @@ class Database:
             last_run = continuity.last_run_after_change(counter, now_us)
             conn.execute(self.sql["adopt"], {"last_run": last_run})
 
+    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
+        """Go on above a fence of this lineage; false if another store gives out numbers in its name."""
+
+        def work() -> bool:
+            with self.connection() as conn, self.transaction(conn):
+                counter, now_us, leapt_us = conn.execute(self.sql["last_leap"]).fetchall()[0]
+                last_run = continuity.last_run_after_lag(
+                    counter, past, now_us, armed_us=armed_us, leapt_us=leapt_us
+                )
+                if last_run is not None:
+                    params = {"past": past, "last_run": last_run, "run": run, "lane": lane}
+                    conn.execute(self.sql["leap"], params)
+                return last_run is not None
+
+        return self.persistently(work)
+
     def lineage(self) -> Lineage:
         """The name of this store, and the stores that it comes from."""
-        return continuity.lineage(dict(self.rows("stores")))
+        return continuity.lineage(self.rows("stores"))
 
     def add_ancestors(self, ancestors: Mapping[str, Ancestor]) -> None:
         """Record stores that this one goes on from."""
@@ -363,11 +379,16 @@ class Database:
         conn: Connection = self._local.pinned
         conn.execute(script.encode(), prepare=False)
 
-    def advance_runs(self, count: int) -> int:
-        """After a restore: skip numbers of runs and events that may have been given out since the backup."""
-        with self.guard(), self.connection() as conn:
-            given = {"runs": count, "events": count * EVENTS_A_RUN}
-            return int(only(conn.execute(self.sql["advance"], given).fetchone()))
+    def after_restore(self) -> int:
+        """Skip numbers of runs and events that may have been given out since the backup; what this store was
+        copied from is gone. Gives the last run number skipped."""
+        with self.guard(), self.connection() as conn, self.transaction(conn):
+            counter, now_us = conn.execute(self.sql["last_run"]).fetchall()[0]
+            last_run = continuity.last_run_after_change(counter, now_us)
+            given = {"last_run": last_run, "events": continuity.SKIPPED * EVENTS_A_RUN}
+            conn.execute(self.sql["advance"], given)
+            conn.execute(self.sql["lose_origins"])
+            return last_run
 
     # -- asking ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Pool
+from interlock.core.continuity import Lineage
 from interlock.core.errors import StoreUnavailable
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RunRecord
@@ -248,6 +249,9 @@ class PostgresReads:
         if low is None:
             return 0
         return first_since(low, high, since_us, lambda seq: self._rows("event_times", seq=seq)[0])
+
+    def lineage(self) -> Lineage:
+        return self.database.lineage()
 
     def findings(self) -> list[Finding]:
         from interlock.store import copying  # noqa: PLC0415  (for this alone, and every command imports this)

@@ -186,6 +186,9 @@ class PostgresStore(PostgresReads):
 
         return self.database.persistently(work)
 
+    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
+        return self.database.leap(past, armed_us=armed_us, run=run, lane=lane)
+
     # -- waiting ----------------------------------------------------------------------------------
 
     def wait_for_work(self, wish: Claim, timeout_s: float) -> bool:

@@ -184,9 +184,24 @@ class SqliteDatabase:
         self.rows("leave_store", state=Ancestor.GONE if replaced else Ancestor.COPIED)
         self.rows("name_store")
 
+    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
+        """Go on above a fence of this lineage; false if another store gives out numbers in its name."""
+        with self.write():
+            now_us, counter = self.now_us(), self.value("reserve", name="run", count=0)
+            leapt_us = self.value("meta", name="leapt_us")
+            last_run = continuity.last_run_after_lag(
+                counter, past, now_us, armed_us=armed_us, leapt_us=leapt_us and int(leapt_us)
+            )
+            if last_run is not None and last_run > counter:
+                self.rows("reserve", name="run", count=last_run - counter)
+                self.rows("set_meta", name="leapt_us", value=str(now_us))
+                event = continuity.leapt(past, last_run, run, lane, now_us)
+                self.each("insert_event", [event_row(event)])
+            return last_run is not None
+
     def lineage(self) -> Lineage:
         """The name of this store, and the stores that it comes from."""
-        return continuity.lineage(dict(self.rows("stores")))
+        return continuity.lineage(self.rows("stores"))
 
     def add_ancestors(self, ancestors: Mapping[str, Ancestor]) -> None:
         """Record stores that this one goes on from."""
@@ -356,11 +371,15 @@ class SqliteDatabase:
         last: int = self.value("reserve", name=name, count=count)
         return list(range(last - count + 1, last + 1))
 
-    def advance_runs(self, count: int) -> int:
-        """Skip run numbers after a restore, so that none given out since the backup comes again."""
+    def after_restore(self) -> int:
+        """Skip run numbers that may have been given out since the backup; what this store was copied from is
+        gone. Gives the last number skipped."""
         with self.write():
-            last: int = self.value("reserve", name="run", count=count)
-            return last
+            counter = self.value("reserve", name="run", count=0)
+            last_run = continuity.last_run_after_change(counter, self.now_us())
+            self.rows("reserve", name="run", count=last_run - counter)
+            self.rows("lose_origins")
+            return last_run
 
 
 def _pause() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent, Pool
+from interlock.core.continuity import Lineage
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord
 from interlock.core.notices import Mark
@@ -275,6 +276,9 @@ class SqliteReads:
         return [item_of_row(r) for r in self.database.rows("asking", limit=limit)]
 
     # -- health -----------------------------------------------------------------------------------
+
+    def lineage(self) -> Lineage:
+        return self.database.lineage()
 
     def findings(self) -> list[Finding]:
         from interlock.store import copying  # noqa: PLC0415  (for this alone, and every command imports this)

@@ -302,6 +302,9 @@ class SqliteStore(SqliteReads):
             self.database.rows("forget_keys", now_us=self.now_us(), limit=limit)
             return self.database.db.changes()
 
+    def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
+        return self.database.leap(past, armed_us=armed_us, run=run, lane=lane)
+
 
 def _limited(agent: Agent) -> bool:
     return agent.max_concurrency is not None or agent.pool is not None
