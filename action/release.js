@@ -18,7 +18,7 @@ async function main() {
   if (!claim) return; // the lane was never ours
   const ended = tenancy.read("ended");
   const said = tenancy.lines().slice(-2).join(" ");
-  if (!ended) return runner.fail(`${claim.INTERLOCK_LANE} could not be given back. It is free when its lease is over.`);
+  if (!ended) return runner.fail(`${claim.INTERLOCK_LANE} could not be given back. Its lease ends by itself.`);
   for (const { author, text } of tenancy.read("unread") ?? []) {
     runner.warn(`A message came that this job did not read, from ${author || "somebody"}: ${text}`);
   }

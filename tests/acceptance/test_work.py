@@ -229,7 +229,7 @@ def test_a_failed_run_says_how_and_when_it_is_tried_again(il: Command) -> None:
     il.ok("add", "other work", "--max-attempts", 1)
     script = "[ $INTERLOCK_ITEM = 1 ] && exit 3; kill -TERM $$"
     answer = il("work", "--agent", "a", "--limit", 2, "--", "sh", "-c", script)
-    assert re.search(r"Run 1 failed \(exit code 3\); item 1 is tried again in \d+ s\n", answer.out)
+    assert re.search(r"Run 1 failed \(exit code 3\); item 1 comes back in \d+ s\n", answer.out)
     assert "Run 2 failed (killed by SIGTERM); item 2 is failed\n" in answer.out
 
 

@@ -128,8 +128,9 @@ def release(
         str | None, typer.Option(metavar="TEXT", help="Why, for the history; with a wall or --item.")
     ] = None,
 ) -> int:
-    """Give the item back without a result; it is offered again.
+    """Give the item back without a result.
 
+    It is offered again at once, unless it was asked to stop; the third time in a row it waits out a back-off.
     With --until or --for it waits until then, 7 days at most, and its lane goes on without it.
     """
     call = invocation_of(ctx)

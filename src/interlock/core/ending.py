@@ -44,7 +44,14 @@ from interlock.core.model import (
 from interlock.core.names import TITLE_MAX_CHARS
 from interlock.core.plans.model import EDIT_TYPE, plan_of_lane
 from interlock.core.states import ItemStatus, RunStatus, check_run_move
-from interlock.core.timing import QUESTION_TIMEOUT_S, RELEASES_BEFORE_BACK_OFF, WALL_MAX_S, back_off_s, to_us
+from interlock.core.timing import (
+    QUESTION_TIMEOUT_S,
+    RELEASES_BEFORE_BACK_OFF,
+    WALL_MAX_S,
+    back_off_s,
+    clock,
+    to_us,
+)
 
 _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
@@ -173,14 +180,20 @@ def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusa
         return Refusal(code=CycleExpired.code, sentence=sentence, hint=hint)
     agent = f"of {ended.agent} " if ended.agent else ""
     how = f"{agent}ended as {ended.status} ({ended.reason})"
-    now = ""
-    if item is not None:
-        now = f" Item {item.id} is {item.status}"
-        now += f" with run {item.state.run} of {item.state.run_agent}." if item.state.run else "."
-    hint = "Stop working on it and discard the result; `interlock next` gives you the next item."
+    now = f" Item {item.id} is {item.status}{_held_by(item)}." if item is not None else ""
+    hint = "Stop working on it and discard the result; `interlock next` asks for other work."
     if ended.status is RunStatus.SUCCEEDED:
-        hint = "Its result is recorded; nothing more is needed. `interlock next` gives you the next item."
+        hint = "Its result is recorded; nothing more is needed. `interlock next` asks for other work."
     return Refusal(code=LeaseLost.code, sentence=f"Run {run} {how}; the write was refused.{now}", hint=hint)
+
+
+def _held_by(item: Item) -> str:
+    """Who works on an item, since when and until when."""
+    state = item.state
+    if state.run is None or state.run_started_us is None or state.due_us is None:
+        return ""
+    until = clock(state.due_us) + (" unless renewed" if state.due_us == state.lease_until_us else "")
+    return f" with run {state.run} of {state.run_agent} since {clock(state.run_started_us)}, until {until}"
 
 
 def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:

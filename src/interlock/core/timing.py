@@ -49,6 +49,12 @@ def until(at_us: int | None, now_us: int) -> str:
     return "now" if at_us is None or at_us <= now_us else f"in {span((at_us - now_us) / US_PER_S)}"
 
 
+def clock(at_us: int) -> str:
+    """A moment for people whose time zone is not known: 08:43:43 UTC."""
+    seconds = at_us // US_PER_S % 86_400
+    return f"{seconds // 3_600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+
+
 def to_us(seconds: float) -> int:
     """Whole microseconds."""
     return round(seconds * US_PER_S)

@@ -248,7 +248,7 @@ class _Holder:
             report = report._replace(result=self._read_result())
         view = self._sent(end, report)
         if view is None:
-            self._tell("The store does not answer; the lane is free when the lease is over.")
+            self._tell("The store does not answer; the lane goes on when the lease is over.")
             return code, None
         if view.refusal is not None:
             raise LeaseLost(view.refusal.message, "Its lease was lost before the command had ended.")

@@ -75,7 +75,7 @@ def left_notices(
         if error is not None:
             text = (
                 f"The end of run {run} is lost with this worker: the store did not answer, and it could not"
-                f" be written to disk ({error.strerror or error}). The item goes on when its lease is over."
+                f" be written to disk ({error.strerror or error}). Its lease ends the run."
             )
             yield Notice(kind="unreported", text=text, run=run)
 
@@ -89,12 +89,12 @@ def _ended(end: RunEnd, answer: RunView) -> str:
     failed = end.outcome is Outcome.FAIL
     how = (end.error or "").partition("\n")[0].rstrip(".")[:_ERROR_SHOWN_CHARS] if failed else ""
     text = f"Run {end.fence} {answer.status}" + (f" ({how[:1].lower()}{how[1:]})" if how else "")
-    text += f"; item {end.item} {_item_now(answer.item, failed)}" if answer.item else ""
+    text += f"; item {end.item} {_item_now(answer.item)}" if answer.item else ""
     return f"{text}; {answer.followed_up}" if answer.followed_up else text
 
 
-def _item_now(item: ItemView, failed: bool) -> str:
+def _item_now(item: ItemView) -> str:
     if item.run_at is None or item.ended_at is not None:
         return f"is {item.status}"
     in_s = max(0.0, (item.run_at - datetime.now(UTC)).total_seconds())
-    return f"{'is tried again' if failed else 'comes back'} in {span(in_s)}"
+    return f"comes back in {span(in_s)}"
