@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from interlock.cli import typer
 from interlock.cli.output import Output, tell
 from interlock.core.errors import NotFound
-from interlock.core.model import A_PERSON, Sender
 from interlock.core.record import replace
-from interlock.settings import working_for
 
 if TYPE_CHECKING:
+    from interlock.core.model import Sender
     from interlock.service.contract import LaneService, Service
     from interlock.settings import Settings, Withheld
 
@@ -55,8 +54,6 @@ class Invocation:
         Where there is none yet, an empty one in a temporary directory stands in, unless the caller asks for
         something that must be there, or waits for what happens there.
         """
-        import tempfile
-
         from interlock import app
 
         service = app.open_for_reading(self.settings)
@@ -64,6 +61,8 @@ class Invocation:
             raise NotFound(self._no_store(), "`interlock add` makes it.")
         with ExitStack() as stack:
             if service is None:
+                import tempfile
+
                 self.has_store = False
                 place = stack.enter_context(tempfile.TemporaryDirectory(prefix="interlock-"))
                 chosen = replace(self.settings, url=f"sqlite:///{place}/none.db", former=None)
@@ -106,6 +105,9 @@ class Invocation:
 
 def caller_of(lanes: LaneService) -> Sender:
     """Who types: a person, or the agent of the run in INTERLOCK_RUN."""
+    from interlock.core.model import A_PERSON
+    from interlock.settings import working_for
+
     run = working_for(os.environ)
     return A_PERSON if run is None else lanes.sender_of(run)
 

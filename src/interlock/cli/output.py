@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from interlock.core.errors import Exit
-from interlock.service.contract import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,6 +45,8 @@ class Output:
 
     def print_json(self, value: Any) -> None:
         """One JSON value on one line."""
+        from interlock.service.contract import to_json
+
         encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
         plain, ascii_only = to_json(value), encoding != "utf8"
         try:

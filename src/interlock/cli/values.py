@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from interlock.core import jsontext
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.names import PAYLOAD_MAX_BYTES, check_text
-from interlock.service.intake import span_s, whole
 
 #: A batch has at most 1,000 lines, and no line is larger than a payload and a message together.
 _INPUT_MAX_BYTES = 64 << 20
@@ -17,11 +16,15 @@ _INPUT_MAX_BYTES = 64 << 20
 
 def whole_or_none(what: str, text: str | None) -> int | None:
     """A whole number, or None if the option was left out."""
+    from interlock.service.intake import whole
+
     return None if text is None else whole(what, text)
 
 
 def span_or_none(what: str, text: str | None) -> float | None:
     """A span in seconds, or None if the option was left out."""
+    from interlock.service.intake import span_s
+
     return None if text is None else span_s(what, text)
 
 
@@ -72,9 +75,9 @@ def parse_json(what: str, text: str) -> Any:
 
 
 def _decode(what: str, data: bytes, max_bytes: int) -> str:
-    # A text past the limit may end within a character; the error must then be that it is too large.
-    errors = "replace" if len(data) > max_bytes else "strict"
+    if len(data) > max_bytes:  # and no more of it was read
+        raise TooLarge(f"The {what} has more than {max_bytes:,} bytes.", "Store a link to it instead.")
     try:
-        return data.decode("utf-8", errors=errors)
+        return data.decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidInput(f"The {what} is not UTF-8 text.", "Convert it to UTF-8.") from None

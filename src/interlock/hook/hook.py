@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any
 from interlock.core.errors import GitFailed, InterlockError
 from interlock.core.record import MutableRecord, Record, fresh
 from interlock.hook.memory import Memory
-from interlock.service.contract import MessageView, Report, RunView
 
 if TYPE_CHECKING:
-    from interlock.service.contract import LaneService
+    from interlock.service.contract import LaneService, MessageView, RunView
     from interlock.service.itemview import ItemView
 
 #: An event may contain a whole file that a tool wrote.
@@ -130,7 +129,7 @@ class Hook:
             self._memory.save()
         if self._memory.seen > self._marked:
             with contextlib.suppress(InterlockError), contextlib.closing(self._lanes()) as service:
-                service.renew([Report(run=self._handle, seen=self._memory.seen)])
+                self._renew(service)
 
     def _start(self, event: HookEvent) -> Reply:
         self._memory.prune(self._now_s())
@@ -174,6 +173,11 @@ class Hook:
         # At a stop only the person who watches can read a warning.
         return {"systemMessage": f"Interlock: {news.trouble}"} if news.trouble else {}
 
+    def _renew(self, service: LaneService) -> RunView:
+        from interlock.service.contract import Report  # noqa: PLC0415  (at most calls no store is asked)
+
+        return service.renew([Report(run=self._handle, seen=self._memory.seen)])[0]
+
     def _look(self, *, urgent: bool) -> _News:
         """Renew and read new messages, unless that was just done or the lease is lost."""
         memory = self._memory
@@ -183,7 +187,7 @@ class Hook:
         sent_s = self._now_s()
         try:
             with contextlib.closing(self._lanes()) as service:
-                news.view = service.renew([Report(run=self._handle, seen=memory.seen)])[0]
+                news.view = self._renew(service)
                 if news.view.refusal is None and news.view.unread:
                     news.messages = service.inbox(self._handle, seen=memory.seen)
         except InterlockError as error:

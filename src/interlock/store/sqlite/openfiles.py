@@ -16,7 +16,6 @@ from __future__ import annotations
 import array
 import contextlib
 import os
-import socket
 import weakref
 from pathlib import Path
 
@@ -100,7 +99,7 @@ def known_as(path: Path, file: Identity) -> str:
 
 def place(path: Path) -> str:
     """Where a database is: a path on a machine."""
-    return f"{socket.gethostname()}:{path.resolve()}"
+    return f"{os.uname().nodename}:{path.resolve()}"
 
 
 def mark(path: Path) -> None:
