@@ -513,7 +513,10 @@ def _type_defaults(name: str, table: dict[str, Any], path: Path) -> TypeDefaults
     values = _checked(table, TYPE_SETTINGS, f"[types.{name}] of {path}")
     policy = values.get("policy")
     if policy is not None and policy not in list(Policy):
-        raise InvalidInput(f"The policy {policy!r} does not exist.", f"Use one of {', '.join(Policy)}.")
+        raise InvalidInput(
+            f"The policy {policy!r} in [types.{name}] of {path} does not exist.",
+            f"Use one of {', '.join(Policy)}.",
+        )
     return TypeDefaults(**values)
 
 
@@ -522,7 +525,7 @@ def _checked(table: Mapping[str, Any], known: tuple[Setting, ...], where: str) -
     for key in table:
         if key not in by_name:
             raise InvalidInput(f"{where} has an unknown key {key!r}.", f"Known are {', '.join(by_name)}.")
-    return {key: _check(by_name[key], key, value) for key, value in table.items()}
+    return {key: _check(by_name[key], f"{key} in {where}", value) for key, value in table.items()}
 
 
 def _listed(text: str | None) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ MISTAKES = [
     (["done", FORGED, "--result", '{"a": 1, "a": 2}'], 2, INVALID, "more than once"),
     (["add", "--batch", "twice.jsonl"], 2, INVALID, "Line 2: The line is not valid JSON: the key 'title'"),
     (["add", "x", "--payload", "@missing.json"], 2, INVALID, "missing.json"),
-    (["add", "x", "--payload", "@large.json"], 2, LARGE, "1,048,577"),
+    (["add", "x", "--payload", "@large.json"], 2, LARGE, "1,048,576"),
     (["add", "x", "--payload", "@latin1.json"], 2, INVALID, "UTF-8"),
     (["add", "x", "--payload", "@deep.json"], 2, INVALID, "JSON"),
     (["add", "x", "--lane", "a b"], 2, INVALID, "alphabet"),

@@ -52,7 +52,7 @@ def set_agent(
 ) -> int:
     """Set what an agent can do and how many runs it may have at once."""
     unlimited = max_ is not None and max_.strip().lower() == "none"
-    limit = None if max_ is None or unlimited else whole("max", max_)
+    limit = None if max_ is None or unlimited else whole("--max", max_)
     call = invocation_of(ctx)
     with call.service() as service:
         answer = service.set_agent(

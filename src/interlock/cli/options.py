@@ -48,6 +48,6 @@ def limit_of(text: str) -> int:
 
 def every_s_of(text: str) -> float:
     """The time between two looks."""
-    every_s = span_s("every", text)
-    check_number("every", every_s, 0.1, 3600)
+    every_s = span_s("--every", text)
+    check_number("--every", every_s, 0.1, 3600)
     return every_s

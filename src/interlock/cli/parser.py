@@ -151,7 +151,13 @@ def _as_typed(params: list[Any]) -> list[Any]:
         vars(param)["process_value"] = MethodType(_plain_value, param)
         if getattr(param, "is_flag", False):
             param.metavar = ""  # a flag takes no value, so the help shows no type
+        elif param.param_type_name == "argument":
+            vars(param)["display_type_rich"] = _no_type  # its name says more than `<list[str]>`
     return params
+
+
+def _no_type(ctx: Any) -> None:
+    """An argument's type is not shown."""
 
 
 def _plain_value(param: Any, ctx: Any, value: Any) -> Any:

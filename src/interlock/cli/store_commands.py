@@ -32,8 +32,8 @@ def sweep(
     Any number of sweepers may run at once, on any number of machines.
     """
     call = invocation_of(ctx)
-    every_s = span_s("every", every)
-    check_number("every", every_s, 0.05, 3600)
+    every_s = span_s("--every", every)
+    check_number("--every", every_s, 0.05, 3600)
     with call.service() as service:
         notifier = notifier_of(call, service)
         while True:

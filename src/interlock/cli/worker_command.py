@@ -51,8 +51,8 @@ def work(
     from interlock.worker.worker import Wish, Worker
 
     call = invocation_of(ctx)
-    slots, runs, lease_s = whole("max", max_), whole_or_none("limit", limit), span_or_none("lease", lease)
-    check_number("max", slots, 1, BATCH_MAX)
+    slots, runs, lease_s = whole("--max", max_), whole_or_none("limit", limit), span_or_none("lease", lease)
+    check_number("--max", slots, 1, BATCH_MAX)
     if runs is not None:
         check_number("limit", runs, 1, 10**9)
     if lease_s is not None:

@@ -143,13 +143,18 @@ def check_payload(text: str) -> Mapping[str, Any]:
     return value
 
 
+def the(what: str) -> str:
+    """A thing at the start of a sentence; an option, which is no noun, by its spelling."""
+    return what if what.startswith("-") else f"The {what}"
+
+
 def check_number(what: str, value: float, low: float, high: float) -> None:
     """Raise unless `low` <= `value` <= `high`."""
     if isinstance(value, bool) or not isinstance(value, int | float):  # programs may pass anything
-        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a number.")
+        raise InvalidInput(f"{the(what)} {reprlib.repr(value)} is not a number.")
     if not low <= value <= high:
         raise InvalidInput(
-            f"The {what} {number(value)} is out of range.", f"Use {number(low)} to {number(high)}."
+            f"{the(what)} {number(value)} is out of range.", f"Use {number(low)} to {number(high)}."
         )
 
 

@@ -133,12 +133,16 @@ def whole(what: str, value: object) -> int:
     """A whole number that fits a database column, given as a number or as text."""
     if isinstance(value, str) and (digits := _WHOLE.fullmatch(value.strip())):
         if len(digits[1]) > _DIGITS_MAX:
-            raise InvalidInput(f"The {what} is a number out of range.", f"Use at most {_DIGITS_MAX} digits.")
+            raise InvalidInput(
+                f"{names.the(what)} is a number out of range.", f"Use at most {_DIGITS_MAX} digits."
+            )
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a whole number.", "Use digits, as in 3.")
+        raise InvalidInput(
+            f"{names.the(what)} {reprlib.repr(value)} is not a whole number.", "Use digits, as in 3."
+        )
     if abs(value) >= 10**_DIGITS_MAX:
-        raise InvalidInput(f"The {what} is out of range.", f"Use at most {_DIGITS_MAX} digits.")
+        raise InvalidInput(f"{names.the(what)} is out of range.", f"Use at most {_DIGITS_MAX} digits.")
     return value
 
 
@@ -151,7 +155,9 @@ def span_s(what: str, value: object) -> float:
             if math.isfinite(value):
                 return float(value)
     shown = reprlib.repr(value)
-    raise InvalidInput(f"The {what} {shown} is not a span of time.", "Use seconds, or 90s, 5m, 2h, 1d.")
+    raise InvalidInput(
+        f"{names.the(what)} {shown} is not a span of time.", "Use seconds, or 90s, 5m, 2h, 1d."
+    )
 
 
 def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:

@@ -12,6 +12,8 @@ from rich.text import Text
 from interlock.cli.views import words
 from interlock.service.contract import CheckView, GroupView, StatsView
 
+_FAILURES = ("leases lost", "timeouts", "writes refused")
+
 
 def stats(console: Console, seen: StatsView) -> None:
     """Counts now, then rates and spans over the window."""
@@ -26,15 +28,16 @@ def stats(console: Console, seen: StatsView) -> None:
         )
     )
     console.print()
-    console.print(Text(f"The last {words.span(seen.window_s)}", style="bold"))
+    console.print(Text(f"The last {words.exactly(seen.window_s)}", style="bold"))
+    claims, completions = words.rates(seen.claims_per_s, seen.completions_per_s)
     failures = f"{seen.failures}, {seen.failure_rate_percent:.1f} % of ended runs"
     failed = f"{seen.failed_items}, {seen.item_failure_rate_percent:.1f} % of ended items"
     held = _spans(seen.lock_duration_avg_s, seen.lock_duration_p50_s, seen.lock_duration_p95_s)
     claimed = _spans(seen.time_to_claim_avg_s, seen.time_to_claim_p50_s, seen.time_to_claim_p95_s)
     console.print(
         words.facts(
-            ("claims", f"{seen.claims}, {words.rate(seen.claims_per_s)}"),
-            ("completions", f"{seen.completions}, {words.rate(seen.completions_per_s)}"),
+            ("claims", f"{seen.claims}, {claims}"),
+            ("completions", f"{seen.completions}, {completions}"),
             ("failures", Text(failures, style="red" if seen.failures else "")),
             ("items failed", Text(failed, style="red" if seen.failed_items else "")),
             ("lock held", held),
@@ -53,9 +56,7 @@ def stats(console: Console, seen: StatsView) -> None:
         "rejected": seen.rejected,
         **{f"would have: {reason}": n for reason, n in seen.would_have.items()},
     }
-    console.print(
-        Columns([Text(f"  {n} {name}", style="" if n else words.QUIET) for name, n in named.items()])
-    )
+    console.print(Columns([Text(f"  {n} {name}", style=_style(name, n)) for name, n in named.items()]))
     if seen.by is not None:
         console.print()
         _groups(console, seen.by, seen.groups)
@@ -90,6 +91,12 @@ def checks(console: Console, found: Sequence[CheckView]) -> None:
             said.append(f"\n{check.mend}", style="cyan")
         made.add_row(mark + Text(check.name.replace("_", " "), style="" if check.ok else "bold"), said)
     console.print(made)
+
+
+def _style(name: str, n: int) -> str:
+    if not n:
+        return words.QUIET
+    return "red" if name in _FAILURES else ""
 
 
 def _spans(average: float | None, median: float | None, late: float | None) -> str | None:

@@ -25,19 +25,17 @@ def listing(console: Console, events: Sequence[EventView], *, of_item: int | Non
 
 def line(console: Console, event: EventView, *, of_item: int | None = None) -> None:
     """Print one event."""
-    console.print(
-        text(event, of_item=of_item, lane_width=max(console.width // 4, 16)),
-        no_wrap=True,
-        overflow="ellipsis",
-    )
+    console.print(text(event, of_item=of_item, width=console.width), no_wrap=True)
 
 
-def text(event: EventView, *, lane_width: int, of_item: int | None = None) -> Text:
+def text(event: EventView, *, width: int, of_item: int | None = None) -> Text:
     """One event on one line; in the history of one item without its number and lane."""
-    shown = Text(no_wrap=True, overflow="ellipsis").append_text(
+    lane_width = max(width // 4, 16)
+    about, _, what = event.kind.partition(".")
+    shown = Text(no_wrap=True).append_text(
         Text.assemble(
             (f"{event.seq:>6}  {words.clock(event.at)}  ", words.QUIET),
-            (f"{event.kind:<16} ", _STYLES.get(event.kind.partition(".")[0], "")),
+            (f"{event.kind:<16} ", "bold red" if what in words.FAILURES else _STYLES.get(about, "")),
         )
     )
     parts = [
@@ -51,7 +49,7 @@ def text(event: EventView, *, lane_width: int, of_item: int | None = None) -> Te
     data = "  ".join(_fact(key, value) for key, value in event.data.items() if value not in (None, "", []))
     if data:
         shown.append(("  " if any(parts) else "") + words.harmless(data), style=words.QUIET)
-    return shown
+    return words.shorten_at_word(shown, width)
 
 
 def _fact(key: str, value: object) -> str:

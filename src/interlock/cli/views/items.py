@@ -6,14 +6,18 @@ import json
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import history, words
+from interlock.core.model import Reason
 from interlock.service.contract import ChangeView, EndedRunView, MessageView, ShowView
 from interlock.service.itemview import ItemView
 
 _EVENTS_SHOWN = 12
+#: The column of a run's agent, the only one that is cut; the numbers are before it.
+_AGENT_AT = 3
 
 
 def listing(console: Console, items: Sequence[ItemView], *, limit: int, unfinished: bool) -> None:
@@ -80,7 +84,7 @@ def detail(console: Console, shown: ShowView) -> None:
         console.print(Text(_indented_json(item.payload)))
     if shown.runs:
         _heading(console, "Runs")
-        console.print(_runs(shown.runs))
+        _runs(console, shown.runs)
     if shown.messages:
         _heading(console, "Messages")
         messages(console, shown.messages)
@@ -158,7 +162,7 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
         ("labels", ", ".join(item.labels)),
         ("attempt", f"{item.attempt or 'none'} of {item.max_attempts}{'' if item.attempt else ' yet'}"),
         ("due", words.at(item.run_at) if item.run_at else None),
-        ("timeout", words.span(item.timeout_s) if item.timeout_s else None),
+        ("timeout", words.exactly(item.timeout_s) if item.timeout_s else None),
         ("taken in by", f"item {item.absorbed_by}" if item.absorbed_by is not None else None),
         ("came", words.at(item.created_at)),
         ("ended", words.at(item.ended_at) if item.ended_at else None),
@@ -166,25 +170,52 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
     ]
 
 
-def _runs(runs: Sequence[EndedRunView]) -> Table:
-    made = words.table(
-        "RUN", "TRY", "STATUS", "AGENT", "STARTED", "TOOK", "WHAT IT SAID", right=("RUN", "TRY")
-    )
-    for run in runs:
-        took = words.span((run.ended_at - run.started_at).total_seconds()) if run.ended_at else ""
-        said = run.error or (
-            json.dumps(run.result, ensure_ascii=False) if run.result is not None else run.reason
-        )
-        made.add_row(
+def _runs(console: Console, runs: Sequence[EndedRunView]) -> None:
+    """Each run on one line, and below it what it said."""
+    today = words.now()
+    rows = [
+        (
             str(run.run),
             str(run.attempt),
-            words.status(run.status),
+            run.status,
             run.agent,
-            words.relative(run.started_at),
-            took,
-            words.harmless(" ".join(said.split())),
+            words.relative(run.started_at, today),
+            words.span((run.ended_at - run.started_at).total_seconds()) if run.ended_at else "",
         )
-    return made
+        for run in runs
+    ]
+    header = ("RUN", "TRY", "STATUS", "AGENT", "STARTED", "TOOK")
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    others = sum(widths) - widths[_AGENT_AT] + 2 * (len(widths) - 1)
+    widths[_AGENT_AT] = min(widths[_AGENT_AT], max(console.width - others, len("AGENT")))
+    console.print(Text(_aligned(header, widths), style=f"bold {words.QUIET}"))
+    for run, cells in zip(runs, rows, strict=True):
+        line = Text(_aligned(cells, widths))
+        line.highlight_words([run.status], words.STATUS_STYLES.get(run.status, ""))
+        console.print(line)
+        for said in _said(run):
+            console.print(Padding(said, (0, 0, 0, 4), expand=False))
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Cells below each other, the numbers at the right of their columns."""
+    cut = [words.shorten(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    pairs = list(zip(cut, widths, strict=True))
+    numbers = [cell.rjust(width) for cell, width in pairs[: _AGENT_AT - 1]]
+    return "  ".join([*numbers, *(cell.ljust(width) for cell, width in pairs[_AGENT_AT - 1 :])]).rstrip()
+
+
+def _said(run: EndedRunView) -> list[Text]:
+    """What a run said of itself: of an error the last line, which most often names the cause."""
+    if run.error:
+        lines = [words.harmless(line).strip() for line in run.error.splitlines() if line.strip()]
+        before = len(lines) - 1
+        more = f"and {before} line{'' if before == 1 else 's'} before it: --json" if before > 0 else ""
+        found = [Text(line, style="red") for line in lines[-1:]]
+        return [*found, *([Text(more, style=words.QUIET)] if more else [])]
+    if run.result is not None:
+        return [Text(words.harmless(json.dumps(run.result, ensure_ascii=False)))]
+    return [Text(words.harmless(run.reason))] if run.reason not in ("", Reason.REPORTED) else []
 
 
 def _heading(console: Console, text: str) -> None:

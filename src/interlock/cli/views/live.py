@@ -27,6 +27,8 @@ class Frame(Record):
     asking: list[ItemView]
     running: list[ItemView]
     pending: list[ItemView]
+    #: Behind the owner of their lane.
+    deferred: list[ItemView]
     events: list[EventView]
 
 
@@ -39,6 +41,7 @@ def look(service: Service) -> Frame:
         asking=service.items(ItemFilter(asking=True, limit=5)),
         running=service.items(ItemFilter(statuses=("in_progress",), limit=50)),
         pending=service.items(ItemFilter(statuses=("pending",), limit=50)),
+        deferred=service.items(ItemFilter(statuses=("deferred",), limit=50)),
         events=service.events(limit=20, newest=True),
     )
 
@@ -71,7 +74,7 @@ def redraw(console: Console, frame: Callable[[], RenderableType | None], every_s
 
 
 def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
-    """A frame that fits the terminal: lanes first, then runs, the queue and the newest events."""
+    """A frame that fits the terminal: what runs, what waits and behind which lanes, and the newest events."""
     from rich.console import Group
     from rich.text import Text
 
@@ -79,21 +82,18 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
 
     counts = Text("   ").join(words.counts(frame.stats.items)) if frame.stats.items else Text("no items")
     counts.no_wrap, counts.overflow = True, "ellipsis"
-    rates = (
-        f"{words.rate(frame.stats.claims_per_s)} claimed  {words.rate(frame.stats.completions_per_s)} done"
-    )
+    claimed, done = words.rates(frame.stats.claims_per_s, frame.stats.completions_per_s)
+    lost, refused = frame.stats.lease_losses, frame.stats.refused_writes
+    figures = Text(f"{claimed} claimed  {done} done  ", style=words.QUIET, no_wrap=True, overflow="ellipsis")
+    for n, what in ((lost, "leases lost"), (refused, "writes refused")):
+        figures.append(f"{n} {what}  ", style="red" if n else "")
+    figures.append(f"(last {words.exactly(_WINDOW_S)})")
     parts: list[RenderableType] = [
         Text.assemble(
             ("interlock  ", "bold"), words.clock(words.now()), ("   q ends" if height else "", words.QUIET)
         ),
         counts,
-        Text(
-            f"{rates}  {frame.stats.lease_losses} leases lost  {frame.stats.refused_writes} writes refused"
-            f"  (last {words.span(_WINDOW_S)})",
-            style=words.QUIET,
-            no_wrap=True,
-            overflow="ellipsis",
-        ),
+        figures,
     ]
     if frame.pools:
         used = (f"{pool.name} {pool.running} of {pool.max}" for pool in frame.pools)
@@ -102,23 +102,47 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     for item in frame.asking:
         asks = words.harmless(f"item {item.id} asks: {' '.join((item.question or '').split())}")
         parts.append(Text(asks, style="yellow", no_wrap=True, overflow="ellipsis"))
-    room = 1_000 if height is None else max(height - len(parts) - 1, 4)
-    share = max(room // 4 - 2, 2)
+    lines = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
+    waiting = sorted([*frame.pending, *frame.deferred], key=lambda item: item.id)
+    n_waiting = words.counts({s: frame.stats.items.get(s, 0) for s in ("pending", "deferred")})
+    needs = [len(frame.running), len(waiting), len(lines), len(frame.events)]
+    rows = needs if height is None else shares(needs, height - len(parts) - 1)
     for title, made in (
-        (f"Lanes held: {len(frame.lanes)}", frame.lanes and fleet.lane_table(frame.lanes[:share], width)),
-        (f"Running: {len(frame.running)}", frame.running and items.item_table(frame.running[:share], width)),
+        (f"Running: {len(frame.running)}", rows[0] and items.item_table(frame.running[: rows[0]], width)),
         (
-            f"Pending: {frame.stats.items.get('pending', 0)}",
-            frame.pending and items.item_table(frame.pending[:share], width),
+            Text("Waiting: ").append_text(Text("   ").join(n_waiting) if n_waiting else Text("0")),
+            rows[1] and items.item_table(waiting[: rows[1]], width),
         ),
+        (f"Lanes held: {len(lines)}", rows[2] and fleet.lane_table(lines[: rows[2]], width)),
     ):
-        parts += [Text(""), Text(title, style="bold"), *([made] if made else [])]
+        heading = Text(title, style="bold") if isinstance(title, str) else title
+        heading.stylize("bold")
+        parts += [Text(""), heading, *([made] if made else [])]
     parts += [
         Text(""),
         Text("Newest events", style="bold"),
-        *(history.text(e, lane_width=max(width // 4, 16)) for e in frame.events[-share:]),
+        *(history.text(event, width=width) for event in frame.events[len(frame.events) - rows[3] :]),
     ]
     return Group(*parts)
+
+
+def shares(needs: list[int], room: int) -> list[int]:
+    """How many rows each part of a frame gets, the last of which are the events.
+
+    Each part has a blank line and a title; a table has a header too, if it has rows at all. Events and what
+    runs come first, then what waits, then lanes; what one part leaves, the next one gets.
+    """
+    left = room - 2 * len(needs)
+    given = [0] * len(needs)
+    order = [len(needs) - 1, *range(len(needs) - 1)]
+    for least in (3, 2, max(room, 1)):
+        for part in order:
+            header = 0 if part == len(needs) - 1 or given[part] else 1
+            more = min(needs[part] - given[part], least, left - header)
+            if more > 0:
+                given[part] += more
+                left -= more + header
+    return given
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def created(console: Console, made: PlanView) -> None:
 
 def detail(console: Console, found: PlanView) -> None:
     """Everything about one plan, then its tasks."""
-    deadline = words.span(found.edit_deadline_s)
+    deadline = words.exactly(found.edit_deadline_s)
     console.print(headline(found))
     console.print(
         words.facts(

@@ -32,6 +32,10 @@ STATUS_STYLES = {
     "partially_failed": "red",
 }
 QUIET = "bright_black"
+#: A longer word is cut in the middle where a line ends.
+_WORD_MAX = 20
+#: Ends of runs that are failures, whoever sees them.
+FAILURES = frozenset({"failed", "timed_out", "lost", "refused"})
 #: Messages and errors come from anywhere and must not move the reader's cursor or change colours.
 _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(9), *range(11, 32), *range(127, 160))}
 #: Escape sequences that move a terminal's cursor, set its colours or name its window.
@@ -65,12 +69,19 @@ def span(seconds: float) -> str:
     return f"{seconds / 86_400:.0f} d"
 
 
-def rate(per_s: float) -> str:
-    """How often, in the first unit in which it does not round to zero."""
-    for unit, size in (("s", 1), ("min", 60)):
-        if per_s * size >= 0.1:
-            return f"{per_s * size:.1f}/{unit}"
-    return f"{per_s * 3_600:.1f}/h"
+def exactly(seconds: float) -> str:
+    """A span that somebody has set, as it is: in the largest unit in which it is whole."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:g} s"
+
+
+def rates(*per_s: float) -> list[str]:
+    """How often things happen, all in the first unit in which none rounds to zero."""
+    least = min((each for each in per_s if each), default=1.0)
+    unit, size = ("s", 1) if least >= 0.1 else ("min", 60) if least * 60 >= 0.1 else ("h", 3_600)
+    return [f"{each * size:.1f}/{unit}" for each in per_s]
 
 
 def relative(moment: datetime, today: datetime | None = None) -> str:
@@ -137,6 +148,16 @@ def when(item: ItemView, today: datetime | None = None) -> Text:
 def shorten(text: str, width: int) -> str:
     """Cut at the end."""
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def shorten_at_word(text: Text, width: int) -> Text:
+    """Cut at the end of a word, unless the word is a long one."""
+    if text.cell_len <= width:
+        return text
+    kept = len(set_cell_size(text.plain, max(width - 1, 0)).rstrip())
+    at_word = len(text.plain[: kept + 1].rpartition(" ")[0].rstrip(" ·"))
+    cut = text[: at_word if at_word and kept - at_word <= _WORD_MAX else kept]
+    return cut.append("…", style=QUIET)
 
 
 def shorten_lane(lane: str, width: int) -> str:

@@ -7,6 +7,7 @@ delay a heartbeat. Output of agents that comes faster than it can be shown is le
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import sys
 import threading
@@ -61,7 +62,7 @@ class WorkerScreen:
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._live = not out.json and sys.stdout.isatty()
+        self._live = not out.json and _in_foreground()
         self._queue: queue.SimpleQueue[Notice | str | None] = queue.SimpleQueue()
         self._rests: dict[int, bytes] = {}
         self._left_out = 0
@@ -139,11 +140,24 @@ class WorkerScreen:
         with contextlib.suppress(queue.Empty):
             while (said := self._queue.get(timeout=_FRAME_S)) is not None:
                 assert isinstance(said, Notice)
-                style = "red" if said.kind in _LOUD else words.QUIET if said.kind == "started" else ""
+                style = "red" if _is_loud(said) else words.QUIET if said.kind == "started" else ""
                 recent.append(Text(f"{words.clock(said.at)}  {words.harmless(said.text)}", style=style))
                 console.print(recent[-1])
             return False
         return True
+
+
+def _is_loud(said: Notice) -> bool:
+    return said.kind in _LOUD or said.data.get("status") in words.FAILURES
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal is ours to redraw: a worker that a shell started with & shares it with others."""
+    if not sys.stdout.isatty():
+        return False
+    with contextlib.suppress(OSError):  # a terminal that does not control us belongs to nobody else
+        return os.tcgetpgrp(sys.stdout.fileno()) == os.getpgrp()
+    return True
 
 
 def _line(run: int, line: bytes) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -133,6 +134,8 @@ _MOVED = "IL002"
 #: What the triggers of a store that is sealed, or about to be, call themselves.
 SEALED, CLOSED = "sealed", "no_run_starts"
 #: A prepared statement is not there, or another's is: a pooler has changed the session in between.
+#: What a server says to whom it does not let in.
+_NOT_LET_IN = re.compile(r'FATAL: .*(role "|user "|database "|password|pg_hba)')
 _NOT_PREPARED = ("26000", "42P05")
 #: A table, column or function is not there, or a result has other columns than it had.
 _OTHER_SHAPE = ("42", "0A000")
@@ -231,7 +234,7 @@ class Database:
         except GONE as error:
             raise StoreUnavailable(
                 f"The database cannot be reached: {_first_line(error)}.",
-                "Is the server up? Check INTERLOCK_URL.",
+                _at_the_door(error),
             ) from None
         except psycopg.DatabaseError as error:
             if error.sqlstate == _MOVED:
@@ -533,6 +536,13 @@ def _may_come_back(error: Exception) -> bool:
     if state:
         return not state.startswith(_FOR_GOOD_STATES)
     return not any(words in str(error) for words in _FOR_GOOD_WORDS)
+
+
+def _at_the_door(error: psycopg.Error) -> str:
+    """What to do about a connection that was not made. A server that says FATAL is up."""
+    if _NOT_LET_IN.search(str(error)):
+        return "The server is up: check the role, the password and the database in INTERLOCK_URL."
+    return "Is the server up? Check INTERLOCK_URL."
 
 
 def _first_line(error: Exception) -> str:

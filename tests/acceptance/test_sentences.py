@@ -1,0 +1,78 @@
+"""Sentences that a person can meet on the first day say what is wrong, where, and what to do."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command import Command, CommandHere
+
+
+def test_an_option_out_of_range_is_named_by_its_spelling(il: Command) -> None:
+    for args in (("top", "--every", "0"), ("sweep", "--every", "0"), ("work", "--agent", "a", "--max", "0")):
+        said = il(*args, *(["--", "true"] if args[0] == "work" else [])).err
+        assert said.startswith(f"{args[-2]} 0 is out of range.\nUse "), said
+    assert il("top", "--every", "x").err.startswith("--every 'x' is not a span of time.")
+
+
+def test_a_text_that_is_too_large_is_not_measured_by_where_the_reading_stopped(il: Command) -> None:
+    (il.directory / "large.json").write_text('"' + "x" * (3 << 20) + '"')
+    said = il("add", "a", "--payload", "@large.json").err
+    assert said == "The payload has more than 1,048,576 bytes.\nStore a link to it instead.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('lease_s = "long"', "lease_s in {path} cannot be 'long'."),
+        ("[types.bug]\npriority = 0.5", "priority in [types.bug] of {path} cannot be 0.5."),
+        ('[types.bug]\npolicy = "fifo"', "The policy 'fifo' in [types.bug] of {path} does not exist."),
+        ("actor = 3", "actor in {path} is not a text."),
+    ],
+)
+def test_a_mistake_in_the_settings_names_its_file_and_table(il: Command, text: str, said: str) -> None:
+    path = il.directory / ".interlock" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert il("ls").err.splitlines()[0] == said.format(path=path)
+
+
+def test_a_server_that_does_not_know_the_role_is_not_said_to_be_down(pg_empty18: str, tmp_path: Path) -> None:
+    scheme, _, rest = pg_empty18.partition("://")
+    nobody = f"{scheme}://nobody_at_all@{rest.partition('@')[2]}"
+    nowhere = (
+        f"{pg_empty18.partition('?')[0].rpartition('/')[0]}/no_such_database?{pg_empty18.partition('?')[2]}"
+    )
+    for url in (nobody, nowhere):
+        said = CommandHere(tmp_path, url)("ls").err
+        assert "does not exist" in said
+        assert said.endswith(
+            "The server is up: check the role, the password and the database in INTERLOCK_URL.\n"
+        )
+
+
+def test_help_shows_no_python_type(il: Command) -> None:
+    for command in ("done", "cancel", "show"):
+        shown = il(command, "--help").out
+        assert "<" not in shown, shown
+
+
+@pytest.mark.parametrize(("group", "expected"), [(None, "True"), (0, "False")])
+def test_a_worker_draws_only_on_a_terminal_whose_foreground_it_is_in(
+    group: int | None, expected: str, tmp_path: Path
+) -> None:
+    """A shell's `&` gives it a group of its own: then it prints lines, and the prompt stays readable."""
+    asked = (
+        "import sys; from interlock.cli.views.workers import _in_foreground;"
+        f" open({str(tmp_path / 'said')!r}, 'w').write(str(_in_foreground()))"
+    )
+    pid, master = pty.fork()
+    if pid == 0:
+        more = {} if group is None else {"process_group": group}
+        os._exit(subprocess.run([sys.executable, "-c", asked], check=False, **more).returncode)  # type: ignore[call-overload]
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(master)
+    assert (tmp_path / "said").read_text() == expected
