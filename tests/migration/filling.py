@@ -24,12 +24,14 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
     """Leave rows in every table, and no run."""
     dice = random.Random(seed)
     service.set_agent(EDITOR)
-    service.set_agent("Ada", max_concurrency=3, types=["task", "review"], labels=["gpu", "mac"])
+    service.set_pool("gpu", max_concurrency=4)
+    service.set_agent("Ada", pool="gpu", max_concurrency=3, types=["task", "review"], labels=["gpu", "mac"])
     service.set_agent("bob")
     service.add([NewItem(title="frozen", project="frozen")])
     service.pause_agent("bob", paused=True, why="on holiday")
     service.pause_project("frozen", paused=True, why="audit")
     service.set_mode(scope="lane", value="observed:", mode="observe")
+    service.store.begin_mark("on_dead_letter", 1)
     held: list[LeaseView] = []
     for n in range(steps):
         try:
