@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from interlock.gitlanes.documents import ActionsRun
     from interlock.gitlanes.service import GitLanes
     from interlock.service.contract import LaneService, LaneView, Service
+    from interlock.service.pruning import Pruned
     from interlock.store.copying import Copied, End
     from interlock.store.port import Store
     from interlock.store.postgres.store import PostgresStore
@@ -78,7 +79,7 @@ def open_service(
         except BaseException:
             store.close()
             raise
-    return LocalService(store, poll_s=settings.poll_s)
+    return LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
 
 
 def open_for_reading(settings: Settings) -> Service | None:
@@ -93,7 +94,7 @@ def open_for_reading(settings: Settings) -> Service | None:
         applied = store.database.applied()
         if applied:
             schema.require_current(store.database.backend, applied)
-            return LocalService(store, poll_s=settings.poll_s)
+            return LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
     except BaseException:
         store.close()
         raise
@@ -203,6 +204,23 @@ def _end_of(store: SqliteStore | PostgresStore, place: str) -> End:
     from interlock.store.postgres.copying import PostgresEnd  # noqa: PLC0415
 
     return PostgresEnd(store.database, place)
+
+
+def prune(*, settings: Settings, older_than_s: float, really: bool, vacuum: bool) -> Iterator[Pruned]:
+    """Let go what ended long ago, step by step, or only count it; then give the space back, if wanted."""
+    from interlock.service import pruning  # noqa: PLC0415  (for this alone)
+
+    with closing(_open_store(settings, migrate=True)) as store:
+        yield from pruning.prune(store, older_than_s, really=really)
+        if vacuum and really:
+            store.vacuum()
+
+
+def space_of(settings: Settings) -> str:
+    """What becomes of the space of rows that go."""
+    if scheme_of(settings.url) == "sqlite":
+        return "The file keeps its size, and new rows use the space; --vacuum gives it back to the disk."
+    return "Autovacuum makes the space free for new rows; VACUUM FULL would give it back to the disk."
 
 
 def scheme_of(url: str) -> str:

@@ -180,6 +180,13 @@ class Settings(Record):
         "How long to wait for another writer of the same SQLite file, for a PostgreSQL server that restarts,"
         " and for the answer of one that says nothing (there at least 5 s).",
     )
+    retention_s: float | None = _number(
+        None,
+        1.0,
+        names.TIMEOUT_MAX_S * 1_000,
+        "How long items and plans are kept that have ended: sweeps let older ones go, with their runs,"
+        " messages and events. Dead letters stay. Default: for ever; 7776000 is 90 days.",
+    )
     poll_s: float = _number(
         1.0, 0.01, 60.0, "How often a waiting claim looks again where no notification comes."
     )

@@ -175,6 +175,10 @@ def run_everything(costs: Costs) -> None:
         assert not service.sweep().expired
     look_at_everything(costs)
     plan_and_edit(costs)
+    with of("prune"):
+        before_us = service.store.now_us() + 1
+        assert service.store.prune_items(before_us, 0, 20, really=True).items > 5
+        assert service.store.prune_plans(before_us, 0, 5, really=True).plans == 1
 
 
 def look_at_everything(costs: Costs) -> None:
@@ -221,6 +225,7 @@ def plan_and_edit(costs: Costs) -> None:
     with of("look at a plan"):
         service.plan(plan.id)
         service.plans()
+    service.cancel_plan(plan.id, why="enough")
 
 
 def growth(few: Costs, many: Costs) -> dict[tuple[str, str], str]:
@@ -273,6 +278,8 @@ INDEXES = (
     "items_absorbable",
     "events_item",
     "runs_item",
+    "items_absorbed",
+    "items_of_plan",
 )
 
 

@@ -52,6 +52,7 @@ def use_everything(service: LocalService) -> None:
     _look(service)
     _operate(service)
     service.sweep()
+    _prune(service)
 
 
 def _arrive(service: LocalService) -> None:
@@ -121,6 +122,14 @@ def _operate(service: LocalService) -> None:
     service.cancel(97, why="no longer wanted")
     service.retry(97, why="wanted again")
     service.take_back(96, why="its host is gone")
+
+
+def _prune(service: LocalService) -> None:
+    with psycopg.connect(service.store.database.url, autocommit=True) as conn:  # type: ignore[attr-defined]
+        conn.execute("UPDATE interlock.dedupe_keys SET expires_us = 0 WHERE item <= 20")
+    before_us = service.store.now_us()
+    assert service.store.prune_items(before_us, 0, 20, really=True).items
+    assert service.store.prune_plans(before_us, 0, 5, really=True).plans == 1
 
 
 def analyze(url: str) -> None:

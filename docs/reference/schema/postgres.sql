@@ -180,6 +180,9 @@ CREATE INDEX items_ready_type ON interlock.items (agent_key, type, sort_key)
 CREATE INDEX items_status ON interlock.items (status, (-id));
 -- Back-offs that keep their lane: pending, and not ready.
 CREATE INDEX items_parked ON interlock.items (priority) WHERE status = 'pending' AND due_us IS NOT NULL;
+-- What refers to items that may go.
+CREATE INDEX items_absorbed ON interlock.items (absorbed_by) WHERE absorbed_by IS NOT NULL;
+CREATE INDEX items_of_plan ON interlock.items (plan) WHERE plan IS NOT NULL;
 
 CREATE TABLE interlock.payloads (
     item    bigint PRIMARY KEY REFERENCES interlock.items (id),
@@ -199,6 +202,8 @@ CREATE TABLE interlock.messages (
     CHECK ((sender = 'agent') = (agent <> '')),
     PRIMARY KEY (item, n)
 );
+
+CREATE INDEX messages_origin ON interlock.messages (origin) WHERE origin <> item;
 
 -- Ended runs, written once. A live run stands on its item's row.
 CREATE TABLE interlock.runs (
@@ -244,6 +249,7 @@ CREATE TABLE interlock.dedupe_keys (
 );
 
 CREATE INDEX dedupe_keys_expiry ON interlock.dedupe_keys (expires_us);
+CREATE INDEX dedupe_keys_item ON interlock.dedupe_keys (item);
 
 CREATE TABLE interlock.pools (
     name            text COLLATE "C" PRIMARY KEY,
@@ -336,6 +342,8 @@ CREATE TABLE interlock.completions (
     at_us  bigint NOT NULL,
     PRIMARY KEY (plan, n)
 );
+
+CREATE INDEX completions_item ON interlock.completions (item);
 
 -- Offered: pending, not scheduled, and of a project that nobody paused. A task may still be held back by its plan.
 CREATE VIEW interlock.offered AS

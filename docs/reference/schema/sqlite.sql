@@ -135,6 +135,9 @@ CREATE INDEX items_rivals ON items (agent_key, lane, front DESC, ticket, id)
     WHERE status = 'deferred' AND position = 2147483647;
 -- For listings only. The collation keeps the planner, which has no statistics, from using it wherever a status is named.
 CREATE INDEX items_listed ON items (status COLLATE NOCASE, id);
+-- What refers to items that may go.
+CREATE INDEX items_absorbed ON items (absorbed_by) WHERE absorbed_by IS NOT NULL;
+CREATE INDEX items_of_plan ON items (plan) WHERE plan IS NOT NULL;
 
 -- How many items there are, kept by the triggers below.
 CREATE TABLE tallies (
@@ -184,6 +187,8 @@ CREATE TABLE messages (
     PRIMARY KEY (item, n)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX messages_origin ON messages (origin) WHERE origin <> item;
+
 -- Ended runs, written once. A live run is part of its item's row.
 CREATE TABLE runs (
     run        INTEGER PRIMARY KEY,
@@ -227,6 +232,7 @@ CREATE TABLE dedupe_keys (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX dedupe_keys_expiry ON dedupe_keys (expires_us);
+CREATE INDEX dedupe_keys_item ON dedupe_keys (item);
 
 CREATE TABLE pools (
     name            TEXT PRIMARY KEY,
@@ -309,6 +315,8 @@ CREATE TABLE completions (
     at_us  INTEGER NOT NULL,
     PRIMARY KEY (plan, n)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX completions_item ON completions (item);
 
 -- Plans that give out tasks: running, in no edit cycle, not paused.
 CREATE VIEW open_plans AS

@@ -90,6 +90,7 @@ ENTRIES = {
     "migrate": Entry("store_commands", "migrate", _STORE),
     "doctor": Entry("store_commands", "doctor", _STORE),
     "copy": Entry("copy_command", "copy", _STORE),
+    "prune": Entry("prune_command", "prune", _STORE),
     "demo": Entry("store_commands", "demo", _STORE),
     "completion": Entry("store_commands", "completion", _STORE),
 }

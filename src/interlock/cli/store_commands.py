@@ -67,6 +67,7 @@ def _print_sweep(call: Invocation, swept: SweepView, *, quiet: bool) -> None:
         call.out.console.print(
             f"{swept.expired} expired, {swept.reentered} came back, {swept.promoted} promoted,"
             f" {swept.forgotten_keys} dedupe keys forgotten."
+            + (f" {swept.pruned} items pruned." if swept.pruned else "")
         )
 
 

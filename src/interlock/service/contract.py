@@ -308,6 +308,7 @@ class SweepView(Record):
     reentered: int = 0
     promoted: int = 0
     forgotten_keys: int = 0
+    pruned: int = 0
 
 
 class CheckView(Record):

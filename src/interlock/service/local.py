@@ -62,6 +62,7 @@ from interlock.service.fleet import Fleet
 from interlock.service.itemview import ItemView, moment
 from interlock.service.notices import Notices
 from interlock.service.planning import Planning
+from interlock.service.pruning import Retention
 from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimedItem, Load, Renewal, Store
 
@@ -75,9 +76,10 @@ SEEN_EVERY_S = 30.0
 class LocalService(Planning, Fleet, Notices):
     """Interlock on a database in reach of this process."""
 
-    def __init__(self, store: Store, *, poll_s: float = POLL_S) -> None:
+    def __init__(self, store: Store, *, poll_s: float = POLL_S, retention_s: float | None = None) -> None:
         super().__init__(store)
         self._poll_s = poll_s
+        self._retention = Retention(retention_s) if retention_s is not None else None
         self._known: dict[str, float] = {}
         self._swept_to = ""
 
@@ -337,7 +339,11 @@ class LocalService(Planning, Fleet, Notices):
     def _operate(self, command: Cancel | TakeBack | Retry | Edit | Tell) -> ChangeView:
         while True:
             self._require(command.item)
-            decision = self._decide(command)
+            try:
+                decision = self._decide(command)
+            except KeyError:
+                self._require(command.item)  # pruned meanwhile
+                raise
             sweeper.move_due_tasks(self.store, decision)
             moved: Moved = decision.answers[0]
             if moved.forward_to is None:
@@ -363,6 +369,7 @@ class LocalService(Planning, Fleet, Notices):
             reentered=swept.reentered,
             promoted=swept.promoted,
             forgotten_keys=swept.forgotten_keys,
+            pruned=self._retention.step(self.store).items if self._retention is not None else 0,
         )
 
     def doctor(self) -> list[CheckView]:

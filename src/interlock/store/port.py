@@ -29,6 +29,7 @@ from interlock.core.notices import Mark
 from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
 from interlock.core.record import Record
 from interlock.core.timing import Timing
+from interlock.store.pruning import Pruned
 
 T = TypeVar("T")
 
@@ -231,6 +232,12 @@ class Store(Protocol):
     #: Run numbers go on above a fence of this store's lineage, armed at that time, which this run met; false
     #: if another store gives out numbers in this one's name.
     def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool: ...
+    #: Of the next items behind `after`, let those go that ended before a time and that nothing needs, each
+    #: with what it absorbed; or only count them. Of the next plans, those without a dead letter.
+    def prune_items(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned: ...
+    def prune_plans(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned: ...
+    #: Give the space of what went back to the disk, if the database does not by itself.
+    def vacuum(self) -> None: ...
 
     # -- reading
     #: Whatever `work` reads is of one moment. It must not write, may be repeated, and has no other inside.

@@ -21,8 +21,9 @@ from interlock.store.port import Build, ClaimAnswer, Load, Renewal
 from interlock.store.postgres.claims import Claims, filters
 from interlock.store.postgres.database import GONE, Database, only
 from interlock.store.postgres.reads import PostgresReads
-from interlock.store.postgres.statement import Connection
+from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.postgres.transactions import EVENT_WIDTH, Transactions
+from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned, whole
 from interlock.store.rows import array, by_handle, columns, event_row, item_from_row, run_from_row
 
 T = TypeVar("T")
@@ -188,6 +189,69 @@ class PostgresStore(PostgresReads):
 
     def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
         return self.database.leap(past, armed_us=armed_us, run=run, lane=lane)
+
+    # -- pruning ----------------------------------------------------------------------------------
+
+    def prune_items(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned:
+        def work(conn: Connection) -> Pruned:
+            looked = {
+                "after": after,
+                "limit": limit,
+                "before_us": before_us,
+                "now_us": self.database.time(conn),
+            }
+            rows = self._ask(conn, "prunable_items", looked)
+            groups = [(root, item) for _, root, item in rows if item is not None]
+            items = [item for _, item in groups]
+            if really:
+                params = {"items": array(items), "before_us": before_us}
+                items = whole(groups, (r[0] for r in self._ask(conn, "lock_prunable_items", params)))
+            return self._gone(conn, items, really=really)._replace(onward=rows[0][0] or 0)
+
+        return self._in_transaction(work)
+
+    def prune_plans(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned:
+        def work(conn: Connection) -> Pruned:
+            looked = {"after": after, "limit": limit, "before_us": before_us}
+            rows = self._ask(conn, "prunable_plans", looked)
+            plans = [plan for _, plan in rows if plan is not None]
+            if really:
+                params = {"plans": array(plans), "before_us": before_us}
+                plans = [r[0] for r in self._ask(conn, "lock_prunable_plans", params)]
+            groups = self._ask(conn, "items_of_plans", {"plans": array(plans)})
+            items = [item for _, item in groups]
+            if really:
+                params = {"items": array(items), "before_us": before_us}
+                items = whole(groups, (r[0] for r in self._ask(conn, "lock_prunable_items", params)))
+                there = {plan for plan, item in groups if item not in set(items)}
+                plans = [plan for plan in plans if plan not in there]
+                self._delete(conn, (*BY_PLAN, ("gates", "plan")), plans)
+            gone = self._gone(conn, items, really=really)
+            if really:
+                self._delete(conn, (("plans", "id"),), plans)
+            return gone._replace(plans=len(plans), onward=rows[0][0] or 0)
+
+        return self._in_transaction(work)
+
+    def _gone(self, conn: Connection, items: Sequence[int], *, really: bool) -> Pruned:
+        params = {"items": array(items)}
+        runs = tuple(r[0] for r in self._ask(conn, "runs_of_items", params))
+        ((events,),) = self._ask(conn, "count_events", params)
+        if really:
+            conn.execute(self.database.sql["uncount_items"], params)
+            self._delete(conn, BY_ITEM, items)
+        return Pruned(items=len(items), events=events, runs=runs)
+
+    def _ask(self, conn: Connection, name: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
+        return conn.execute(self.database.sql[name], params, binary=True).fetchall()
+
+    def _delete(self, conn: Connection, tables: Sequence[tuple[str, str]], gone: Sequence[int]) -> None:
+        for table, column in tables if gone else ():
+            text = self.database.sql.text("prune").replace("{table}", table).replace("{column}", column)
+            conn.execute(Statement.numbered(text), {"gone": array(gone)})
+
+    def vacuum(self) -> None:
+        """Autovacuum makes the space free for new rows."""
 
     # -- waiting ----------------------------------------------------------------------------------
 

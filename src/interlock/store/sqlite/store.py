@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
@@ -22,6 +23,7 @@ from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.record import replace
 from interlock.core.timing import Timing, to_us
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
+from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned
 from interlock.store.rows import by_handle, event_row, item_row, run_from_row, spec_row, state_row
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
@@ -304,6 +306,49 @@ class SqliteStore(SqliteReads):
 
     def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
         return self.database.leap(past, armed_us=armed_us, run=run, lane=lane)
+
+    # -- pruning ----------------------------------------------------------------------------------
+
+    def prune_items(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned:
+        with self._looking(really):
+            database, now_us = self.database, self.now_us()
+            looked = {"after": after, "limit": limit, "before_us": before_us, "now_us": now_us}
+            rows = database.rows("prunable_items", **looked)
+            gone = self._gone([item for _, _, item in rows if item is not None], really=really)
+            return gone._replace(onward=rows[0][0] or 0)
+
+    def prune_plans(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned:
+        with self._looking(really):
+            database = self.database
+            rows = database.rows("prunable_plans", after=after, limit=limit, before_us=before_us)
+            plans = [plan for _, plan in rows if plan is not None]
+            items = [item for _, item in database.rows("items_of_plans", plans=plans)]
+            if really:
+                self._delete(BY_PLAN, plans)
+            gone = self._gone(items, really=really)
+            if really:
+                self._delete((("plans", "id"),), plans)
+            return gone._replace(plans=len(plans), onward=rows[0][0] or 0)
+
+    def _looking(self, really: bool) -> AbstractContextManager[None]:
+        return self.database.write() if really else nullcontext()
+
+    def _gone(self, items: Sequence[ItemId], *, really: bool) -> Pruned:
+        database = self.database
+        runs = tuple(row[0] for row in database.rows("runs_of_items", items=items))
+        events = database.value("count_events", items=items)
+        if really:
+            self._delete(BY_ITEM, items)
+        return Pruned(items=len(items), events=events, runs=runs)
+
+    def _delete(self, tables: Sequence[tuple[str, str]], gone: Sequence[int]) -> None:
+        for table, column in tables:
+            statement = self.database.sql["prune"].format(table=table, column=column)
+            self.database.db.execute(statement, {"gone": json.dumps(gone)})
+
+    def vacuum(self) -> None:
+        with self.database.guard():
+            self.database.db.execute("VACUUM")
 
 
 def _limited(agent: Agent) -> bool:

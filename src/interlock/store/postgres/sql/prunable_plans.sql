@@ -1,0 +1,7 @@
+-- Of the next plans behind `after`, those that ended before a time and have no dead letter; and the last that was looked at.
+WITH looked AS MATERIALIZED (
+    SELECT id, ended_us FROM interlock.plans WHERE id > %(after)s AND interlock.expect({schema}) ORDER BY id LIMIT %(limit)s
+)
+SELECT (SELECT max(id) FROM looked), id FROM (SELECT) AS one LEFT JOIN looked ON ended_us < %(before_us)s
+    AND (SELECT true FROM interlock.items i WHERE i.plan = looked.id AND i.plan IS NOT NULL
+        AND (i.status = 'failed' OR i.ended_us IS NULL) ORDER BY i.plan LIMIT 1) IS NULL
