@@ -173,6 +173,14 @@ class Settings(Record):
         names.TIMEOUT_MAX_S,
         "The head start that one step of priority is worth. 0 keeps strict priority.",
     )
+    wakes_max: int = _number(
+        timing.WAKES_MAX,
+        0,
+        1_000_000,
+        "How many wake-ups or follow-ups in a row a lane may have that no person asked for; what would be the"
+        " next one waits for a person's message.",
+        whole=True,
+    )
     busy_timeout_s: float = _number(
         30.0,
         0.0,
@@ -549,7 +557,7 @@ def _from_text(setting: Setting, text: str) -> Any:
             value = json.loads(text)
     elif setting.kind is not str:
         with contextlib.suppress(ValueError):
-            value = float(text)
+            value = setting.kind(text)
     return _check(setting, setting.env, value)
 
 

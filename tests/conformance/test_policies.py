@@ -135,9 +135,9 @@ class TestSupersede:
         running = comment_running(scene, "one")
         bot = {"lane": LANE, "agent": "coder", "policy": "supersede", "sender": OUR_BOT}
         first, second = scene.add("progress 50 %", **bot), scene.add("progress 90 %", **bot)
-        assert (first.decision, second.decision) == ("queued", "queued")
+        assert (first.decision, second.decision) == ("coalesced", "coalesced")
         assert not scene.renew(running).cancel_requested
-        assert scene.line() == [first.arrival, second.arrival]
+        assert scene.line() == []
 
     def test_a_newcomer_replaces_the_parked_retry_of_its_kin(self, scene: Scene) -> None:
         running = comment_running(scene, "one")

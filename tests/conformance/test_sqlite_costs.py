@@ -48,7 +48,7 @@ SELECT i, i % 20 AS kind, 'issue:acme/app#' || (i / 20) AS lane,
     iif(i % 20 = 16, 'runner-' || (i / 200), 'agent-' || (i % 3)) AS agent
 FROM n;
 
-INSERT INTO lanes
+INSERT INTO lanes (lane)
 SELECT DISTINCT lane FROM fill UNION SELECT 'branch:acme/app/' || i FROM fill WHERE kind = 19;
 INSERT INTO items
 SELECT i, 'default', 'task', 'item ' || i,
@@ -63,7 +63,7 @@ SELECT i, 'default', 'task', 'item ' || i,
     iif(kind = 16, i, NULL), iif(kind = 16, agent, NULL), NULL, iif(kind = 16, {now_us}, NULL),
     iif(kind = 16, 3600.0, NULL), iif(kind = 16, {now_us} + 3600000000, NULL),
     NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, iif(kind < 13 OR kind = 16, {now_us}, NULL),
-    iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL, iif(kind = 16, i, NULL)
+    iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL, iif(kind = 16, i, NULL), 0, NULL
 FROM fill;
 INSERT INTO runs
 SELECT i, i, 1, agent, NULL, {now_us}, {now_us}, iif(kind < 12, 'succeeded', 'failed'), '', NULL, NULL, i

@@ -9,9 +9,10 @@ import pytest
 from docs.generation.codes import event_data
 from interlock.core.commands import Wall
 from interlock.core.errors import EditRefused
-from interlock.core.model import OUR_BOT, EventKind, NewItem, Policy
+from interlock.core.model import ANOTHER_SYSTEM, OUR_BOT, EventKind, NewItem, Policy
 from interlock.core.notices import WAITS_S
 from interlock.core.plans.model import AddTask, EdgeSpec, Graph, Operation, RemoveTask, TaskSpec, UpdateTask
+from interlock.core.timing import WAKES_MAX
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -44,6 +45,7 @@ class Story:
 def tell(story: Story) -> None:
     """Do everything that leaves an event."""
     service = story.service
+    tell_of_own_messages(story)
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k", message="first")
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k")
     story.add("lane:1", "ada", Policy.COALESCE)
@@ -125,6 +127,28 @@ def tell_of_questions(story: Story) -> None:
     service.msg(service.items(ItemFilter(asking=True))[0].id, "main")
     ask(1_000)
     story.add("lane:5", "jana", Policy.SUPERSEDE, type="ask")
+
+
+def tell_of_own_messages(story: Story) -> None:
+    """Runs end in every way with a message of their own side unread; and a loop is stopped."""
+    service = story.service
+    for end in ("done", "fail", "cancel", "lose", "take too long"):
+        story.add(None, "jana", max_attempts=1, timeout_s=5.0 if end == "take too long" else None)
+        run = story.next("jana")
+        service.msg(run.item.id, "progress", sender=OUR_BOT)
+        if end == "done":
+            service.done([Report(run=run.run)])
+        elif end == "fail":
+            service.fail([Report(run=run.run)])
+        elif end == "cancel":
+            service.cancel(run.item.id, why="now", force=True)
+        else:
+            story.later(30 if end == "take too long" else 100)
+    story.add(None, "jana")
+    for _ in range(WAKES_MAX + 1):
+        run = story.next("jana")
+        service.msg(run.item.id, "CI failed", sender=ANOTHER_SYSTEM)
+        service.done([Report(run=run.run)])
 
 
 def tell_of_a_plan(story: Story) -> None:

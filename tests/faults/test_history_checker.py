@@ -61,6 +61,7 @@ def test_loss_retry_parking_overtaking_absorbing_and_cancelling_break_no_rule() 
     log.add("lane.promoted", 2, 7).add("item.cancelled", 2).add("lane.promoted", 4)
     log.add("item.retried", 2).add("item.reentered", 2, status="deferred")
     log.add("item.observed", 8, status="pending", lane="L").add("run.started", 8, 9, lane="L")
+    log.born(10, "waiting", lane="M").add("wake.stopped", 10, lane="M")
     history = History(log.lines)
     history.check_inputs()
     assert not history.violations, history.violations
@@ -68,6 +69,7 @@ def test_loss_retry_parking_overtaking_absorbing_and_cancelling_break_no_rule() 
         2: "the end of its lane's owner",
         4: "a claim",
         8: "the end of its run, or of its lease",
+        10: "a person's message",
     }
 
 
@@ -132,6 +134,15 @@ BROKEN: list[tuple[str, Callable[[], Log]]] = [
         "absorbed_travels",
         lambda: Log().born(1).born(2, "deferred").add("item.superseded", 1, by_item=2)
         .add("item.superseded", 2, by_item=1),
+    ),
+    (
+        "nothing_wakes_itself",
+        lambda: Log().born(1).add("run.started", 1, 5).add("run.succeeded", 1, 5, unread_why="own_message")
+        .born(2, "deferred", follows_item=1),
+    ),
+    (
+        "a_loop_waits_for_a_person",
+        lambda: Log().born(1, "waiting").add("wake.stopped", 1).add("item.reentered", 1, status="pending"),
     ),
     ("known_kind", lambda: Log().add("item.vanished", 1)),
     ("known_kind", lambda: Log().add("weather.changed", 1)),

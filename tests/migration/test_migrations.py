@@ -154,7 +154,7 @@ def test_a_database_of_the_first_version_with_work_in_every_state_is_moved_on(
     with monkeypatch.context() as patched:
         patched.setattr(migrate, "_ROOT", first)
         open_store(url).close()
-    query(url, "INSERT INTO lanes VALUES ('a:1')")
+    query(url, "INSERT INTO lanes (lane) VALUES ('a:1')")
     for fields in FIRST_ITEMS:
         row = {**PLAIN, **dict.fromkeys(NUMBERS, 0), **fields, "max_attempts": 3}
         row |= {"ticket": row["id"], "sort_key": row["id"], "front": "f" if backend == "postgres" else 0}

@@ -13,8 +13,24 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from interlock.core.model import A_PERSON, OUR_BOT, Mode, Policy, RetryLane
+from interlock.core.model import (
+    A_PERSON,
+    ANOTHER_SYSTEM,
+    OUR_BOT,
+    Mode,
+    Policy,
+    RetryLane,
+    Sender,
+    SenderKind,
+)
 
+#: Who else than a person writes.
+SENDERS = (
+    OUR_BOT,
+    ANOTHER_SYSTEM,
+    Sender(SenderKind.AGENT, "coder"),
+    Sender(SenderKind.AGENT, "reviewer"),
+)
 DAY_S = 24 * 3600
 
 LANES = ("lane:a", "lane:b", "issue:acme/app#1", "Issue:Acme/App#1")
@@ -62,7 +78,7 @@ EXTRAS: dict[str, tuple[Any, ...]] = {
     "timeout_s": (90.0, 5.0, 1.001),
     "claim_within_s": (30.0, 2.3),
     "max_attempts": (1, 2),
-    "sender": (OUR_BOT,),
+    "sender": SENDERS,
 }
 
 
@@ -137,7 +153,7 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             which=item_places,
             message=st.booleans(),
             position=st.sampled_from((None, None, None, 1, 2)),
-            sender=st.sampled_from((A_PERSON, A_PERSON, OUR_BOT)),
+            sender=st.sampled_from((A_PERSON, A_PERSON, *SENDERS)),
         ),
     ),
     (4, _command("next", agent=claimers, limit=st.sampled_from((1, 1, 2, 5)))),
@@ -214,7 +230,7 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             "msg",
             which=item_places,
             author=st.sampled_from(("", "ann")),
-            sender=st.sampled_from((A_PERSON, A_PERSON, OUR_BOT)),
+            sender=st.sampled_from((A_PERSON, A_PERSON, *SENDERS)),
         ),
     ),
     (3, _setting("agent_paused", (READY, READY, READY, *AGENTS), (True, False))),

@@ -23,7 +23,7 @@ from interlock.service import local as service_module
 from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView
 from interlock.testing.clock import Clock
 from tests.model.commands import DAY_S, IN_LINE, LABELS, READY, Command, Fields, Place, arrivals, commands
-from tests.model.records import SECOND, Added, Finished, Item, Message, Refused, Run
+from tests.model.records import SECOND, WAKES_MAX, Added, Finished, Item, Message, Refused, Run
 from tests.model.reference import Reference
 from tests.model.subjects import Subject, differences, expected
 
@@ -62,7 +62,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     def begin(self, batch: list[Fields], ageing_s: float) -> None:
         self.model.ageing_step_s = ageing_s
         for subject in self.subjects:
-            subject.store.timing = Timing(ageing_step_s=ageing_s)
+            subject.store.timing = Timing(ageing_step_s=ageing_s, wakes_max=WAKES_MAX)
         self.add(batch)
 
     @rule(command=commands())
@@ -254,11 +254,25 @@ class StoresKeepTheRules(RuleBasedStateMachine):
     def _wanted_message(self, item: Item, n: int, message: Message) -> Answer:
         elsewhere = message.origin if message.origin != item.id else None
         payload = self.model.items[elsewhere].payload if elsewhere else None
-        return n, message.text, message.author, elsewhere, payload and json.loads(payload)
+        return (
+            n,
+            message.text,
+            message.author,
+            message.sender.kind,
+            elsewhere,
+            payload and json.loads(payload),
+        )
 
     @staticmethod
     def _message(subject: Subject, view: MessageView) -> Answer:
-        return view.n, view.text, view.author, view.origin and subject.items[view.origin], view.payload
+        return (
+            view.n,
+            view.text,
+            view.author,
+            view.sender,
+            view.origin and subject.items[view.origin],
+            view.payload,
+        )
 
     def _run_numbers_grow(self, subject: Subject, lease: LeaseView) -> None:
         lane = lease.item.lane

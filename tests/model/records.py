@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from interlock.core.model import NewItem, Policy, Verdict
+from interlock.core.model import A_PERSON, NewItem, Policy, Reason, Sender, Verdict
 from interlock.core.states import ItemStatus, RunStatus
 
 SECOND = 1_000_000
@@ -19,6 +19,7 @@ BACK_OFF_SPREAD = 0.25
 RELEASES_IN_A_ROW = 3
 KEY_KEPT_S = 30 * 24 * 3600
 OVERDUE_S = 60
+WAKES_MAX = 2
 
 ACTIVE = (ItemStatus.PENDING, ItemStatus.IN_PROGRESS)
 ENDED = (
@@ -41,6 +42,7 @@ class Message:
     author: str
     origin: int
     at_us: int
+    sender: Sender = A_PERSON
 
 
 @dataclass
@@ -91,6 +93,10 @@ class Item:
     #: When it was last offered to be claimed.
     offered_us: int = 0
     messages: list[Message] = field(default_factory=list)
+    #: The agent of its last run.
+    last_agent: str = ""
+    #: Wake-ups in a row, if it has no lane.
+    streak: int = 0
 
     @property
     def policy(self) -> Policy:
@@ -114,7 +120,18 @@ class Item:
 
     @property
     def scheduled(self) -> bool:
-        return self.status is ItemStatus.WAITING and not self.tried
+        return self.status is ItemStatus.WAITING and not self.tried and not self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """Waiting for a person."""
+        return self.status is ItemStatus.WAITING and self.reason == Reason.LOOP
+
+    def own(self, sender: Sender) -> bool:
+        """Whether our bot writes, or the agent that has it, had it last or is to have it."""
+        return sender.kind == "bot" or (
+            sender.kind == "agent" and sender.agent == (self.last_agent or self.agent)
+        )
 
     @property
     def deadline_us(self) -> int | None:

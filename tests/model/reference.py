@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from interlock.core.model import OUR_BOT, EventKind, Mode, NewItem, Policy, Reason, RetryLane, Sender, Verdict
+from interlock.core.model import EventKind, Mode, NewItem, Policy, Reason, RetryLane, Sender, Verdict
 from interlock.core.states import ItemStatus, RunStatus
 from tests.model.records import (
     BACK_OFF_FIRST_S,
@@ -26,6 +26,7 @@ from tests.model.records import (
     OVERDUE_S,
     RELEASES_IN_A_ROW,
     SECOND,
+    WAKES_MAX,
     Added,
     Agent,
     Finished,
@@ -55,6 +56,8 @@ class Reference:
         self.keys: dict[tuple[str, str], tuple[int, int]] = {}
         self.history: list[Line] = []
         self.last_ticket = 0
+        #: Wake-ups in a row without a person, by lane.
+        self.streaks: dict[str, int] = {}
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -114,6 +117,9 @@ class Reference:
                 self._note(EventKind.ITEM_DUPLICATE, Reason.DEDUPE_KEY, self.items[first])
                 return Added(Verdict.DUPLICATE, Reason.DEDUPE_KEY, first, None)
         added = self._enter(new)
+        arrived = self.items.get(added.arrival or 0)
+        if new.sender.kind == "person" and arrived is not None and arrived.lane is not None:
+            self._restart(arrived)
         if new.dedupe_key is not None:
             if added.arrival is None:
                 self.keys.pop((new.project, new.dedupe_key), None)
@@ -136,12 +142,24 @@ class Reference:
         if lane is None:
             return self._admit(self._bear(new, None, ItemStatus.PENDING, Reason.NO_LANE), Verdict.ADMITTED)
         self._mend(lane)
+        if new.sender.kind == "person" and new.policy is not Policy.REJECT:
+            self._restart(lane)
         kin = self.kin(lane, key_of(new.agent), new.policy)
+        owner = self.owner(lane)
+        events = (Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST)
+        to_itself = new.sender.kind == "agent" and new.sender.agent == key_of(new.agent)
+        if new.policy in events and (new.sender.kind == "bot" or to_itself):
+            return self._start_nothing(new, lane, kin, owner)
         if new.policy is Policy.COALESCE and kin:
             return self._coalesce(new, lane, kin)
-        if new.policy in (Policy.SUPERSEDE, Policy.LATEST) and new.sender is not OUR_BOT:
+        waits = any(i.run is None and not i.stopped for i in kin)
+        if new.policy in events and not waits and new.sender.kind != "person" and not self._count(lane):
+            item = self._bear(new, lane, ItemStatus.WAITING, Reason.LOOP)
+            added = self._admit(item, Verdict.QUEUED, owner)
+            self._note(EventKind.WAKE_STOPPED, Reason.LOOP, item)
+            return added
+        if new.policy in (Policy.SUPERSEDE, Policy.LATEST):
             return self._replace(new, lane, kin)
-        owner = self.owner(lane)
         if owner is None:
             return self._admit(self._bear(new, lane, ItemStatus.PENDING, Reason.LANE_FREE), Verdict.ADMITTED)
         if new.policy is Policy.REJECT:
@@ -149,6 +167,14 @@ class Reference:
             return Added(Verdict.REJECTED, Reason.LANE_HELD, None, None, holder=owner.id)
         reason = Reason.DEFERRED if new.policy is Policy.COALESCE else Reason.LANE_QUEUED
         return self._admit(self._bear(new, lane, ItemStatus.DEFERRED, reason), Verdict.QUEUED, owner)
+
+    def _start_nothing(self, new: NewItem, lane: str, kin: list[Item], owner: Item | None) -> Added:
+        """Our side wrote it: whoever is there gets it, and nobody is started by it."""
+        if kin or (owner is not None and owner.own(new.sender)):
+            return self._coalesce(new, lane, kin or [i for i in (owner,) if i is not None])
+        item = self._bear(new, lane, ItemStatus.CANCELLED, Reason.OWN_MESSAGE)
+        item.ended_us = self.now_us
+        return self._admit(item, Verdict.REJECTED, owner)
 
     def _observe(self, new: NewItem, lane: str) -> Added:
         owner = self.owner(lane)
@@ -182,16 +208,16 @@ class Reference:
         def rank(item: Item) -> int:
             if item.in_back_off:
                 return 0
-            return [ItemStatus.PENDING, ItemStatus.DEFERRED, ItemStatus.IN_PROGRESS].index(item.status) + 1
+            order = [ItemStatus.PENDING, ItemStatus.DEFERRED, ItemStatus.IN_PROGRESS, ItemStatus.WAITING]
+            return order.index(item.status) + 1
 
         absorber = min(kin, key=lambda i: (rank(i), *_line_order(i)[1:]))
         item = self._bear(new, lane, ItemStatus.COALESCED, Reason.SAME_NAME)
         item.absorbed_by, item.ended_us = absorber.id, self.now_us
         text = new.message if new.message is not None else new.title
-        absorber.messages.append(Message(item.ticket, text, new.author, item.id, self.now_us))
+        absorber.messages.append(Message(item.ticket, text, new.author, item.id, self.now_us, new.sender))
         self._note(EventKind.ITEM_COALESCED, Reason.SAME_NAME, item, absorber.run)
-        if absorber.in_back_off and new.sender is not OUR_BOT:
-            self._reenter(absorber, Reason.WOKEN)
+        self._hear(absorber, new.sender)
         owner = self.owner(lane)
         holder = owner.id if owner else None
         return Added(Verdict.COALESCED, Reason.SAME_NAME, absorber.id, item.id, holder)
@@ -250,7 +276,8 @@ class Reference:
     ) -> Added:
         new = item.new
         if new.message is not None:
-            item.messages.append(Message(item.ticket, new.message, new.author, item.id, self.now_us))
+            said = Message(item.ticket, new.message, new.author, item.id, self.now_us, new.sender)
+            item.messages.append(said)
         self._note(kind, item.reason, item)
         place = None
         if item.status is ItemStatus.DEFERRED and item.lane is not None:
@@ -297,7 +324,8 @@ class Reference:
     def _newer_kin(self, item: Item) -> Item | None:
         if item.lane is None or item.policy not in (Policy.SUPERSEDE, Policy.LATEST):
             return None
-        newer = [i for i in self.kin(item.lane, item.agent, item.policy) if i.ticket > item.ticket]
+        kin = (i for i in self.kin(item.lane, item.agent, item.policy) if item.stopped or not i.stopped)
+        newer = [i for i in kin if i.ticket > item.ticket]
         return max(newer, key=lambda i: i.ticket) if newer else None
 
     def _reenter(self, item: Item, reason: Reason) -> list[int]:
@@ -416,7 +444,7 @@ class Reference:
             delivered=len(item.messages),
         )
         self.runs[run.number] = run
-        item.status, item.run = ItemStatus.IN_PROGRESS, run
+        item.status, item.run, item.last_agent = ItemStatus.IN_PROGRESS, run, agent
         if item.first_claimed_us is None:
             item.first_claimed_us = self.now_us
         self._note(EventKind.RUN_STARTED, "", item, run, item.promoted_from)
@@ -534,15 +562,24 @@ class Reference:
         unread = item.messages[read:]
         if not unread:
             return
+        if all(item.own(m.sender) for m in unread):
+            return
         item.messages = item.messages[:read]
+        streak, starts = item.streak, any(m.sender.kind == "person" for m in unread) or self._count(item)
         status = ItemStatus.DEFERRED if item.lane is not None else ItemStatus.PENDING
-        follow_up = self._bear(item.new, item.lane, status, Reason.UNREAD_MESSAGES, item.observed_lane)
+        reason = Reason.UNREAD_MESSAGES
+        if not starts:
+            status, reason = ItemStatus.WAITING, Reason.LOOP
+        follow_up = self._bear(item.new, item.lane, status, reason, item.observed_lane)
+        follow_up.streak, item.streak = item.streak, streak
         prefix = "" if item.title.startswith("Follow-up: ") else "Follow-up: "
         follow_up.title = prefix + item.title
         follow_up.ticket = min(m.ticket for m in unread)
         follow_up.max_attempts = item.max_attempts
         follow_up.messages = unread
         self._note(EventKind.ITEM_ADDED, Reason.UNREAD_MESSAGES, follow_up)
+        if not starts:
+            self._note(EventKind.WAKE_STOPPED, Reason.LOOP, follow_up)
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -611,6 +648,9 @@ class Reference:
         if item.in_back_off:
             self._note(EventKind.ITEM_RETRIED, Reason.OPERATOR, item)
             return self._reenter(item, Reason.OPERATOR)
+        if item.stopped:
+            self._note(EventKind.ITEM_RETRIED, Reason.OPERATOR, item)
+            return self._restart(item, Reason.OPERATOR)
         if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
             raise Refused("item_ended")
         item.max_attempts = max(item.max_attempts, item.attempt + 1)
@@ -628,11 +668,45 @@ class Reference:
             item = self.items[item.absorbed_by]
         if item.ended:
             raise Refused("item_ended")
-        item.messages.append(Message(self.last_ticket, text, author, item.id, self.now_us))
+        item.messages.append(Message(self.last_ticket, text, author, item.id, self.now_us, sender))
         n = len(item.messages)
         self._note(EventKind.MESSAGE_ADDED, "", item, item.run)
-        wakes = item.in_back_off and sender is not OUR_BOT
-        return item, n, self._reenter(item, Reason.WOKEN) if wakes else []
+        return item, n, self._hear(item, sender)
+
+    def _hear(self, item: Item, sender: Sender) -> list[int]:
+        """A message ends a back-off, unless our side wrote it, or too many did before it without a person."""
+        person = sender.kind == "person"
+        promoted = self._restart(item) if person else []
+        if not item.in_back_off or item.own(sender):
+            return promoted
+        if not person and not self._count(item):
+            self._note(EventKind.WAKE_STOPPED, Reason.LOOP, item)
+            return promoted
+        return [*promoted, *self._reenter(item, Reason.WOKEN)]
+
+    def _restart(self, chain: Item | str, reason: Reason = Reason.WOKEN) -> list[int]:
+        """A person spoke: the count begins anew, and what had been stopped goes on."""
+        lane = chain if isinstance(chain, str) else chain.lane
+        if lane is not None:
+            self.streaks.pop(lane, None)
+            on_lane = [i for i in self.items.values() if i.lane == lane]
+        else:
+            assert isinstance(chain, Item)
+            chain.streak, on_lane = 0, [chain]
+        stopped = [i for i in sorted(on_lane, key=lambda i: _line_order(i)[1:]) if i.stopped]
+        return [n for each in stopped for n in self._reenter(each, reason)]
+
+    def _count(self, item: Item | str) -> bool:
+        """One more wake-up without a person; false if it is one too many."""
+        lane = item if isinstance(item, str) else item.lane
+        before = self.streaks.get(lane, 0) if lane is not None else item.streak  # type: ignore[union-attr]
+        if before >= WAKES_MAX:
+            return False
+        if lane is not None:
+            self.streaks[lane] = before + 1
+        else:
+            item.streak = before + 1  # type: ignore[union-attr]
+        return True
 
     def inbox(self, run: Run, seen: int) -> list[tuple[int, Message]]:
         """Unread messages with their numbers, oldest first."""

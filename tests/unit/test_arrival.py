@@ -279,14 +279,16 @@ class TestBots:
     """The own bot's events never wake, cancel or supersede."""
 
     @pytest.mark.parametrize("policy", [Policy.SUPERSEDE, Policy.LATEST])
-    def test_a_bots_arrival_waits_and_replaces_nobody(self, policy: Policy) -> None:
+    def test_a_bots_arrival_becomes_a_message_and_replaces_nobody(self, policy: Policy) -> None:
         world = World()
         running = world.put_running("running", agent="coder", policy=policy)
-        waiting = world.put("waiting", agent="coder", policy=policy, sender=OUR_BOT)
         arrival = world.add("progress", agent="coder", policy=policy, sender=OUR_BOT)
-        assert arrival.verdict == "queued"
+        assert (arrival.verdict, arrival.item) == ("coalesced", running)
         assert item_of(world, running).state.cancel_into is None
-        assert world.statuses(running, waiting) == ["in_progress", "deferred"]
+        assert world.texts(running) == ["progress"]
+        world.done(running)
+        assert world.statuses(running) == ["completed"]
+        assert len(world.items) == 2
 
     def test_a_bots_input_is_kept_but_ends_no_back_off(self) -> None:
         world = World()

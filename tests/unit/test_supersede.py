@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.model import OUR_BOT, EventKind, ItemId, Policy, RetryLane
+from interlock.core.model import EventKind, ItemId, Policy, RetryLane
 from tests.unit.world import World
 
 COMMENTS = ["one", "two", "three", "four", "five"]
@@ -221,14 +221,21 @@ class TestReentry:
         assert world.statuses(item, waiting) == ["pending", "deferred"]
         assert world.items[item].state.due_us is None
 
+    @staticmethod
+    def put_scheduled(world: World, policy: Policy) -> ItemId:
+        newer = world.put("newer", agent="coder", policy=policy, message="two", run_at_us=world.now_us + 1)
+        world.pass_s(1)
+        world.expire(newer)
+        return newer
+
     @pytest.mark.parametrize("policy", [Policy.SUPERSEDE, Policy.LATEST])
     @pytest.mark.parametrize("way", ["due", "woken", "retried by hand"])
     def test_it_gives_way_to_a_newer_item_of_its_kin(self, policy: Policy, way: str) -> None:
-        """A bot's arrival replaces nobody, so the newer one is there beside the parked one."""
+        """An arrival that is scheduled replaces nobody, so the newer one is there beside the parked one."""
         world = World()
         item = world.put_running("older", agent="coder", policy=policy, message="one")
         world.fail(item)
-        newer = world.put("newer", agent="coder", policy=policy, message="two", sender=OUR_BOT)
+        newer = self.put_scheduled(world, policy)
         self.bring_back(world, item, way)
         assert world.statuses(item, newer) == ["superseded", "pending"]
         assert world.items[item].state.absorbed_by == newer
@@ -265,7 +272,7 @@ class TestReentry:
         world = World()
         older = world.put_running("older", agent="coder", policy=Policy.LATEST, message="one")
         world.fail(older)
-        newer = world.put("newer", agent="coder", policy=Policy.LATEST, message="two", sender=OUR_BOT)
+        newer = self.put_scheduled(world, Policy.LATEST)
         world.start(newer)
         self.wait_out(world, older)
         assert world.status(older) == "superseded"

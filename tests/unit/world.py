@@ -43,6 +43,8 @@ from interlock.core.model import (
     RunId,
     RunRecord,
     Sender,
+    Streak,
+    Unread,
 )
 from interlock.core.prediction import Facts, predict
 from interlock.core.states import ItemStatus
@@ -67,6 +69,7 @@ class World:
         self.runs: dict[RunId, RunRecord] = {}
         self.events: list[Event] = []
         self.keys: dict[tuple[str, str], ItemId] = {}
+        self.streaks: dict[str, Streak] = {}
         self._last_id = 0
         self._last_ticket = 0
         self._last_run = 0
@@ -237,9 +240,13 @@ class World:
             positions = [self.items[i].spec.position for i in self.line(lane)]
             lines[lane] = (len(positions), tuple(p for p in positions if p != UNPOSITIONED))
         unread = {
-            i.id: tuple(sorted((n, m.ticket) for (owner, n), m in self.messages.items() if owner == i.id))[
-                i.state.delivered :
-            ]
+            i.id: tuple(
+                sorted(
+                    Unread(n, m.ticket, m.sender, m.agent)
+                    for (owner, n), m in self.messages.items()
+                    if owner == i.id
+                )
+            )[i.state.delivered :]
             for i in self.items.values()
             if i.state.run is not None and i.state.message_count > i.state.delivered
         }
@@ -248,6 +255,7 @@ class World:
             items=dict(self.items),
             lines=lines,
             unread=unread,
+            streaks=dict(self.streaks),
             seen_keys={k: i for k, i in self.keys.items() if k in wanted},
             ended_runs=dict(self.runs),
             modes=self.modes,
@@ -267,6 +275,7 @@ class World:
                 self._keep(message._replace(item=move.target, n=message.n + move.shift))
         for message in decision.messages:
             self._keep(message)
+        self.streaks.update({lane: Streak(wakes, run) for lane, wakes, run in decision.streaks})
         self.payloads.update(decision.payloads)
         for source, target in decision.payload_copies:
             if source in self.payloads:

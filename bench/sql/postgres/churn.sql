@@ -1,5 +1,5 @@
 -- Items for anyone, for an agent and on lanes that came, were ready, ran past their leases, and ended.
-INSERT INTO lanes SELECT 'old:' || n FROM generate_series(1, {count} / 10) AS n;
+INSERT INTO lanes (lane) SELECT 'old:' || n FROM generate_series(1, {count} / 10) AS n;
 INSERT INTO items (id, project, type, title, agent_key, policy, priority, position, ticket, sort_key, lane,
     max_attempts, retry_lane, created_us, status, attempt, releases, message_count, delivered, seen, front, reason)
 SELECT nextval('item_ids'), 'default', 'task', 'gone', CASE WHEN n % 2 = 0 THEN 'coder' ELSE '' END, 'queue', 0,

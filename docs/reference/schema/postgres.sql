@@ -50,7 +50,9 @@ $$;
 
 -- The row that arrival, finish, expiry and cancel lock first. Never deleted.
 CREATE TABLE interlock.lanes (
-    lane text COLLATE "C" PRIMARY KEY
+    lane       text COLLATE "C" PRIMARY KEY,
+    streak     integer NOT NULL DEFAULT 0,
+    streak_run bigint
 );
 
 CREATE TABLE interlock.plans (
@@ -146,11 +148,13 @@ CREATE TABLE interlock.items (
                          CHECK (claim_within_s IS NULL OR status <> 'pending' OR (claim_by_us IS NULL) = (due_us IS NOT NULL)),
     plan             bigint REFERENCES interlock.plans (id),
     run_bits         bigint,
+    streak           integer NOT NULL DEFAULT 0,
+    last_agent       text,
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK ((run IS NULL) = (run_bits IS NULL)),
     CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
-    CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL),
+    CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL OR reason = 'loop'),
     CHECK (lane IS NULL OR observed_lane IS NULL),
     CHECK ((status IN ('completed', 'failed', 'cancelled', 'superseded', 'coalesced')) = (ended_us IS NOT NULL))
 );
@@ -167,6 +171,7 @@ CREATE INDEX items_line ON interlock.items (lane, front DESC, position, ticket, 
 CREATE INDEX items_absorbable ON interlock.items (lane)
     WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
 CREATE INDEX items_asking ON interlock.items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
+CREATE INDEX items_stopped ON interlock.items (lane) WHERE status = 'waiting' AND reason = 'loop';
 CREATE INDEX items_observed ON interlock.items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;

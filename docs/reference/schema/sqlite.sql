@@ -21,7 +21,9 @@ CREATE UNIQUE INDEX stores_this ON stores (state) WHERE state = 'this';
 
 -- The row that arrival, finish, expiry and cancel lock first. Never deleted.
 CREATE TABLE lanes (
-    lane TEXT PRIMARY KEY
+    lane       TEXT PRIMARY KEY,
+    streak     INTEGER NOT NULL DEFAULT 0,
+    streak_run INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE plans (
@@ -110,10 +112,12 @@ CREATE TABLE items (
                          CHECK (claim_within_s IS NULL OR status <> 'pending' OR (claim_by_us IS NULL) = (due_us IS NOT NULL)),
     plan             INTEGER REFERENCES plans (id),
     run_bits         INTEGER,
+    streak           INTEGER NOT NULL DEFAULT 0,
+    last_agent       TEXT,
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
-    CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL),
+    CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL OR reason = 'loop'),
     CHECK (lane IS NULL OR observed_lane IS NULL),
     CHECK ((status IN ('completed', 'failed', 'cancelled', 'superseded', 'coalesced')) = (ended_us IS NOT NULL))
 ) STRICT;
@@ -125,6 +129,7 @@ CREATE INDEX items_line ON items (lane, front DESC, position, ticket, id) WHERE 
 CREATE INDEX items_absorbable ON items (lane)
     WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
 CREATE INDEX items_asking ON items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
+CREATE INDEX items_stopped ON items (lane) WHERE status = 'waiting' AND reason = 'loop';
 CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_ready ON items (plan, agent_key, sort_key, type) WHERE status = 'pending' AND due_us IS NULL;

@@ -154,7 +154,7 @@ def add(
             views.arrivals.answer(console, answer, why)
 
     call.out.answer(answers[0] if batch is None else {"added": answers}, show)
-    rejected = any(answer.decision == Verdict.REJECTED for answer in answers)
+    rejected = any(answer.decision == Verdict.REJECTED and answer.item is None for answer in answers)
     return Exit.HELD if rejected else Exit.OK
 
 

@@ -23,7 +23,7 @@ from typing import assert_never
 
 from interlock.core.commands import Arrival, Arrive
 from interlock.core.ending import expire
-from interlock.core.lanes import ask_to_stop, hear, promote, supersede
+from interlock.core.lanes import ask_to_stop, promote, supersede
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
     EventKind,
@@ -42,6 +42,7 @@ from interlock.core.model import (
 from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
+from interlock.core.waking import hear, is_own, one_too_many, own_event, restart, stop
 
 
 def arrive(ledger: Ledger, command: Arrive) -> Arrival:
@@ -65,7 +66,10 @@ def arrive(ledger: Ledger, command: Arrive) -> Arrival:
         case Mode.OBSERVE:
             return _observe(ledger, command, new.lane)
         case Mode.ENFORCE:
-            return _enter(ledger, command, new.lane)
+            arrival = _enter(ledger, command, new.lane)
+            if new.sender.kind is SenderKind.PERSON and arrival.arrived is not None:
+                restart(ledger, new.lane)
+            return arrival
         case other:
             assert_never(other)
 
@@ -90,22 +94,29 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
         state = State(status=ItemStatus.PENDING, reason=Reason.NO_LANE)
         return _added(ledger, command, lane, state, Verdict.ADMITTED)
     _repair(ledger, lane)
+    if new.sender.kind is SenderKind.PERSON and new.policy is not Policy.REJECT:
+        restart(ledger, lane)  # what came earlier goes first
     owner = ledger.owner(lane)
     kin = ledger.kin(lane, agent_key(new.agent), new.policy)
+    if own_event(new, lane):
+        return _mute(ledger, command, lane, owner, kin)
+    if new.policy is Policy.COALESCE and kin:
+        return _coalesce(ledger, command, lane, _absorber(kin))
+    if new.policy is Policy.REJECT and owner is not None:
+        return _reject(ledger, command, lane, owner)
+    if one_too_many(ledger, new, lane, kin):
+        state = State(status=ItemStatus.WAITING, reason=Reason.LOOP)
+        arrival = _added(ledger, command, lane, state, Verdict.QUEUED, owner)
+        stop(ledger, ledger.items[command.id])
+        return arrival
     match new.policy:
         case Policy.QUEUE:
             return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
         case Policy.COALESCE:
-            if kin:
-                return _coalesce(ledger, command, lane, _absorber(kin))
             return _queue(ledger, command, lane, owner, Reason.DEFERRED)
         case Policy.SUPERSEDE | Policy.LATEST:
-            if new.sender.kind is SenderKind.BOT:  # events of our own bot never cancel or supersede
-                return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
             return _replace(ledger, command, lane, owner, kin)
         case Policy.REJECT:
-            if owner is not None:
-                return _reject(ledger, command, lane, owner)
             return _queue(ledger, command, lane, owner, Reason.LANE_FREE)
         case other:
             assert_never(other)
@@ -139,9 +150,23 @@ def _queue(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, reaso
 
 
 def _absorber(kin: list[Item]) -> Item:
-    """Parked retry, then pending, then deferred, then running; the oldest of a kind."""
-    ranks = {ItemStatus.PENDING: 1, ItemStatus.DEFERRED: 2, ItemStatus.IN_PROGRESS: 3}
+    """Parked retry, then pending, then deferred, then running, then stopped; the oldest of a kind."""
+    ranks = {ItemStatus.PENDING: 1, ItemStatus.DEFERRED: 2, ItemStatus.IN_PROGRESS: 3, ItemStatus.WAITING: 4}
     return min(kin, key=lambda i: 0 if i.parked else ranks[i.status])
+
+
+def _mute(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
+    """What our own bot or the agent itself wrote starts nothing: whoever is there gets it as a message.
+
+    If nobody is there, as when it comes late, it ends as it is. An operator's retry starts it after all.
+    """
+    sender = command.item.sender
+    if kin:
+        return _coalesce(ledger, command, lane, _absorber(kin))
+    if owner is not None and is_own(owner, sender.kind, sender.agent):
+        return _coalesce(ledger, command, lane, owner)
+    state = State(status=ItemStatus.CANCELLED, ended_us=ledger.now_us, reason=Reason.OWN_MESSAGE)
+    return _added(ledger, command, lane, state, Verdict.REJECTED, owner)
 
 
 def _coalesce(ledger: Ledger, command: Arrive, lane: str, absorber: Item) -> Arrival:

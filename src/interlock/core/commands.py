@@ -117,7 +117,7 @@ class Edit(Record):
 
 
 class Tell(Record):
-    """A message for an item. It wakes an item in back-off unless the own bot wrote it."""
+    """A message for an item. What it may start is decided by who wrote it: see `waking`."""
 
     item: ItemId
     ticket: int

@@ -20,7 +20,7 @@ cancelled      superseded / cancelled      (cannot be)
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from interlock.core.commands import Ended, Finish, Outcome, Question, Wall
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
@@ -40,6 +40,8 @@ from interlock.core.model import (
     Sender,
     SenderKind,
     State,
+    Streak,
+    Unread,
 )
 from interlock.core.names import TITLE_MAX_CHARS
 from interlock.core.plans.model import EDIT_TYPE, plan_of_lane
@@ -52,6 +54,7 @@ from interlock.core.timing import (
     clock,
     to_us,
 )
+from interlock.core.waking import is_own, one_more, stop
 
 _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
@@ -266,11 +269,13 @@ def end_run(
             bits=state.run_bits,
         )
     )
+    unread = _unread(ledger, item, report)
     after = _next_state(ledger, item, status, reason, report)
+    own = _own_alone(ledger, item, after, unread) if unread else {}
     item = ledger.settle(item, after)
     kind, span_us = _EVENT_OF[status], ledger.now_us - state.run_started_us
     if status is RunStatus.SUCCEEDED:
-        ledger.event(kind, item, reason, run=state.run, agent=state.run_agent, span_us=span_us)
+        ledger.event(kind, item, reason, run=state.run, agent=state.run_agent, span_us=span_us, **own)
     else:
         ledger.event(
             kind,
@@ -283,10 +288,11 @@ def end_run(
             attempt=state.attempt,
             why=why,
             by=by,
+            **own,
         )
         _log_settling(ledger, item)
-    if item.terminal:
-        _settle_messages(ledger, item, state, report)
+    if item.terminal and not own:
+        _settle_messages(ledger, item, unread)
     lane = item.spec.lane or item.spec.observed_lane
     if lane is None or item.active:
         return ()
@@ -355,6 +361,8 @@ def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | st
         first_claimed_us=before.first_claimed_us,
         ended_us=ledger.now_us,
         reason=reason,
+        streak=before.streak,
+        last_agent=before.run_agent,
     )
 
 
@@ -367,6 +375,8 @@ def _again(before: State, reason: Reason | str, releases: int = 0) -> State:
         message_count=before.message_count,
         first_claimed_us=before.first_claimed_us,
         reason=reason,
+        streak=before.streak,
+        last_agent=before.run_agent,
     )
 
 
@@ -416,31 +426,58 @@ def _log_settling(ledger: Ledger, item: Item) -> None:
             assert_never(other)
 
 
-def _settle_messages(ledger: Ledger, item: Item, before: State, report: Finish | None) -> None:
-    """Keep the messages of an ended item that no run has read.
-
-    A superseded item passes all of them to its successor. Otherwise the messages that the last run got at its
-    claim count as read, and later unread ones become a follow-up item.
-    """
-    if item.state.status is ItemStatus.SUPERSEDED:
-        newer = ledger.items.get(item.state.absorbed_by) if item.state.absorbed_by else None
-        if newer is not None and not newer.terminal:
-            carry_messages(ledger, item, newer)
-            return
-    mark = max(before.seen, before.delivered, report.seen if report else 0)
-    if before.message_count > mark:
-        _follow_up(ledger, item, mark)
+def _unread(ledger: Ledger, item: Item, report: Finish | None) -> list[Unread]:
+    """The messages that the ending run has not read. Those that it got at its claim count as read."""
+    state = item.state
+    mark = max(state.seen, state.delivered, report.seen if report else 0)
+    if state.message_count <= mark:
+        return []
+    unread = [m for m in ledger.unread.get(item.id, ()) if m.n > mark]
+    here = (m for m in ledger.out.messages if m.item == item.id and m.n > mark)
+    return unread + [Unread(m.n, m.ticket, m.sender, m.agent) for m in here]
 
 
-def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
-    unread = [(n, ticket) for n, ticket in ledger.unread.get(item.id, ()) if n > mark]
-    unread += [(m.n, m.ticket) for m in ledger.out.messages if m.item == item.id and m.n > mark]
-    ticket = min(ticket for _, ticket in unread)
-    count = item.state.message_count - mark
+def _own_alone(ledger: Ledger, item: Item, after: State, unread: list[Unread]) -> dict[str, Any]:
+    """What the event of the end says if an item ends with unread messages, and all of them are its own:
+    those start nothing and stay with it."""
+    ends = after.ended_us is not None and _successor(ledger, after) is None
+    if not ends or not all(is_own(item, m.sender, m.agent) for m in unread):
+        return {}
+    return {"unread": len(unread), "unread_why": Reason.OWN_MESSAGE}
+
+
+def _successor(ledger: Ledger, state: State) -> Item | None:
+    """The item that gets all messages of a superseded one."""
+    newer = ledger.items.get(state.absorbed_by) if state.absorbed_by else None
+    return newer if newer is not None and not newer.terminal else None
+
+
+def _settle_messages(ledger: Ledger, item: Item, unread: list[Unread]) -> None:
+    """Keep the messages of an ended item that no run has read: a superseded item passes all of its messages
+    to its successor, otherwise the unread ones become a follow-up item."""
+    newer = _successor(ledger, item.state)
+    if newer is not None:
+        carry_messages(ledger, item, newer)
+    elif unread:
+        _follow_up(ledger, item, unread)
+
+
+def _follow_up(ledger: Ledger, item: Item, unread: list[Unread]) -> None:
+    """Make an item of unread messages, in their order. It is stopped if no person wrote any of them and there
+    were as many wake-ups in a row as may be."""
+    ticket, count = min(m.ticket for m in unread), len(unread)
+    mark = item.state.message_count - count
     spec = item.spec
     if spec.type == EDIT_TYPE:  # a message that came too late for an edit is work of its own, not an edit
         spec = spec._replace(type="task", lane=None)
+    chain = spec.id if spec.lane is None else spec.lane
+    streak: Streak | None = ledger.streak(chain)
+    if not any(m.sender is SenderKind.PERSON for m in unread):
+        streak = one_more(ledger, chain)
+    if streak is not None and spec.lane is not None:
+        ledger.set_streak(chain, streak)
     title = spec.title if item.follow_up else f"{FOLLOW_UP}{spec.title}"
+    waits = ItemStatus.DEFERRED if spec.lane is not None else ItemStatus.PENDING
     # It joins its lane's line before the promotion, which may then choose it.
     child = ledger.add(
         spec._replace(
@@ -452,9 +489,10 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
             plan=None,
         ),
         State(
-            status=ItemStatus.DEFERRED if spec.lane is not None else ItemStatus.PENDING,
+            status=waits if streak is not None else ItemStatus.WAITING,
             message_count=count,
-            reason=Reason.UNREAD_MESSAGES,
+            reason=Reason.UNREAD_MESSAGES if streak is not None else Reason.LOOP,
+            streak=0 if spec.lane is not None else (streak or ledger.streak(chain)).wakes,
         ),
     )
     ledger.out.payload_copies.append((item.id, child.id))
@@ -463,3 +501,5 @@ def _follow_up(ledger: Ledger, item: Item, mark: int) -> None:
     ledger.event(
         EventKind.ITEM_ADDED, child, Reason.UNREAD_MESSAGES, status=child.status, follows_item=item.id
     )
+    if streak is None:
+        stop(ledger, child)

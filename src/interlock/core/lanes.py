@@ -12,8 +12,6 @@ from interlock.core.model import (
     ItemId,
     Reason,
     RunId,
-    Sender,
-    SenderKind,
 )
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
@@ -100,7 +98,8 @@ def newest_replacement(ledger: Ledger, item: Item) -> Item | None:
     spec = item.spec
     if spec.lane is None or spec.policy not in REPLACEABLE:
         return None
-    newer = [k for k in ledger.kin(spec.lane, *item.kin) if k.spec.ticket > spec.ticket]
+    kin = (k for k in ledger.kin(spec.lane, *item.kin) if item.stopped or not k.stopped)
+    newer = [k for k in kin if k.spec.ticket > spec.ticket]
     return max(
         newer, key=lambda k: k.spec.ticket, default=None
     )  # not the last in line: a position may put it first
@@ -124,17 +123,7 @@ def reenter(ledger: Ledger, item: Item, reason: Reason) -> tuple[ItemId, ...]:
     return ()
 
 
-def hear(ledger: Ledger, item: Item, sender: Sender) -> tuple[ItemId, ...]:
-    """Let a message that the item has just got bring it back, if its sender may: from a back-off anybody but
-    our own bot, from a question a person alone. A wall is not over because somebody speaks."""
-    if not item.parked or item.walled:
-        return ()
-    if item.asking:
-        return _answer(ledger, item) if sender.kind is SenderKind.PERSON else ()
-    return reenter(ledger, item, Reason.WOKEN) if sender.kind is not SenderKind.BOT else ()
-
-
-def _answer(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
+def answer(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
     """A person's message answers the question of an item, and brings it back with both."""
     ledger.event(EventKind.QUESTION_ANSWERED, item, Reason.ANSWERED, n=item.state.message_count)
     return reenter(ledger, item, Reason.ANSWERED)

@@ -14,6 +14,7 @@ from interlock.core.model import (
     A_PERSON,
     ABSORBING,
     AHEAD_MAX,
+    NO_STREAK,
     UNPOSITIONED,
     Event,
     EventKind,
@@ -30,6 +31,8 @@ from interlock.core.model import (
     Sender,
     Spec,
     State,
+    Streak,
+    Unread,
 )
 from interlock.core.names import agent_key
 from interlock.core.plans.book import Book, PlanChanges, PlanPart
@@ -55,9 +58,11 @@ class Snapshot(Record):
     #: For each lane, how many items are deferred, and the explicit positions of the first of them. Only for
     #: arrivals, whose answer has the place in line; counted no further than that needs.
     lines: Mapping[str, tuple[int, tuple[int, ...]]] = fresh(dict)
-    #: Number and ticket of messages that an ending run may not have read, and of the messages of an item that
-    #: comes back: a newer running item may get them.
-    unread: Mapping[ItemId, tuple[tuple[int, int], ...]] = fresh(dict)
+    #: Messages that an ending run may not have read, and those of an item that comes back: a newer running
+    #: item may get them.
+    unread: Mapping[ItemId, tuple[Unread, ...]] = fresh(dict)
+    #: Wake-ups in a row, of the lanes that have had any since a person's last message.
+    streaks: Mapping[str, Streak] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.
@@ -113,6 +118,8 @@ class Decision(MutableRecord):
     passed_keys: list[tuple[str, str, ItemId]] = fresh(list)
     #: Agents that start nothing until a time, and why.
     walls: list[tuple[str, int, str]] = fresh(list)
+    #: Lanes whose wake-ups in a row changed.
+    streaks: list[tuple[str, int, RunId | None]] = fresh(list)
     plans: list[PlanChanges] = fresh(list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
     due_now: list[ItemId] = fresh(list)
@@ -135,6 +142,7 @@ class Ledger:
         self.items: dict[ItemId, Item] = dict(snapshot.items)
         self.out = Decision()
         self.unread = dict(snapshot.unread)
+        self._streaks = dict(snapshot.streaks)
         self.books: dict[PlanId, Book] = {k: Book(part) for k, part in snapshot.plans.items()}
         self._original = snapshot.items
         self._born: dict[ItemId, None] = {}
@@ -145,6 +153,7 @@ class Ledger:
         self._shifts: dict[str, dict[int, int]] = {}
         self._deferred: dict[str, dict[ItemId, None]] = {}
         self._active: dict[str, dict[ItemId, None]] = {}
+        self._stopped: dict[str, dict[ItemId, None]] = {}
         self._kin: dict[tuple[str, str, Policy], dict[ItemId, None]] = {}
         for item in self.items.values():
             self._index(item)
@@ -173,6 +182,16 @@ class Ledger:
     def line(self, lane: str) -> list[Item]:
         """The loaded deferred items of a lane, in no order."""
         return [self.items[i] for i in self._deferred.get(lane, ())]
+
+    def stopped(self, lane: str) -> list[Item]:
+        """The items of a lane that wait for a person, oldest first."""
+        return sorted((self.items[i] for i in self._stopped.get(lane, ())), key=lambda i: i.line[1:])
+
+    def streak(self, of: str | ItemId) -> Streak:
+        """The wake-ups in a row of a lane, or of an item that has none."""
+        if isinstance(of, str):
+            return self._streaks.get(of, NO_STREAK)
+        return Streak(self.items[of].state.streak)
 
     def kin(self, lane: str, agent_key: str, policy: Policy) -> list[Item]:
         """Unfinished items of a lane with this agent key and policy, oldest first.
@@ -305,13 +324,20 @@ class Ledger:
         self.out.messages.append(NewMessage(item, n, ticket, text, *who))
         return self.change(target, message_count=n)
 
+    def set_streak(self, of: str | ItemId, streak: Streak) -> None:
+        """Change the wake-ups in a row of a lane, or of an item that has none."""
+        if isinstance(of, str):
+            self._streaks[of] = streak
+        else:
+            self.change(self.items[of], streak=streak.wakes)
+
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
         """Move messages above number `after` to another item. Messages of this transaction get their new item
         directly, so that the store can insert them after all moves."""
         for i, message in enumerate(self.out.messages):
             if message.item == source and message.n > after:
                 self.out.messages[i] = message._replace(item=target, n=message.n + shift)
-        moved = tuple((n + shift, ticket) for n, ticket in self.unread.get(source, ()) if n > after)
+        moved = tuple(m._replace(n=m.n + shift) for m in self.unread.get(source, ()) if m.n > after)
         if moved:
             self.unread[target] = (*self.unread.get(target, ()), *moved)
         if source not in self._born:
@@ -379,6 +405,8 @@ class Ledger:
         if out.due_now:
             due = (self.items[item_id] for item_id in dict.fromkeys(out.due_now))
             out.due_now = [i.id for i in due if i.status is ItemStatus.WAITING and i.overdue(self.now_us)]
+        known = self.snapshot.streaks
+        out.streaks = [(lane, *s) for lane, s in self._streaks.items() if s != known.get(lane, NO_STREAK)]
         for book in self.books.values():
             changes = book.changes()
             if changes is not None:
@@ -419,6 +447,8 @@ class Ledger:
             return
         _note(self._active, lane, spec.id, status in ACTIVE)
         _note(self._deferred, lane, spec.id, status is _DEFERRED)
+        if spec.lane is not None:
+            _note(self._stopped, lane, spec.id, item.stopped)
         if spec.lane is not None and spec.policy in ABSORBING:
             _note(self._kin, (lane, spec.agent_key, spec.policy), spec.id, status not in TERMINAL)
 

@@ -121,6 +121,8 @@ class Reason(StrEnum):
     WOULD_SUPERSEDE = "would_be_superseding"
     WOULD_REJECT = "would_be_rejected"
     UNREAD_MESSAGES = "unread_messages"
+    OWN_MESSAGE = "own_message"
+    LOOP = "loop"
     # endings
     REPORTED = "reported"
     LEASE_EXPIRED = "lease_expired"
@@ -174,6 +176,7 @@ class EventKind(StrEnum):
     QUESTION_ASKED = "question.asked"
     QUESTION_ANSWERED = "question.answered"
     QUESTION_TIMED_OUT = "question.timed_out"
+    WAKE_STOPPED = "wake.stopped"
     RUN_STARTED = "run.started"
     RUN_SUCCEEDED = "run.succeeded"
     RUN_FAILED = "run.failed"
@@ -272,6 +275,10 @@ class State(NamedTuple):
     claim_by_us: int | None = None
     #: The bits in the handle of its run. Shown to nobody but the run's holder. Lanes in git have only a hash.
     run_bits: int | None = None
+    #: How many wake-ups in a row led here since a person's last message. Only of an item without a lane.
+    streak: int = 0
+    #: The agent of its last run, while it has none.
+    last_agent: str | None = None
 
     @property
     def ready(self) -> bool:
@@ -325,6 +332,21 @@ class Item(NamedTuple):
         return self.parked and self.state.reason == Reason.QUOTA_WALL
 
     @property
+    def stopped(self) -> bool:
+        """Waiting for a person: what would have started it was one wake-up too many."""
+        return self.state.status is ItemStatus.WAITING and self.state.reason == Reason.LOOP
+
+    @property
+    def chain(self) -> str | ItemId:
+        """What its wake-ups are counted for: its lane, or itself."""
+        return self.spec.id if self.spec.lane is None else self.spec.lane
+
+    @property
+    def worked_by(self) -> str:
+        """The agent that runs it, ran it last, or is to run it."""
+        return self.state.run_agent or self.state.last_agent or self.spec.agent_key
+
+    @property
     def follow_up(self) -> bool:
         """Whether it was made of messages that another item had not read."""
         return self.spec.title.startswith(FOLLOW_UP)
@@ -338,8 +360,8 @@ class Item(NamedTuple):
     def comes_back(self) -> bool:
         """Whether it will enter its lane again, where a newer item may replace it."""
         spec, state = self.spec, self.state
-        timed = state.due_us is not None and state.run is None
-        return timed and spec.lane is not None and spec.policy in REPLACEABLE
+        waits = (state.due_us is not None and state.run is None) or self.stopped
+        return waits and spec.lane is not None and spec.policy in REPLACEABLE
 
     @property
     def expires_us(self) -> int | None:
@@ -359,7 +381,7 @@ class Item(NamedTuple):
     @property
     def scheduled(self) -> bool:
         """Waiting for the time that its caller asked for; it has not been tried yet."""
-        return self.state.status is ItemStatus.WAITING and not self.parked
+        return self.state.status is ItemStatus.WAITING and not (self.parked or self.stopped)
 
     @property
     def kin(self) -> tuple[str, Policy]:
@@ -415,6 +437,25 @@ class NewMessage(NamedTuple):
     sender: SenderKind = SenderKind.PERSON
     #: The key of an agent that wrote it.
     agent: str = NO_AGENT
+
+
+class Unread(NamedTuple):
+    """What the rules must know of a message that no run has read."""
+
+    n: int
+    ticket: int
+    sender: SenderKind
+    agent: str
+
+
+class Streak(NamedTuple):
+    """Wake-ups in a row on a lane since a person's last message, and the run that was counted last."""
+
+    wakes: int = 0
+    run: RunId | None = None
+
+
+NO_STREAK = Streak()
 
 
 class MoveMessages(NamedTuple):

@@ -6,12 +6,13 @@ from typing import Any
 
 from interlock.core.commands import Cancel, Edit, Moved, Overtake, Repair, Retry, TakeBack, Tell
 from interlock.core.ending import end_run
-from interlock.core.lanes import ask_to_stop, cancel_unstarted, hear, promote, reenter
+from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import UNPOSITIONED, EventKind, Item, ItemId, Reason, RetryLane, SenderKind
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import sort_key, to_us
+from interlock.core.waking import hear, restart
 
 
 def cancel(ledger: Ledger, command: Cancel) -> Moved:
@@ -50,6 +51,9 @@ def retry(ledger: Ledger, command: Retry) -> Moved:
         _log_retry(ledger, item, command)
         promoted = reenter(ledger, item, Reason.OPERATOR)
         return Moved(item=item.id, changed=True, promoted=promoted)
+    if item.stopped:
+        _log_retry(ledger, item, command)
+        return Moved(item=item.id, changed=True, promoted=restart(ledger, item.chain, Reason.OPERATOR))
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
         return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
     obstacle = why_not_retried(ledger, item)

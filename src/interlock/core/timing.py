@@ -19,6 +19,7 @@ QUESTION_TIMEOUT_S = 72 * 3600.0
 WALL_MAX_S = 7 * 24 * 3600.0
 #: How long an item waits at most after a fault of the set-up.
 FAULT_PAUSE_MAX_S = 3_600.0
+WAKES_MAX = 10
 DEDUPE_KEPT_S = 30 * 24 * 3600.0
 
 _TICKET_BITS = 52
@@ -26,7 +27,7 @@ _NTH_BITS = 10  # more than a batch has; leaves room for times until 2255
 
 
 class Timing(Record):
-    """The spans that a deployment may set."""
+    """The spans and bounds that a deployment may set."""
 
     lease_s: float = LEASE_DEFAULT_S
     cancel_grace_s: float = CANCEL_GRACE_S
@@ -34,6 +35,8 @@ class Timing(Record):
     back_off_max_s: float = BACK_OFF_MAX_S
     #: 0 means strict priority; else one priority step is worth this head start.
     ageing_step_s: float = 0.0
+    #: How many wake-ups or follow-ups in a row nobody but agents and systems may cause on a lane.
+    wakes_max: int = WAKES_MAX
 
 
 def span(seconds: float) -> str:

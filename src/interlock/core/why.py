@@ -311,6 +311,9 @@ def _waiting(prediction: Prediction) -> tuple[str, str]:
     item, facts = prediction.item, prediction.facts
     if item.state.due_us is not None:
         return f"is {_why_later(item)}", _comes_back(prediction)
+    if item.stopped:
+        many = "too many wake-ups in a row came from nobody else (loop)"
+        return f"waits for a person: {many}", f"`interlock msg {item.id} TEXT` of a person starts it"
     plan = item.spec.plan
     if not facts.unmet:
         return f"waits in plan {plan}", "the editor's answer decides about it"

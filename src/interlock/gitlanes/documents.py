@@ -24,7 +24,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from interlock.core.errors import InterlockError, UnreadableState
-from interlock.core.model import Item, ItemId, NewMessage, RunId, RunRecord, Spec, State
+from interlock.core.model import NO_STREAK, Item, ItemId, NewMessage, RunId, RunRecord, Spec, State, Streak
 from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
 from interlock.git.plumbing import lane_ref_id
@@ -112,6 +112,7 @@ class Queue:
     messages: tuple[NewMessage, ...] = ()
     ended: tuple[RunRecord, ...] = ()
     keys: tuple[Key, ...] = ()
+    streak: Streak = NO_STREAK
 
 
 def lane_bits(ref_id: str) -> int:
@@ -153,6 +154,7 @@ def queue_document(lane: str, queue: Queue, lines: tuple[str, ...]) -> dict[str,
         ],
         "payloads": {str(item): text for item, text in queue.payloads.items()},
         **{name: [_written(value) for value in getattr(queue, name)] for name in _LISTS},
+        **({"streak": _written(queue.streak)} if queue.streak.wakes else {}),
         "happened": [*lines],
     }
 
@@ -207,6 +209,7 @@ def read_queue(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Queue]:
             items={item.id: item for item in items},
             payloads={ItemId(int(i)): _typed(str, text) for i, text in document["payloads"].items()},
             **{name: _typed(kinds[name], document[name]) for name in (*_NUMBERS, *_LISTS)},
+            streak=_read(Streak, document.get("streak", {})),
         )
         first = lane_bits(ref_id) << COUNT_BITS
         _require(len(items) == len(queue.items), "an item twice")

@@ -15,7 +15,7 @@ from interlock.core.commands import Arrive, Command, Expire, Repair
 from interlock.core.decide import decide
 from interlock.core.errors import InterlockError, ItemEnded, NotFound, TooLarge, UnreadableState
 from interlock.core.ledger import Decision, Snapshot
-from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage
+from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage, Streak, Unread
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.states import ItemStatus
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
@@ -245,17 +245,18 @@ class Lane:
 
     def snapshot(self, items: Mapping[ItemId, Item], now_us: int) -> Snapshot:
         """All that the rules may need to know about the lane."""
-        unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
+        unread: dict[ItemId, tuple[Unread, ...]] = {}
         for m in self.queue.messages:
             item = items[m.item]
             if m.n > item.state.delivered and (item.has_unread or item.comes_back):
-                unread[m.item] = (*unread.get(m.item, ()), (m.n, m.ticket))
+                unread[m.item] = (*unread.get(m.item, ()), Unread(m.n, m.ticket, m.sender, m.agent))
         waiting = [i.spec.position for i in items.values() if i.status is ItemStatus.DEFERRED]
         keys = {(k.project, k.key): k.item for k in self.queue.keys if k.expires_us > now_us}
         return Snapshot(
             items=items,
             lines={self.name: (len(waiting), tuple(p for p in waiting if p != UNPOSITIONED))},
             unread=unread,
+            streaks={self.name: self.queue.streak},
             seen_keys=keys,
             ended_runs={r.run: r for r in self.queue.ended},
         )
@@ -303,6 +304,7 @@ def _applied(
         messages=messages,
         ended=tuple([*ended, *decision.runs][-ENDED_RUNS_KEPT:]),
         keys=keys,
+        streak=next((Streak(wakes, run) for _, wakes, run in decision.streaks), queue.streak),
     )
 
 

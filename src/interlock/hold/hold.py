@@ -2,7 +2,8 @@
 
 The holder is an item of type `hold` on the lane. It arrives, waits for its turn (`hold.turn`), is claimed by
 this process, renewed while the command runs, and ends with the command. Messages that arrive meanwhile are
-not lost: the command runs again for those it has not seen. The next hold gets those of a holder that died.
+not lost: the command runs again for those it has not seen, unless it wrote them itself (`core.waking`). The
+next hold gets those of a holder that died.
 
 Promised: the command runs only under the lease. If the lease cannot be renewed, the command is ended before
 the lease is over, even while this process is stopped. A holder that dies gives the lane up with its lease, a
@@ -21,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from interlock.core.errors import Held, InterlockError, LeaseLost, StoreReplaced, StoreUnavailable
+from interlock.core.model import SenderKind
 from interlock.core.names import LEASE_MIN_S, TIMEOUT_MAX_S, check_number
 from interlock.hold.turn import Hold, IfHeld, Turn, Waiter, last_of
 from interlock.process.briefing import Briefing, read_result
@@ -158,8 +160,8 @@ class _Holder:
             ending, seen = self._run_for(live, messages), last_of(messages)
             while again and not ending.code and self._ended_itself(live, ending):
                 more = self._unread(live, seen)
-                if not more:
-                    break
+                if not any(m.sender == SenderKind.PERSON for m in more):
+                    break  # others' messages become a follow-up, and those are counted; own ones do not
                 count = "a new message" if len(more) == 1 else f"{len(more)} new messages"
                 self._tell(f"Running the command again for {count}.")
                 try:
@@ -252,6 +254,9 @@ class _Holder:
             return code, None
         if view.refusal is not None:
             raise LeaseLost(view.refusal.message, "Its lease was lost before the command had ended.")
+        if view.loop:
+            self._tell(f"{view.followed_up}.")
+            return code, None
         return code, view.follow_up if self._ended_itself(live, ending) else None
 
     def _give_back(self, live: LiveRun, seen: int) -> None:

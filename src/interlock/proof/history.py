@@ -100,6 +100,10 @@ class ReplayedItem:
     absorbed_by: int | None = None
     #: The plan whose task it is.
     plan: int | None = None
+    #: It ended with unread messages, and only its own side had written them.
+    muted: bool = False
+    #: It may not start before a person has spoken.
+    stopped: bool = False
 
 
 class History:
@@ -149,6 +153,8 @@ class History:
                     found[item.id] = "a claim"
                 case "in_progress":
                     found[item.id] = "the end of its run, or of its lease"
+                case "waiting" if item.stopped:
+                    found[item.id] = "a person's message"
                 case "waiting":
                     found[item.id] = "the sweeper, when it is due"
                 case "deferred" if item.lane in held:
@@ -235,6 +241,8 @@ class History:
                 self._in_cycle.add(line.data["plan"])
             case ("plan", _, "cycle_closed"):
                 self._in_cycle.discard(line.data["plan"])
+            case ("wake", _, "stopped"):
+                self._stop(line)
             case ("question", _, "timed_out"):
                 self._move(line, line.item, ("pending", "waiting"), line.data.get("status", ""))
             case (kind, _, _) if kind in UNMODELLED:
@@ -246,8 +254,12 @@ class History:
         match what:
             case "added" | "observed":
                 status = line.data.get("status", "")
-                if status not in ("waiting", "deferred", "pending"):
+                kept = status == "cancelled" and line.reason == "own_message"
+                if not kept and status not in ("waiting", "deferred", "pending"):
                     self._break("lawful_birth", f"{line} begins as {status!r}")
+                parent = self.items.get(line.data.get("follows_item", 0))
+                if parent is not None and parent.muted:
+                    self._break("nothing_wakes_itself", f"{line} follows item {parent.id}'s own messages")
                 self._create(line, status, observed=what == "observed")
             case "coalesced":
                 self._create(line, "coalesced", absorbed_by=line.data.get("into_item"))
@@ -261,12 +273,26 @@ class History:
             case "reentered":
                 found = (*BACK_TO_WAITING, "waiting", *RETRIED)
                 self._move(line, line.item, found, line.data.get("status", ""))
+                self._go_on(line)
             case "edited":
                 self._move(line, line.item, (*BACK_TO_WAITING, "waiting"), line.data.get("status", ""))
             case "parked" | "retried" | "duplicate" | "rejected":
                 pass  # the item's status does not change
             case _:
                 self._break("known_kind", f"{line} is of no known kind")
+
+    def _stop(self, line: Line) -> None:
+        """An item that has never run waits for a person; one in back-off only goes on waiting."""
+        item = self.items.get(line.item) if line.item is not None else None
+        if item is not None and item.status == "waiting":
+            item.stopped = not self.runs_of(item.id)
+
+    def _go_on(self, line: Line) -> None:
+        item = self.items.get(line.item) if line.item is not None else None
+        if item is not None and item.stopped:
+            if line.reason not in ("woken_by_message", "operator"):
+                self._break("a_loop_waits_for_a_person", f"{line} was started by {line.reason or 'nobody'}")
+            item.stopped = False
 
     def _create(
         self, line: Line, status: str, *, observed: bool = False, absorbed_by: int | None = None
@@ -315,6 +341,7 @@ class History:
         self._move(line, run.item, ("in_progress",), after)
         if item is not None:
             item.run = None
+            item.muted = line.data.get("unread_why") == "own_message"
 
     def _move(self, line: Line, item_id: int | None, before: Sequence[str], after: str) -> None:
         item = self.items.get(item_id) if item_id is not None else None

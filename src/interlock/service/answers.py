@@ -74,6 +74,7 @@ def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunVi
         refusal_view(ended.refusal) if ended.refusal else None,
         unread=follow_up.state.message_count if follow_up is not None else 0,
         follow_up=ended.follow_up,
+        loop=follow_up is not None and follow_up.stopped,
     )
 
 

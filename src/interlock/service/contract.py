@@ -105,6 +105,8 @@ class RunView(NamedTuple):
     unread: int = 0
     #: The item made from messages that this run did not read.
     follow_up: int | None = None
+    #: That item waits for a person: too many wake-ups in a row came from nobody else.
+    loop: bool = False
 
     @property
     def handle(self) -> str:
@@ -117,7 +119,10 @@ class RunView(NamedTuple):
     @property
     def followed_up(self) -> str:
         """What the messages became that the run ended without reading; empty if there were none."""
-        return f"{self.unread_messages} became item {self.follow_up}" if self.follow_up is not None else ""
+        if self.follow_up is None:
+            return ""
+        waits = ", which waits for a person (loop)" if self.loop else ""
+        return f"{self.unread_messages} became item {self.follow_up}{waits}"
 
 
 class ChangeView(Record):
@@ -428,6 +433,8 @@ class Service(LaneService, PlanService, Protocol):
     def edit(self, item: int, changes: Mapping[str, Any], *, by: str = "") -> ChangeView: ...
 
     def items(self, wanted: ItemFilter) -> list[ItemView]: ...
+
+    def stopped(self, *, limit: int = 100) -> list[ItemView]: ...
 
     def item_of(self, handle: str) -> int: ...
 

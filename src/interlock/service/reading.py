@@ -82,6 +82,11 @@ class Looking:
         asked = (e.event.data for e in reversed(lines) if e.event.kind is EventKind.QUESTION_ASKED)
         return next((str(data["question"]) for data in asked), None)
 
+    def stopped(self, *, limit: int = 100) -> list[ItemView]:
+        """Items that wait for a person, since one more wake-up in a row would be too many; oldest first."""
+        names.check_whole("limit", limit, 1, names.BATCH_MAX)
+        return [ItemView(i) for i in self.store.stopped(limit)]
+
     def item_of(self, handle: str) -> int:
         """The item that a handle is about."""
         return self._item_of(read_handle(handle)).id

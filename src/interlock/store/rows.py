@@ -21,6 +21,7 @@ from interlock.core.model import (
     SenderKind,
     Spec,
     State,
+    Unread,
 )
 from interlock.core.plans.model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
@@ -29,10 +30,12 @@ from interlock.store.port import StoredMessage
 Row = TypeVar("Row")
 #: How much text one statement takes at most, but for a single row that has more.
 PORTION_CHARS = 1 << 20
-#: A column can only be added behind the others: the newest of the spec are behind those of the state, and the
-#: bits of the run, which are newer still, are last.
-_NEWER = 2
-ITEM_COLUMNS = SPEC_FIELDS[:-_NEWER] + STATE_FIELDS[:-1] + SPEC_FIELDS[-_NEWER:] + STATE_FIELDS[-1:]
+#: A column can only be added behind the others: the newest of the spec are behind those of the state, and
+#: those of the state that are newer still are last.
+_NEWER, _NEWEST = 2, 3
+ITEM_COLUMNS = (
+    SPEC_FIELDS[:-_NEWER] + STATE_FIELDS[:-_NEWEST] + SPEC_FIELDS[-_NEWER:] + STATE_FIELDS[-_NEWEST:]
+)
 ITEM_WIDTH = len(ITEM_COLUMNS)
 _POLICY = {p.value: p for p in Policy}
 _RETRY_LANE = {r.value: r for r in RetryLane}
@@ -51,7 +54,8 @@ _end_values = itemgetter(
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # `dumps` would make one a call
 #: A named tuple from its type and all its values. Its constructor is Python code, and batches make thousands.
 new_tuple: Any = tuple.__new__
-_STATE_AT, _NEWER_AT, _BITS_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - 1 - _NEWER, ITEM_WIDTH - 1
+_STATE_AT, _NEWEST_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - _NEWEST
+_NEWER_AT = _NEWEST_AT - _NEWER
 _POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
     ITEM_COLUMNS.index(name) for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front")
 )
@@ -66,8 +70,8 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_STATUS_AT] = _STATUS[values[_STATUS_AT]]
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
-    spec: Spec = new_tuple(Spec, (*values[:_STATE_AT], *values[_NEWER_AT:_BITS_AT]))
-    state: State = new_tuple(State, (*values[_STATE_AT:_NEWER_AT], values[_BITS_AT]))
+    spec: Spec = new_tuple(Spec, (*values[:_STATE_AT], *values[_NEWER_AT:_NEWEST_AT]))
+    state: State = new_tuple(State, (*values[_STATE_AT:_NEWER_AT], *values[_NEWEST_AT:ITEM_WIDTH]))
     item: Item = new_tuple(Item, (spec, state))
     return item
 
@@ -76,7 +80,7 @@ def item_row(item: Item, labels: str | None) -> tuple[Any, ...]:
     """All columns of an item, with its labels in the form the database keeps."""
     spec, state = item
     start = (*spec[:_LABELS_AT], labels, *spec[_LABELS_AT + 1 : -_NEWER])
-    return (*start, *state[:-1], *spec[-_NEWER:], state[-1])
+    return (*start, *state[:-_NEWEST], *spec[-_NEWER:], *state[-_NEWEST:])
 
 
 def state_row(item: Item) -> tuple[Any, ...]:
@@ -150,6 +154,12 @@ def stored_message(row: Sequence[Any]) -> StoredMessage:
         sender=SenderKind(sender),
         agent=agent,
     )
+
+
+def unread_message(row: Sequence[Any]) -> Unread:
+    """What the rules must know of an unread message; its numbers may be texts."""
+    n, ticket, sender, agent = row
+    return Unread(int(n), int(ticket), SenderKind(sender), agent)
 
 
 def spans(rows: Iterable[Sequence[Any]]) -> dict[str, list[int]]:

@@ -2,7 +2,7 @@
 -- the others are all that can be alive: ready for this agent, for others and for anyone, scheduled, running on a lane with
 -- somebody behind, and deferred behind an owner whose agent nobody has seen. Leases and schedules lie in the future.
 SET search_path = interlock;
-INSERT INTO lanes SELECT 'issue:acme/app#' || n FROM generate_series({first}, {last}) n;
+INSERT INTO lanes (lane) SELECT 'issue:acme/app#' || n FROM generate_series({first}, {last}) n;
 INSERT INTO agents (key, name, max_concurrency) VALUES ('capped', 'capped', 100000), ('busy', 'busy', 1)
     ON CONFLICT DO NOTHING;
 INSERT INTO items (id, project, type, title, agent_key, policy, priority, position, ticket, sort_key, lane, labels,

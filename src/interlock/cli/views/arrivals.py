@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import words
-from interlock.core.model import AHEAD_MAX, Verdict
+from interlock.core.model import AHEAD_MAX, Reason, Verdict
 from interlock.service.contract import AddView, WhyView
 from interlock.service.itemview import ItemView
 
@@ -18,6 +18,11 @@ _STYLES = {
     Verdict.REJECTED: "bold red",
     Verdict.DUPLICATE: "bold cyan",
     Verdict.OBSERVED: "bold blue",
+}
+
+_STARTS_NOTHING: dict[str, str] = {
+    Reason.OWN_MESSAGE: "starts nothing: our own bot wrote it, or the agent that it is for.",
+    Reason.LOOP: "waits for a person: its lane was woken too often in a row without one.",
 }
 
 
@@ -41,6 +46,8 @@ def _sentence(verdict: Verdict, answer: AddView, why: WhyView | None) -> str:
     if item is None:
         return "The lane is taken; nothing was added."
     lane = item.lane or item.observed_lane
+    if answer.reason in _STARTS_NOTHING:
+        return f"Item {item.id} {_STARTS_NOTHING[answer.reason]}"
     if item.status == "waiting" and item.run_at is not None:
         return f"Item {item.id} waits until {words.at(item.run_at)}."
     state = why.state if why is not None else f"is ready for {item.agent or 'any agent'}"
@@ -78,6 +85,8 @@ def _place(answer: AddView) -> str:
 
 def _next(verdict: Verdict, answer: AddView, why: WhyView) -> str | None:
     match verdict:
+        case Verdict.REJECTED if answer.item is not None:
+            return f"interlock retry {answer.item.id} starts it all the same"
         case Verdict.REJECTED:
             return why.lane
         case Verdict.COALESCED:

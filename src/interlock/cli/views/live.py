@@ -29,6 +29,8 @@ class Frame(Record):
     pending: list[ItemView]
     #: Behind the owner of their lane.
     deferred: list[ItemView]
+    #: Items that wait for a person.
+    stopped: list[ItemView]
     events: list[EventView]
 
 
@@ -42,6 +44,7 @@ def look(service: Service) -> Frame:
         running=service.items(ItemFilter(statuses=("in_progress",), limit=50)),
         pending=service.items(ItemFilter(statuses=("pending",), limit=50)),
         deferred=service.items(ItemFilter(statuses=("deferred",), limit=50)),
+        stopped=service.stopped(limit=50),
         events=service.events(limit=20, newest=True),
     )
 
@@ -102,6 +105,12 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     for item in frame.asking:
         asks = words.harmless(f"item {item.id} asks: {' '.join((item.question or '').split())}")
         parts.append(Text(asks, style="yellow", no_wrap=True, overflow="ellipsis"))
+    if frame.stopped:
+        first = frame.stopped[0].id
+        cure = f"item {first} (loop); interlock msg {first} TEXT starts it"
+        parts.append(
+            Text(f"Waiting for a person: {len(frame.stopped)}  {cure}", style="yellow", no_wrap=True)
+        )
     lines = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
     waiting = sorted([*frame.pending, *frame.deferred], key=lambda item: item.id)
     n_waiting = words.counts({s: frame.stats.items.get(s, 0) for s in ("pending", "deferred")})

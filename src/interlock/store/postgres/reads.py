@@ -309,3 +309,6 @@ class PostgresReads:
 
     def asking(self, limit: int) -> list[Item]:
         return [item_from_row(r) for r in self._rows("asking", limit=limit)]
+
+    def stopped(self, limit: int) -> list[Item]:
+        return [item_from_row(r) for r in self._rows("stopped", limit=limit)]

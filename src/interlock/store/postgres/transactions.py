@@ -19,7 +19,19 @@ import psycopg
 from interlock.core.commands import Command
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Snapshot
-from interlock.core.model import AHEAD_MAX, Event, Item, ItemId, Mode, ModeRule, NewMessage, RunId, RunRecord
+from interlock.core.model import (
+    AHEAD_MAX,
+    Event,
+    Item,
+    ItemId,
+    Mode,
+    ModeRule,
+    NewMessage,
+    RunId,
+    RunRecord,
+    Streak,
+    Unread,
+)
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.record import Record
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
@@ -43,6 +55,7 @@ from interlock.store.rows import (
     run_from_row,
     spec_row,
     state_row,
+    unread_message,
 )
 
 if TYPE_CHECKING:
@@ -193,7 +206,7 @@ class Transactions:
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
             lines = conn.execute(sql["load_lines"], joined, binary=True) if load.lanes else None
             modes = conn.execute(sql["modes"]) if load.lanes else None
-        xid, lanes = only_row(locked)
+        xid, lanes, streaks = only_row(locked)
         parts = self._parts(conn, load, lanes or (), named)
         if parts.plans:
             targets = (*load.items, *sorted(parts.items))
@@ -209,6 +222,7 @@ class Transactions:
             items=self._seen(conn, seen) | items if seen else items,
             lines={lane: (n, tuple(positions or ())) for lane, n, positions in lines or ()},
             unread=self._unread(conn, items, rows),
+            streaks={lane: Streak(int(n), RunId(int(r)) if r else None) for lane, n, r in streaks or ()},
             seen_keys=seen,
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),
@@ -220,7 +234,7 @@ class Transactions:
 
     def _unread(
         self, conn: Connection, items: Mapping[ItemId, Item], rows: Sequence[tuple[Any, ...]]
-    ) -> dict[ItemId, tuple[tuple[int, int], ...]]:
+    ) -> dict[ItemId, tuple[Unread, ...]]:
         """The messages that matter if a run ends now. Where no lane was locked, the statement that read them
         may have waited for whoever wrote them: it sees the item's new count, and not the messages."""
         found = unread_from_rows(items, rows)
@@ -231,7 +245,7 @@ class Transactions:
         ]
         if late:
             again = self._asking(conn, "load_unread", items=late)
-            found |= {i: tuple((n, ticket) for n, ticket in pairs) for i, pairs in again}
+            found |= {i: tuple(map(unread_message, messages)) for i, messages in again}
         return found
 
     def _asking(self, conn: Connection, name: str, **params: Any) -> list[tuple[Any, ...]]:
@@ -324,6 +338,7 @@ class Transactions:
         for messages in portions(decision.messages, _message_chars):
             write("insert_messages", messages)
         write("set_walls", decision.walls)
+        write("set_streaks", decision.streaks)
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
         tallies = _tallies(decision, loaded.snapshot.items)
@@ -350,12 +365,12 @@ def _run_chars(run: RunRecord) -> int:
 
 def unread_from_rows(
     items: Mapping[ItemId, Item], rows: Sequence[tuple[Any, ...]]
-) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-    """Number and ticket of the messages that stand behind the columns of the items."""
+) -> dict[ItemId, tuple[Unread, ...]]:
+    """The unread messages that stand behind the columns of the items."""
     found = {i: r[ITEM_WIDTH] for i, r in zip(items, rows, strict=True) if r[ITEM_WIDTH]}
     return {
-        i: tuple((n, ticket) for n, ticket in pairs)
-        for i, pairs in found.items()
+        i: tuple(map(unread_message, messages))
+        for i, messages in found.items()
         if items[i].has_unread or items[i].comes_back
     }
 

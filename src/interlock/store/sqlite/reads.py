@@ -10,7 +10,7 @@ from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord
+from interlock.core.model import AHEAD_MAX, US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord, Unread
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.record import replace
@@ -45,6 +45,7 @@ from interlock.store.rows import (
     run_from_row,
     spans,
     stored_message,
+    unread_message,
 )
 from interlock.store.sqlite.database import SqliteDatabase
 from interlock.store.statements import mending, promise
@@ -118,12 +119,12 @@ class SqliteReads:
         items = {i.id: i for i in map(item_of_row, rows)}
         return Snapshot(items=items, unread=self.unread(items))
 
-    def unread(self, items: Mapping[ItemId, Item]) -> dict[ItemId, tuple[tuple[int, int], ...]]:
-        """Number and ticket of the messages that the rules may have to move: see `Snapshot.unread`."""
+    def unread(self, items: Mapping[ItemId, Item]) -> dict[ItemId, tuple[Unread, ...]]:
+        """The messages that the rules may have to move: see `Snapshot.unread`."""
         talked_to = [i.id for i in items.values() if i.has_unread or (i.comes_back and i.state.message_count)]
-        unread: dict[ItemId, tuple[tuple[int, int], ...]] = {}
-        for item, n, ticket in self.database.rows("load_unread", items=talked_to) if talked_to else ():
-            unread[item] = (*unread.get(item, ()), (n, ticket))
+        unread: dict[ItemId, tuple[Unread, ...]] = {}
+        for item, *message in self.database.rows("load_unread", items=talked_to) if talked_to else ():
+            unread[item] = (*unread.get(item, ()), unread_message(message))
         return unread
 
     # -- lanes, agents, projects ------------------------------------------------------------------
@@ -274,6 +275,9 @@ class SqliteReads:
 
     def asking(self, limit: int) -> list[Item]:
         return [item_of_row(r) for r in self.database.rows("asking", limit=limit)]
+
+    def stopped(self, limit: int) -> list[Item]:
+        return [item_of_row(r) for r in self.database.rows("stopped", limit=limit)]
 
     # -- health -----------------------------------------------------------------------------------
 

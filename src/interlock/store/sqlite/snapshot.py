@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, Item, ItemId, RunId, RunRecord
+from interlock.core.model import AHEAD_MAX, Item, ItemId, RunId, RunRecord, Streak
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.plan_parts import Parts, read_parts, tasks_of_edit
@@ -64,6 +64,7 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
         items=items,
         lines={lane: (count, tuple(json.loads(positions or "[]"))) for lane, count, positions in lines},
         unread=reads.unread(items),
+        streaks={r[0]: Streak(*r[1:]) for r in ask("load_streaks", lanes=lanes)} if lanes else {},
         seen_keys=seen_keys,
         ended_runs=_ended_runs(reads.database, load, items),
         modes=reads.modes() if load.lanes else (),

@@ -86,6 +86,7 @@ class SqliteStore(SqliteReads):
         write("copy_payload", decision.payload_copies)
         write("move_messages", decision.moves)
         write("insert_message", decision.messages)
+        write("set_streak", decision.streaks)
         write("insert_run", decision.runs)
         write("set_wall", decision.walls)
         write("insert_event", [event_row(e) for e in decision.events])

@@ -1,5 +1,5 @@
 -- All a transaction may decide on, locked in order of id: the items named and what would replace them; and of each lane its
--- active items, the first of its line, one for each command, and what an arrival may absorb. The lanes are those given and
+-- active items, the first of its line, one for each command, and what an arrival may absorb or a person restart. The lanes are those given and
 -- those of the items named; `with_tasks` means that the ones given are all.
 -- Each row ends with its messages that the last run was not given when it started, and with the clock and the number of the
 -- first line of history, both after the wait; there is a row without an item if there is none.
@@ -32,6 +32,8 @@ wanted AS MATERIALIZED (
     SELECT id FROM interlock.items
     WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status IN ('deferred', 'waiting')
         AND policy IN ('coalesce', 'supersede', 'latest')
+    UNION
+    SELECT id FROM interlock.items WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status = 'waiting' AND reason = 'loop'
 ),
 locked AS MATERIALIZED (
     SELECT * FROM interlock.items WHERE id = ANY(ARRAY(SELECT id FROM wanted))
@@ -43,6 +45,6 @@ clock AS MATERIALIZED (
     FROM (SELECT count(*) FROM locked) AS waited
 )
 SELECT locked.*, CASE WHEN message_count > delivered THEN (
-        SELECT array_agg(ARRAY[m.n::bigint, m.ticket] ORDER BY m.n) FROM interlock.messages m
+        SELECT array_agg(ARRAY[m.n::text, m.ticket::text, m.sender, m.agent] ORDER BY m.n) FROM interlock.messages m
         WHERE m.item = locked.id AND m.n > locked.delivered) END, clock.now_us, clock.offset_us, clock.seq
 FROM clock LEFT JOIN locked ON true

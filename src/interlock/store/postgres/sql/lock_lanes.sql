@@ -1,15 +1,18 @@
 -- The lanes of the items named, the lanes that guard their plans, and the lanes given are this transaction's until it ends,
 -- locked in one order by everyone. An item never changes its lane or its plan, so this needs no second look.
--- Gives the transaction's number, which tells later whether it was committed, and the lanes.
+-- Gives the transaction's number, which tells later whether it was committed, the lanes, and the wake-ups of those that have any.
 WITH named AS MATERIALIZED (
     SELECT coalesce(lane, observed_lane) AS lane, plan FROM interlock.items WHERE id = ANY((SELECT %(items)s::bigint[])::bigint[])
 ),
 locked AS MATERIALIZED (
-    SELECT lane FROM interlock.lanes WHERE lane = ANY(ARRAY(
+    SELECT lane, streak, streak_run FROM interlock.lanes WHERE lane = ANY(ARRAY(
         SELECT unnest((SELECT %(lanes)s::text[]))
         UNION SELECT lane FROM named WHERE lane IS NOT NULL
         UNION SELECT 'plan:' || plan FROM named WHERE plan IS NOT NULL
     )) ORDER BY lane FOR NO KEY UPDATE
 )
-SELECT pg_current_xact_id()::text::bigint, waited.lanes FROM (SELECT array_agg(lane) AS lanes FROM locked) AS waited
+SELECT pg_current_xact_id()::text::bigint, waited.lanes, waited.streaks FROM (
+    SELECT array_agg(lane) AS lanes, array_agg(ARRAY[lane, streak::text, coalesce(streak_run::text, '')]) FILTER (WHERE streak > 0) AS streaks
+    FROM locked
+) AS waited
 WHERE interlock.expect({schema})

@@ -21,6 +21,6 @@ wanted AS MATERIALIZED (
     WHERE lane = (SELECT lane FROM named) AND status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest')
 )
 SELECT i.*, CASE WHEN message_count > delivered THEN (
-        SELECT array_agg(ARRAY[m.n::bigint, m.ticket] ORDER BY m.n) FROM interlock.messages m
+        SELECT array_agg(ARRAY[m.n::text, m.ticket::text, m.sender, m.agent] ORDER BY m.n) FROM interlock.messages m
         WHERE m.item = i.id AND m.n > i.delivered AND m.n <= i.delivered + %(limit)s) END
 FROM interlock.items i WHERE id = ANY(ARRAY(SELECT id FROM wanted)) ORDER BY id

@@ -1,5 +1,5 @@
 -- All that a transaction may decide on: the items named and what absorbed them; and of each lane its active items, the
--- first :heads of its line, and what an arrival may absorb.
+-- first :heads of its line, and what an arrival may absorb or a person restart.
 WITH lane AS (SELECT value AS lane FROM json_each(:lanes)),
 named AS (SELECT value AS id FROM json_each(:items))
 SELECT * FROM items WHERE id IN (
@@ -15,5 +15,7 @@ SELECT * FROM items WHERE id IN (
     UNION
     SELECT i.id FROM lane JOIN items i ON i.lane = lane.lane
         AND i.status IN ('deferred', 'waiting') AND i.policy IN ('coalesce', 'supersede', 'latest')
+    UNION
+    SELECT i.id FROM lane JOIN items i ON i.lane = lane.lane AND i.status = 'waiting' AND i.reason = 'loop'
 )
 ORDER BY id

@@ -1,0 +1,2 @@
+-- Items that wait for a person, the oldest first.
+SELECT * FROM items WHERE status = 'waiting' AND reason = 'loop' ORDER BY id LIMIT :limit
