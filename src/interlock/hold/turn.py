@@ -151,7 +151,8 @@ class Waiter:
                 return skipped
             with contextlib.suppress(ItemEnded):  # it has just ended: the lane may be free now
                 sent = self._lanes.msg(holder.item, wish.message, author=wish.author, sender=wish.sender)
-                self._tell(f"Skipped: item {sent.item.id} has the message. {self._held(holder)}")
+                again = ", and its hold runs its command again for it" if sent.item.type == TYPE else ""
+                self._tell(f"Skipped: item {sent.item.id} has the message{again}. {self._held(holder)}")
                 return skipped
 
     def _new_item(self) -> NewItem:

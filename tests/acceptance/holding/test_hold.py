@@ -128,7 +128,7 @@ def test_skip_leaves_its_message_with_the_holder_whose_command_runs_again(each_i
     for text in ("one", "two"):
         answer = il("hold", LANE, "--if-held", "skip", "--message", text, "--", "false")
         assert (answer.code, answer.out) == (0, "")
-        assert "has the message" in answer.err
+        assert "has the message, and its hold runs its command again for it" in answer.err
     assert il("hold", LANE, "--if-held", "skip", "--", "false").code == 0
     let_go(il, holder)
     heard = [json.loads((il.directory / f"heard.{n}").read_text()) for n in (1, 2)]
