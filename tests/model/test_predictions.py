@@ -6,11 +6,11 @@ claim by each agent, done, fail, release, time that passes), between things that
 
 To look longer: `INTERLOCK_MODEL_EXAMPLES=5000 make test ARGS="tests/model/test_predictions.py -k sqlite"`.
 
-Tried by breaking predictions one at a time; each was found: labels, types, pauses and limits of agents not
-looked at; a paused project; a plan's pause and edit cycle; the reserved slot of an edit; a last attempt
-offered again; a lost lease that gives the lane up, a failed one that keeps it, and the other way round with
-`retry_lane=keep`; a release; a cancel request; a successor by position, by supersede, by unread messages; an
-edit's deadline; a time to be claimed in.
+Tried by breaking predictions one at a time. Within 150 stories on SQLite it found: labels, types, pauses,
+walls and limits of agents not looked at; a paused project, a plan's pause and edit cycle; a last attempt
+offered again; a lane that is given up instead of kept for a retry; a cancel request; unread messages; a run's
+timeout; an edit's deadline; an owner that may be overtaken. Too rare to be found in so few: the third release
+in a row, and an owner that may be overtaken only because its agent is full.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from tests.model.subjects import Subject, postgres_subject, sqlite_subject
 
+pytestmark = pytest.mark.slow
+
 LANES = (None, "issue:acme/app#1", "issue:acme/app#2")
 #: `new` is never set, `ghost` never asks for work.
 AGENTS = ("ada", "bob", "new")
@@ -60,6 +62,7 @@ STEPS = {
     "message": 2,
     "cancel": 1,
     "wall": 1,
+    "ask": 1,
     "limit": 2,
     "pause": 2,
     "pool": 1,
@@ -141,6 +144,12 @@ class Oracle:
             wall = Wall(for_s=30.0, why="quota", whole_agent=self.random.random() < 0.5)
             run = self.handles[self.random.choice(running).id]
             self.service.release([Report(run=run, wall=wall)])
+
+    def ask(self) -> None:
+        running = [i for i in self.live() if i.status is ItemStatus.IN_PROGRESS]
+        if running:
+            run = self.handles[self.random.choice(running).id]
+            self.service.ask(run, "Which?", timeout_s=50.0, yield_lane=self.random.random() < 0.3)
 
     def limit(self) -> None:
         pick = self.random.choice
@@ -380,7 +389,7 @@ def clock() -> Clock:
 def test_what_is_said_happens_on_sqlite(tmp_path: Path, clock: Clock) -> None:
     store = SqliteStore(tmp_path / "model.db", now=clock)
     try:
-        _foretell(sqlite_subject(store), clock, examples=100)
+        _foretell(sqlite_subject(store), clock, examples=70)
     finally:
         store.close()
 
@@ -389,6 +398,6 @@ def test_what_is_said_happens_on_postgres(pg_database18: str, clock: Clock) -> N
     store = PostgresStore(Database(pg_database18, now=clock))
     try:
         with psycopg.connect(pg_database18, autocommit=True) as connection:
-            _foretell(postgres_subject(store, connection), clock, examples=12)
+            _foretell(postgres_subject(store, connection), clock, examples=10)
     finally:
         store.close()
