@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil  # type: ignore[import-untyped]
 import psycopg
@@ -25,7 +25,7 @@ from interlock.core.errors import InvalidInput, LeaseLost, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.plans.model import AddTask, Graph, TaskSpec
 from interlock.core.timing import Timing
-from interlock.service.contract import ItemFilter, LeaseView, Report
+from interlock.service.contract import ItemFilter, LeaseView, NoticeView, Report
 from interlock.service.local import LocalService
 from interlock.store.postgres import database as postgres
 from interlock.store.postgres.database import Database
@@ -71,6 +71,12 @@ class Desk:
         lease = self.lease(max_attempts=1)
         self.service.fail([Report(run=lease.run, error="broken")])
         return lease.item.id
+
+    def notice(self) -> NoticeView:
+        """Of a dead letter, leased."""
+        self.service.next_notice("on_dead_letter")  # what came before it is nobody's notice
+        self.failed()
+        return cast("NoticeView", wait_until(lambda: self.service.next_notice("on_dead_letter"), "a notice"))
 
     def lane(self) -> str:
         return f"issue:acme/app#{next(self._numbers)}"
@@ -155,6 +161,20 @@ CASES: dict[str, Case] = {
         lambda desk: desk.lease().item.id, lambda service, item: service.take_back(item, why="no")
     ),
     "retry": _on_run(lambda desk: desk.failed(), lambda service, item: service.retry(item)),
+    "ask": _on_run(lambda desk: desk.lease().run, lambda service, run: service.ask(run, "which one?")),
+    "edit": _on_item(lambda service, item: service.edit(item, {"priority": 3})),
+    "sender_of": _on_run(lambda desk: desk.lease().run, lambda service, run: service.sender_of(run)),
+    "stopped": _plain(lambda service: service.stopped()),
+    "lineage": _plain(lambda service: service.lineage()),
+    "pass_fence": _on_run(
+        lambda desk: desk.lease(lane=desk.lane()).run,
+        lambda service, run: service.pass_fence(run, fence=10**6, armed_us=0),
+    ),
+    "predict": _on_item(lambda service, item: service.predict(item)),
+    "pools": _plain(lambda service: service.pools()),
+    "set_pool": _plain(lambda service: service.set_pool("gpu", max_concurrency=2)),
+    "next_notice": _plain(lambda service: service.next_notice("on_question")),
+    "end_notice": _on_run(lambda desk: desk.notice(), lambda service, notice: service.end_notice(notice)),
     "lanes": _plain(lambda service: service.lanes()),
     "items": _plain(lambda service: service.items(ItemFilter())),
     "show": _on_item(lambda service, item: service.show(item)),
@@ -229,12 +249,19 @@ COMMANDS = (
         "show {item}",
         "why {item}",
     ),
-    *("events", "stats", "lanes", "agents", "agents set coder --max 5", "agents pause idle --reason lunch"),
+    *(
+        "events",
+        "stats",
+        "lanes",
+        "agents",
+        "agents set coder --max 5",
+        "agents pause idle --reason lunch --create",
+    ),
     *(
         "cancel {second} --reason no",
         "retry {failed}",
         "msg {item} hello",
-        "pause project other --reason freeze",
+        "pause project other --reason freeze --create",
     ),
     *("renew {run}", "inbox {read}", "done {done}", "fail {fail}", "release {release}"),
     *("sweep --once", "doctor", "migrate", "plan show {plan}"),
