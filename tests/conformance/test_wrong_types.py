@@ -147,6 +147,10 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "release": {"reports": [Report(run="7.7.0123456789abcdef")]},
         "inbox": {"run": run},
         "pass_fence": {"run": run, "fence": 1, "armed_us": 0},
+        "ask": {"run": "7.7.0123456789abcdef", "question": "x"},
+        "edit": {"item": gone, "changes": {"priority": 1}},
+        "set_pool": {"name": "p", "max_concurrency": 1},
+        "sender_of": {"run": run},
         "msg": {"item": item, "text": "x"},
         "cancel": {"item": gone, "why": "x"},
         "lanes": {},
@@ -266,7 +270,8 @@ INSIDE: dict[type, Callable[[Scene, str, Any], object]] = {
 
 @pytest.mark.parametrize("kind", INSIDE, ids=lambda kind: kind.__name__)
 def test_a_wrong_field_inside_of_an_argument_is_refused_in_words(scene: Scene, kind: type) -> None:
-    for name, hint in typing.get_type_hints(kind).items():
+    hints = typing.get_type_hints(kind)
+    for name, hint in ((n, h) for n, h in hints.items() if typing.get_origin(h) is not typing.ClassVar):
         attempt_all(
             scene,
             f"{kind.__name__}.{name}",

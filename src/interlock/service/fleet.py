@@ -50,7 +50,7 @@ class Fleet:
         if labels is not None:
             agent = replace(agent, labels=names.check_names("label", labels))
         if pool is not None:
-            agent = replace(agent, pool=self._pool(pool) if pool else None)
+            agent = replace(agent, pool=None if pool == "" else self._pool(pool))
         can = {"pool": agent.pool, "max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
         return self._set_agent(agent, self._event(EventKind.AGENT_SET, by, agent=agent.key, data=can))
 
