@@ -394,6 +394,20 @@ CREATE TABLE marks (
     tries    INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0)
 ) STRICT, WITHOUT ROWID;
 
+-- Workers that were seen lately. A worker says every few seconds that it is there, and says goodbye when it ends.
+CREATE TABLE workers (
+    name       TEXT PRIMARY KEY,
+    host       TEXT NOT NULL,
+    pid        INTEGER NOT NULL,
+    folder     TEXT NOT NULL,
+    agent      TEXT NOT NULL,
+    slots      INTEGER NOT NULL,
+    runs       INTEGER NOT NULL,
+    started_us INTEGER NOT NULL,
+    seen_us    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workers_seen ON workers (seen_us);
+
 -- What was applied, with a checksum of its text. Made by the program, before the first migration.
 CREATE TABLE migrations (
     version    INTEGER PRIMARY KEY,

@@ -81,6 +81,7 @@ ENTRIES = {
     "resume": Entry("operator_commands", "resume", _OPERATE),
     "agents": Entry("fleet_commands", "agents", _OPERATE),
     "pools": Entry("fleet_commands", "pools", _OPERATE),
+    "workers": Entry("workers_command", "workers", _OPERATE),
     "lanes": Entry("fleet_commands", "lanes", _OPERATE),
     "init": Entry("init_command", "init", _SET_UP),
     "trust": Entry("trust_command", "trust", _SET_UP),

@@ -325,6 +325,23 @@ class CheckView(Record):
     mend: str = ""
 
 
+class WorkerView(Record):
+    """A worker that was seen lately."""
+
+    name: str
+    host: str
+    pid: int
+    folder: str
+    agent: str
+    #: How many runs it may have at once, and how many it had when it was seen last.
+    slots: int
+    runs: int
+    since: datetime
+    last_seen_at: datetime
+    #: It reached the store within the last 30 s. It may have died since, or may be cut off from the store.
+    alive: bool
+
+
 class NoticeView(Record):
     """An event that a user's command must be told of, leased to whoever runs it."""
 
@@ -487,6 +504,14 @@ class Service(LaneService, PlanService, Protocol):
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None: ...
 
     def sweep(self) -> SweepView: ...
+
+    def see_worker(
+        self, name: str, *, host: str, pid: int, folder: str, agent: str, slots: int, runs: int
+    ) -> None: ...
+
+    def leave_worker(self, name: str) -> None: ...
+
+    def workers(self, *, limit: int = 100) -> list[WorkerView]: ...
 
     def next_notice(self, name: str) -> NoticeView | None: ...
 

@@ -62,6 +62,7 @@ from interlock.service.fleet import Fleet
 from interlock.service.itemview import ItemView, moment
 from interlock.service.notices import Notices
 from interlock.service.planning import Planning
+from interlock.service.presence import Presence
 from interlock.service.pruning import Retention
 from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimedItem, Load, Renewal, Store
@@ -73,7 +74,7 @@ IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
 
 
-class LocalService(Planning, Fleet, Notices):
+class LocalService(Planning, Fleet, Notices, Presence):
     """Interlock on a database in reach of this process."""
 
     def __init__(self, store: Store, *, poll_s: float = POLL_S, retention_s: float | None = None) -> None:

@@ -52,8 +52,10 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 #: What a store knows of itself, or makes of the rest; by backend.
 OWN = {
-    "sqlite": frozenset({"migrations", "meta", "stores", "numbers", "tallies"}),
-    "postgres": frozenset({"migrations", "meta", "stores", "clock", "gates", "tallies", "tally_changes"}),
+    "sqlite": frozenset({"migrations", "meta", "stores", "numbers", "tallies", "workers"}),
+    "postgres": frozenset(
+        {"migrations", "meta", "stores", "clock", "gates", "tallies", "tally_changes", "workers"}
+    ),
 }
 #: How many rows are read at once: some dozens of megabytes, if each has the largest payload.
 READ_ROWS = 64

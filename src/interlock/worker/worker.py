@@ -39,6 +39,7 @@ from interlock.process.heartbeat import Heartbeat
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
 from interlock.worker.notices import Notice, drain_notice, end_notice, left_notices
+from interlock.worker.presence import Presence
 from interlock.worker.recovery import Recovery
 from interlock.worker.reports import Answer, Reporter, reported_run
 from interlock.worker.run import WorkerRun
@@ -190,8 +191,17 @@ class Worker:
             answered=lambda end, answer: self.tell_end(end, answer, None),
             crashed=self.give_up,
         )
+        self.presence = Presence(
+            self.service,
+            name=self.name,
+            folder=str(self.home.root),
+            agent=self.wish.agent,
+            slots=self.wish.slots,
+            runs=lambda: len(self.runs()),
+        )
         self.heartbeat.start()
         self.reporter.start()
+        self.presence.start()
         self.tell(Notice(kind="ready", text=self._greeting(), data={"worker": self.name}))
         try:
             self._claim()
@@ -475,6 +485,7 @@ class Worker:
         for run in self.runs():
             run.join(left_s())
         self.reporter.close(left_s())
+        self.presence.stop(left_s())
         for command in self._idle:
             command.close()
         for notice in left_notices([run.fence for run in self.runs()], self.home.spool, self.reporter.unkept):

@@ -18,6 +18,7 @@ from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
+from interlock.core.workers import Worker
 from interlock.store.clock import since_boot_us
 from interlock.store.plan_rows import (
     TASK_WIDTH,
@@ -173,6 +174,9 @@ class PostgresReads:
 
     def owner(self, lane: str) -> Item | None:
         return next(map(item_from_row, self._rows("owner", lane=lane)), None)
+
+    def workers(self, limit: int) -> list[Worker]:
+        return [Worker(*row) for row in self._rows("workers", limit=limit)]
 
     def mark(self, name: str) -> Mark | None:
         rows = self._rows("mark", notice=name)

@@ -16,6 +16,7 @@ from interlock.core.ledger import Decision
 from interlock.core.model import Event, Item, Mode, ModeRule, RunRecord
 from interlock.core.notices import Mark
 from interlock.core.timing import Timing, to_us
+from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
 from interlock.store.clock import since_boot_us
 from interlock.store.port import Build, ClaimAnswer, Load, Renewal
 from interlock.store.postgres.claims import Claims, filters
@@ -141,6 +142,22 @@ class PostgresStore(PostgresReads):
         """Lines with the time at which they are written, after every lock of their transaction."""
         lines = columns([event_row(e)[1:] for e in events], EVENT_WIDTH - 2)
         conn.execute(self.database.sql["insert_events"], (self.database.given_now(), *lines))
+
+    def see_worker(self, worker: Worker) -> None:
+        params = {**worker._asdict(), "now_us": self.database.given_now()}
+
+        def work(conn: Connection) -> None:
+            conn.execute(self.database.sql["see_worker"], params)
+            self._forget_workers(conn, None)
+
+        self._in_transaction(work)
+
+    def forget_workers(self, gone: str | None) -> None:
+        self._in_transaction(lambda conn: self._forget_workers(conn, gone))
+
+    def _forget_workers(self, conn: Connection, gone: str | None) -> None:
+        kept = {"kept_us": to_us(FORGOTTEN_S), "limit": FORGET_AT_ONCE, "now_us": self.database.given_now()}
+        conn.execute(self.database.sql["forget_workers"], {"gone": gone, **kept})
 
     def begin_mark(self, name: str, seq: int) -> None:
         self._in_transaction(

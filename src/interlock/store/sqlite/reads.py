@@ -15,6 +15,7 @@ from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Plan, Revision, Task
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
+from interlock.core.workers import Worker
 from interlock.store import clock
 from interlock.store.plan_rows import (
     TASK_WIDTH,
@@ -180,6 +181,9 @@ class SqliteReads:
             running=running,
             pending=pending,
         )
+
+    def workers(self, limit: int) -> list[Worker]:
+        return [Worker(*row) for row in self.database.rows("workers", limit=limit)]
 
     def mark(self, name: str) -> Mark | None:
         rows = self.database.rows("mark", notice=name)

@@ -22,6 +22,7 @@ from interlock.core.notices import Mark
 from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.record import replace
 from interlock.core.timing import Timing, to_us
+from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
 from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned
 from interlock.store.rows import by_handle, event_row, item_row, run_from_row, spec_row, state_row
@@ -266,6 +267,20 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             self.database.rows("set_mode", scope=rule.scope, value=rule.value, mode=Mode(rule.mode).value)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+
+    def see_worker(self, worker: Worker) -> None:
+        with self.database.write():
+            now_us = self.now_us()
+            self.database.rows("see_worker", now_us=now_us, **worker._asdict())
+            self._forget_workers(None, now_us)
+
+    def forget_workers(self, gone: str | None) -> None:
+        with self.database.write():
+            self._forget_workers(gone, self.now_us())
+
+    def _forget_workers(self, gone: str | None, now_us: int) -> None:
+        before_us = now_us - to_us(FORGOTTEN_S)
+        self.database.rows("forget_workers", gone=gone, before_us=before_us, limit=FORGET_AT_ONCE)
 
     def begin_mark(self, name: str, seq: int) -> None:
         with self.database.write():
