@@ -88,6 +88,8 @@ def open_for_reading(settings: Settings) -> Service | None:
         settings.check_store()
         path, former = sqlite_path(settings.url, settings.root), settings.former
         if not path.exists() and (former is None or not former.exists()):
+            if not _is_ours(path.parent, settings.home):
+                _check_directory(path.parent)
             return None
     store = _open_store(settings, migrate=False)
     try:
@@ -339,10 +341,18 @@ def _make_directory(
 ) -> None:
     """Make a directory of our own, `home` or `.interlock`; any other directory must exist."""
     try:
-        if (directory == home or directory.name == choices.DIRECTORY) and directory.parent.is_dir():
+        if _is_ours(directory, home) and directory.parent.is_dir():
             choices.make_home(directory)
     except OSError as error:
         raise StoreUnavailable(f"{directory} cannot be made: {error.strerror}.", hint) from None
+    _check_directory(directory)
+
+
+def _is_ours(directory: Path, home: Path) -> bool:
+    return directory == home or directory.name == choices.DIRECTORY
+
+
+def _check_directory(directory: Path) -> None:
     if not directory.is_dir():
         raise InvalidInput(
             f"The directory {directory} does not exist.",

@@ -174,7 +174,9 @@ def test_another_store_is_never_moved(tmp_path: Path):
 
 def test_doctor_says_where_the_store_is(tmp_path: Path):
     clone = made(tmp_path / "clone")
-    found = Command(clone).ok("doctor")
+    il = Command(clone)
+    il.ok("add", "a")
+    found = il.ok("doctor")
     said = next(check["detail"] for check in found["checks"] if check["name"] == "store")
     assert said == f"The store is {clone}/.git/interlock/interlock.db."
 
