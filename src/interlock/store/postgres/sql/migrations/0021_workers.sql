@@ -1,5 +1,5 @@
 -- Who is at work: workers say that they are there.
--- Serves: 17
+-- Serves: 20
 
 -- Workers that were seen lately. A worker says every few seconds that it is there, and says goodbye when it ends.
 CREATE TABLE interlock.workers (
