@@ -151,6 +151,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "edit": {"item": gone, "changes": {"priority": 1}},
         "set_pool": {"name": "p", "max_concurrency": 1},
         "sender_of": {"run": run},
+        "stopped": {},
         "msg": {"item": item, "text": "x"},
         "cancel": {"item": gone, "why": "x"},
         "lanes": {},
