@@ -194,6 +194,7 @@ class Settings(Record):
         names.TIMEOUT_MAX_S * 1_000,
         "How long items and plans are kept that have ended: sweeps let older ones go, with their runs,"
         " messages and events. Dead letters stay. Default: for ever; 7776000 is 90 days.",
+        from_repository=FromRepository.NO,  # it deletes, perhaps in a store that other repositories share
     )
     poll_s: float = _number(
         1.0, 0.01, 60.0, "How often a waiting claim looks again where no notification comes."

@@ -124,6 +124,7 @@ def test_a_file_in_the_repository_is_a_harmless_store(stranger: Stranger):
     ("line", "name", "usual"),
     [
         ('actor = "root"', "actor", "alice"),
+        ("retention_s = 1", "retention_s", None),
         ('worktrees = "/tmp/elsewhere"', "worktrees", None),
         ('worktrees = "../elsewhere"', "worktrees", None),
         ('worktrees = "~/elsewhere"', "worktrees", None),
