@@ -191,6 +191,8 @@ class Swept:
     reentered: int = 0
     promoted: int = 0
     forgotten_keys: int = 0
+    #: Nothing here is old enough.
+    pruned: int = 0
 
 
 @dataclass(frozen=True, order=True)
