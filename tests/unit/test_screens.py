@@ -12,7 +12,6 @@ from rich.text import Text
 from interlock.cli.views import history, items, live, words
 from interlock.service.contract import EndedRunView, EventView
 
-NOW = datetime.now(UTC)
 ERROR = "Traceback (most recent call last):\n  File x\nValueError: the token was refused, its key is older\n"
 
 
@@ -30,14 +29,21 @@ def printed(width: int, *, color: bool = False) -> tuple[Console, io.StringIO]:
 
 def run(**more: object) -> EndedRunView:
     known = {"run": 7, "attempt": 1, "status": "failed", "agent": "an-agent-whose-name-is-rather-long" * 2}
-    times = {"started_at": NOW - timedelta(minutes=3), "ended_at": NOW}
+    now = datetime.now(UTC)
+    times = {"started_at": now - timedelta(minutes=3), "ended_at": now}
     given: dict[str, object] = {"worker": None, "reason": "reported", "result": None, "error": ERROR}
     wanted = {**given, **known, **times, **more}
     return EndedRunView(**{name: value for name, value in wanted.items() if name in EndedRunView.PARTS})  # type: ignore[arg-type]
 
 
 def event(seq: int, kind: str = "run.failed", **data: object) -> EventView:
-    known: dict[str, object] = {"seq": seq, "at": NOW, "kind": kind, "project": "default", "item": 1}
+    known: dict[str, object] = {
+        "seq": seq,
+        "at": datetime.now(UTC),
+        "kind": kind,
+        "project": "default",
+        "item": 1,
+    }
     rest: dict[str, object] = {"run": 3, "lane": "issue:acme/app#42", "agent": "coder", "reason": "reported"}
     wanted = {**known, **rest, "data": data, "span_s": None}
     return EventView(**{name: value for name, value in wanted.items() if name in EventView.PARTS})  # type: ignore[arg-type]
