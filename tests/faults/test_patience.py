@@ -175,6 +175,11 @@ CASES: dict[str, Case] = {
     "set_pool": _plain(lambda service: service.set_pool("gpu", max_concurrency=2)),
     "next_notice": _plain(lambda service: service.next_notice("on_question")),
     "end_notice": _on_run(lambda desk: desk.notice(), lambda service, notice: service.end_notice(notice)),
+    "see_worker": _plain(
+        lambda service: service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
+    ),
+    "leave_worker": _plain(lambda service: service.leave_worker("w")),
+    "workers": _plain(lambda service: service.workers()),
     "lanes": _plain(lambda service: service.lanes()),
     "items": _plain(lambda service: service.items(ItemFilter())),
     "show": _on_item(lambda service, item: service.show(item)),

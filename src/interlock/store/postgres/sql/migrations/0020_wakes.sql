@@ -14,8 +14,11 @@ DO $$
 DECLARE
     old text;
 BEGIN
+    -- By its columns: how its text is printed depends on settings.
     SELECT conname INTO STRICT old FROM pg_constraint
-    WHERE conrelid = 'interlock.items'::regclass AND pg_get_constraintdef(oid) LIKE '%''waiting''%due_us IS NOT NULL%plan IS NOT NULL%';
+    WHERE conrelid = 'interlock.items'::regclass AND contype = 'c'
+        AND ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY(conkey) ORDER BY attname)
+            = ARRAY['due_us', 'plan', 'status'];
     EXECUTE format('ALTER TABLE interlock.items DROP CONSTRAINT %I', old);
 END $$;
 ALTER TABLE interlock.items ADD CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL OR reason = 'loop');
