@@ -144,7 +144,7 @@ def test_an_unknown_name_is_refused(scene: Scene) -> None:
 
 
 def test_of_two_who_saw_the_same_mark_one_gets_it(scene: Scene) -> None:
-    """Without the condition on `until_us` in `lease_mark.sql`, both do."""
+    """Taken out: the condition on `until_us` in `lease_mark.sql`, of each store; both get it."""
     begin(scene)
     store = scene.service.store  # type: ignore[attr-defined]
     seen = store.mark(NAME)

@@ -25,7 +25,16 @@ from tests.faults import mutations
 from tests.faults.failpoints import wait_for_lock_waiters
 from tests.faults.mutations import Meeting, at_once
 from tests.faults.past import Past
-from tests.faults.stores import assert_kept, broken, is_sqlite, open_service, query, read_log, statuses
+from tests.faults.stores import (
+    assert_kept,
+    broken,
+    is_sqlite,
+    open_service,
+    query,
+    read_log,
+    statuses,
+    writing,
+)
 
 LANE = "issue:acme/app#1"
 Mutation = Callable[[LocalService], None]
@@ -191,6 +200,32 @@ def test_without_the_pools_lock_its_limit_is_passed_and_the_doctor_says_so(
         assert counts == [1, 1]
         assert "pools_within_limit" in ailments(service)
     service.close()
+
+
+@pytest.mark.parametrize("locked", [True, False], ids=["as it is", "without the row lock"])
+def test_without_the_row_lock_an_edit_undoes_a_start_and_the_history_says_so(
+    pg_url: str, locked: bool
+) -> None:
+    """The item is claimed between what the edit reads and what it writes. On SQLite both are in one
+    transaction, and no other writes meanwhile."""
+    service, other = open_service(pg_url), open_service(pg_url)
+    item = service.add([NewItem(title="work", lane=LANE)])[0].arrival or 0
+    if not locked:
+        mutations.replace_statement(service, "load_items", "FOR NO KEY UPDATE", "")
+    write, leases = writing(service), []
+    whole = write.get()
+
+    def late(*args: Any) -> None:
+        leases.extend(other.next("coder", lease_s=60))
+        whole(*args)
+
+    write.put(late)
+    service.edit(item, {"run_after_s": 600.0})
+    write.put(whole)
+    assert len(leases) == (0 if locked else 1)
+    assert bool(violations(pg_url)) is not locked
+    service.close()
+    other.close()
 
 
 # -- promise 2: every write of a run is fenced --------------------------------------------------------
@@ -418,6 +453,32 @@ def test_a_change_without_a_line_of_history_is_noticed(any_url: str) -> None:
     query(any_url, "UPDATE items SET status = 'cancelled', ended_us = 1")
     assert "rows_match_lines" in violations(any_url)
     service.close()
+
+
+@pytest.mark.parametrize("looked", [True, False], ids=["as it is", "without the second look"])
+def test_without_the_second_look_an_item_that_is_retried_meanwhile_is_pruned(
+    pg_url: str, looked: bool
+) -> None:
+    """It is retried between the look for old items and their locks. On SQLite both are one transaction."""
+    service, other = open_service(pg_url), open_service(pg_url)
+    item = service.add([NewItem(title="work")])[0].arrival or 0
+    service.cancel(item, why="not now")
+    if not looked:
+        mutations.replace_statement(service, "lock_prunable_items", "ended_us <", "0::bigint <")
+    store: Any = service.store
+    ask = store._ask
+
+    def late(conn: Any, name: str, params: dict[str, Any]) -> Any:
+        if name == "lock_prunable_items":
+            other.retry(item)
+        return ask(conn, name, params)
+
+    store._ask = late
+    gone = store.prune_items(store.now_us() + 1, 0, 100, really=True)
+    assert gone.items == (0 if looked else 1)
+    assert query(pg_url, "SELECT count(*) FROM items") == [(1 if looked else 0,)]
+    service.close()
+    other.close()
 
 
 # -- promise 4: no lock outlives its holder -----------------------------------------------------------

@@ -46,7 +46,8 @@ def test_a_limit_of_runs_holds_under_32_claimers(crew: Crew, url: str) -> None:
 
 
 def test_the_limit_of_a_pool_holds_under_32_claimers_of_four_agents(crew: Crew, url: str) -> None:
-    """Taken out: `FOR NO KEY UPDATE` in `lock_pool.sql` (see test_guards for the forced interleaving).
+    """Taken out: `FOR NO KEY UPDATE` in `lock_pool.sql`; 12 runs on PostgreSQL (see test_guards for the
+    forced interleaving, on SQLite too).
 
     Half of the items must overtake."""
     service = open_service(url)
@@ -78,7 +79,8 @@ def test_a_limit_holds_for_items_that_overtake(crew: Crew, url: str) -> None:
 
 
 def test_no_item_is_edited_after_it_has_started(crew: Crew, url: str) -> None:
-    """Taken out: `item.started` in `_why_not_edited`; on PostgreSQL the row lock in `load_items.sql`, too."""
+    """Taken out: `item.started` in `_why_not_edited`; the schema then refuses a running item that waits. The
+    row lock in `load_items.sql` is not missed here (see test_guards for the forced interleaving)."""
     service = open_service(url)
     lanes = [f"issue:acme/app#{n}" for n in range(12)]
     items = [v.arrival for v in service.add([NewItem(title="work", lane=lane) for lane in (*lanes, *lanes)])]

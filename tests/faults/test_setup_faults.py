@@ -72,7 +72,7 @@ def finished(site: Site, items: list[int]) -> None:
 
 
 def test_a_remote_with_a_relative_address_works_in_worktrees(site: Site) -> None:
-    """Taken out (the variables of the workspace): each item is a dead letter."""
+    """Taken out (the variables of the workspace): no push arrives, and the first item is never done."""
     items = fill(site, 4)
     worker = site.work(AGENT, "--worktree", "--max", "4")
     finished(site, items)
@@ -82,7 +82,7 @@ def test_a_remote_with_a_relative_address_works_in_worktrees(site: Site) -> None
 
 def test_fences_that_a_restored_store_has_forgotten_are_passed_by_themselves(site: Site) -> None:
     """The rows are put back as they were, in the same database: the store cannot notice. Taken out
-    (`pass_fence` in `check_fence`): nothing is ever done."""
+    (`pass_fence` in `check_fence`): no run number passes its fence, and the first item is never done."""
     items = fill(site)
     monday = Past(site.url)
     assert site.interlock("migrate", "--after-restore").returncode == 0  # numbers far above those of Monday
@@ -99,7 +99,7 @@ def test_fences_that_a_restored_store_has_forgotten_are_passed_by_themselves(sit
 
 def test_a_store_in_the_place_of_another_goes_on_when_it_is_told_so(site: Site, tmp_path: Path) -> None:
     """As somebody moves by hand: items are added again, and the old store is gone. Taken out (`goes_on_from`
-    in `check_fence`): the worker goes on over fences of the other store."""
+    in `check_fence`): nobody is told, and all items are done over the fences of the other store."""
     old = Site(site.directory, f"sqlite://{tmp_path}/old.db")
     foreign = fill(old, 3)
     stop(worked(old, foreign))
@@ -145,7 +145,7 @@ def test_twins_do_not_leap_past_each_other(sqlite_url: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("options", [(), ("--worktree",)], ids=["in place", "worktrees"])
 def test_a_missing_remote_costs_no_attempt(options: tuple[str, ...], sqlite_url: str, tmp_path: Path) -> None:
-    """The command meets it, in its push. Taken out (`read_fault` in `_end_after`): dead letters."""
+    """The command meets it, in its push. Taken out (`read_fault` in `_end_after`): three dead letters."""
     site = made(sqlite_url, tmp_path)
     items = fill(site, 3)
     git(site.directory, "remote", "rename", "origin", "away")

@@ -189,7 +189,8 @@ def _work_all(service: Any) -> list[int]:
 
 
 def test_a_clock_that_was_ahead_goes_on(make_url: MakeUrl) -> None:
-    """Taken out (`go_on_from`, the clock in `settle_copy`): the history of the copy goes back in time."""
+    """Taken out (`go_on_from` for SQLite; the clock in `settle_copy` for PostgreSQL; each alone): the history
+    of the copy goes back in time."""
     for origin, destination in (("postgres18", "postgres18"), ("postgres18", "sqlite")):
         source, target = make_url(origin), make_url(destination)
         open_store(source).close()
@@ -198,6 +199,9 @@ def test_a_clock_that_was_ahead_goes_on(make_url: MakeUrl) -> None:
         copy(source, target)
         add(target)
         assert_kept(target)
+        times = [at_us for (at_us,) in query(target, "SELECT at_us FROM events ORDER BY seq")]
+        assert times == sorted(times)
+        assert query(target, "SELECT count(*) FROM events WHERE kind = 'clock.stepped'") == [(0,)]
 
 
 def test_dedupe_keys_and_order_of_arrival_stay(make_url: MakeUrl) -> None:
@@ -402,7 +406,7 @@ def test_the_seal_holds_for_programs_that_do_not_know_it(kind: str, make_url: Ma
 def test_what_was_acknowledged_while_the_store_was_sealed_is_in_the_copy(
     kind: str, make_url: MakeUrl
 ) -> None:
-    """Taken out (the triggers of `seal.sql`, `raise StoreSealed`): some are missing in the copy."""
+    """Taken out (the order in `copy`, with the seal after the rows): some are missing in the copy."""
     source, target = make_url(kind), make_url("sqlite")
     open_store(source).close()
     acknowledged: list[int] = []
@@ -550,7 +554,7 @@ def test_a_copy_that_is_killed_at_any_line_loses_nothing_and_can_be_repeated(
 ) -> None:
     """Each second crash is undone, if that is still possible. Some lines; all with INTERLOCK_EVERY_CASE=1.
 
-    Taken out (`exclusively` around the filling of the target): it is found half full, and refused."""
+    Taken out (`exclusively` around the filling of a target in SQLite): it is found half full, and refused."""
     if os.environ.get("INTERLOCK_EVERY_CASE") == "1":
         every = 1
 
