@@ -536,8 +536,8 @@ def test_p13_a_message_that_came_while_the_end_waited_is_not_overlooked(
     sessions: tuple[Session, Session], service: LocalService, pg_url: str, later: Callable[..., Future[Any]]
 ) -> None:
     """A statement that waited for a row sees the row's new version, and nothing else that is newer than the
-    statement. Taken out: the second look in `_unread`; the end fails, since it knows no message to follow up.
-    """
+    statement. Taken out: the second look in `_unread`; nothing follows up, and the message stays unread with
+    the item that ended."""
     naive, writer = sessions
     naive.run("CREATE TABLE counted (id int, n int)", "CREATE TABLE each_one (id int)")
     naive.run("INSERT INTO counted VALUES (1, 0)")
