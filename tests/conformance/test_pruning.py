@@ -108,7 +108,7 @@ def test_superseded_items_go_with_the_newest(scene: Scene) -> None:
 
 
 def test_messages_that_a_follow_up_carries_keep_what_they_came_with(scene: Scene) -> None:
-    """Taken out (`messages` in `prunable_items`): both go at once, under the message of the follow-up."""
+    """Taken out (`messages` in `prunable_items`): both go at once, and so does the message's payload."""
     scene.put(lane=LANE, agent="coder", policy="coalesce")
     lease = scene.claim("coder")
     scene.put(lane=LANE, agent="coder", policy="coalesce", payload='{"n": 2}')
@@ -124,7 +124,7 @@ def test_messages_that_a_follow_up_carries_keep_what_they_came_with(scene: Scene
 
 
 def test_an_item_stays_while_its_dedupe_key_names_it(scene: Scene) -> None:
-    """Taken out (`dedupe_keys` in `prunable_items`): the item goes at once, and its key names nothing."""
+    """Taken out (`dedupe_keys` in `prunable_items`): the item goes, and the second arrival is admitted."""
     first = done(scene, dedupe_key="once")
     scene.clock.advance(2 * DAY_S)
     assert pruned(scene, days=1).items == 0

@@ -72,7 +72,7 @@ def finished(site: Site, items: list[int]) -> None:
 
 
 def test_a_remote_with_a_relative_address_works_in_worktrees(site: Site) -> None:
-    """Taken out (the variables of the workspace): no push arrives, and the first item is never done."""
+    """Taken out (the variables of the workspace): each item is a dead letter."""
     items = fill(site, 4)
     worker = site.work(AGENT, "--worktree", "--max", "4")
     finished(site, items)
@@ -82,7 +82,7 @@ def test_a_remote_with_a_relative_address_works_in_worktrees(site: Site) -> None
 
 def test_fences_that_a_restored_store_has_forgotten_are_passed_by_themselves(site: Site) -> None:
     """The rows are put back as they were, in the same database: the store cannot notice. Taken out
-    (`pass_fence` in `check_fence`): no run number passes its fence, and the first item is never done."""
+    (`pass_fence` in `check_fence`): runs are given back again and again, and nothing is ever done."""
     items = fill(site)
     monday = Past(site.url)
     assert site.interlock("migrate", "--after-restore").returncode == 0  # numbers far above those of Monday
