@@ -6,6 +6,7 @@ Every client works through it, whatever its driver: a round trip is one `ReadyFo
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -40,13 +41,20 @@ class CountingWire:
         self._sockets: list[socket.socket] = [self._listener]
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Closed under a thread that waits in it, the number of a socket may go to another one: the thread
+        # then reads from that.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
         for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
             each.close()
 
     @contextmanager

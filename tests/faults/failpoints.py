@@ -48,7 +48,8 @@ class Proxy:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(directory / ".s.PGSQL.5432"))
         self._listener.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def lose(self, message: bytes, moment: Moment, then: Callable[[], None] = lambda: None) -> None:
         """Break the connection at the next message that contains these bytes. `then` runs before the client
@@ -71,6 +72,10 @@ class Proxy:
         self._hang_up()
 
     def close(self) -> None:
+        # Closed under a thread that waits in it, the number of this socket may go to another one: the thread
+        # then takes the connections of that, and whoever serves it waits for ever.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
         self._listener.close()
         self._hang_up()
 

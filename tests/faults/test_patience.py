@@ -460,9 +460,12 @@ def test_a_program_that_is_no_postgresql_is_refused_at_once() -> None:
                     with client:
                         client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-        threading.Thread(target=greet, daemon=True).start()
+        greeter = threading.Thread(target=greet, daemon=True)
+        greeter.start()
         with pytest.raises(StoreUnavailable):
             Database(f"postgresql://u@127.0.0.1:{listener.getsockname()[1]}/x?sslmode=disable", retry_s=600)
+        listener.shutdown(socket.SHUT_RDWR)
+        greeter.join()
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:secret@/x?nonsense=1", "postgresql://u:secret@[::1/x"])
