@@ -23,7 +23,7 @@ def test_a_rejected_arrival_is_4_and_names_the_holder(any_il: Command):
     assert answer.json["holder"]["run"] == lease["fence"]
     said = any_il("add", "b", "--lane", "branch:x", "--policy", "reject")
     assert said.code == 4
-    for word in ("coder", f"run {lease['fence']}", "since", "until", "next", "interlock show 1"):
+    for word in ("coder", f"run {lease['fence']}", "since", "until", "next", "--policy queue"):
         assert word in said.out
     assert [item["title"] for item in any_il.ok("ls", "--all")["items"]] == ["a"]
 

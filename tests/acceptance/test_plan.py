@@ -3,11 +3,12 @@
 import json
 import re
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from interlock.core.record import Record
 from interlock.service import planview
 from tests.acceptance.command import Command, CommandHere, interrupt
 from tests.acceptance.test_human_output import on_terminal
@@ -28,8 +29,8 @@ edges:
 REMOVE_MEND = '{"operations": [{"op": "remove_task", "key": "mend"}]}'
 
 
-def keys(view: type) -> set[str]:
-    return set(get_type_hints(view))
+def keys(view: type[Record]) -> set[str]:
+    return set(view.PARTS)
 
 
 @pytest.fixture
@@ -225,6 +226,7 @@ class TestLook:
 
     @pytest.mark.parametrize("command", ["show", "graph", "stats", "history", "watch"])
     def test_a_plan_that_is_not_there(self, here: Command, command: str):
+        create(here)
         assert refused(here, "plan", command, 7)[:2] == (1, "not_found")
         assert refused(here, "plan", command, "x")[0] == 2
 

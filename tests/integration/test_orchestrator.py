@@ -515,7 +515,7 @@ class TestEditors:
             running = threading.Thread(target=orchestrator.run, kwargs={"timeout_s": PATIENCE_S})
             running.start()
             for _ in range(2):
-                lease = il.service.next("planner", wait_s=PATIENCE_S)[0]
+                lease = il.service.next("planner", wait_s=60)[0]
                 il.service.done([Report(run=lease.run)])
             running.join(PATIENCE_S)
             assert orchestrator.view().status == "completed"

@@ -523,7 +523,7 @@ class Service(LaneService, PlanService, Protocol):
 
 
 def to_json(value: Any) -> Any:
-    """As plain JSON values: records as objects, times as UTC ISO 8601, enums as their text."""
+    """As JSON values: records and dataclasses as objects, times as UTC ISO 8601, enums as their text."""
     if isinstance(value, Record):
         return {name: to_json(getattr(value, name)) for name in value.PARTS}
     if isinstance(value, LeaseView | RunView):
@@ -539,4 +539,6 @@ def to_json(value: Any) -> Any:
         return {str(k): to_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(v) for v in value]
+    if (fields := getattr(value, "__dataclass_fields__", None)) is not None:
+        return {name: to_json(getattr(value, name)) for name in fields}
     return value
