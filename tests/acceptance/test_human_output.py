@@ -159,7 +159,7 @@ def test_top_prints_one_frame_where_nobody_watches_and_ends_on_q(busy: Command):
     for word in ("Lanes held: 1", "Running: 1", "Waiting: 1 pending", "run.started"):
         assert word in frame
     assert set(busy.ok("top")) == {
-        *("stats", "lanes", "running", "pending", "deferred", "events", "pools", "asking"),
+        *("stats", "lanes", "running", "pending", "deferred", "events", "pools", "stopped", "asking"),
     }
 
     master, slave = pty.openpty()
