@@ -17,6 +17,9 @@ from interlock.store.rows import array, columns
 from interlock.store.statements import Statements
 
 NO_LIMIT = 2**31 - 1
+#: From so many new tasks on, the server is told to forget its plans. It remembers how it looks up what a row
+#: refers to; a plan from the days when the table was small reads the whole table for each row.
+MANY = 1_000
 
 
 class KeyTaken(psycopg.errors.SerializationFailure):
@@ -54,6 +57,8 @@ def edit_facts(ask: Ask, load: Load, parts: Parts) -> dict[str, Any]:
 
 def write_new(conn: Connection, sql: Statements, decision: Decision) -> None:
     """Before the items: they refer to their plan. Nobody else makes a new plan's lane."""
+    if len(decision.born) >= MANY:
+        conn.execute("DISCARD PLANS")
     new = [c.plan for c in decision.plans if c.before is None]
     if new:
         conn.execute(sql["add_lanes"], {"lanes": array([plan.lane for plan in new])})

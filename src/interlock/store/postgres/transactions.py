@@ -122,7 +122,8 @@ class Transactions:
                     return self._attempt(conn, load, build, ids)
             except _Unsure as lost:
                 unsure.append(lost)
-                raise psycopg.OperationalError("the connection was lost during a commit") from lost
+                why = str(lost.__cause__).partition("\n")[0]
+                raise psycopg.OperationalError(f"the connection was lost during a commit ({why})") from lost
 
         while True:
             try:
