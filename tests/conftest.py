@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import sys
 
 import pytest
 
@@ -33,11 +34,19 @@ __all__ = [
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _keep_bytecode()
     _hear_signals()
     temporary_files.choose()
     # Whoever runs the tests may have settings of their own, and trust files.
     os.environ.update(XDG_CONFIG_HOME="/nonexistent", XDG_STATE_HOME="/nonexistent")
     postgres_fixtures.pytest_configure(config)
+
+
+def _keep_bytecode() -> None:
+    """Images often forbid it. Then each of some thousand commands would compile all that it imports, which
+    takes twice as long as what it does, and each pytest process all tests."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def _hear_signals() -> None:
