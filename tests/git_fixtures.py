@@ -12,9 +12,10 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -223,15 +224,35 @@ class _GitOverHttp(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+    """Closing it waits for its threads: a `git http-backend` left behind would be blamed on a later test."""
+
+    daemon_threads = False
     request_queue_size = 128  # a hundred processes may come at once
+
+    def __init__(self, handler: type[_GitOverHttp]) -> None:
+        self._connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        for connection in tuple(self._connections):
+            with suppress(OSError):  # it is closed already
+                connection.shutdown(socket.SHUT_RD)  # its thread waits for one more request
+        super().server_close()
 
 
 @contextmanager
 def serve_over_http(root: Path, lost: LostAnswers | None = None) -> Iterator[str]:
     """The address below which every bare repository in `root` can be cloned, fetched and pushed to."""
     handler = type("Handler", (_GitOverHttp,), {"root": root, "lost": lost or LostAnswers()})
-    server = _Server(("127.0.0.1", 0), handler)
+    server = _Server(handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
