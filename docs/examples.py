@@ -148,7 +148,7 @@ class Scratch:
                 env=self._environ,
                 start_new_session=True,
             )
-            if " & " in command:
+            if re.search(r" &( |$)", command):
                 self._left_running.append(shell.pid)
             self._code = shell.wait(TIMEOUT_S)
             out.seek(0)
