@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.core.errors import ItemEnded
+from interlock.core.plans.model import OnCancel, When
+from tests.conformance.planner import EDITOR, Planner, edge
 from tests.conformance.scene import LANE, Scene
 
 
@@ -75,3 +78,99 @@ def test_the_answer_to_add_knows_who_may_claim_it(scene: Scene, gone: str) -> No
     assert said.state.startswith("is ready, but ")
     assert "coder takes only review and no task" in said.state
     assert ("project frozen is paused (release day) and " in said.state) is (gone == "paused project")
+
+
+# -- tasks of plans -------------------------------------------------------------------------------
+
+
+def why_task(planner: Planner, key: str) -> str:
+    return planner.service.why(planner.task(key).item).why
+
+
+def test_a_task_says_which_ends_it_waits_for(planner: Planner) -> None:
+    planner.make("A, B, C, D")
+    planner.edit(
+        edge("A", "D"),
+        edge("B", "D", when=When.FAILURE),
+        edge("C", "D", when=When.COMPLETION, on_cancel=OnCancel.SATISFY),
+    )
+    said = why_task(planner, "D")
+    assert "for A, B, C; it is ready when A succeeds and B fails and C ends" in said
+    assert said.endswith("; if one of them ends otherwise, it can never start and is cancelled.")
+    planner.do("A")
+    planner.fail(planner.start("B"), retry=False)
+    assert "for C; it is ready when C ends." in why_task(planner, "D")
+    planner.service.cancel(planner.task("C").item, why="not now", by="sam")
+    assert planner.task("D").status == "pending"
+
+
+def test_a_task_that_only_an_edit_can_save_is_not_said_to_become_ready(planner: Planner) -> None:
+    planner.make("A>B", editor=EDITOR)
+    assert f"is cancelled, unless an edit of {EDITOR} saves it" in why_task(planner, "B")
+    planner.service.cancel(planner.task("A").item, why="not now", by="sam")
+    said = why_task(planner, "B")
+    assert "cannot start as plan" in said
+    assert "was cancelled" in said
+    assert "is ready when" not in said
+    assert f"it is cancelled when the edit cycle closes, unless an edit of {EDITOR} (item" in said
+    planner.done(planner.ask())
+    planner.service.sweep()
+    assert planner.task("B").status == "cancelled"
+
+
+def test_a_task_whose_source_can_never_start_is_not_told_to_be_brought_back_by_its_retry(
+    planner: Planner,
+) -> None:
+    planner.make("A>B>C")
+    planner.fail(planner.start("A"), retry=False)
+    planner.service.sweep()
+    a = planner.task("A").item
+    assert f"it waited for A: `interlock retry {a}` brings it back" in why_task(planner, "B")
+    assert "it waited for B: it comes back when B does" in why_task(planner, "C")
+    planner.service.retry(a)
+    assert planner.states() == "A:pend B:wait C:wait"
+
+
+def test_a_task_comes_back_only_with_all_that_have_to_be_retried(planner: Planner) -> None:
+    planner.make("A>C, B>C, D>C")
+    planner.fail(planner.start("A"), retry=False)
+    planner.fail(planner.start("B"), retry=False)
+    a, b = planner.task("A").item, planner.task("B").item
+    said = f"it waited for A, B: `interlock retry {a}` and `interlock retry {b}` together bring it back"
+    assert said in why_task(planner, "C")
+    planner.service.retry(a)
+    assert planner.task("C").status == "cancelled"
+    planner.service.retry(b)
+    assert planner.task("C").status == "waiting"
+
+
+def test_a_success_that_rules_out_a_task_cannot_be_retried(planner: Planner) -> None:
+    planner.make("A, B")
+    planner.edit(edge("A", "B", when=When.FAILURE))
+    planner.do("A")
+    planner.service.sweep()
+    assert "A succeeded, which rules it out; that is final" in why_task(planner, "B")
+
+
+def test_a_cancelled_task_is_not_offered_a_retry_that_is_refused(planner: Planner) -> None:
+    planner.make("A>B")
+    planner.service.cancel(planner.task("B").item, why="not now", by="sam")
+    assert f"`interlock retry {planner.task('B').item}` brings it back" in why_task(planner, "B")
+    planner.fail(planner.start("A"), retry=False)
+    assert f"`interlock retry {planner.task('A').item}` comes first" in why_task(planner, "B")
+    with pytest.raises(ItemEnded, match="can never start"):
+        planner.service.retry(planner.task("B").item)
+
+
+def test_a_plan_goes_on_only_when_every_end_is_answered(planner: Planner) -> None:
+    planner.make("A, B, C", editor=EDITOR)
+    second = planner.start("B")
+    planner.do("A")
+    asked = planner.ask()
+    planner.clock.advance(1)
+    planner.done(second)
+    said = why_task(planner, "C")
+    assert f"plan {planner.plan} waits for an edit of {EDITOR} (item {asked.item.id})" in said
+    assert "it goes on when every end is answered, or at the deadline, in 10 min" in said
+    planner.done(asked)
+    assert "is ready, but" in why_task(planner, "C")

@@ -89,7 +89,8 @@ def test_why_names_what_brings_a_cancelled_task_back(planner: Planner) -> None:
     planner.edit(RemoveTask(key="C"))
     removed = next(i for i in planner.service.items(ItemFilter(all=True)) if i.title == "C")
     assert "retry" not in planner.service.why(removed.id).why
-    assert "it waited for A, whose retry brings it back." in planner.service.why(planner.task("B").item).why
+    a = planner.task("A").item
+    assert f": `interlock retry {a}` brings it back." in planner.service.why(planner.task("B").item).why
     with pytest.raises(ItemEnded, match="can never start"):
         planner.service.retry(planner.task("B").item)
     planner.service.retry(planner.task("A").item)

@@ -2,7 +2,9 @@
 
 Of each item that a step is about, the prediction says who may start it, what becomes of it and who holds its
 lane then; and the sentence says the same in words. The steps are everything that predictions speak of (a
-claim by each agent, done, fail, release, time that passes), between things that change the store at random.
+claim by each agent, done, fail, release, retry, time that passes), between things that change the store at
+random. Around every step each waiting task of a plan is looked at: what it was said to wait for is compared
+with what the ends of its sources, the edit cycle and the editor made of it.
 
 To look longer: `INTERLOCK_MODEL_EXAMPLES=5000 make test ARGS="tests/model/test_predictions.py -k sqlite"`.
 
@@ -20,6 +22,7 @@ import random
 import re
 from collections import Counter
 from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,20 @@ from hypothesis import strategies as st
 
 from interlock.core.commands import Wall
 from interlock.core.errors import InterlockError
-from interlock.core.model import Item, ItemId, NewItem, Policy, RetryLane
-from interlock.core.plans.model import EDIT_TYPE, EdgeSpec, Graph, TaskSpec
+from interlock.core.model import Item, ItemId, NewItem, Policy, Reason, RetryLane
+from interlock.core.plans.dependents import edge_state
+from interlock.core.plans.model import (
+    EDIT_TYPE,
+    EdgeSpec,
+    EdgeState,
+    Graph,
+    OnCancel,
+    PlanStatus,
+    RemoveEdge,
+    TaskSpec,
+    When,
+    plan_of_lane,
+)
 from interlock.core.prediction import End, Fate, Prediction, is_hold
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.why import explain
@@ -50,6 +65,8 @@ LANES = (None, "issue:acme/app#1", "issue:acme/app#2")
 AGENTS = ("ada", "bob", "new")
 NAMES = ("", "", *AGENTS, "ghost")
 PROJECT = "frozen"
+#: The tasks of plans.
+KEYS = "ABCDE"
 
 #: What happens, and the seed of its choices.
 Step = tuple[str, int]
@@ -60,14 +77,17 @@ STEPS = {
     "end": 4,
     "time": 4,
     "message": 2,
-    "cancel": 1,
+    "cancel": 2,
+    "retry": 2,
     "wall": 1,
     "ask": 1,
     "limit": 2,
     "pause": 2,
     "pool": 1,
-    "plan": 1,
+    "plan": 3,
+    "edit": 2,
     "pause_plan": 1,
+    "cancel_plan": 1,
     "mode": 1,
 }
 _NAMES_OF_STEPS = [name for name, often in STEPS.items() for _ in range(often)]
@@ -95,8 +115,13 @@ class Oracle:
         for name, seed in story:
             self.random = random.Random(seed)
             self.service.sweep()
+            tasks = [_WaitingTask(self, item) for item in self.live() if _waits_in_plan(item)]
             with suppress(InterlockError):  # refused: nothing changed, which is a state too
                 getattr(self, name)()
+            if tasks:
+                self.service.sweep()
+            for task in tasks:
+                task.compare()
             self.clock.advance(0.001)
         self.service.sweep()
         self.foretell()
@@ -181,10 +206,34 @@ class Oracle:
         pick = self.random.choice
         for agent in ("ada", "bob"):
             self.service.set_agent(agent)
-        tasks = tuple(TaskSpec(key=key, agent=pick(("", "ada", "bob")), lane=pick(LANES)) for key in "ABC")
-        graph = Graph(tasks=tasks, edges=(EdgeSpec(source="A", target="B"),))
+        agents, lanes, most = ("", "", "ada", "bob"), (*LANES, None, None), (1, 1, 2)
+        tasks = tuple(
+            TaskSpec(key=key, agent=pick(agents), lane=pick(lanes), max_attempts=pick(most)) for key in KEYS
+        )
+        edges = tuple(
+            EdgeSpec(source=a, target=b, when=pick(tuple(When)), on_cancel=pick(tuple(OnCancel)))
+            for a, b in combinations(KEYS, 2)
+            if self.random.random() < 0.4
+        )
+        graph = Graph(tasks=tasks, edges=edges)
         editor = pick(("ada", ""))
         self.plans.append(self.service.create_plan("work", graph, editor=editor, edit_deadline_s=45.0).id)
+
+    def edit(self) -> None:
+        """An editor answers: it saves tasks that could never start, or changes nothing."""
+        asked = [i for i in self.live() if i.spec.type == EDIT_TYPE and i.state.run is not None]
+        if not asked:
+            return
+        item = self.random.choice(asked)
+        plan = self.service.plan(plan_of_lane(item.spec.lane or "") or 0)
+        lost = [e for e in plan.edges if e.state == "broken" and self.random.random() < 0.7]
+        operations = tuple(RemoveEdge(source=e.source, target=e.target) for e in lost)
+        run = self.handles[item.id]
+        self.service.edit_plan(plan.id, operations=operations, run=run, base=plan.revision)
+
+    def cancel_plan(self) -> None:
+        if self.plans and self.random.random() < 0.3:
+            self.service.cancel_plan(self.random.choice(self.plans), why="not needed")
 
     def pause_plan(self) -> None:
         if self.plans:
@@ -208,7 +257,8 @@ class Oracle:
         """One agent after the other asks for one item, by its number."""
         if not (live := self.live()):
             return
-        item = self.random.choice(live)
+        there = [i for i in live if i.status is not ItemStatus.WAITING]
+        item = self.random.choice(there if there and self.random.random() < 0.8 else live)
         agents = self.random.sample(AGENTS, len(AGENTS))
         wish: dict[str, Any] = {"types": ("hold",), "labels": ("hold",)} if is_hold(item) else {}
         said, why = self.predict(item.id)
@@ -257,6 +307,42 @@ class Oracle:
         with self.foretold(item, end):
             ways[end]([Report(run=self.handles[item.id])])
 
+    def retry(self) -> None:
+        """An operator does what is said to bring an ended item back."""
+        ended = self.store.items(ItemQuery(statuses=("failed", "cancelled"), limit=1_000))
+        if not ended:
+            return
+        item = self.random.choice(ended)
+        said, why = self.predict(item.id)
+        whole = why.partition("; ")[2]
+        ways = [int(n) for n in re.findall(r"`interlock retry (\d+)`", whole)]
+        assert (ways == [item.id] and "comes back when" not in whole) is (said.again is not None), why
+        if said.again is None:
+            self.retry_others(item, whole, ways, why)
+            return
+        self.service.retry(item.id)
+        after = self.store.item(item.id)
+        assert after is not None
+        assert _shape(after) == _shape(said.again.item), why
+        assert ("only gives its messages" in why) is (after.status is ItemStatus.SUPERSEDED), why
+        self.met[f"retry to {after.status}"] += 1
+
+    def retry_others(self, item: Item, whole: str, ways: list[int], why: str) -> None:
+        """A retry of the item is refused. If others bring it back, they do, and they all must."""
+        with suppress(InterlockError):
+            self.service.retry(item.id)
+            pytest.fail(f"was retried: {why}")
+        for way in ways:
+            found = self.store.item(ItemId(item.id))
+            assert found is not None
+            assert found.terminal, why
+            self.service.retry(way)
+        found = self.store.item(ItemId(item.id))
+        assert found is not None
+        back = bool(ways) and "comes back when" not in whole and "more retries" not in whole
+        assert found.terminal is not back, why
+        self.met[f"retry of others, back: {back}"] += 1
+
     def time(self) -> None:
         """Time passes until something is due."""
         times = [(p.at_us, p.item.id) for i in self.live() if (p := self.predict(i.id)[0]).at_us is not None]
@@ -301,11 +387,11 @@ class _Foretold:
         oracle.met[f"{self.end} {item.status} to {after.status}"] += 1
         assert _shape(after) == _shape(fate.item), self.why
         lane = item.spec.lock_lane
-        if lane is None or item.spec.type == EDIT_TYPE:
+        if lane is None:
             return
         holder = oracle.store.owner(lane)
         self.compare_holders(fate, holder)
-        if item.status is ItemStatus.IN_PROGRESS:
+        if item.status is ItemStatus.IN_PROGRESS and item.spec.type != EDIT_TYPE:
             if self.end is End.TIME:
                 self.read_own_sentence(after, holder)
             for waiting, why in self.line:
@@ -318,7 +404,7 @@ class _Foretold:
             return
         assert holder is not None, self.why
         if fate.by_follow_up:
-            assert holder.follow_up, self.why
+            assert holder.follow_up or (holder.spec.type == EDIT_TYPE and holder.id != self.item.id), self.why
             assert holder.id not in {i.id for i, _ in self.line}, self.why
         else:
             assert holder.id == fate.holder.id, self.why
@@ -346,6 +432,63 @@ class _Foretold:
         if says_moves and moves.startswith("it moves up") and "let through" not in moves:
             assert _id(holder) == waiting.id, why
         self.oracle.met["line"] += 1
+
+
+class _WaitingTask:
+    """Compares what a task was said to wait for in its plan with what became of it."""
+
+    def __init__(self, oracle: Oracle, item: Item) -> None:
+        self.oracle, self.item = oracle, item
+        self.said, self.why = oracle.predict(item.id)
+        assert item.spec.plan is not None
+        self.plan = self.said.facts.plans[item.spec.plan]
+
+    def compare(self) -> None:
+        """Its edges follow from how its sources are now. It is ready when all are satisfied; with a broken
+        one it waits while the edit cycle is open, and is cancelled without one."""
+        oracle = self.oracle
+        plan, after = oracle.store.plan(self.plan.id), oracle.store.item(self.item.id)
+        assert plan is not None
+        assert after is not None
+        if after.state.reason == Reason.OPERATOR:  # it was cancelled itself, or with its plan
+            return
+        assert plan.status is not PlanStatus.CANCELLED, self.why
+        if plan.revision != self.plan.revision:
+            return
+        sources = {need.key: oracle.store.item(need.edge.source) for need in self.said.facts.needs}
+        states = set()
+        for need in self.said.facts.needs:
+            source = sources[need.key]
+            assert source is not None
+            states.add(edge_state(need.edge, source.status))
+            if not need.broken:
+                self.read_sentence(need.key, source.status, states={edge_state(need.edge, source.status)})
+        if EdgeState.BROKEN in states:
+            assert after.status is (ItemStatus.WAITING if plan.cycle_us else ItemStatus.CANCELLED), self.why
+            saved = "unless an edit of" in self.why
+            assert saved is (self.plan.editor is not None), self.why
+            assert "cannot start as plan" in self.why or "otherwise, it can never start" in self.why, self.why
+            oracle.met[f"task lost {after.status}"] += 1
+        elif EdgeState.OPEN in states:
+            assert after.status is ItemStatus.WAITING, self.why
+        else:
+            assert after.status is not ItemStatus.WAITING, self.why
+            oracle.met[f"task ready {after.status}"] += 1
+
+    def read_sentence(self, key: str, status: ItemStatus, states: set[EdgeState]) -> None:
+        """The sentence names every source with the ends that it waits for."""
+        if any(need.broken for need in self.said.facts.needs):
+            return
+        group = re.search(rf"(?:when|and) (?:\w, )*{key}(?:, \w)* (\w.*?)(?: and [A-E]|;|\.$)", self.why)
+        assert group is not None, self.why
+        word = {ItemStatus.COMPLETED: "succeed", ItemStatus.FAILED: "fail"}.get(status, "cancelled")
+        if EdgeState.OPEN not in states:
+            said = word in group[1] or group[1] in ("ends", "end")
+            assert said is (states == {EdgeState.SATISFIED}), self.why
+
+
+def _waits_in_plan(item: Item) -> bool:
+    return item.status is ItemStatus.WAITING and item.spec.plan is not None and not item.started
 
 
 def _id(item: Item | None) -> int | None:

@@ -16,12 +16,13 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, with_room
-from interlock.core.commands import Command, Expire, Finish, Outcome
+from interlock.core.commands import Command, Expire, Finish, Outcome, Retry
 from interlock.core.decide import decide
-from interlock.core.ledger import Ledger, Snapshot
+from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import NO_AGENT, Item, ItemId, PlanId
 from interlock.core.operating import may_overtake
-from interlock.core.plans.model import EDIT_TYPE, Plan, PlanStatus, plan_of_lane
+from interlock.core.plans.book import PlanPart
+from interlock.core.plans.model import EDIT_TYPE, Need, Plan, PlanStatus, Task, plan_of_lane
 from interlock.core.record import Record, replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, until
@@ -54,8 +55,10 @@ class Facts(Record):
     agents: Mapping[str, Agent] | None = MappingProxyType({})
     paused_projects: Mapping[str, str] = MappingProxyType({})
     plans: Mapping[PlanId, Plan] = MappingProxyType({})
-    #: The keys of the tasks that it waits for.
-    unmet: tuple[str, ...] = ()
+    #: The edges to it that are not satisfied, broken ones first.
+    needs: tuple[Need, ...] = ()
+    #: Of a plan whose edit it is or waits for: number and time of the last end that no edit has answered.
+    last_ends: Mapping[PlanId, tuple[tuple[int, int], ...]] = MappingProxyType({})
 
 
 class Hindrance(Record):
@@ -116,6 +119,8 @@ class Prediction(Record):
     at_us: int | None = None
     #: What each end of its run makes of it; `TIME` also of an item without a run.
     fates: Mapping[End, Fate] = MappingProxyType({})
+    #: What a retry makes of a failed or cancelled item; null if it is refused.
+    again: Fate | None = None
     #: Of a deferred item: the owner of its lane. With `takers`, a claim may take the lane from that owner, if
     #: it finds none in the line that it may start before this one.
     owner: Prediction | None = None
@@ -134,6 +139,7 @@ def predict(item: Item, facts: Facts) -> Prediction:
         closed=tuple(_closed(item, facts)),
         at_us=at_us,
         fates=_fates(item, at_us, facts),
+        again=_again(item, facts),
     )
     if item.state.ready:
         return replace(made, takers=_takers(item, facts, with_room_left))
@@ -159,14 +165,15 @@ def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
     if plan is None:
         return
     if plan.status is not PlanStatus.RUNNING:
-        yield Hindrance(what=f"plan {plan.id} is {plan.status}", cure="it gives out no more tasks")
+        yield Hindrance(what=f"plan {plan.id} is {plan.status}", cure="the next sweep cancels its tasks")
     if plan.paused_why is not None:
         undo = f"`interlock plan resume {plan.id}` resumes it"
         yield Hindrance(what=f"plan {plan.id} is paused ({plan.paused_why})", cure=undo)
     if plan.cycle_us is not None:
         asked = f"plan {plan.id} waits for an edit of {plan.editor} (item {plan.edit_item})"
-        late = f"the answer opens it again, or its deadline {until(plan.deadline_us, facts.now_us)}"
-        yield Hindrance(what=asked, cure=late)
+        deadline = until(plan.deadline_us, facts.now_us)
+        goes_on = f"it goes on when every end is answered, or at the deadline, {deadline}"
+        yield Hindrance(what=asked, cure=goes_on)
 
 
 def _barred(item: Item, agent: Agent, now_us: int) -> Iterator[Hindrance]:
@@ -324,32 +331,54 @@ def _fates(item: Item, at_us: int | None, facts: Facts) -> dict[End, Fate]:
     if item.state.run is not None:
         for end, outcome in _OUTCOMES.items():
             report = Finish(item.state.run, item.id, outcome, bits=item.state.run_bits)
-            fates[end] = _fate(item, report, facts.now_us, facts)
-    settles_later = item.scheduled and item.spec.plan is not None  # its predecessors decide where to
-    if at_us is not None and not settles_later:
-        fates[End.TIME] = _fate(item, Expire(item=item.id), max(at_us, facts.now_us), facts)
+            fates[end] = _fate(item, _decided(item, report, facts.now_us, facts), facts)
+    if at_us is not None:
+        then_us = max(at_us, facts.now_us)
+        fates[End.TIME] = _fate(item, _decided(item, Expire(item=item.id), then_us, facts), facts)
     return fates
 
 
 _OUTCOMES = {End.DONE: Outcome.DONE, End.FAIL: Outcome.FAIL, End.RELEASE: Outcome.RELEASE}
 
 
-def _fate(item: Item, command: Command, now_us: int, facts: Facts) -> Fate:
-    """What a command makes of the item, decided by the rules and written by nobody.
+def _again(item: Item, facts: Facts) -> Fate | None:
+    if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
+        return None
+    made = _decided(item, Retry(item=item.id), facts.now_us, facts)
+    return _fate(item, made, facts) if made.answers[0].changed else None
 
-    Of a plan they see only that its editor is asked: what follows for other tasks happens on other lanes.
+
+def _fate(item: Item, made: Decision, facts: Facts) -> Fate:
+    """What a decision makes of the item."""
+    lane = item.spec.lock_lane
+    after = Ledger(Snapshot(items=made.after), facts.now_us, facts.timing)
+    holder = after.owner(lane) if lane is not None else None
+    return Fate(item=after.items[item.id], holder=holder, by_follow_up=holder is not None and holder.id < 0)
+
+
+def _decided(item: Item, command: Command, now_us: int, facts: Facts) -> Decision:
+    """What the rules decide about a command, written by nobody."""
+    part, snapshot = _part(item, facts), facts.snapshot
+    if part is not None:
+        snapshot = replace(snapshot, plans={part.plan.id: part})
+    spare = tuple(ItemId(-1 - n) for n in range(snapshot.spare_ids({item.id}, now_us)))
+    return decide(snapshot, [command], now_us, facts.timing, spare)
+
+
+def _part(item: Item, facts: Facts) -> PlanPart | None:
+    """What the rules see of the item's plan: that its editor is asked, and what the item itself needs.
+
+    What follows for other tasks happens on other lanes.
     """
     plan = _edited_plan(item, facts)
-    snapshot = facts.snapshot
     if plan is not None:
-        from interlock.core.plans.book import PlanPart  # noqa: PLC0415  (most items are of no plan)
-
-        snapshot = replace(snapshot, plans={plan.id: PlanPart(plan=plan)})
-    spare = tuple(ItemId(-1 - n) for n in range(snapshot.spare_ids({item.id}, now_us)))
-    after = decide(snapshot, [command], now_us, facts.timing, spare).after
-    lane = item.spec.lock_lane
-    holder = Ledger(Snapshot(items=after), now_us, facts.timing).owner(lane) if lane is not None else None
-    return Fate(item=after[item.id], holder=holder, by_follow_up=holder is not None and holder.id < 0)
+        return PlanPart(plan=plan, unanswered=facts.last_ends.get(plan.id, ()))
+    plan = facts.plans.get(item.spec.plan) if item.spec.plan is not None else None
+    if plan is None or not (item.scheduled or item.terminal):
+        return None
+    broken = sum(need.broken for need in facts.needs)
+    unmet = len(facts.needs) - broken
+    return PlanPart(plan=plan, tasks=(Task(item.id, plan.id, "", 0, unmet=unmet, broken=broken),))
 
 
 def as_ready(item: Item) -> Item:

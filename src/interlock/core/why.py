@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, Reason, RetryLane
-from interlock.core.plans.model import EDIT_TYPE
+from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, PlanId, Reason, RetryLane
+from interlock.core.plans.model import EDIT_TYPE, Edge, EdgeState, Need, Plan, PlanStatus, plan_of_lane
 from interlock.core.prediction import (
     LACKS_LABEL,
     End,
@@ -309,16 +309,78 @@ def _keeps(item: Item, fate: Fate) -> bool:
 
 def _waiting(prediction: Prediction) -> tuple[str, str]:
     item, facts = prediction.item, prediction.facts
-    if item.state.due_us is not None:
-        return f"is {_why_later(item)}", _comes_back(prediction)
+    plan = facts.plans.get(item.spec.plan) if item.spec.plan is not None else None
     if item.stopped:
         many = "too many wake-ups in a row came from nobody else (loop)"
         return f"waits for a person: {many}", f"`interlock msg {item.id} TEXT` of a person starts it"
-    plan = item.spec.plan
-    if not facts.unmet:
-        return f"waits in plan {plan}", "the editor's answer decides about it"
-    end = "that task ends" if len(facts.unmet) == 1 else "those tasks end"
-    return f"waits in plan {plan} for {named(facts.unmet)}", f"it is ready when {end} as required"
+    if plan is None or item.parked:
+        return f"is {_why_later(item)}", _comes_back(prediction)
+    if plan.status is not PlanStatus.RUNNING:
+        return f"waits in plan {plan.id}, which is {plan.status}", "the next sweep cancels it"
+    if any(need.broken for need in facts.needs):
+        return _lost_task(plan, facts.needs)
+    if facts.needs:
+        return _waiting_task(item, plan, facts.needs)
+    behind = _lane_then(prediction.fates[End.TIME])
+    return f"has all that it needs in plan {plan.id}", f"it goes on with the next sweep or claim{behind}"
+
+
+def _waiting_task(item: Item, plan: Plan, needs: Sequence[Need]) -> tuple[str, str]:
+    """A task that may still start: when that is, and what rules it out."""
+    by_ends: dict[tuple[ItemStatus, ...], list[str]] = {}
+    for need in needs:
+        by_ends.setdefault(_meets(need.edge), []).append(need.key)
+    whens = [f"{named(tuple(keys))} {_verbs(ends, len(keys))}" for ends, keys in by_ends.items()]
+    onward = "it is ready" if item.spec.lane is None else f"it goes to lane {item.spec.lane}"
+    onward += f" when {' and '.join(whens)}"
+    if any(len(ends) < len(_ENDS) for ends in by_ends):
+        other = needs[0].key if len(needs) == 1 else "one of them"
+        saved = f", unless an edit of {plan.editor} saves it" if plan.editor is not None else ""
+        onward += f"; if {other} ends otherwise, it can never start and is cancelled{saved}"
+    return f"waits in plan {plan.id} for {named(tuple(need.key for need in needs))}", onward
+
+
+#: How a task can end, for one and for many.
+_ENDS = {
+    ItemStatus.COMPLETED: ("succeeds", "succeed"),
+    ItemStatus.FAILED: ("fails", "fail"),
+    ItemStatus.CANCELLED: ("is cancelled", "are cancelled"),
+}
+
+
+def _meets(edge: Edge) -> tuple[ItemStatus, ...]:
+    """The ends of its source that satisfy an edge."""
+    from interlock.core.plans.dependents import edge_state  # noqa: PLC0415  (most items are of no plan)
+
+    return tuple(end for end in _ENDS if edge_state(edge, end) is EdgeState.SATISFIED)
+
+
+def _verbs(ends: tuple[ItemStatus, ...], many: int) -> str:
+    if len(ends) == len(_ENDS):
+        return "ends" if many == 1 else "end"
+    return " or ".join(_ENDS[end][many > 1] for end in ends)
+
+
+def _lost_task(plan: Plan, needs: Sequence[Need]) -> tuple[str, str]:
+    """A task that can never start, unless its plan is changed."""
+    state = f"cannot start as plan {plan.id} is now, because {_ended(needs)}"
+    if plan.cycle_us is None:
+        return state, "the next sweep cancels it"
+    saved = f"unless an edit of {plan.editor} (item {plan.edit_item}) saves it"
+    return state, f"it is cancelled when the edit cycle closes, {saved}"
+
+
+def _ended(needs: Sequence[Need]) -> str:
+    """How those ended that broke their edges."""
+    by_status: dict[ItemStatus, list[str]] = {}
+    for need in needs:
+        if need.broken:
+            by_status.setdefault(need.status, []).append(need.key)
+    ended = {ItemStatus.COMPLETED: "succeeded", ItemStatus.FAILED: "failed"}
+    return " and ".join(
+        f"{named(tuple(keys))} {ended.get(status, 'was cancelled' if len(keys) == 1 else 'were cancelled')}"
+        for status, keys in by_status.items()
+    )
 
 
 def _why_later(item: Item) -> str:
@@ -337,16 +399,19 @@ def _why_later(item: Item) -> str:
 
 
 def _comes_back(prediction: Prediction) -> str:
-    now_us, fate = prediction.facts.now_us, prediction.fates.get(End.TIME)
-    when = f"it comes back {until(prediction.at_us, now_us)}, with the next sweep or claim after that"
-    if fate is None:
-        return "the next sweep or claim lets it in, or ends it if a task that it needs has not succeeded"
+    when = until(prediction.at_us, prediction.facts.now_us)
+    then = _lane_then(prediction.fates[End.TIME])
+    return f"it comes back {when}, with the next sweep or claim after that{then}"
+
+
+def _lane_then(fate: Fate) -> str:
+    """What the lane makes of an item that comes back."""
     if fate.item.status is ItemStatus.DEFERRED:
         held = f", held by item {fate.holder.id}" if fate.holder is not None else ""
-        return f"{when}, and then waits for its lane{held}"
+        return f", and then waits for its lane{held}"
     if fate.item.status is ItemStatus.SUPERSEDED:
-        return f"{when}, and is then replaced by the newer item {fate.item.state.absorbed_by}"
-    return when
+        return f", and is then replaced by the newer item {fate.item.state.absorbed_by}"
+    return ""
 
 
 # -- ended ----------------------------------------------------------------------------------------
@@ -354,15 +419,50 @@ def _comes_back(prediction: Prediction) -> str:
 
 def _back(prediction: Prediction) -> str:
     """What brings an ended item back. A retry cannot: an edit, a removed task, a task with broken edges."""
-    item, unmet = prediction.item, prediction.facts.unmet
+    item, facts, again = prediction.item, prediction.facts, prediction.again
     if item.spec.type == EDIT_TYPE:
-        return "the next task that ends asks for an edit again"
+        plan = facts.plans.get(plan_of_lane(item.spec.lane or "") or PlanId(0))
+        ended = plan is None or plan.status is not PlanStatus.RUNNING
+        return "its plan has ended" if ended else "the next task that ends asks for an edit again"
     if item.state.reason == Reason.REMOVED_BY_EDIT:
         return "an edit may add it to its plan again, as another item"
-    if item.state.reason == Reason.UNREACHABLE and unmet:
-        return f"it waited for {named(unmet)}, whose retry brings it back"
+    if any(need.broken for need in facts.needs):
+        return _back_with(item, [need for need in facts.needs if need.broken])
+    if again is None:
+        return "that is final while its plan is being cancelled"
+    if again.item.status is ItemStatus.SUPERSEDED:
+        newer = again.item.state.absorbed_by
+        return f"`interlock retry {item.id}` only gives its messages to the newer item {newer}"
     what = "gives it another" if item.status is ItemStatus.FAILED else "brings it back"
     return f"`interlock retry {item.id}` {what}"
+
+
+def _back_with(item: Item, broken: Sequence[Need]) -> str:
+    """A task that comes back only after those that broke its edges."""
+    done = tuple(need.key for need in broken if need.status is ItemStatus.COMPLETED)
+    if done:
+        return f"{named(done)} succeeded, which rules it out; that is final"
+    retried = [f"`interlock retry {need.edge.source}`" for need in broken if not need.lost]
+    others = tuple(need.key for need in broken if need.lost)
+    ways = retried[:_RETRIES_NAMED]
+    if len(retried) > len(ways):
+        ways.append(f"{len(retried) - len(ways)} more retries")
+    alone = item.state.reason == Reason.UNREACHABLE
+    waited = f"it waited for {named(tuple(need.key for need in broken))}"
+    if others:
+        onward = f"it comes back when {named(others)} {'does' if len(others) == 1 else 'do'}"
+        onward += f", after {' and '.join(ways)}" if ways else ""
+    elif alone:
+        onward = " and ".join(ways) + (" brings it back" if len(ways) == 1 else " together bring it back")
+    else:
+        onward = " and ".join(ways) + (" comes first" if len(ways) == 1 else " come first")
+    if alone:
+        return f"{waited}: {onward}"
+    return f"{waited}: {onward}, then `interlock retry {item.id}`"
+
+
+#: How many retries a sentence spells out.
+_RETRIES_NAMED = 3
 
 
 def _attempts(item: Item) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from interlock.core.model import Item
-from interlock.core.plans.model import plan_of_lane
+from interlock.core.plans.model import Plan, plan_of_lane
 from interlock.core.prediction import Facts, Prediction, predict
 from interlock.core.states import ItemStatus
 from interlock.store.port import Store
 
 _STARTABLE = (ItemStatus.PENDING, ItemStatus.DEFERRED)
-#: Statuses whose unmet dependencies are told.
-_WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED)
+#: Statuses of tasks whose unmet dependencies are told.
+_WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED, ItemStatus.FAILED)
 
 
 def foresee(store: Store, item: Item) -> Prediction:
@@ -18,7 +18,7 @@ def foresee(store: Store, item: Item) -> Prediction:
     snapshot = store.look(item.id)
     near = [item, *(i for i in snapshot.items.values() if i.active)]
     plans = {i.spec.plan for i in near} | {plan_of_lane(i.spec.lane or "") for i in near}
-    found = (store.plan(plan) for plan in plans if plan is not None)
+    found = [p for plan in plans if plan is not None and (p := store.plan(plan)) is not None]
     startable, waited = item.status in _STARTABLE, item.spec.plan and item.status in _WAITED
     named = {i.spec.agent_key for i in near if i.spec.agent_key}
     facts = Facts(
@@ -28,7 +28,14 @@ def foresee(store: Store, item: Item) -> Prediction:
         ahead=store.ahead_of(item) if startable else 0,
         agents={a.key: a for a in store.limited_agents(sorted(named))} if startable else {},
         paused_projects=store.paused_projects() if startable else {},
-        plans={plan.id: plan for plan in found if plan is not None},
-        unmet=tuple(store.unmet(item.id)) if waited else (),
+        plans={plan.id: plan for plan in found},
+        needs=tuple(store.needs(item.id)) if waited else (),
+        last_ends={p.id: _last_end(store, p) for p in found if p.edit_item in snapshot.items},
     )
     return predict(item, facts)
+
+
+def _last_end(store: Store, plan: Plan) -> tuple[tuple[int, int], ...]:
+    """Number and time of the last end that no edit has answered yet, if there is one."""
+    after = max(plan.answered_n, plan.last_n - 1)
+    return tuple((c.completion.n, c.completion.at_us) for c in store.completions(plan.id, after=after))

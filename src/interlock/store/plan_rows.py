@@ -9,6 +9,7 @@ from interlock.core.plans.model import (
     Completion,
     Edge,
     EdgeState,
+    Need,
     OnCancel,
     Plan,
     PlanStatus,
@@ -33,6 +34,11 @@ def task_from_row(row: Sequence[Any]) -> Task:
 def edge_from_row(row: Sequence[Any]) -> Edge:
     source, target, plan, when, on_cancel, state = row
     return Edge(source, target, plan, When(when), OnCancel(on_cancel), EdgeState(state))
+
+
+def need_from_row(row: Sequence[Any]) -> Need:
+    key, status, lost, *edge = row
+    return Need(key, ItemStatus(status), bool(lost), edge_from_row(edge))
 
 
 def completion_from_row(row: Sequence[Any]) -> Completion:

@@ -26,7 +26,7 @@ from interlock.core.model import (
     SenderKind,
 )
 from interlock.core.notices import Mark
-from interlock.core.plans.model import Completion, Edge, Plan, Revision, Task
+from interlock.core.plans.model import Completion, Edge, Need, Plan, Revision, Task
 from interlock.core.record import Record
 from interlock.core.timing import Timing
 from interlock.core.workers import Worker
@@ -273,8 +273,8 @@ class Store(Protocol):
     def look(self, item: ItemId) -> Snapshot: ...
     #: The agents named, and those that are limited in any way, at most `AGENTS_MAX`.
     def limited_agents(self, named: Sequence[str]) -> list[Agent]: ...
-    #: The keys of the tasks that a task waits for, at most `AHEAD_MAX`.
-    def unmet(self, item: ItemId) -> list[str]: ...
+    #: The edges to a task that are not satisfied, broken ones first, at most `AHEAD_MAX`.
+    def needs(self, item: ItemId) -> list[Need]: ...
     def figures(self, window_us: int, by: str | None = None) -> Figures: ...
     def findings(self) -> list[Finding]: ...
     #: The name of this store, and the stores that it comes from.

@@ -248,6 +248,20 @@ class Edge(NamedTuple):
         return self.when, self.on_cancel
 
 
+class Need(NamedTuple):
+    """An edge that its target still needs: open, or broken. With what its source is now."""
+
+    key: str
+    status: ItemStatus
+    #: Whether the source can never start itself, as one of its own edges is broken.
+    lost: bool
+    edge: Edge
+
+    @property
+    def broken(self) -> bool:
+        return self.edge.state is EdgeState.BROKEN
+
+
 class Completion(NamedTuple):
     """The end of a task, for the editor to answer."""
 

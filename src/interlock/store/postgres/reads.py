@@ -15,7 +15,7 @@ from interlock.core.errors import StoreUnavailable
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RunRecord
 from interlock.core.notices import Mark
-from interlock.core.plans.model import Edge, Plan, Revision, Task
+from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.core.workers import Worker
@@ -24,6 +24,7 @@ from interlock.store.plan_rows import (
     TASK_WIDTH,
     completion_from_row,
     edge_from_row,
+    need_from_row,
     plan_from_row,
     revision_from_row,
     task_from_row,
@@ -215,8 +216,8 @@ class PostgresReads:
             replace(agent_from_row(r[:-1]), editing=r[-1]) for r in self._rows("limited_agents", **params)
         ]
 
-    def unmet(self, item: ItemId) -> list[str]:
-        return [r[0] for r in self._rows("unmet", item=item, limit=AHEAD_MAX)]
+    def needs(self, item: ItemId) -> list[Need]:
+        return [need_from_row(r) for r in self._rows("needs", item=item, limit=AHEAD_MAX)]
 
     def figures(self, window_us: int, by: str | None = None) -> Figures:
         self.database.persistently(self._fold_tallies)

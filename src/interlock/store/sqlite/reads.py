@@ -12,7 +12,7 @@ from interlock.core.continuity import Lineage
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord, Unread
 from interlock.core.notices import Mark
-from interlock.core.plans.model import Edge, Plan, Revision, Task
+from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.core.workers import Worker
@@ -21,6 +21,7 @@ from interlock.store.plan_rows import (
     TASK_WIDTH,
     completion_from_row,
     edge_from_row,
+    need_from_row,
     plan_from_row,
     revision_from_row,
     task_from_row,
@@ -271,8 +272,8 @@ class SqliteReads:
     def work_us(self, plan: PlanId) -> dict[ItemId, int]:
         return dict(self.database.rows("work_of_plan", plan=plan))
 
-    def unmet(self, item: ItemId) -> list[str]:
-        return [r[0] for r in self.database.rows("unmet", item=item, limit=AHEAD_MAX)]
+    def needs(self, item: ItemId) -> list[Need]:
+        return [need_from_row(r) for r in self.database.rows("needs", item=item, limit=AHEAD_MAX)]
 
     def stopping(self, limit: int) -> list[ItemId]:
         return [r[0] for r in self.database.rows("stopping", limit=limit)]
