@@ -18,7 +18,7 @@ from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import InvalidInput, StoreUnavailable
 from interlock.core.record import Record, replace
 from interlock.service.local import LocalService
-from interlock.settings import Settings, sqlite_path
+from interlock.settings import Settings, places, sqlite_path
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _open_git(settings: Settings) -> GitLanes:
     from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
 
     settings.check_store()
-    directory = settings.root / choices.DIRECTORY
+    directory = settings.root / places.DIRECTORY
     _make_directory(
         directory, directory, "A copy of the lanes is kept there; make it writable, or work in another clone."
     )
@@ -342,14 +342,14 @@ def _make_directory(
     """Make a directory of our own, `home` or `.interlock`; any other directory must exist."""
     try:
         if _is_ours(directory, home) and directory.parent.is_dir():
-            choices.make_home(directory)
+            places.make_home(directory)
     except OSError as error:
         raise StoreUnavailable(f"{directory} cannot be made: {error.strerror}.", hint) from None
     _check_directory(directory)
 
 
 def _is_ours(directory: Path, home: Path) -> bool:
-    return directory == home or directory.name == choices.DIRECTORY
+    return directory == home or directory.name == places.DIRECTORY
 
 
 def _check_directory(directory: Path) -> None:

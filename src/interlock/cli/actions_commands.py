@@ -164,7 +164,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 def _root() -> Path:
     """The working tree around the current directory; empty if that is its root."""
-    from interlock.settings import here, worktree_root
+    from interlock.settings.places import here, worktree_root
 
     root = worktree_root(here())
     return Path() if root == here() else root

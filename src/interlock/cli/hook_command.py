@@ -47,16 +47,16 @@ def answer(ctx: typer.Context) -> int:
 
 
 def _answer(call: Invocation, run: str) -> None:
-    from interlock import settings
     from interlock.cli.values import text_of
     from interlock.core.handles import read_handle
     from interlock.core.record import replace
     from interlock.hook.hook import EVENT_MAX_BYTES, Hook, read_event
+    from interlock.settings.places import DIRECTORY
 
     read_handle(run)  # refuse a malformed handle before a store is opened
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
     chosen = replace(call.settings, busy_timeout_s=min(call.settings.busy_timeout_s, _BUSY_MAX_S))
-    home = chosen.root / settings.DIRECTORY
+    home = chosen.root / DIRECTORY
     asked = Hook(run, lanes=lambda: _lanes(chosen), home=home, environ=os.environ)
     if reply := asked.answer(event):
         sys.stdout.write(json.dumps(reply) + "\n")
@@ -98,7 +98,7 @@ def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun =
 
 def _path(given: str | None) -> Path:
     from interlock.hook.agent_settings import PLACE
-    from interlock.settings import here, worktree_root
+    from interlock.settings.places import here, worktree_root
 
     return Path(given) if given is not None else worktree_root(here()) / PLACE
 

@@ -51,11 +51,12 @@ def init(
     already stays as it is.
     """
     from interlock import app, settings
+    from interlock.settings import places
 
     call = invocation_of(ctx)
     chosen = call.settings
     chosen.check_store()
-    common = settings.common_directory(settings.here())
+    common = places.common_directory(places.here())
     if common == chosen.root:
         raise InvalidInput(f"{chosen.root} is a bare repository.", "Run it in a clone, and commit the file.")
     path, place = chosen.root / settings.SHARED_NAME, app.place_of(chosen)
@@ -124,7 +125,7 @@ def _wanted(call: Invocation, asked: bool, what: str) -> bool:
 
 def _add_hook() -> str:
     from interlock.hook.agent_settings import PLACE, installed
-    from interlock.settings import here, worktree_root
+    from interlock.settings.places import here, worktree_root
 
     change = installed(worktree_root(here()) / PLACE)
     change.write()
@@ -134,6 +135,6 @@ def _add_hook() -> str:
 def _add_pre_push() -> str:
     from interlock.git.plumbing import Repository
     from interlock.push import pre_push
-    from interlock.settings import here
+    from interlock.settings.places import here
 
     return str(pre_push.install(Repository.around(here())))

@@ -27,7 +27,8 @@ def log(
     Workers keep the logs of their last 500 runs, on the host where they run. A log has the first and the last
     half mebibyte.
     """
-    from interlock.settings import run_log, working_for
+    from interlock.settings import working_for
+    from interlock.settings.places import run_log
     from interlock.worker.log import written
 
     call = invocation_of(ctx)

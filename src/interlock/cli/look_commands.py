@@ -154,7 +154,7 @@ def top(
 
 def _name_log(call: Invocation, run: int) -> None:
     """Say where the log of the last run is, if it is on this host."""
-    from interlock.settings import run_log
+    from interlock.settings.places import run_log
 
     path = run_log(call.settings.home, run)
     if path.is_file():

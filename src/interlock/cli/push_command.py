@@ -60,7 +60,7 @@ def push(
     commits are rebased and the push is tried again, five times; a conflict leaves everything as it was.
     """
     from interlock.git.plumbing import Repository
-    from interlock.settings import here
+    from interlock.settings.places import here
 
     call = invocation_of(ctx)
     if arm + install_hook + uninstall_hook + pre_push > 1:

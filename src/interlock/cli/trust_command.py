@@ -24,9 +24,10 @@ def trust(
     withdraws the trust in it.
     """
     from interlock import settings
-    from interlock import trust as records
+    from interlock.settings import places
+    from interlock.settings import trust as records
 
-    root = settings.repository_root(settings.here())
+    root = places.repository_root(places.here())
     contents = {path: settings.read(path) for path in settings.repository_files(root)}
     told: list[dict[str, Any]] = []
     lines: list[str] = []

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from interlock.process.smallfile import read_json
-from interlock.settings import make_home
+from interlock.settings.places import make_home
 
 #: When to remove the files of sessions that ended without a `SessionEnd`.
 KEPT_S = 7 * 24 * 3600.0

@@ -44,7 +44,7 @@ from interlock.process.ladder import Ladder
 from interlock.process.liverun import LiveRun
 from interlock.service.contract import EndedRunView, LeaseView
 from interlock.service.intake import wall
-from interlock.settings import run_log
+from interlock.settings.places import run_log
 from interlock.worker.log import RunLog, Tail
 from interlock.worker.notices import Notice, already_reported
 from interlock.worker.reports import ended_run, reported_run

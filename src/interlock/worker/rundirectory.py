@@ -25,7 +25,7 @@ from typing import Any, Self
 from interlock.core.errors import InterlockError
 from interlock.process.briefing import Briefing
 from interlock.process.smallfile import an_object, read_bytes, record
-from interlock.settings import DIRECTORY, make_home
+from interlock.settings.places import DIRECTORY, make_home
 
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
