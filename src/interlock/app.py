@@ -273,13 +273,24 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
         )
     from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
 
-    path = sqlite_path(settings.url, settings.root)
+    path = _checked_path(settings)
     _make_directory(path.parent, settings.home)
     if settings.former is not None:
         from interlock.store.sqlite import move  # noqa: PLC0415
 
         move.require_moved(settings.former, path)
     return SqliteStore(path, timing=settings.timing, busy_timeout_s=settings.busy_timeout_s, migrate=migrate)
+
+
+def _checked_path(settings: Settings) -> Path:
+    """The file of a SQLite store, to which no link of a stranger leads; nor do those beside it."""
+    path = sqlite_path(settings.url, settings.root)
+    for file in (path, settings.former):
+        if file is not None and (file == path or os.path.lexists(file)):
+            real = places.inside(settings.root, file).resolve()
+            for more in places.BESIDE_DATABASE:
+                places.inside(settings.root.resolve(), real.with_name(f"{real.name}{more}"))
+    return path
 
 
 def _move_store(settings: Settings) -> bool:
@@ -289,7 +300,7 @@ def _move_store(settings: Settings) -> bool:
         return False
     from interlock.store.sqlite import move  # noqa: PLC0415
 
-    path = sqlite_path(settings.url, settings.root)
+    path = _checked_path(settings)
     _make_directory(path.parent, settings.home)
     return move.move(settings.former, path, busy_timeout_s=settings.busy_timeout_s)
 
@@ -298,13 +309,15 @@ def _open_git(settings: Settings) -> GitLanes:
     from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
 
     settings.check_store()
-    directory = settings.root / places.DIRECTORY
+    directory = places.inside(settings.root, settings.home / "git")
     _make_directory(
-        directory, directory, "A copy of the lanes is kept there; make it writable, or work in another clone."
+        settings.home,
+        settings.home,
+        "A copy of the lanes is kept there; make it writable, or work in another clone.",
     )
     return GitLanes(
         _git_remote(settings.url),
-        directory / "git",
+        directory,
         timing=settings.timing,
         lease_min_s=settings.git_lease_min_s,
         poll_s=settings.poll_s,

@@ -66,12 +66,14 @@ def init(
     One run for each number at a time, on a lane of the repository's own git server. The file explains itself.
     """
     from interlock.actions.agent_workflow import DEFAULT_COMMAND, Style, agent_workflow
+    from interlock.settings.places import here, inside, worktree_root
 
     call = invocation_of(ctx)
     chosen = Style(choice("style", style, tuple(Style)))
     text = agent_workflow(chosen, DEFAULT_COMMAND if agent_command is None else agent_command, install)
     path = _file(output)
     if not dry_run:
+        inside(worktree_root(here()), here() / path)
         _write(path, text, force=force)
     if dry_run and not call.out.json:
         sys.stdout.write(text)

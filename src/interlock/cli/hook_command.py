@@ -51,12 +51,12 @@ def _answer(call: Invocation, run: str) -> None:
     from interlock.core.handles import read_handle
     from interlock.core.record import replace
     from interlock.hook.hook import EVENT_MAX_BYTES, Hook, read_event
-    from interlock.settings.places import DIRECTORY
+    from interlock.settings.places import DIRECTORY, inside
 
     read_handle(run)  # refuse a malformed handle before a store is opened
     event = read_event(text_of("hook event", "-", EVENT_MAX_BYTES))
     chosen = replace(call.settings, busy_timeout_s=min(call.settings.busy_timeout_s, _BUSY_MAX_S))
-    home = chosen.root / DIRECTORY
+    home = inside(chosen.root, chosen.root / DIRECTORY / "hooks").parent
     asked = Hook(run, lanes=lambda: _lanes(chosen), home=home, environ=os.environ)
     if reply := asked.answer(event):
         sys.stdout.write(json.dumps(reply) + "\n")
@@ -98,9 +98,12 @@ def uninstall(ctx: typer.Context, settings: _Settings = None, dry_run: _DryRun =
 
 def _path(given: str | None) -> Path:
     from interlock.hook.agent_settings import PLACE
-    from interlock.settings.places import here, worktree_root
+    from interlock.settings.places import here, inside, worktree_root
 
-    return Path(given) if given is not None else worktree_root(here()) / PLACE
+    root = worktree_root(here())
+    path = root / PLACE if given is None else Path(given)
+    inside(root, here() / path)
+    return path
 
 
 def _on_path() -> bool:

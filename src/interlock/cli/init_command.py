@@ -125,9 +125,10 @@ def _wanted(call: Invocation, asked: bool, what: str) -> bool:
 
 def _add_hook() -> str:
     from interlock.hook.agent_settings import PLACE, installed
-    from interlock.settings.places import here, worktree_root
+    from interlock.settings.places import here, inside, worktree_root
 
-    change = installed(worktree_root(here()) / PLACE)
+    root = worktree_root(here())
+    change = installed(inside(root, root / PLACE))
     change.write()
     return str(change.path)
 

@@ -29,12 +29,13 @@ def prune(
     Dead letters, unfinished plans and whatever something else needs stay.
     """
     from interlock import app
+    from interlock.settings.places import inside
 
     call = invocation_of(ctx)
     older_than_s = span_s("age", older_than)
     check_number("age", older_than_s, 0, TIMEOUT_MAX_S * 1_000)
     found = Pruned()
-    logs = call.settings.home / "logs"
+    logs = inside(call.settings.root, call.settings.home / "logs")
     for step in app.prune(
         settings=call.settings, older_than_s=older_than_s, really=not dry_run, vacuum=vacuum
     ):

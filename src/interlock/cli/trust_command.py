@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from interlock.cli import typer
 from interlock.cli.invocation import invocation_of
 from interlock.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from interlock.settings import Settings
 
 
 def trust(
@@ -21,20 +24,23 @@ def trust(
     """Take commands, stores and places from this repository's files of settings, as they are now.
 
     They come with a clone, so until then only harmless settings are taken from them. A change of a file
-    withdraws the trust in it.
+    withdraws the trust in it. Links that lead out of the repository, where Interlock writes, are trusted
+    in the same way.
     """
     from interlock import settings
     from interlock.settings import places
     from interlock.settings import trust as records
 
+    call = invocation_of(ctx)
     root = places.repository_root(places.here())
     contents = {path: settings.read(path) for path in settings.repository_files(root)}
-    told: list[dict[str, Any]] = []
+    files: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
     lines: list[str] = []
     for path, data in contents.items():
         if withdraw:
             if records.withdraw(path, os.environ):
-                told.append({"path": str(path), "trusted": False, "settings": {}})
+                files.append({"path": str(path), "trusted": False, "settings": {}})
                 lines.append(f"{path} is no longer trusted.")
             continue
         table, _ = settings.parsed(path, data)
@@ -43,15 +49,38 @@ def trust(
             continue
         if shown:
             records.trust(path, data, os.environ)
-        told.append({"path": str(path), "trusted": bool(shown), "settings": shown})
+        files.append({"path": str(path), "trusted": bool(shown), "settings": shown})
         lines += _sentences(path, shown)
-    if not told and withdraw:
+    for path, real in _links(call.settings).items():
+        where = str(real) if str(real).isprintable() else ascii(str(real))
+        if not withdraw:
+            records.trust(path, os.fsencode(real), os.environ)
+            lines.append(f"{path} is trusted as long as it leads to {where}.")
+        elif records.withdraw(path, os.environ):
+            lines.append(f"{path}, which leads to {where}, is no longer trusted.")
+        else:
+            continue
+        links.append({"path": str(path), "target": where, "trusted": not withdraw})
+    if not lines and withdraw:
         lines = ["No file of this repository was trusted."]
-    elif not told:
+    elif not lines:
         raise InvalidInput(
             f"{root} has no file of settings.", "`interlock init` writes one; your own file needs no trust."
         )
-    return invocation_of(ctx).out.answer({"files": told}, "\n".join(lines))
+    return call.out.answer({"files": files, "links": links}, "\n".join(lines))
+
+
+def _links(chosen: Settings) -> dict[Path, Path]:
+    """The links that lead out of the repository where Interlock writes, and where they lead."""
+    from interlock.settings import places, sqlite_path
+
+    roots = (chosen.root, places.worktree_root(places.here()))
+    written = [(root, root / name) for root in roots for name in places.WRITTEN]
+    if chosen.url.startswith("sqlite:"):
+        written.append((chosen.root, sqlite_path(chosen.url, chosen.root)))
+    if chosen.worktrees:
+        written.append((chosen.root, chosen.root / Path(chosen.worktrees).expanduser()))
+    return {link: real for root, place in written for link, real in places.leading_out(root, place)}
 
 
 def _sentences(path: Path, shown: dict[str, Any]) -> list[str]:

@@ -89,7 +89,7 @@ class NotFound(InterlockError):
 
 
 class NotTrusted(InterlockError):
-    """A repository's file asks for something that needs the user's trust."""
+    """A repository's file or link asks for something that needs the user's trust."""
 
     code = "not_trusted"
 

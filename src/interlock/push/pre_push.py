@@ -15,6 +15,7 @@ from pathlib import Path
 
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Repository
+from interlock.settings.places import inside
 
 #: The name of a hook that was there before; it still runs, after ours.
 KEPT_NAME = "pre-push.before-interlock"
@@ -38,12 +39,13 @@ def install(repository: Repository) -> Path:
                 )
             made.append(kept)
             shutil.copy2(path, kept, follow_symlinks=False)  # copied, so that there is always a hook
-        fresh.write_text(_script())
+        with fresh.open("x") as file:
+            file.write(_script())
         fresh.chmod(0o755)
         fresh.replace(path)
     except OSError as error:
-        for file in made:
-            file.unlink(missing_ok=True)
+        for path_made in made:
+            path_made.unlink(missing_ok=True)
         raise GitFailed(f"{path} cannot be written: {error.strerror}.", "Check who owns it.") from None
     return path
 
@@ -75,7 +77,9 @@ def _place(repository: Repository) -> Path:
     """The file that git runs: below core.hooksPath if set, else in the clone, for all its worktrees."""
     top = repository.run("rev-parse", "--show-toplevel")
     base = Path(top.out.strip()) if not top.code else repository.directory
-    return base / Repository(base).text("rev-parse", "--git-path", "hooks") / "pre-push"
+    hooks = base / Repository(base).text("rev-parse", "--git-path", "hooks")
+    inside(base, hooks / KEPT_NAME)
+    return inside(base, hooks / "pre-push")
 
 
 def _is_ours(path: Path) -> bool:

@@ -50,7 +50,7 @@ from interlock.session.lockfile import (
     unlink,
     unread,
 )
-from interlock.settings.places import DIRECTORY, make_home
+from interlock.settings.places import DIRECTORY, inside, make_home
 
 #: How long to wait for the directory's lock. Its holder needs a fraction of this, unless it is stopped.
 GUARD_WAIT_S, GUARD_LOOK_S = 5.0, 0.005
@@ -62,9 +62,12 @@ class SessionLocks:
     """The locks of one repository."""
 
     def __init__(self, root: Path) -> None:
-        """`root` holds the directory `.interlock`; see `places.repository_root`."""
+        """`root` holds the directory `.interlock`; see `places.repository_root`.
+
+        Raises `NotTrusted` if a link leads from there out of the repository.
+        """
         self._home = root / DIRECTORY
-        self.directory = self._home / "locks"
+        self.directory = inside(root, self._home / "locks")
 
     def acquire(self, number: int, run_id: str) -> SessionLock:
         """Lock a session for a run; raises `Held` if another holds it. Never waits."""

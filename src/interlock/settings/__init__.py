@@ -22,10 +22,12 @@ from interlock.core.model import Policy
 from interlock.core.record import Record, replace
 from interlock.settings import trust
 from interlock.settings.places import (
+    DATABASE_NAME,
     DIRECTORY,
     GIT_DIRECTORY,
     common_directory,
     here,
+    is_below,
     repository_root,
     worktree_root,
 )
@@ -35,7 +37,6 @@ CONFIG_NAME = "config.toml"
 SHARED_NAME = "interlock.toml"
 #: Longer than any file of settings; a link to an endless device ends here too.
 FILE_MAX_BYTES = 1 << 20
-DATABASE_NAME = "interlock.db"
 #: SIGINT, 7.5 s, SIGTERM, 2.5 s, SIGKILL: a shorter grace would revoke a run that is still ending.
 CANCEL_INTERRUPT_S, CANCEL_TERMINATE_S = 7.5, 2.5
 CANCEL_LADDER_S = CANCEL_INTERRUPT_S + CANCEL_TERMINATE_S
@@ -392,7 +393,7 @@ def _is_inside(setting: Setting, value: str, root: Path) -> bool:
     else:
         path = root / Path(value).expanduser()
     real, top = path.resolve(), root.resolve()
-    return real != top and real.is_relative_to(top) and ".git" not in real.relative_to(top).parts
+    return real != top and is_below(real, top)
 
 
 def without_password(url: str) -> str:

@@ -1,14 +1,34 @@
-"""Where things are: the root of a repository, the directory of git, and what Interlock keeps in both."""
+"""Where things are: the root of a repository, the directory of git, and what Interlock keeps in both.
+
+Whoever wrote a repository may have committed links. So every command that writes or deletes below its root
+asks `inside` for the place first (ADR 0026).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from interlock.core.errors import NotTrusted
+from interlock.settings import trust
 
 #: In the root of a repository, or outside of one in any directory: the configuration and session locks.
 DIRECTORY = ".interlock"
 #: In the directory of git that all worktrees share, which `git clean` leaves alone: store and files of runs.
 GIT_DIRECTORY = "interlock"
+DATABASE_NAME = "interlock.db"
+#: Files that SQLite keeps beside a database, by what it adds to the name.
+BESIDE_DATABASE = ("-wal", "-shm", "-journal")
+#: What Interlock writes below the root of a repository if the user names no other place.
+WRITTEN = (
+    *(f"{DIRECTORY}/{DATABASE_NAME}{more}" for more in ("", *BESIDE_DATABASE)),
+    *(f"{DIRECTORY}/{name}" for name in ("git", "hooks", "locks", "logs", "runs", "spool", "worktrees")),
+    *(f"{GIT_DIRECTORY}/{name}" for name in ("git", "logs", "runs", "spool")),  # of a bare repository
+    ".claude/settings.json",
+    ".github/workflows/agent.yml",
+)
 
 
 def here() -> Path:
@@ -27,9 +47,48 @@ def run_log(home: Path, run: int) -> Path:
 def make_home(directory: Path) -> None:
     """Make a directory for Interlock, if it is not there; git ignores `.interlock` by itself."""
     directory.mkdir(exist_ok=True)
-    ignore = directory / ".gitignore"
-    if directory.name == DIRECTORY and not ignore.exists():
-        ignore.write_text("*\n")
+    if directory.name == DIRECTORY:
+        with contextlib.suppress(FileExistsError), (directory / ".gitignore").open("x") as ignore:
+            ignore.write("*\n")  # not through a link, not even one that leads to nothing
+
+
+def inside(root: Path, place: Path, environ: Mapping[str, str] | None = None) -> Path:
+    """The place below the root of a repository where we are about to write, as it was given.
+
+    Raises `NotTrusted` if a link leads from there out of the repository, and the user does not trust it. Not
+    promised: anything about links that appear after this look.
+    """
+    for link, real in leading_out(root, place):
+        if not trust.is_trusted(link, os.fsencode(real), os.environ if environ is None else environ):
+            where = str(real) if str(real).isprintable() else ascii(str(real))
+            raise NotTrusted(
+                f"{link} leads to {where}, and you do not trust it yet.",
+                "Remove the link; or, if it is yours, run interlock trust.",
+            )
+    return place
+
+
+def leading_out(root: Path, place: Path) -> Iterator[tuple[Path, Path]]:
+    """The links on the way to a place that lead out of the repository or into git's directory, and where to.
+
+    There are none if the place is not below the root, since then the user has named it, nor if it is in the
+    directory of git, into which nothing is checked out.
+    """
+    parts = place.parts[len(root.parts) :] if place.is_relative_to(root) else ()
+    if parts[:1] == (".git",) or ".." in parts:
+        return
+    top, path = root.resolve(), root
+    for part in parts:
+        path /= part
+        real = path.resolve()
+        if not is_below(real, top):
+            yield path, real
+            top = real  # what is below it is not the repository's
+
+
+def is_below(real: Path, top: Path) -> bool:
+    """Whether a path without links is below another, and not in a directory of git."""
+    return real.is_relative_to(top) and ".git" not in real.parts[len(top.parts) :]
 
 
 # -- git, as far as it says where things are --------------------------------------------------------
@@ -73,6 +132,8 @@ def _git_directories(place: Path) -> tuple[Path | None, Path | None]:
             private = (place / pointer.strip()).resolve(strict=True)
         elif git.is_dir() or _is_git_directory(place):
             private = (git if git.is_dir() else place).resolve()
+            if private == place.resolve():
+                return private, private  # a bare repository may have been committed into another, with links
         else:
             return None, None
         shared = private / "commondir"

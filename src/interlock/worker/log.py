@@ -56,7 +56,7 @@ class RunLog:
         self._file: int | None = None
         self._size = 0
         with contextlib.suppress(OSError):
-            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(path, flags, 0o600)
 
     @property

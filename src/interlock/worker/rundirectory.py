@@ -25,7 +25,7 @@ from typing import Any, Self
 from interlock.core.errors import InterlockError
 from interlock.process.briefing import Briefing
 from interlock.process.smallfile import an_object, read_bytes, record
-from interlock.settings.places import DIRECTORY, make_home
+from interlock.settings.places import DIRECTORY, inside, make_home
 
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
@@ -62,28 +62,42 @@ class Home:
 
         `worktrees` is another directory for worktrees, shared with other clones.
         """
-        inside = root / DIRECTORY
+        local = root / DIRECTORY
         self.root = root
-        self.directory = directory or inside
+        self.directory = directory or local
         self.runs, self.logs = self.directory / "runs", self.directory / "logs"
         self.spool = self.directory / "spool"
-        self.former_runs, self.former_spool = inside / "runs", inside / "spool"
+        self.former_runs, self.former_spool = local / "runs", local / "spool"
         own = f"{root.name}-{sha256(os.fsencode(root)).hexdigest()[:12]}"
         elsewhere = root / Path(worktrees).expanduser() / own if worktrees else None
-        self._homes = (self.directory,) if elsewhere else (self.directory, inside)
+        self._worktrees = elsewhere or local / "worktrees"
+        self._worktrees_home = None if elsewhere else local
         #: Without links in its path: git compares it with what the system says.
-        self.worktrees = (elsewhere or inside / "worktrees").resolve()
+        self.worktrees = self._worktrees.resolve()
         #: Distinguishes the runs of two stores that are used from the same directory.
         self.store = _name(url)
         #: The names that the store has, and had.
         self.stores = {self.store, *([] if former is None else [_name(f"sqlite:///{former.absolute()}")])}
 
     def make(self) -> None:
-        """Make the directories that are missing."""
+        """Make the directories that are missing, but for that of worktrees.
+
+        Raises `NotTrusted` if a link leads from one of them out of the repository.
+        """
+        ours = (self.runs, self.logs, self.spool)
+        for place in (*ours, self.former_runs, self.former_spool, self._worktrees):
+            inside(self.root, place)
+        self._make(self.directory, *ours)
+
+    def make_worktrees(self) -> None:
+        """Make the directory of worktrees, if it is missing."""
+        self._make(self._worktrees_home, self.worktrees)
+
+    def _make(self, home: Path | None, *directories: Path) -> None:
         try:
-            for directory in self._homes:
-                make_home(directory)
-            for directory in (self.runs, self.logs, self.spool, self.worktrees):
+            if home is not None:
+                make_home(home)
+            for directory in directories:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise InterlockError(

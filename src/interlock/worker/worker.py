@@ -177,6 +177,8 @@ class Worker:
         """Work until drained; returns the exit code."""
         self._check()
         self.home.make()
+        if self.wish.worktree:
+            self.home.make_worktrees()
         self.heartbeat = Heartbeat(
             self.service,
             lambda: [run.live for run in self.runs()],

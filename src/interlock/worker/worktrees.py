@@ -292,6 +292,7 @@ class Workspaces:
     def _remove(self, place: Place, trace: Trace, commits: Commits, kept: Kept | None) -> None:
         """Remove the worktree, and its branch if its commits are elsewhere. First out of everybody's sight: a
         half-removed worktree would look like one whose files were deleted by the run."""
+        self._home.make_worktrees()
         rest = Path(tempfile.mkdtemp(prefix=_GONE, dir=self._home.worktrees))
         if place.path is not None:
             place.path.chmod(0o700)  # a directory that was made read-only cannot be moved
