@@ -9,7 +9,7 @@ import pytest
 from interlock.core.claiming import Agent
 from interlock.core.model import ItemId, Policy, RetryLane
 from interlock.core.states import ItemStatus
-from interlock.core.timing import span
+from interlock.core.timing import ago, span, until
 from tests.unit.test_operating import put
 from tests.unit.world import World
 
@@ -208,13 +208,25 @@ class TestEnded:
     ("seconds", "text"),
     [
         (0, "0 s"),
-        (8.4, "8 s"),
-        (119, "119 s"),
-        (120, "2 min"),
-        (7_199, "120 min"),
+        (8.4, "8.4 s"),
+        (90, "90 s"),
+        (119, "2 min"),
+        (150, "2 min"),
+        (3_599, "1 h"),
+        (5_400, "1.5 h"),
+        (7_199, "2 h"),
         (7_200, "2 h"),
-        (200_000, "2 d"),
+        (86_400, "24 h"),
+        (200_000, "2.3 d"),
+        (3_456_000, "40 d"),
     ],
 )
 def test_spans_are_written_for_people(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+def test_moments_are_written_for_people() -> None:
+    assert [until(at_us, 0) for at_us in (None, 400_000, 1_400_000)] == ["now", "now", "in 1 s"]
+    assert [ago(at_us, 9_000_000) for at_us in (None, 8_600_000, 1_000_000)] == [
+        *("some time ago", "just now", "8 s ago")
+    ]

@@ -22,6 +22,8 @@ FAULT_PAUSE_MAX_S = 3_600.0
 WAKES_MAX = 10
 DEDUPE_KEPT_S = 30 * 24 * 3600.0
 
+#: The units of spans, and the number of seconds from which the next one is used.
+_UNITS = (("s", 1, 99.5), ("min", 60, 59.5 * 60), ("h", 3_600, 47.5 * 3_600))
 _TICKET_BITS = 52
 _NTH_BITS = 10  # more than a batch has; leaves room for times until 2255
 
@@ -40,16 +42,25 @@ class Timing(Record):
 
 
 def span(seconds: float) -> str:
-    """A span for people: 8 s, 3 min, 2 h, 5 d."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    """A span for people: 0.4 s, 48 s, 14 min, 1.5 h, 3 d. Every screen and sentence uses this one."""
+    unit, size = next(((unit, size) for unit, size, end in _UNITS if seconds < end), ("d", 86_400))
+    number = seconds / size
+    rough = unit == "min" or number >= 9.95
+    return f"{number:.0f} {unit}" if rough else f"{number:.1f}".removesuffix(".0") + f" {unit}"
 
 
 def until(at_us: int | None, now_us: int) -> str:
     """A moment for people: in 8 s, or now."""
-    return "now" if at_us is None or at_us <= now_us else f"in {span((at_us - now_us) / US_PER_S)}"
+    seconds = 0 if at_us is None else round((at_us - now_us) / US_PER_S)
+    return f"in {span(seconds)}" if seconds > 0 else "now"
+
+
+def ago(at_us: int | None, now_us: int) -> str:
+    """A past moment for people: 8 s ago, or just now."""
+    if at_us is None:
+        return "some time ago"
+    seconds = round((now_us - at_us) / US_PER_S)
+    return f"{span(seconds)} ago" if seconds > 0 else "just now"
 
 
 def clock(at_us: int) -> str:

@@ -24,7 +24,7 @@ from interlock.core.prediction import (
 )
 from interlock.core.record import Record
 from interlock.core.states import ItemStatus
-from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, span, until
+from interlock.core.timing import RELEASES_BEFORE_BACK_OFF, ago, span, until
 
 
 class Explanation(Record):
@@ -68,7 +68,7 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
             return _pending(prediction)
         case ItemStatus.IN_PROGRESS:
             asked = f", was asked to stop ({state.cancel_why})" if state.cancel_into else ""
-            lasted = span(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S)
+            lasted = span(round(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S))
             at_work = f"has been worked on by {state.run_agent} (run {state.run}) for {lasted}{asked}"
             then = _becomes(item, prediction.fates[End.TIME])
             return at_work, f"its {_end_of_run(prediction)}, and then {then}"
@@ -77,13 +77,13 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
         case ItemStatus.WAITING:
             return _waiting(prediction)
         case ItemStatus.COMPLETED:
-            return f"was completed {_ago(state.ended_us, now_us)}", "that is final"
+            return f"was completed {ago(state.ended_us, now_us)}", "that is final"
         case ItemStatus.FAILED:
             tried = f"after {_attempts(item)} ({state.reason})"
-            return f"failed for good {_ago(state.ended_us, now_us)} {tried}", _back(prediction)
+            return f"failed for good {ago(state.ended_us, now_us)} {tried}", _back(prediction)
         case ItemStatus.CANCELLED:
             cause = state.cancel_why or state.reason
-            return f"was cancelled {_ago(state.ended_us, now_us)} ({cause})", _back(prediction)
+            return f"was cancelled {ago(state.ended_us, now_us)} ({cause})", _back(prediction)
         case ItemStatus.SUPERSEDED:
             return f"was replaced by the newer item {state.absorbed_by}", "that one got its messages"
         case ItemStatus.COALESCED:
@@ -467,12 +467,6 @@ _RETRIES_NAMED = 3
 
 def _attempts(item: Item) -> str:
     return f"{item.state.attempt} attempt{'' if item.state.attempt == 1 else 's'}"
-
-
-def _ago(at_us: int | None, now_us: int) -> str:
-    if at_us is None:
-        return "some time ago"
-    return f"{span(max(0, now_us - at_us) / US_PER_S)} ago"
 
 
 def _counted(ahead: int) -> str:

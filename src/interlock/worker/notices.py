@@ -97,4 +97,4 @@ def _item_now(item: ItemView) -> str:
     if item.run_at is None or item.ended_at is not None:
         return f"is {item.status}"
     in_s = max(0.0, (item.run_at - datetime.now(UTC)).total_seconds())
-    return f"comes back in {span(in_s)}"
+    return f"comes back in {span(round(in_s))}"

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from interlock.cli.views import words
 from interlock.core.model import Reason
+from interlock.core.timing import span
 from interlock.plans.diff import Difference
 from interlock.plans.drawing import text as text_drawing
 from interlock.plans.drawing.picture import PlanPicture
@@ -242,7 +243,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
     console.print(headline(found))
     path = " → ".join(figures.critical_path)
     spans = (figures.to_dispatch_avg_s, figures.to_dispatch_p50_s, figures.to_dispatch_p95_s)
-    avg, p50, p95 = ("" if span is None else _precise(span) for span in spans)
+    avg, p50, p95 = ("" if each is None else _precise(each) for each in spans)
     edits = (
         f"{figures.edits_completed} completed, {figures.edits_timed_out} timed out, "
         f"{figures.edits_refused} refused, {figures.edits_failed} failed; {figures.edits_rebased} rebased"
@@ -252,13 +253,13 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
         words.facts(
             ("tasks", counts(found)),
             ("depth", _count(figures.depth, "task")),
-            ("critical path", f"{words.span(figures.critical_path_s)}: {path}" if path else None),
-            ("total work", words.span(figures.total_work_s) if path else None),
+            ("critical path", f"{span(figures.critical_path_s)}: {path}" if path else None),
+            ("total work", span(figures.total_work_s) if path else None),
             ("parallelism", None if figures.parallelism is None else f"{figures.parallelism:.1f}"),
             ("edits", f"{figures.edits_total} in {_count(figures.cycles, 'cycle')}"),
             ("of these", edits),
             ("ends of tasks", ends),
-            ("editing took", words.span(figures.lock_s)),
+            ("editing took", span(figures.lock_s)),
             ("next start", f"{avg} on average, {p50} median, {p95} p95 after a task's end" if avg else None),
         )
     )
@@ -267,7 +268,7 @@ def stats(console: Console, found: PlanView, figures: PlanStatsView) -> None:
 def deadline_set(console: Console, changed: PlanView) -> None:
     """How long the editor has from now on, and until when in the open cycle."""
     who = f"Plan {changed.id}: {changed.editor}" if changed.editor else f"An editor of plan {changed.id}"
-    console.print(Text(f"{who} has {words.span(changed.edit_deadline_s)} for an edit."))
+    console.print(Text(f"{who} has {span(changed.edit_deadline_s)} for an edit."))
     if changed.cycle is not None:
         console.print(Text(f"  The open cycle ends {words.at(changed.cycle.deadline_at)} at the latest."))
 
@@ -331,7 +332,7 @@ def _value(value: object) -> str:
 
 
 def _precise(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else words.span(seconds)
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else span(seconds)
 
 
 def _count(number: int, what: str) -> str:

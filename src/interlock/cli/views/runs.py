@@ -10,6 +10,7 @@ from rich.text import Text
 
 from interlock.cli.views import items, words
 from interlock.core.plans.model import EDIT_TYPE
+from interlock.core.timing import span
 from interlock.service.contract import LeaseView, MessageView, RunView
 
 
@@ -35,7 +36,7 @@ def _lease(console: Console, lease: LeaseView) -> None:
             ("handle", Text(lease.run, style="bold cyan")),
             ("fence", str(lease.fence)),
             ("lane", item.lane or item.observed_lane),
-            ("lease", f"until {words.at(lease.expires_at)}; renew within {words.span(lease.renew_within_s)}"),
+            ("lease", f"until {words.at(lease.expires_at)}; renew within {span(lease.renew_within_s)}"),
             ("attempt", f"{item.attempt} of {item.max_attempts}"),
             ("payload", payload),
             ("type", f"interlock {'plan batch' if item.type == EDIT_TYPE else 'done'} {lease.run}"),

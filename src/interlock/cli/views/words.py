@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
+from interlock.core.timing import span
 from interlock.service.contract import HolderView
 from interlock.service.itemview import ItemView
 
@@ -57,18 +58,6 @@ def uncoloured(text: str) -> str:
     return harmless(_SEQUENCES.sub("", text))
 
 
-def span(seconds: float) -> str:
-    """A span in its largest fitting unit: `0.4 s`, `48 s`, `14 min`, `3 h`, `5 d`."""
-    if 3_600 <= seconds < 48 * 3_600 and seconds % 3_600 == 0:
-        return f"{seconds / 3_600:.0f} h"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    for unit, size, limit in (("s", 1, 99.5), ("min", 60, 99.5 * 60), ("h", 3_600, 48 * 3_600)):
-        if seconds < limit:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86_400:.0f} d"
-
-
 def exactly(seconds: float) -> str:
     """A span that somebody has set, as it is: in the largest unit in which it is whole."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -87,9 +76,9 @@ def rates(*per_s: float) -> list[str]:
 def relative(moment: datetime, today: datetime | None = None) -> str:
     """`12 s ago` or `in 48 s`."""
     seconds = (moment - (today or now())).total_seconds()
-    if abs(seconds) < 0.95:
-        return "now" if seconds > 0 else "just now"
     words = span(round(abs(seconds)))
+    if words == "0 s":
+        return "now" if seconds > 0 else "just now"
     return f"in {words}" if seconds > 0 else f"{words} ago"
 
 
@@ -165,13 +154,24 @@ def shorten_lane(lane: str, width: int) -> str:
     return lane if len(lane) <= width else "…" + lane[len(lane) - width + 1 :] if width > 1 else "…"[:width]
 
 
-def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """A table without lines: a header and columns. `right` names the columns of numbers."""
+def table(*columns: str, right: Sequence[str] = (), wrapped: Sequence[str] = ()) -> Table:
+    """A table without lines: a header and columns.
+
+    `right` names the columns of numbers, `wrapped` those that take several lines where the terminal is too
+    narrow. Without one of those the caller sees to it that the rows fit: a table that does not fit loses
+    whole columns.
+    """
     made = Table(
         box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=f"bold {QUIET}", show_edge=False
     )
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+        made.add_column(
+            name,
+            justify="right" if name in right else "left",
+            no_wrap=name not in wrapped,
+            overflow="fold" if name in wrapped else "ellipsis",
+            min_width=len(name),
+        )
     return made
 
 

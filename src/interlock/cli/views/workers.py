@@ -22,6 +22,7 @@ from rich.live import Live
 from rich.text import Text
 
 from interlock.cli.views import words
+from interlock.core.timing import span
 from interlock.process.clock import now_s
 from interlock.worker.notices import Notice
 
@@ -181,7 +182,7 @@ def slots(worker: Worker, width: int) -> Table:
                 "ITEM": str(run.item.id),
                 "TITLE": words.harmless(run.item.title),
                 "LANE": run.item.lane or "",
-                "SINCE": words.span(now_s() - run.begun_s),
+                "SINCE": span(now_s() - run.begun_s),
                 "LAST OUTPUT": words.uncoloured(run.last_line),
             }
             if run.state != "running" or not worker.draining:

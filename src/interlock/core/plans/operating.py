@@ -147,7 +147,7 @@ def _may_edit(ledger: Ledger, book: Book, command: EditPlan) -> Edited | None:
         left_us = max(0, (plan.deadline_us or ledger.now_us) - ledger.now_us)
         sentence = (
             f"Plan {plan.id} waits for an edit of {who} (item {plan.edit_item}), "
-            f"for {span(left_us / US_PER_S)} at most; others can edit it after that."
+            f"for {span(round(left_us / US_PER_S))} at most; others can edit it after that."
         )
         hint = f"Try again then, or `interlock cancel {plan.edit_item} --reason TEXT` to go on without it."
         return _refusal(book, Held.code, [sentence], hint)
