@@ -4,10 +4,12 @@ import os
 import pty
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from interlock.cli.command import ENTRIES, Group
 from tests.acceptance.command import Command, CommandHere
 
 
@@ -54,10 +56,19 @@ def test_a_server_that_does_not_know_the_role_is_not_said_to_be_down(pg_empty18:
         )
 
 
-def test_help_shows_no_python_type(il: Command) -> None:
-    for command in ("done", "cancel", "show"):
-        shown = il(command, "--help").out
-        assert "<" not in shown, shown
+def test_help_is_wrapped_once_and_shows_no_python_type(tmp_path: Path) -> None:
+    """Where a line of prose ends, the next word would not have fitted."""
+    here = CommandHere(tmp_path)
+    for name, entry in ENTRIES.items():
+        found = entry.load()
+        below = found.commands if isinstance(found, Group) else ()
+        for args in ((name,), *((name, command) for command in below)):
+            shown = here(*args, "--help", env={"COLUMNS": "80"}).out
+            assert "<" not in shown, shown
+            prose = [line.strip() for line in shown.partition("Usage:")[2].partition("╭")[0].splitlines()[1:]]
+            for line, following in pairwise(prose):
+                if line and following:
+                    assert len(f" {line} {following.split()[0]} ") > 80, (args, line)
 
 
 @pytest.mark.parametrize(("group", "expected"), [(None, "True"), (0, "False")])

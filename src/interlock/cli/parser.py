@@ -124,10 +124,15 @@ def _app(found: Callable[..., int] | Group) -> typer.Typer:
 def _for_typer(function: Any) -> Any:
     """The same function with typer's own declarations in its signature."""
     same = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
-    same.__kwdefaults__, same.__doc__ = function.__kwdefaults__, function.__doc__
+    same.__kwdefaults__, same.__doc__ = function.__kwdefaults__, _one_line_a_paragraph(function.__doc__)
     hints = get_type_hints(function, include_extras=True)
     same.__annotations__ = {name: _hint_for_typer(name, hint) for name, hint in hints.items()}
     return same
+
+
+def _one_line_a_paragraph(text: str) -> str:
+    """Help wraps paragraphs to the terminal, and would keep the line breaks of the source as well."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _hint_for_typer(parameter: str, hint: Any) -> Any:
