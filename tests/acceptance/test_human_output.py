@@ -1,13 +1,18 @@
 """What people see: plain when piped, fitting a narrow terminal, with colours only where wanted."""
 
+import io
 import json
 import os
 import pty
 import re
 import subprocess
+from contextlib import closing
 
 import pytest
+from rich.console import Console
 
+from interlock import app
+from interlock.cli.views import live
 from tests.acceptance.command import PROGRAM, Command, CommandHere
 from tests.patience import PATIENCE_S
 
@@ -156,7 +161,7 @@ def test_superseding_says_who_was_asked_to_stop_and_until_when(il: Command):
 
 def test_top_prints_one_frame_where_nobody_watches_and_ends_on_q(busy: Command):
     frame = busy("top").out
-    for word in ("Lanes held: 1", "Running: 1", "Waiting: 1 pending", "run.started"):
+    for word in ("Lanes held: 1, 1 with a line", "Running: 1", "Waiting: 1 pending", "run.started"):
         assert word in frame
     assert set(busy.ok("top")) == {
         *("stats", "lanes", "running", "pending", "deferred", "events", "pools", "stopped", "asking"),
@@ -178,6 +183,56 @@ def test_top_prints_one_frame_where_nobody_watches_and_ends_on_q(busy: Command):
     os.write(master, b"q")
     assert process.wait(timeout=PATIENCE_S) == 0
     os.close(master)
+
+
+def test_top_on_a_small_terminal_shows_some_of_everything(busy: Command):
+    for n in range(8):
+        busy.ok("add", f"More {n}", "--lane", f"more:{n}", "--agent", "coder")
+    with closing(app.open_service(f"sqlite:///{busy.directory}/.interlock/interlock.db")) as service:
+        frame = live.look(service)
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    console.print(live.draw(frame, 80, 24))
+    shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(shown) <= 24
+    assert all(len(line) <= 80 for line in shown)
+    parts = {line.partition(":")[0]: n for n, line in enumerate(shown)}
+    assert parts["Running"] < parts["Waiting"] < parts["Lanes held"]
+    assert shown[parts["Waiting"]] == "Waiting: 9 pending   1 deferred   4 shown, all: interlock ls"
+    assert shown[parts["Lanes held"]].startswith(
+        "Lanes held: 9, 1 with a line   3 shown, all: interlock lanes"
+    )
+    assert "#4711" in shown[parts["Lanes held"] + 2], "the lane with a line behind it comes first"
+    assert "item.added" in shown[-1]
+
+
+def test_the_history_of_an_item_that_is_not_there_is_refused(busy: Command):
+    for more in ((), ("--follow",)):
+        answer = busy("events", "--item", "77", *more)
+        assert (answer.code, answer.err.splitlines()[0]) == (1, "There is no item 77 in this store.")
+    assert busy("events", "--item", "1", "--after", "9999").out.startswith("No event matches.")
+    assert busy("events", "--lane", "no:lane").out.startswith("No event matches.")
+
+
+def test_the_doctor_does_not_tick_checks_of_a_store_that_is_not_there(il: Command):
+    checks = il.ok("doctor")["checks"]
+    assert [check["name"] for check in checks] == ["store", "environment"]
+    assert checks[0]["detail"].startswith("There is no store yet, so nothing in it was checked; ")
+    il.ok("add", "a")
+    assert len(il.ok("doctor")["checks"]) > 20
+
+
+def test_the_doctor_names_the_whole_place_of_the_store(il: Command):
+    deep = il.directory / "a-rather-long-name-of-a-directory" / "and-another-one-that-is-longer-still"
+    deep.mkdir(parents=True)
+    there = Command(deep)
+    there.ok("add", "a")
+    place = str(deep / ".interlock" / "interlock.db")
+    assert place in "".join(line.strip() for line in there("doctor", env={"COLUMNS": "80"}).out.splitlines())
+
+
+def test_what_an_operator_said_is_shown_with_the_reason_of_a_cancel(busy: Command):
+    busy.ok("cancel", 4, "--reason", "nobody reads them")
+    assert "nobody reads them (operator)" in busy("show", 4).out
 
 
 def test_help_names_every_command_and_completion_offers_them(il: Command):

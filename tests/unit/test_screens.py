@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from interlock.cli.views import history, items, live, words
-from interlock.service.contract import EndedRunView, EventView
+from interlock.cli.views import fleet, history, items, live, words
+from interlock.service.contract import AgentView, EndedRunView, EventView
 
 ERROR = "Traceback (most recent call last):\n  File x\nValueError: the token was refused, its key is older\n"
 
@@ -52,31 +52,88 @@ def event(seq: int, kind: str = "run.failed", **data: object) -> EventView:
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_runs_of_an_item_never_collapse(width: int) -> None:
     console, out = printed(width)
-    items._runs(console, [run(), run(run=8, status="succeeded", error=None, result={"files": 3})])
+    items._runs(console, [run(), run(run=8, status="succeeded", error=None, result={"files": 3})], 5)
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0].split() == ["RUN", "TRY", "STATUS", "AGENT", "STARTED", "TOOK"]
     assert lines[1].endswith("3 min ago  3 min")
     assert "ValueError: the token was refused, its key is older" in lines[2]
-    assert "and 2 lines before it" in lines[3]
+    assert "2 lines come before it; all of them: interlock --json show 5" in lines[3]
     assert '{"files": 3}' in lines[5]
 
 
 def test_failures_are_red() -> None:
     console, out = printed(80, color=True)
-    items._runs(console, [run()])
+    items._runs(console, [run()], 5)
     history.line(console, event(1))
     red = [line for line in out.getvalue().splitlines() if "\x1b[1;31m" in line or "\x1b[31m" in line]
     assert len(red) == 3, "the run's status, its error, and the event"
 
 
-def test_an_event_is_cut_at_a_word() -> None:
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_part_of_an_event_is_cut_from_a_history(width: int) -> None:
+    console, out = printed(width)
+    told = event(
+        1_234, "question.answered", by="ann", why="the release of Friday needs the old endpoint as well"
+    )
+    history.listing(console, [told, event(1_235)], filtered=False)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    said = " ".join(out.getvalue().split())
+    assert "item 1 · run 3 · coder · reported · issue:acme/app#42 by=ann why=the release of Friday" in said
+    assert "needs the old endpoint as well 1235 " in said
+    begins = [line.index("item 1") for line in lines if "item 1" in line]
+    assert begins == [begins[0]] * 2, "the longest name of an event does not move the others"
+    assert all(line.startswith(" " * begins[0]) for line in lines if "item 1" not in line)
+
+
+def test_an_event_with_a_page_of_text_takes_four_lines() -> None:
+    console, out = printed(80)
+    history.line(console, event(1, error="a word and another\n" * 200))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[-1].endswith("…")
+
+
+def test_where_an_event_has_one_line_it_is_cut_at_a_word_and_the_lane_goes_first() -> None:
     told = event(1, error="it was refused by the server")
-    shown = [history.text(told, width=width).plain for width in (80, 110)]
-    assert shown[0].endswith(" · issue:acme/app#42…")
-    assert shown[1].endswith(" error=it was…")
-    assert history.text(event(1), width=200).plain.endswith("issue:acme/app#42 · reported")
+    shown = [history.text(told, width=width).plain for width in (80, 120)]
+    assert shown[0].endswith(" · coder · reported…")
+    assert shown[1].endswith(" error=it was refused by the…")
+    assert history.text(event(1), width=200).plain.endswith("reported · issue:acme/app#42")
     assert words.shorten_at_word(Text("x" * 100), 10).plain == "x" * 9 + "…"
+
+
+def agent(name: str, **more: object) -> AgentView:
+    known: dict[str, object] = dict.fromkeys(AgentView.PARTS) | {"name": name, "key": name, "running": 1}
+    return AgentView(**{**known, "pending": 2, "types": (), "labels": (), "paused": False, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_agents_fit_whatever_holds_them_back(width: int) -> None:
+    now = datetime.now(UTC)
+    why = "the quota of the provider is used up, and nobody knows when there is more of it"
+    found = [
+        agent(
+            "reviewer-of-the-frontend",
+            types=("issue_triage", "pr_review", "build_failure"),
+            pool="gpus",
+            max=3,
+        ),
+        agent("coder", walled_until=now + timedelta(hours=6), wall_reason=why, last_seen_at=now),
+        agent("tester", paused=True, paused_reason=why, last_seen_at=now - timedelta(minutes=4.5)),
+    ]
+    console, out = printed(width)
+    fleet.agents(console, found)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].split() == ["AGENT", "RUNS", "PENDING", "POOL", "TYPES", "LABELS", "ASKED"]
+    said = " ".join(out.getvalue().split())
+    assert all(word in said for word in ("reviewer-of-the-fro", "1 of 3", "issue_triage", "build_failure"))
+    assert "1 min ago" in said, "the store knows the last claim to half a minute, and not better"
+    assert "5 min ago" in said
+    assert f"(in 6 h): {why}" in said
+    assert f"tester is paused: {why}" in said
 
 
 def test_rates_have_one_unit_and_what_is_set_is_not_rounded() -> None:
@@ -88,12 +145,13 @@ def test_rates_have_one_unit_and_what_is_set_is_not_rounded() -> None:
     ]
 
 
-@given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(20, 60))
-def test_the_parts_of_top_fit_and_the_newest_events_are_among_them(needs: list[int], room: int) -> None:
-    given_rows = live.shares(needs, room)
-    headers = sum(1 for rows in given_rows[:-1] if rows)
-    assert sum(given_rows) + headers + 2 * len(needs) <= room
-    assert given_rows[-1] >= min(needs[-1], 3)
-    assert all(0 <= rows <= need for rows, need in zip(given_rows, needs, strict=True))
+@given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(16, 60), st.booleans())
+def test_the_parts_of_top_fit_and_every_part_has_a_row(needs: list[int], room: int, spaced: bool) -> None:
+    given_rows = live.shares(needs, room, spaced=spaced)
+    used = sum(given_rows) + sum(1 for rows in given_rows[:-1] if rows) + (2 if spaced else 1) * len(needs)
+    assert used <= room
+    assert all(min(need, 1) <= rows <= need for rows, need in zip(given_rows, needs, strict=True))
+    if room >= 19 and not spaced:  # 24 lines, four of them at the top
+        assert all(rows >= min(need, 3) for rows, need in zip(given_rows, needs, strict=True))
     if sum(given_rows) < sum(needs):
-        assert sum(given_rows) + headers + 2 * len(needs) >= room - 1, "no room is wasted"
+        assert used >= room - 1, "no room is wasted"

@@ -113,11 +113,14 @@ def events(
     call = invocation_of(ctx)
     start, number = whole_or_none("after", after), whole_or_none("item", item)
     count = limit_of(limit)
-    with call.reading(stand_in=not follow) as service:
+    with call.reading(stand_in=not follow and number is None) as service:
+        if number is not None:
+            service.why(number)  # there is such an item, or this says so
         if follow:
             return _follow(ctx, service.follow(after=start), number, None if lane is None else lane_key(lane))
         found = service.events(after=start or 0, limit=count, item=number, lane=lane, newest=start is None)
-    call.out.answer({"events": found}, lambda out: views.history.listing(out, found))
+    filtered = not (start is None and number is None and lane is None)
+    call.out.answer({"events": found}, lambda out: views.history.listing(out, found, filtered=filtered))
     call.name_store(found)
     return Exit.OK
 

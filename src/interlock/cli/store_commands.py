@@ -135,9 +135,10 @@ def doctor(ctx: typer.Context) -> int:
     unread = call.settings.unread(os.environ)
     with call.reading_lanes() as store:
         place = app.place_of(call.settings)
-        where = f"The store is {place}." if call.has_store else f"There is no store yet: {place}."
+        none = f"There is no store yet, so nothing in it was checked; `interlock add` makes it: {place}."
+        where = f"The store is {place}." if call.has_store else none
         checks = [
-            *store.doctor(),
+            *(store.doctor() if call.has_store else ()),
             *_around(call, store),
             CheckView(name="store", ok=True, detail=where, mend=""),
             CheckView(

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.views import words
+from interlock.core.timing import span
 from interlock.service.contract import CheckView, GroupView, StatsView
 
 _FAILURES = ("leases lost", "timeouts", "writes refused")
@@ -21,7 +22,7 @@ def stats(console: Console, seen: StatsView) -> None:
     counts = words.counts(seen.items)
     console.print(Columns([Text("  ") + count for count in counts]) if counts else "  no items")
     depth = ", ".join(f"{n} at {priority}" for priority, n in seen.depth_by_priority.items())
-    oldest = words.span(seen.oldest_pending_s) if seen.oldest_pending_s is not None else None
+    oldest = span(seen.oldest_pending_s) if seen.oldest_pending_s is not None else None
     console.print(
         words.facts(
             ("held now", str(seen.current_locks)), ("pending by priority", depth), ("oldest pending", oldest)
@@ -83,7 +84,7 @@ def checks(console: Console, found: Sequence[CheckView]) -> None:
     """All checks; a broken one with its remedy."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
-    made.add_column()
+    made.add_column(overflow="fold")
     for check in found:
         mark = Text("✓ ", style="green") if check.ok else Text("✗ ", style="bold red")
         said = Text(check.detail, style=words.QUIET if check.ok else "")
@@ -102,4 +103,4 @@ def _style(name: str, n: int) -> str:
 def _spans(average: float | None, median: float | None, late: float | None) -> str | None:
     if average is None or median is None or late is None:
         return None
-    return f"{words.span(average)} on average, median {words.span(median)}, p95 {words.span(late)}"
+    return f"{span(average)} on average, median {span(median)}, p95 {span(late)}"

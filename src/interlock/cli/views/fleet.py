@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
+from math import ceil
 
 from rich.console import Console
 from rich.table import Table
@@ -17,29 +19,46 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
     if not found:
         console.print("No agent has been seen yet. Type interlock agents set NAME, or let one claim.")
         return
-    numbers, pooled = ("RUNNING", "MAX", "PENDING"), any(agent.pool for agent in found)
-    columns = ("AGENT", *numbers, *(("POOL",) if pooled else ()), "TYPES", "LABELS", "SEEN", "")
-    made = words.table(*columns, right=numbers)
+    pooled = any(agent.pool for agent in found)
+    columns = ("AGENT", "RUNS", "PENDING", *(("POOL",) if pooled else ()), "TYPES", "LABELS", "ASKED")
+    made = words.table(*columns, right=("RUNS", "PENDING"), wrapped=("POOL", "TYPES", "LABELS"))
+    name_width = max(console.width // 4, 20)
     for agent in found:
-        if agent.paused:
-            held = f"paused: {agent.paused_reason}" if agent.paused_reason else "paused"
-        elif agent.walled_until is not None:
-            held = f"waits until {words.clock(agent.walled_until)}"
-            held += f": {agent.wall_reason}" if agent.wall_reason else ""
-        else:
-            held = ""
         made.add_row(
-            Text(agent.name, style="bold" if agent.running else ""),
-            str(agent.running),
-            "-" if agent.max is None else str(agent.max),
+            Text(words.shorten(agent.name, name_width), style="bold" if agent.running else ""),
+            _runs(agent.running, agent.max),
             str(agent.pending),
             *((agent.pool or "",) if pooled else ()),
             ", ".join(agent.types) or Text("any", style=words.QUIET),
             ", ".join(agent.labels) or Text("none", style=words.QUIET),
-            words.relative(agent.last_seen_at) if agent.last_seen_at else Text("never", style=words.QUIET),
-            Text(words.harmless(held), style="yellow"),
+            _asked(agent),
         )
     console.print(made)
+    for agent in found:
+        if held := _held(agent):
+            console.print(Text(words.harmless(f"{agent.name} {held}"), style="yellow"))
+
+
+def _runs(running: int, most: int | None) -> str:
+    return str(running) if most is None else f"{running} of {most}"
+
+
+def _asked(agent: AgentView) -> Text | str:
+    """When it last asked for work, in whole minutes: the store knows it to half a minute."""
+    if agent.last_seen_at is None:
+        return Text("never", style=words.QUIET)
+    minutes = ceil((words.now() - agent.last_seen_at) / timedelta(minutes=1))
+    return f"{max(minutes, 1)} min ago" if minutes < 60 else words.relative(agent.last_seen_at)
+
+
+def _held(agent: AgentView) -> str | None:
+    """Why an agent starts nothing."""
+    if agent.paused:
+        return f"is paused: {agent.paused_reason}" if agent.paused_reason else "is paused"
+    if agent.walled_until is None:
+        return None
+    why = f": {agent.wall_reason}" if agent.wall_reason else ""
+    return f"starts nothing until {words.at(agent.walled_until)}{why}"
 
 
 def pools(console: Console, found: Sequence[PoolView]) -> None:
@@ -47,11 +66,14 @@ def pools(console: Console, found: Sequence[PoolView]) -> None:
     if not found:
         console.print("There is no pool. Type interlock pools set NAME --max N.")
         return
-    made = words.table("POOL", "RUNNING", "MAX", "AGENTS", right=("RUNNING", "MAX"))
+    made = words.table("POOL", "RUNS", "AGENTS", right=("RUNS",), wrapped=("AGENTS",))
     for pool in found:
         full = "yellow" if pool.running >= pool.max else ""
-        agents = ", ".join(pool.agents) or Text("none", style=words.QUIET)
-        made.add_row(pool.name, Text(str(pool.running), style=full), str(pool.max), agents)
+        made.add_row(
+            words.shorten(pool.name, max(console.width // 3, 20)),
+            Text(_runs(pool.running, pool.max), style=full),
+            ", ".join(pool.agents) or Text("none", style=words.QUIET),
+        )
     console.print(made)
 
 
@@ -64,24 +86,43 @@ def lanes(console: Console, found: Sequence[LaneView]) -> None:
 
 
 def lane_table(found: Sequence[LaneView], width: int) -> Table:
-    """The table alone, for the live view as well."""
-    made = words.table("LANE", "HELD BY", "SINCE", "LEASE", "LINE", right=("LINE",))
+    """The table alone, for the live view as well: lanes are cut at their front, holders at their end."""
     modes = any(lane.mode != "enforce" for lane in found)
-    if modes:
-        made.add_column("MODE", no_wrap=True)
-    most = max(20, min(max(len(lane.lane) for lane in found), width * 2 // 5))
-    for lane in found:
-        held = lane.holder
-        row: list[Text | str] = [words.shorten_lane(lane.lane, most), "", "", ""]
-        if held is not None and held.run is not None:
-            row[1] = Text(f"{held.agent}, run {held.run}", style="bold green")
-            row[3] = words.relative(held.expires_at) if held.expires_at else ""
-        elif held is not None:
-            row[1] = Text(f"item {held.item} for {held.agent or 'anyone'}", style="cyan")
-        elif lane.unreadable is not None:
-            row[1] = Text("unreadable, counts as held", style="bold red")
-        if held is not None:
-            row[2] = words.relative(held.since)
-        row.append(Text(str(lane.waiting), style="yellow" if lane.waiting else words.QUIET))
-        made.add_row(*row, *([lane.mode] if modes else []))
+    columns = ("LANE", "HELD BY", "SINCE", "LEASE", "LINE", *(("MODE",) if modes else ()))
+    others = [
+        (
+            words.relative(held.since) if (held := lane.holder) is not None else "",
+            words.relative(held.expires_at) if held is not None and held.expires_at is not None else "",
+            str(lane.waiting),
+            *((lane.mode,) if modes else ()),
+        )
+        for lane in found
+    ]
+    taken = sum(max(map(len, cells)) + 2 for cells in zip(columns[2:], *others, strict=True)) + 2
+    left = max(width - taken, 32)
+    longest_lane = max([4, *(len(lane.lane) for lane in found)])
+    longest_holder = max([7, *(len(_holder(lane)) for lane in found)])
+    lane_width = min(longest_lane, max(left * 3 // 5, left - longest_holder))
+    made = words.table(*columns, right=("LINE",))
+    for lane, (since, lease, line, *mode) in zip(found, others, strict=True):
+        made.add_row(
+            words.shorten_lane(lane.lane, lane_width),
+            _holder(lane, left - lane_width),
+            since,
+            lease,
+            Text(line, style="yellow" if lane.waiting else words.QUIET),
+            *mode,
+        )
     return made
+
+
+def _holder(lane: LaneView, width: int = 10_000) -> Text:
+    """Who has a lane; a long name is cut, the number of the run is not."""
+    held = lane.holder
+    if held is not None and held.run is not None:
+        run = f", run {held.run}"
+        return Text(words.shorten(held.agent or "someone", width - len(run)) + run, style="bold green")
+    if held is not None:
+        return Text(words.shorten(f"item {held.item} for {held.agent or 'anyone'}", width), style="cyan")
+    unreadable = lane.unreadable is not None
+    return Text("unreadable, counts as held", style="bold red") if unreadable else Text("")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from interlock.cli.views import history, words
 from interlock.core.model import Reason
+from interlock.core.timing import span
 from interlock.service.contract import ChangeView, EndedRunView, MessageView, ShowView
 from interlock.service.itemview import ItemView
 
@@ -47,15 +48,16 @@ def item_table(items: Sequence[ItemView], width: int) -> Table:
     ranked = any(item.priority for item in items)
     agent_width = min(14, max(map(len, [*agents, Text("AGENT")])))
     fixed = (
-        max(2, *(len(str(item.id)) for item in items))
-        + max(6, *(len(item.status) for item in items))
+        max([2, *(len(str(item.id)) for item in items)])
+        + max([6, *(len(item.status) for item in items)])
         + (3 if ranked else -2)
         + agent_width
         + max(map(len, [*times, Text("WHEN")]))
         + 6 * 2
     )
     left = max(width - fixed, 20)
-    longest_title, longest_lane = max(5, *(len(item.title) for item in items)), max(4, *map(len, lanes))
+    longest_title = max([5, *(len(item.title) for item in items)])
+    longest_lane = max([4, *map(len, lanes)])
     lane_width = min(longest_lane, max(left * 2 // 5, left - longest_title))
     columns = ("ID", "STATUS", *(("PRI",) if ranked else ()), "TITLE", "LANE", "AGENT", "WHEN")
     made = words.table(*columns, right=("ID", "PRI"))
@@ -84,16 +86,17 @@ def detail(console: Console, shown: ShowView) -> None:
         console.print(Text(_indented_json(item.payload)))
     if shown.runs:
         _heading(console, "Runs")
-        _runs(console, shown.runs)
+        _runs(console, shown.runs, item.id)
     if shown.messages:
         _heading(console, "Messages")
         messages(console, shown.messages)
     if shown.events:
         left_out = len(shown.events) - _EVENTS_SHOWN
         _heading(console, "History" + (f", the last {_EVENTS_SHOWN}" if left_out > 0 else ""))
-        history.listing(console, shown.events[-_EVENTS_SHOWN:], of_item=item.id)
+        history.lines(console, shown.events[-_EVENTS_SHOWN:], of_item=item.id)
         if left_out > 0:
-            console.print(Text(f"  {left_out} more: interlock events --item {item.id}", style=words.QUIET))
+            more = f"  {left_out} earlier: interlock events --item {item.id}"
+            console.print(Text(more, style=words.QUIET))
 
 
 def messages(console: Console, found: Sequence[MessageView]) -> None:
@@ -166,11 +169,20 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
         ("taken in by", f"item {item.absorbed_by}" if item.absorbed_by is not None else None),
         ("came", words.at(item.created_at)),
         ("ended", words.at(item.ended_at) if item.ended_at else None),
-        ("reason", item.reason),
+        ("reason", _reason(item)),
     ]
 
 
-def _runs(console: Console, runs: Sequence[EndedRunView]) -> None:
+def _reason(item: ItemView) -> Text | None:
+    """The stable code, after what an operator said."""
+    if not item.reason:
+        return None
+    said = item.cancel_reason if item.status == "cancelled" else None
+    shown = item.reason if said in (None, item.reason) else f"{said} ({item.reason})"
+    return Text(words.harmless(shown), style="red" if item.status == "failed" else "")
+
+
+def _runs(console: Console, runs: Sequence[EndedRunView], item: int) -> None:
     """Each run on one line, and below it what it said."""
     today = words.now()
     rows = [
@@ -180,7 +192,7 @@ def _runs(console: Console, runs: Sequence[EndedRunView]) -> None:
             run.status,
             run.agent,
             words.relative(run.started_at, today),
-            words.span((run.ended_at - run.started_at).total_seconds()) if run.ended_at else "",
+            span((run.ended_at - run.started_at).total_seconds()) if run.ended_at else "",
         )
         for run in runs
     ]
@@ -193,7 +205,7 @@ def _runs(console: Console, runs: Sequence[EndedRunView]) -> None:
         line = Text(_aligned(cells, widths))
         line.highlight_words([run.status], words.STATUS_STYLES.get(run.status, ""))
         console.print(line)
-        for said in _said(run):
+        for said in _said(run, item):
             console.print(Padding(said, (0, 0, 0, 4), expand=False))
 
 
@@ -205,14 +217,16 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([*numbers, *(cell.ljust(width) for cell, width in pairs[_AGENT_AT - 1 :])]).rstrip()
 
 
-def _said(run: EndedRunView) -> list[Text]:
+def _said(run: EndedRunView, item: int) -> list[Text]:
     """What a run said of itself: of an error the last line, which most often names the cause."""
     if run.error:
         lines = [words.harmless(line).strip() for line in run.error.splitlines() if line.strip()]
-        before = len(lines) - 1
-        more = f"and {before} line{'' if before == 1 else 's'} before it: --json" if before > 0 else ""
-        found = [Text(line, style="red") for line in lines[-1:]]
-        return [*found, *([Text(more, style=words.QUIET)] if more else [])]
+        before = "1 line comes" if len(lines) == 2 else f"{len(lines) - 1} lines come"
+        more = [f"{before} before it; all of them: interlock --json show {item}"] if len(lines) > 1 else []
+        return [
+            *(Text(line, style="red") for line in lines[-1:]),
+            *(Text(line, style=words.QUIET) for line in more),
+        ]
     if run.result is not None:
         return [Text(words.harmless(json.dumps(run.result, ensure_ascii=False)))]
     return [Text(words.harmless(run.reason))] if run.reason not in ("", Reason.REPORTED) else []

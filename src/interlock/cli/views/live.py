@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _WINDOW_S = 300.0
+_ROWS_MAX = 50
+#: A terminal with fewer lines gets no blank ones, and not every question.
+_ROOMY = 30
+_ASKING_IF_SMALL = 2
 
 
 class Frame(Record):
@@ -39,12 +43,12 @@ def look(service: Service) -> Frame:
     return Frame(
         stats=service.stats(window_s=_WINDOW_S),
         pools=service.pools(),
-        lanes=service.lanes(limit=50),
-        asking=service.items(ItemFilter(asking=True, limit=5)),
-        running=service.items(ItemFilter(statuses=("in_progress",), limit=50)),
-        pending=service.items(ItemFilter(statuses=("pending",), limit=50)),
-        deferred=service.items(ItemFilter(statuses=("deferred",), limit=50)),
-        stopped=service.stopped(limit=50),
+        lanes=service.lanes(limit=_ROWS_MAX),
+        asking=service.items(ItemFilter(asking=True, limit=_ROWS_MAX)),
+        running=service.items(ItemFilter(statuses=("in_progress",), limit=_ROWS_MAX)),
+        pending=service.items(ItemFilter(statuses=("pending",), limit=_ROWS_MAX)),
+        deferred=service.items(ItemFilter(statuses=("deferred",), limit=_ROWS_MAX)),
+        stopped=service.stopped(limit=_ROWS_MAX),
         events=service.events(limit=20, newest=True),
     )
 
@@ -88,8 +92,8 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     claimed, done = words.rates(frame.stats.claims_per_s, frame.stats.completions_per_s)
     lost, refused = frame.stats.lease_losses, frame.stats.refused_writes
     figures = Text(f"{claimed} claimed  {done} done  ", style=words.QUIET, no_wrap=True, overflow="ellipsis")
-    for n, what in ((lost, "leases lost"), (refused, "writes refused")):
-        figures.append(f"{n} {what}  ", style="red" if n else "")
+    for n, what in ((lost, "lease{s} lost"), (refused, "write{s} refused")):
+        figures.append(f"{n} {what.format(s='' if n == 1 else 's')}  ", style="red" if n else "")
     figures.append(f"(last {words.exactly(_WINDOW_S)})")
     parts: list[RenderableType] = [
         Text.assemble(
@@ -102,52 +106,64 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
         used = (f"{pool.name} {pool.running} of {pool.max}" for pool in frame.pools)
         shown = f"pools: {', '.join(used)}"
         parts.append(Text(words.harmless(shown), style=words.QUIET, no_wrap=True, overflow="ellipsis"))
-    for item in frame.asking:
+    small = height is not None and height < _ROOMY
+    for item in frame.asking[: _ASKING_IF_SMALL if small else None]:
         asks = words.harmless(f"item {item.id} asks: {' '.join((item.question or '').split())}")
         parts.append(Text(asks, style="yellow", no_wrap=True, overflow="ellipsis"))
+    if small and len(frame.asking) > _ASKING_IF_SMALL:
+        more = f"{len(frame.asking) - _ASKING_IF_SMALL} more ask: interlock ls --asking"
+        parts.append(Text(more, style="yellow", no_wrap=True, overflow="ellipsis"))
     if frame.stopped:
         first = frame.stopped[0].id
         cure = f"item {first} (loop); interlock msg {first} TEXT starts it"
         parts.append(
             Text(f"Waiting for a person: {len(frame.stopped)}  {cure}", style="yellow", no_wrap=True)
         )
-    lines = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
+    lanes = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
+    n_lines = sum(1 for lane in lanes if lane.waiting)
     waiting = sorted([*frame.pending, *frame.deferred], key=lambda item: item.id)
-    n_waiting = words.counts({s: frame.stats.items.get(s, 0) for s in ("pending", "deferred")})
-    needs = [len(frame.running), len(waiting), len(lines), len(frame.events)]
-    rows = needs if height is None else shares(needs, height - len(parts) - 1)
-    for title, made in (
-        (f"Running: {len(frame.running)}", rows[0] and items.item_table(frame.running[: rows[0]], width)),
+    n_waiting = {s: frame.stats.items.get(s, 0) for s in ("pending", "deferred")}
+    n_running = frame.stats.items.get("in_progress", 0)
+    needs = [len(frame.running), len(waiting), len(lanes), len(frame.events)]
+    rows = needs if height is None else shares(needs, height - len(parts) - 1, spaced=not small)
+    several = Text("   ").join(words.counts(n_waiting)) if waiting else Text("0")
+    held = f"{len(lanes)}{'+' if len(lanes) == _ROWS_MAX else ''}, {n_lines} with a line"
+    for title, there, all_in, made in (
+        (Text(f"Running: {n_running}"), n_running, "ls", items.item_table(frame.running[: rows[0]], width)),
         (
-            Text("Waiting: ").append_text(Text("   ").join(n_waiting) if n_waiting else Text("0")),
-            rows[1] and items.item_table(waiting[: rows[1]], width),
+            Text("Waiting: ") + several,
+            sum(n_waiting.values()),
+            "ls",
+            items.item_table(waiting[: rows[1]], width),
         ),
-        (f"Lanes held: {len(lines)}", rows[2] and fleet.lane_table(lines[: rows[2]], width)),
+        (Text(f"Lanes held: {held}"), len(lanes), "lanes", fleet.lane_table(lanes[: rows[2]], width)),
     ):
-        heading = Text(title, style="bold") if isinstance(title, str) else title
-        heading.stylize("bold")
-        parts += [Text(""), heading, *([made] if made else [])]
+        title.stylize("bold")
+        if made.row_count < there:
+            title.append(f"   {made.row_count} shown, all: interlock {all_in}", style=words.QUIET)
+        parts += [*([] if small else [Text("")]), title, *([made] if made.row_count else [])]
     parts += [
-        Text(""),
+        *([] if small else [Text("")]),
         Text("Newest events", style="bold"),
         *(history.text(event, width=width) for event in frame.events[len(frame.events) - rows[3] :]),
     ]
     return Group(*parts)
 
 
-def shares(needs: list[int], room: int) -> list[int]:
+def shares(needs: list[int], room: int, *, spaced: bool) -> list[int]:
     """How many rows each part of a frame gets, the last of which are the events.
 
-    Each part has a blank line and a title; a table has a header too, if it has rows at all. Events and what
-    runs come first, then what waits, then lanes; what one part leaves, the next one gets.
+    Each part has a title, and a blank line before it if the parts are `spaced`; a table has a header too, if
+    it has rows at all. Every part gets a row before one gets more, then the events come first, then what
+    runs, what waits, and lanes; what one part leaves, the next one gets.
     """
-    left = room - 2 * len(needs)
+    left = room - (2 if spaced else 1) * len(needs)
     given = [0] * len(needs)
     order = [len(needs) - 1, *range(len(needs) - 1)]
-    for least in (3, 2, max(room, 1)):
+    for most in (1, 3, 5, max(room, 1)):
         for part in order:
             header = 0 if part == len(needs) - 1 or given[part] else 1
-            more = min(needs[part] - given[part], least, left - header)
+            more = min(min(needs[part], most) - given[part], left - header)
             if more > 0:
                 given[part] += more
                 left -= more + header
