@@ -1,0 +1,1 @@
+"""GitHub: events become work, runs stay in sync, and every effect happens once. Nothing else calls GitHub."""

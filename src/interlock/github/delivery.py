@@ -1,0 +1,101 @@
+"""A webhook delivery: what it is about. What it says about that is not believed, the number is read again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from interlock.core.errors import InvalidInput, TooLarge
+from interlock.core.record import Record
+from interlock.github.facts import login
+
+BODY_MAX_BYTES = 25 * 1024 * 1024
+_EVENT = re.compile(r"[a-z_]{1,64}", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
+
+
+class Delivery(Record):
+    """One event that GitHub sent."""
+
+    id: str
+    #: `issues`, and the action that makes it `issues.labeled`.
+    event: str
+    action: str
+    #: None of an organization's or an app's event.
+    repository: int | None
+    name: str
+    #: Issues and pull requests whose facts may have changed.
+    numbers: tuple[int, ...]
+    sender: str
+    payload: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return f"{self.event}.{self.action}" if self.action else self.event
+
+
+def read(event: str, delivery: str, body: bytes) -> Delivery:
+    """Read a delivery, of which anything may be missing."""
+    if not _EVENT.fullmatch(event):
+        raise InvalidInput(
+            f"'{event[:80]}' is not the name of an event.", "GitHub sends it in X-GitHub-Event."
+        )
+    if not _ID.fullmatch(delivery):
+        raise InvalidInput(
+            f"'{delivery[:80]}' is not the id of a delivery.", "GitHub sends it in X-GitHub-Delivery."
+        )
+    if len(body) > BODY_MAX_BYTES:
+        raise TooLarge(f"The delivery has {len(body):,} bytes.", f"At most {BODY_MAX_BYTES:,} are allowed.")
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError):
+        raise InvalidInput(
+            "The delivery is not valid JSON.", "Let the webhook send application/json."
+        ) from None
+    if not isinstance(payload, dict):
+        raise InvalidInput("The delivery is not a JSON object.", "Pass the body as GitHub sent it.")
+    repository = _part(payload, "repository")
+    action, known = payload.get("action"), repository.get("id")
+    return Delivery(
+        id=delivery,
+        event=event,
+        action=action if isinstance(action, str) else "",
+        repository=known if isinstance(known, int) else None,
+        name=str(repository.get("full_name", "")),
+        numbers=tuple(sorted(set(_numbers(payload)))) if isinstance(known, int) else (),
+        sender=login(_part(payload, "sender") or None),
+        payload=payload,
+    )
+
+
+#: Where payloads keep an issue or pull request.
+_NUMBERED = ("issue", "pull_request", "parent_issue", "sub_issue", "blocked_issue", "blocking_issue")
+#: Where they keep what knows the pull requests that it belongs to.
+_CHECKS = ("workflow_run", "check_run", "check_suite")
+
+
+def _numbers(payload: Mapping[str, Any]) -> Iterator[int]:
+    here = _part(payload, "repository").get("id")
+    for name in _NUMBERED:
+        found = _part(payload, name)
+        # A sub-issue or a blocker may be another repository's.
+        if isinstance(found.get("number"), int) and _repository_of(payload, name) in (None, here):
+            yield found["number"]
+    for name in _CHECKS:
+        pulls = _part(payload, name).get("pull_requests")
+        for pull in pulls if isinstance(pulls, list) else ():
+            if isinstance(pull, dict) and isinstance(pull.get("number"), int):
+                yield pull["number"]
+
+
+def _repository_of(payload: Mapping[str, Any], name: str) -> int | None:
+    owner = f"{name}_repo" if name != "parent_issue" else "parent_issue_repo"
+    found = _part(payload, owner).get("id")
+    return found if isinstance(found, int) else None
+
+
+def _part(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = payload.get(name)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,129 @@
+"""What an issue or pull request is at one moment, as far as work depends on it.
+
+Deliveries may repeat, come late, out of order or never, so nothing is decided by what a delivery says. It is
+a reason to read the number again; what is wanted follows from the facts alone (`interlock.github.wanted`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from interlock.core.record import Record, as_dict
+
+
+class State(StrEnum):
+    """Whether there is still something to do, and if not, why."""
+
+    OPEN = "open"
+    #: Closed as done, or closed by somebody who did not say.
+    COMPLETED = "completed"
+    #: A pull request whose commits are in its base.
+    MERGED = "merged"
+    #: An issue that is not planned or a duplicate, or a pull request that was closed unmerged.
+    DROPPED = "dropped"
+    TRANSFERRED = "transferred"
+    DELETED = "deleted"
+
+
+#: Why an issue was closed, where that means that nobody should go on with it.
+_DROPPED = frozenset({"not_planned", "duplicate"})
+
+
+class Facts(Record):
+    """An issue or a pull request."""
+
+    #: The repository's number, which a rename leaves alone, and its name at that moment.
+    repository: int
+    name: str
+    number: int
+    pull: bool
+    state: State
+    title: str
+    author: str
+    url: str
+    labels: tuple[str, ...] = ()
+    assignees: tuple[str, ...] = ()
+    #: A hash of the text, to notice that it was edited.
+    body: str = ""
+    #: When GitHub says it was changed, in whole seconds: good for noticing an old answer, not for an order.
+    updated_at: str = ""
+    #: Open issues that block it, as `acme/app#3`.
+    blockers: tuple[str, ...] = ()
+    #: It was open, closed, and opened again.
+    reopened: bool = False
+    # Pull requests only.
+    draft: bool = False
+    head: str = ""
+    branch: str = ""
+    base: str = ""
+    reviewers: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        return self.state is State.OPEN
+
+
+def from_answer(
+    repository: Mapping[str, Any], number: Mapping[str, Any], blockers: Iterable[str] = ()
+) -> Facts:
+    """The facts in what GitHub answers about an issue or a pull request, or sends in a payload."""
+    head, base = number.get("head"), number.get("base")
+    pull = head is not None
+    return Facts(
+        repository=repository["id"],
+        name=repository["full_name"],
+        number=number["number"],
+        pull=pull,
+        state=_state(number, pull=pull),
+        title=number["title"],
+        author=login(number.get("user")),
+        url=number["html_url"],
+        labels=_names(label if isinstance(label, str) else label["name"] for label in number["labels"]),
+        assignees=_logins(number.get("assignees")),
+        body=hashlib.sha256((number.get("body") or "").encode()).hexdigest()[:16],
+        updated_at=number["updated_at"],
+        blockers=tuple(sorted(blockers)),
+        reopened=number.get("state_reason") == "reopened",
+        draft=bool(number.get("draft")),
+        head=head["sha"] if head else "",
+        branch=head["ref"] if head else "",
+        base=base["ref"] if base else "",
+        reviewers=_logins(number.get("requested_reviewers")),
+    )
+
+
+def to_json(facts: Facts) -> dict[str, Any]:
+    """The facts as they are stored."""
+    return as_dict(facts)
+
+
+def from_json(stored: Mapping[str, Any]) -> Facts:
+    """The facts that were stored, also by a version that knew fewer or more of them."""
+    known: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in stored.items() if k in Facts.PARTS
+    }
+    return Facts(**{**known, "state": State(known["state"])})
+
+
+def login(user: Mapping[str, Any] | None) -> str:
+    """A user's login, lower case as GitHub compares it; `ghost` if the account is gone."""
+    return str(user["login"]).lower() if user else "ghost"
+
+
+def _state(number: Mapping[str, Any], *, pull: bool) -> State:
+    if number["state"] == "open":
+        return State.OPEN
+    if pull:
+        return State.MERGED if number.get("merged") or number.get("merged_at") else State.DROPPED
+    return State.DROPPED if number.get("state_reason") in _DROPPED else State.COMPLETED
+
+
+def _logins(users: Iterable[Mapping[str, Any] | None] | None) -> tuple[str, ...]:
+    return _names(login(user) for user in users or () if user)
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name.lower() for name in names}))

@@ -1,0 +1,108 @@
+"""What people and agents write on GitHub: who wrote it, whom it names, and which commands it gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.core.model import OUR_BOT, Sender, SenderKind
+from interlock.core.names import agent_key
+from interlock.core.record import Record
+from interlock.github.facts import login
+
+#: In Actions every agent writes as this one.
+ACTIONS_BOT = "github-actions[bot]"
+COMMANDS = ("cancel", "retry", "priority", "ask", "why", "status")
+_COMMAND = re.compile(r"^/interlock[ \t]+([a-z]+)(?:[ \t]+(.*))?$", re.MULTILINE)
+_MENTION = re.compile(r"(?<![\w/.@-])@([A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9])?(?:\[bot\])?)")
+#: What is quoted or shown as code names nobody and commands nothing.
+_SILENT = re.compile(
+    r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[^\S\n]*$|\Z)|^ {0,3}>.*?$|`[^`\n]+`|<!--.*?-->",
+    re.MULTILINE | re.DOTALL,
+)
+_MARK = re.compile(r"<!-- interlock((?: [a-z]+=[A-Za-z0-9_@#+=:./\[\]-]+)+) -->")
+
+
+class Remark(Record):
+    """A comment, a review, or a comment on a line of a pull request."""
+
+    #: `issue_comment`, `pull_request_review` or `pull_request_review_comment`.
+    kind: str
+    id: int
+    number: int
+    author: str
+    #: Whether the account belongs to an app.
+    bot: bool
+    text: str
+    url: str
+    #: Of a review: `approved`, `changes_requested`, `commented`, `dismissed`.
+    state: str = ""
+
+
+class Command(Record):
+    """One line `/interlock …`."""
+
+    name: str
+    argument: str
+
+
+def from_answer(kind: str, number: int, answer: Mapping[str, Any]) -> Remark:
+    """The remark in what GitHub answers about it, or sends in a payload."""
+    user = answer.get("user") or {}
+    return Remark(
+        kind=kind,
+        id=answer["id"],
+        number=number,
+        author=login(user or None),
+        bot=user.get("type") == "Bot",
+        text=answer.get("body") or "",
+        url=answer.get("html_url") or "",
+        state=str(answer.get("state") or "").lower(),
+    )
+
+
+def mark(**parts: str | int) -> str:
+    """A comment that nobody sees, by which our own comments are found again."""
+    return f"<!-- interlock{''.join(f' {name}={value}' for name, value in parts.items())} -->"
+
+
+def marks(text: str) -> dict[str, str]:
+    """What the last mark in a text says; empty without one."""
+    found = _MARK.findall(text)
+    return dict(part.split("=", 1) for part in found[-1].split()) if found else {}
+
+
+def spoken(text: str) -> str:
+    """The text without quotes, code and marks."""
+    return _SILENT.sub(" ", text)
+
+
+def mentioned(text: str, agents: Mapping[str, str]) -> tuple[str, ...]:
+    """The agents that a text names, each once, in order. `agents` maps logins and names to agents."""
+    logins = (found.lower() for found in _MENTION.findall(spoken(text)))
+    return tuple(dict.fromkeys(agent_key(agents[each]) for each in logins if each in agents))
+
+
+def commands(text: str) -> tuple[Command, ...]:
+    """The commands that a text gives. Unknown words are kept, so that they can be answered."""
+    return tuple(
+        Command(name=name, argument=(argument or "").strip())
+        for name, argument in _COMMAND.findall(spoken(text))
+    )
+
+
+def writer(remark: Remark, agents: Mapping[str, str], own: frozenset[str]) -> Sender:
+    """Who wrote a remark: an agent, our own bot, another system, or a person.
+
+    A mark counts only in what one of our own accounts wrote; anybody can copy one. `own` has the logins that
+    Interlock writes as.
+    """
+    ours = remark.author in own or remark.author == ACTIONS_BOT
+    named = marks(remark.text).get("agent", "") if ours or remark.author in agents else ""
+    agent = named or agents.get(remark.author, "")
+    if agent:
+        return Sender(SenderKind.AGENT, agent_key(agent))
+    if ours:
+        return OUR_BOT
+    return Sender(SenderKind.SYSTEM if remark.bot else SenderKind.PERSON)

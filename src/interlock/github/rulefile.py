@@ -1,0 +1,153 @@
+"""The file in which a repository keeps its rules: read, checked, with every mistake named by its rule."""
+
+from __future__ import annotations
+
+import reprlib
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from interlock.core.errors import InvalidInput
+from interlock.core.model import Policy
+from interlock.core.names import agent_key, check_flag, check_name
+from interlock.github.rules import DEFAULTS, EVENTS, PRIORITIES, Does, Rule, Rules
+from interlock.service.intake import choice, span_s, whole
+
+#: Where the file is. It is read from the default branch only: a pull request must not choose its own rules.
+PATH = ".github/interlock.toml"
+FILE_MAX_BYTES = 1 << 18
+RULES_MAX = 200
+PRIORITY_MAX = 1_000
+_TOP = ("rule", "agents", "priorities", "anyone_wakes", "defaults")
+_FIELDS = (
+    "event", "action", "label", "author", "title", "path", "draft",
+    "do", "type", "priority", "lane", "agent", "policy", "timeout",
+)  # fmt: skip
+
+
+def parse(text: str, source: str = PATH) -> Rules:
+    """Read a repository's rules; the defaults come after its own unless it leaves them out."""
+    if len(text.encode()) > FILE_MAX_BYTES:
+        raise InvalidInput(f"{source} is larger than {FILE_MAX_BYTES:,} bytes.", "Use fewer rules.")
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{source} is not valid TOML: {error}.") from None
+    _known(source, table, _TOP)
+    own = table.get("rule", [])
+    if not isinstance(own, list) or not all(isinstance(each, dict) for each in own):
+        raise InvalidInput(f"`rule` in {source} is not a list of tables.", "Begin each rule with [[rule]].")
+    if len(own) > RULES_MAX:
+        raise InvalidInput(f"{source} has {len(own)} rules.", f"At most {RULES_MAX} are allowed.")
+    defaults = check_flag(f"`defaults` in {source}", table.get("defaults", True))
+    rules = tuple(_rule(f"rule {n} of {source}", each) for n, each in enumerate(own, 1))
+    return Rules(
+        rules=rules + (DEFAULTS if defaults else ()),
+        agents={key.lower(): agent_key(value) for key, value in _table(source, table, "agents", str).items()},
+        priorities={
+            **PRIORITIES,
+            **{
+                key.lower(): _priority(f"priority of '{key}'", value)
+                for key, value in _table(source, table, "priorities", int).items()
+            },
+        },
+        anyone_wakes=check_flag(f"`anyone_wakes` in {source}", table.get("anyone_wakes", False)),
+    )
+
+
+def _rule(name: str, table: Mapping[str, Any]) -> Rule:
+    _known(name, table, _FIELDS)
+    events = _events(name, table)
+    does = Does(choice(f"`do` of {name}", table.get("do", Does.CREATE), tuple(Does)))
+    kind = table.get("type", "")
+    if does is Does.CREATE and not kind:
+        raise InvalidInput(f"{_start(name)} has no type.", 'Say what its items are: type = "issue_triage".')
+    priority = table.get("priority")
+    timeout = table.get("timeout")
+    return Rule(
+        name=name,
+        events=events,
+        labels=_words(name, table, "label"),
+        authors=_words(name, table, "author"),
+        titles=_words(name, table, "title"),
+        paths=_words(name, table, "path"),
+        draft=None if "draft" not in table else check_flag(f"`draft` of {name}", table["draft"]),
+        does=does,
+        type=check_name("type", kind) if kind else "",
+        priority=None if priority is None else _priority(f"priority of {name}", priority),
+        lane=_lane(name, table.get("lane", "")),
+        agent=agent_key(table["agent"]) if table.get("agent") else "",
+        policy=Policy(choice(f"`policy` of {name}", table.get("policy", Policy.COALESCE), tuple(Policy))),
+        timeout_s=None if timeout is None else span_s(f"timeout of {name}", timeout),
+    )
+
+
+def _events(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    """The events that `event` and `action` name: `issues.labeled`, `issues.*`, or `issues` with an action."""
+    actions = _words(name, table, "action")
+    wanted = [
+        f"{event}.{action}" if action else event
+        for event in _words(name, table, "event")
+        for action in (actions or ("*" if "." not in event and event not in EVENTS else "",))
+    ]
+    found = [
+        [e for e in EVENTS if e == each or (each.endswith(".*") and e.startswith(each[:-1]))]
+        for each in wanted
+    ]
+    for each, events in zip(wanted, found, strict=True):
+        if not events:
+            raise InvalidInput(
+                f"{_start(name)} has the event '{each}', which makes no work.",
+                f"Use one of {', '.join(EVENTS)}.",
+            )
+    if not wanted:
+        raise InvalidInput(f"{_start(name)} has no event.", 'Add event = "issues.labeled" or another.')
+    return tuple(dict.fromkeys(e for events in found for e in events))
+
+
+def _words(name: str, table: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    value = table.get(field, [])
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) and word.strip() for word in words):
+        raise InvalidInput(
+            f"`{field}` of {name} is {reprlib.repr(value)}.", "Use a text, or a list of texts."
+        )
+    return tuple(words)
+
+
+def _lane(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"`lane` of {name} is {reprlib.repr(value)}.", "Use a text.")
+    try:
+        example = value.format(repository="acme/app", number=1)
+    except (KeyError, IndexError, ValueError, AttributeError):
+        raise InvalidInput(
+            f"`lane` of {name} has braces around something else.",
+            "Only {repository} and {number} are filled in.",
+        ) from None
+    return value if not value or check_name("lane", example) else ""
+
+
+def _priority(what: str, value: object) -> int:
+    number = whole(what, value)
+    if abs(number) > PRIORITY_MAX:
+        raise InvalidInput(f"The {what} is {number}.", f"Use {-PRIORITY_MAX} to {PRIORITY_MAX}.")
+    return number
+
+
+def _table(source: str, table: Mapping[str, Any], field: str, kind: type) -> Mapping[str, Any]:
+    value = table.get(field, {})
+    if not isinstance(value, dict) or not all(isinstance(each, kind) for each in value.values()):
+        what = "texts" if kind is str else "whole numbers"
+        raise InvalidInput(f"[{field}] in {source} is not a table of {what}.")
+    return value
+
+
+def _known(name: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        raise InvalidInput(f"{_start(name)} has a field '{unknown[0]}'.", f"Known are {', '.join(known)}.")
+
+
+def _start(name: str) -> str:
+    return name[:1].upper() + name[1:] if name.startswith("rule") else name

@@ -1,0 +1,178 @@
+"""The rules that say which work GitHub's events make: a committed TOML table, then the defaults.
+
+For every event the first rule that fits decides. A rule speaks GitHub's words (`issues.labeled`); what holds
+for as long as a fact does (open, labelled, assigned) is undone when the fact is gone, so it does not matter
+in which order deliveries came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from interlock.core.model import Policy
+from interlock.core.record import Record
+
+#: Events that are true as long as a fact of the number is.
+LASTING = (
+    "issues.opened",
+    "issues.reopened",
+    "issues.labeled",
+    "issues.assigned",
+    "pull_request.opened",
+    "pull_request.reopened",
+    "pull_request.labeled",
+    "pull_request.assigned",
+    "pull_request.ready_for_review",
+    "pull_request.review_requested",
+    "pull_request.synchronize",
+)
+#: Events that happen once, each with a number of its own.
+PASSING = (
+    "issue_comment.created",
+    "pull_request_review.submitted",
+    "pull_request_review_comment.created",
+    "workflow_run.completed",
+    "check_run.completed",
+    "status",
+)
+EVENTS = LASTING + PASSING
+
+#: Labels that say how urgent an issue is. A repository's own table replaces single ones.
+PRIORITIES: Mapping[str, int] = {
+    "critical_bug": 10,
+    "critical": 10,
+    "security_issue": 9,
+    "security": 9,
+    "bug": 8,
+    "feature": 5,
+    "enhancement": 5,
+    "documentation": 3,
+    "refactoring": 1,
+}
+
+
+class Does(StrEnum):
+    """What a rule does with an event that fits."""
+
+    #: Makes an item, or lets the open one of its type and agent know.
+    CREATE = "create"
+    #: Tells whoever runs, and starts nothing.
+    ANNOTATE = "annotate"
+    IGNORE = "ignore"
+
+
+class Rule(Record):
+    """One rule. Patterns are as in a shell, and do not look at upper and lower case; none fits all."""
+
+    name: str
+    events: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    #: Of a pull request's changed files, any.
+    paths: tuple[str, ...] = ()
+    draft: bool | None = None
+    does: Does = Does.CREATE
+    type: str = ""
+    priority: int | None = None
+    #: `none`, or a name in which {repository} and {number} are filled in; the issue's own lane if empty.
+    lane: str = ""
+    #: Whoever is assigned, asked or mentioned if empty; if that is nobody, any agent.
+    agent: str = ""
+    policy: Policy = Policy.COALESCE
+    timeout_s: float | None = None
+
+
+class Rules(Record):
+    """Everything a repository can choose."""
+
+    rules: tuple[Rule, ...]
+    #: Logins, lower case, and the agents that write as them.
+    agents: Mapping[str, str]
+    priorities: Mapping[str, int]
+    #: Whether a comment of somebody without write access may wake an agent.
+    anyone_wakes: bool = False
+
+
+#: What happens where a repository's own rules say nothing.
+DEFAULTS = (
+    Rule(
+        name="default: issues",
+        events=("issues.opened", "issues.reopened", "issues.labeled"),
+        type="issue_triage",
+    ),
+    Rule(name="default: assigned issues", events=("issues.assigned",), type="issue_work"),
+    Rule(
+        name="default: pull requests",
+        events=(
+            "pull_request.opened",
+            "pull_request.reopened",
+            "pull_request.ready_for_review",
+            "pull_request.review_requested",
+            "pull_request.synchronize",
+        ),
+        draft=False,
+        type="pr_review",
+        policy=Policy.SUPERSEDE,
+    ),
+    Rule(
+        name="default: comments",
+        events=("issue_comment.created", "pull_request_review_comment.created"),
+        type="issue_comment",
+    ),
+    Rule(name="default: reviews", events=("pull_request_review.submitted",), type="changes_requested"),
+    Rule(name="default: failed checks", events=("workflow_run.completed",), type="build_failure"),
+)
+
+
+def default_rules() -> Rules:
+    """The rules of a repository without a file."""
+    return Rules(rules=DEFAULTS, agents={}, priorities=PRIORITIES)
+
+
+def fits(rule: Rule, event: str, *, label: str, draft: bool, given: Mapping[str, Iterable[str]]) -> str:
+    """Why a rule does not fit an event, in a few words; empty if it fits.
+
+    `given` has the texts that patterns are compared with: `author`, `title` and `path`.
+    """
+    if event not in rule.events:
+        return "is for other events"
+    if rule.labels and not _any_fits(rule.labels, (label,) if label else given.get("labels", ())):
+        return f"wants the label {_either(rule.labels)}"
+    if rule.authors and not _any_fits(rule.authors, given["author"]):
+        return f"wants the author {_either(rule.authors)}"
+    if rule.titles and not _any_fits(rule.titles, given["title"]):
+        return f"wants a title like {_either(rule.titles)}"
+    if rule.paths and not _any_fits(rule.paths, given.get("path", ())):
+        return f"wants a changed file like {_either(rule.paths)}"
+    if rule.draft is not None and rule.draft != draft:
+        return "wants a draft" if rule.draft else "does not want a draft"
+    return ""
+
+
+def unreachable(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
+    """Rules that never decide, each with the earlier one that always decides before it."""
+    return tuple(
+        (late, first)
+        for n, late in enumerate(rules.rules)
+        for first in rules.rules[:n]
+        if set(late.events) <= set(first.events) and _covers(first, late)
+    )
+
+
+def _covers(first: Rule, late: Rule) -> bool:
+    """Whether whatever fits `late` fits `first`: each of its patterns is absent, or the same as there."""
+    pairs = ((getattr(first, part), getattr(late, part)) for part in ("labels", "authors", "titles", "paths"))
+    wider = all(not ours or (theirs and set(theirs) <= set(ours)) for ours, theirs in pairs)
+    return wider and first.draft in (None, late.draft)
+
+
+def _any_fits(patterns: Iterable[str], texts: Iterable[str]) -> bool:
+    folded = [text.lower() for text in texts]
+    return any(fnmatchcase(text, pattern.lower()) for pattern in patterns for text in folded)
+
+
+def _either(patterns: tuple[str, ...]) -> str:
+    return " or ".join(patterns)

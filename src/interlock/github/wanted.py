@@ -1,0 +1,192 @@
+"""Which work an issue or pull request wants, from its facts and the rules alone; and what a change leads to.
+
+An item is wanted by its type and agent, on *occasions*: the number is open, has this label, is assigned to
+this agent, has this newest commit. A new occasion makes an item, or lets the open one know. When the last
+occasion is gone, the item is withdrawn. So any order of deliveries ends in the same open items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from interlock.core.names import agent_key
+from interlock.core.record import Record
+from interlock.github.facts import Facts, State
+from interlock.github.rules import Does, Rule, Rules, fits
+
+
+class Key(NamedTuple):
+    """What tells the items of one number apart."""
+
+    type: str
+    #: The key of an agent; empty for anyone.
+    agent: str
+
+
+class Condition(NamedTuple):
+    """One event that is true of a number now."""
+
+    event: str
+    occasion: str
+    label: str = ""
+    agent: str = ""
+
+
+class Wanted(Record):
+    """An item that a number wants."""
+
+    occasions: frozenset[str]
+    priority: int
+
+
+class Create(Record):
+    """Make an item for new occasions. If one of its key is open, the policy of the rule says what happens."""
+
+    key: Key
+    #: The new ones, in order.
+    occasions: tuple[str, ...]
+    priority: int
+    rule: Rule
+
+
+class Adjust(Record):
+    """Give the open item of a key another priority."""
+
+    key: Key
+    priority: int
+
+
+class Withdraw(Record):
+    """End the open items of a key, or all items of the number: what has not started is cancelled."""
+
+    #: None means all.
+    key: Key | None
+    reason: str
+    #: Whether a run in flight is asked to stop. Otherwise it goes on and nothing follows it.
+    stop: bool
+
+
+class Annotate(Record):
+    """Tell whoever runs, and start nothing."""
+
+    text: str
+
+
+Consequence = Create | Adjust | Withdraw | Annotate
+
+#: How a number ends: the reason, and whether whoever works on it should stop.
+_ENDS: Mapping[State, tuple[str, bool]] = {
+    State.COMPLETED: ("closed", False),
+    State.MERGED: ("merged", False),
+    State.DROPPED: ("closed_undone", True),
+    State.TRANSFERRED: ("transferred", True),
+    State.DELETED: ("deleted", True),
+}
+
+
+def conditions(facts: Facts, agents: Mapping[str, str]) -> Iterator[Condition]:
+    """The events that are true of a number now; none of one that is closed."""
+    if not facts.open:
+        return
+    kind = "pull_request" if facts.pull else "issues"
+    yield Condition(f"{kind}.opened", "opened")
+    if facts.reopened:
+        yield Condition(f"{kind}.reopened", "reopened")
+    for label in facts.labels:
+        yield Condition(f"{kind}.labeled", f"label:{label}", label=label)
+    for login in facts.assignees:
+        if login in agents:
+            yield Condition(f"{kind}.assigned", f"assigned:{login}", agent=agents[login])
+    if not facts.pull:
+        return
+    if not facts.draft:
+        yield Condition("pull_request.ready_for_review", "ready")
+    yield Condition("pull_request.synchronize", f"head:{facts.head}")
+    for login in facts.reviewers:
+        if login in agents:
+            yield Condition("pull_request.review_requested", f"review:{login}", agent=agents[login])
+
+
+def deciding(
+    rules: Rules, facts: Facts, condition: Condition, paths: Sequence[str] = ()
+) -> tuple[Rule | None, tuple[tuple[Rule, str], ...]]:
+    """The rule that decides on an event, and why the ones before it did not."""
+    given = {"author": (facts.author,), "title": (facts.title,), "labels": facts.labels, "path": paths}
+    passed: list[tuple[Rule, str]] = []
+    for rule in rules.rules:
+        why_not = fits(rule, condition.event, label=condition.label, draft=facts.draft, given=given)
+        if not why_not:
+            return rule, tuple(passed)
+        passed.append((rule, why_not))
+    return None, tuple(passed)
+
+
+def wanted(facts: Facts, rules: Rules, paths: Sequence[str] = ()) -> dict[Key, tuple[Wanted, Rule]]:
+    """All items that a number wants now, each with the first rule that says so."""
+    found: dict[Key, tuple[Wanted, Rule]] = {}
+    for condition in conditions(facts, rules.agents):
+        rule, _ = deciding(rules, facts, condition, paths)
+        if rule is None or rule.does is not Does.CREATE:
+            continue
+        key = Key(rule.type, agent_key(rule.agent or condition.agent))
+        priority = rule.priority if rule.priority is not None else urgency(facts, rules)
+        new = Wanted(occasions=frozenset({condition.occasion}), priority=priority)
+        if key in found:
+            known, rule = found[key]
+            new = Wanted(
+                occasions=known.occasions | new.occasions, priority=max(known.priority, new.priority)
+            )
+        found[key] = new, rule
+    return found
+
+
+def urgency(facts: Facts, rules: Rules) -> int:
+    """The priority that a number's labels give it."""
+    return max((rules.priorities[label] for label in facts.labels if label in rules.priorities), default=0)
+
+
+def consequences(
+    before: Facts | None,
+    was: Mapping[Key, Wanted],
+    after: Facts,
+    now: Mapping[Key, tuple[Wanted, Rule]],
+) -> tuple[Consequence, ...]:
+    """What follows when a number has become what it is. Of one that is closed at first sight, nothing.
+
+    `was` is what it wanted before, by the rules of that time; `now` what it wants.
+    """
+    if not after.open:
+        if before is None or not before.open:
+            return ()
+        reason, stop = _ENDS[after.state]
+        return (Withdraw(key=None, reason=reason, stop=stop),)
+    found: list[Consequence] = [
+        Withdraw(key=key, reason="not_wanted", stop=_should_stop(gone))
+        for key, gone in was.items()
+        if key not in now
+    ]
+    for key, (each, rule) in now.items():
+        known = was.get(key)
+        new = each.occasions - known.occasions if known else each.occasions
+        if new:
+            found.append(Create(key=key, occasions=tuple(sorted(new)), priority=each.priority, rule=rule))
+        elif known and each.priority != known.priority:
+            found.append(Adjust(key=key, priority=each.priority))
+    if before is not None and before.open and (told := _edited(before, after)):
+        found.append(Annotate(text=told))
+    return tuple(found)
+
+
+def _should_stop(gone: Wanted) -> bool:
+    """Who was unassigned, or whose review is no longer asked for, should stop; a label less stops nobody."""
+    return any(not occasion.startswith("label:") for occasion in gone.occasions)
+
+
+def _edited(before: Facts, after: Facts) -> str:
+    parts = []
+    if before.title != after.title:
+        parts.append(f"The title is now: {after.title}")
+    if before.body != after.body:
+        parts.append("The description was edited; read it again.")
+    return "\n".join(parts)

@@ -1,0 +1,191 @@
+"""Which work an issue or pull request wants, and what a change of it leads to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.core.record import replace
+from interlock.github.facts import Facts, State, from_json, to_json
+from interlock.github.rulefile import parse
+from interlock.github.rules import Rules, default_rules
+from interlock.github.wanted import (
+    Adjust,
+    Annotate,
+    Consequence,
+    Create,
+    Key,
+    Wanted,
+    Withdraw,
+    consequences,
+    wanted,
+)
+
+RULES = replace(default_rules(), agents={"coder-bot": "coder", "critic-bot": "critic"})
+ISSUE = Facts(
+    repository=7,
+    name="acme/app",
+    number=42,
+    pull=False,
+    state=State.OPEN,
+    title="Crash at start",
+    author="alice",
+    url="https://github.example/acme/app/issues/42",
+)
+PULL = replace(ISSUE, pull=True, head="a" * 40, branch="fix", base="main")
+TRIAGE, WORK, REVIEW = Key("issue_triage", ""), Key("issue_work", "coder"), Key("pr_review", "")
+
+
+class World:
+    """What Interlock has made for one number, if no item ever starts."""
+
+    def __init__(self, rules: Rules = RULES) -> None:
+        self.rules = rules
+        self.before: Facts | None = None
+        self.was: dict[Key, Wanted] = {}
+        self.open: dict[Key, int] = {}
+
+    def see(self, facts: Facts) -> tuple[Consequence, ...]:
+        now = wanted(facts, self.rules)
+        found = consequences(self.before, self.was, facts, now)
+        for each in found:
+            match each:
+                case Create() | Adjust():
+                    self.open[each.key] = each.priority
+                case Withdraw():
+                    gone = list(self.open) if each.key is None else [each.key]
+                    for key in gone:
+                        self.open.pop(key, None)
+                case Annotate():
+                    pass
+        self.before, self.was = facts, {key: each for key, (each, _) in now.items()}
+        return found
+
+
+def occasions(found: tuple[Consequence, ...]) -> dict[Key, tuple[str, ...]]:
+    return {each.key: each.occasions for each in found if isinstance(each, Create)}
+
+
+def test_an_open_issue_wants_triage_and_its_labels_say_how_urgent_it_is() -> None:
+    world = World()
+    world.see(ISSUE)
+    assert world.open == {TRIAGE: 0}
+    assert occasions(world.see(replace(ISSUE, labels=("bug",)))) == {TRIAGE: ("label:bug",)}
+    assert world.open == {TRIAGE: 8}
+    assert world.see(replace(ISSUE, labels=())) == (Adjust(key=TRIAGE, priority=0),)
+
+
+def test_an_assigned_agent_gets_work_and_loses_it_with_the_assignment() -> None:
+    world = World()
+    world.see(ISSUE)
+    world.see(replace(ISSUE, assignees=("alice", "coder-bot")))
+    assert set(world.open) == {TRIAGE, WORK}
+    assert world.see(ISSUE) == (Withdraw(key=WORK, reason="not_wanted", stop=True),)
+
+
+def test_a_removed_label_stops_no_run_that_it_alone_had_started() -> None:
+    world = World(parse('defaults = false\n[[rule]]\nevent = "issues.labeled"\nlabel = "go"\ntype = "work"'))
+    world.see(replace(ISSUE, labels=("go",)))
+    assert world.see(ISSUE) == (Withdraw(key=Key("work", ""), reason="not_wanted", stop=False),)
+
+
+def test_how_an_issue_is_closed_decides_whether_its_run_is_stopped() -> None:
+    def closed_as(state: State) -> tuple[Consequence, ...]:
+        world = World()
+        world.see(ISSUE)
+        return world.see(replace(ISSUE, state=state))
+
+    assert closed_as(State.COMPLETED) == (Withdraw(key=None, reason="closed", stop=False),)
+    assert closed_as(State.DROPPED) == (Withdraw(key=None, reason="closed_undone", stop=True),)
+    assert closed_as(State.DELETED) == (Withdraw(key=None, reason="deleted", stop=True),)
+    assert closed_as(State.TRANSFERRED) == (Withdraw(key=None, reason="transferred", stop=True),)
+
+
+def test_an_issue_that_is_closed_at_first_sight_wants_nothing_until_it_is_reopened() -> None:
+    world = World()
+    assert world.see(replace(ISSUE, state=State.COMPLETED)) == ()
+    assert set(occasions(world.see(replace(ISSUE, reopened=True)))) == {TRIAGE}
+
+
+def test_a_pull_request_is_reviewed_once_for_each_head_and_not_as_a_draft() -> None:
+    world = World()
+    world.see(replace(PULL, draft=True))
+    assert world.open == {}
+    world.see(PULL)
+    assert set(world.open) == {REVIEW}
+    assert occasions(world.see(replace(PULL, head="b" * 40))) == {REVIEW: (f"head:{'b' * 40}",)}
+    assert world.see(replace(PULL, head="b" * 40, draft=True)) == (
+        Withdraw(key=REVIEW, reason="not_wanted", stop=True),
+    )
+
+
+def test_whoever_is_asked_for_a_review_gets_it() -> None:
+    world = World()
+    world.see(replace(PULL, reviewers=("critic-bot", "alice")))
+    assert set(world.open) == {REVIEW, Key("pr_review", "critic")}
+
+
+def test_an_edit_tells_whoever_runs_and_starts_nothing() -> None:
+    world = World()
+    world.see(ISSUE)
+    (told,) = world.see(replace(ISSUE, title="Crash at exit", body="other"))
+    assert isinstance(told, Annotate)
+    assert told.text.splitlines() == [
+        "The title is now: Crash at exit",
+        "The description was edited; read it again.",
+    ]
+
+
+def test_the_same_facts_again_lead_to_nothing() -> None:
+    world = World()
+    world.see(replace(PULL, labels=("bug",), assignees=("coder-bot",)))
+    assert world.see(replace(PULL, labels=("bug",), assignees=("coder-bot",))) == ()
+
+
+def test_facts_are_stored_and_read_again() -> None:
+    facts = replace(PULL, labels=("bug", "go"), state=State.MERGED, blockers=("acme/app#3",))
+    assert from_json(to_json(facts)) == facts
+    assert from_json({**to_json(facts), "of a later version": 1}) == facts
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Facts]:
+    """The life of a number: what may change does, in any combination."""
+    pull = draw(st.booleans())
+    some = st.lists(st.sampled_from(["bug", "security", "go"]), max_size=3, unique=True).map(
+        lambda names: tuple(sorted(names))
+    )
+    logins = st.lists(st.sampled_from(["alice", "coder-bot", "critic-bot"]), max_size=2, unique=True).map(
+        lambda names: tuple(sorted(names))
+    )
+    changes: dict[str, st.SearchStrategy[Any]] = {
+        "state": st.sampled_from([State.OPEN, State.OPEN, State.COMPLETED, State.DROPPED]),
+        "labels": some,
+        "assignees": logins,
+        "title": st.sampled_from(["one", "two"]),
+    }
+    if pull:
+        changes |= {"draft": st.booleans(), "head": st.sampled_from(["a", "b"]), "reviewers": logins}
+    life = [PULL if pull else ISSUE]
+    for name in draw(st.lists(st.sampled_from(sorted(changes)), max_size=12)):
+        life.append(replace(life[-1], **{name: draw(changes[name])}))
+    return life
+
+
+@settings(deadline=None)
+@given(histories(), st.data())
+def test_whatever_deliveries_were_missed_the_same_items_are_open(
+    life: list[Facts], data: st.DataObject
+) -> None:
+    """Each delivery reads the number as it is then; the last one is read by somebody, at the latest by a
+    reconcile. In between any may be missing, and any may be read twice."""
+    seen_all, seen_some = World(), World()
+    for facts in life:
+        seen_all.see(facts)
+    for facts in [each for each in life[:-1] if data.draw(st.booleans())]:
+        seen_some.see(facts)
+        seen_some.see(facts)
+    seen_some.see(life[-1])
+    assert seen_some.open == seen_all.open
