@@ -1,6 +1,6 @@
 """What every test can use. The fixtures are described where they are defined."""
 
-import math
+import itertools
 import os
 import signal
 import sys
@@ -60,13 +60,14 @@ def _hear_signals() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """More than there are processors: they often wait, for leases and for other processes."""
-    return math.ceil(1.5 * (os.cpu_count() or 1))
+    """More than there are processors: half of the time they wait, for leases and for other processes."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(trylast=True)  # of what was chosen by name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes long comes first, so that no process is left with it when the others have nothing to do.
+    """What takes long comes first in each process, so that none is left with it when the others have nothing
+    to do.
 
     PostgreSQL 16 is asked one case of each scenario, so that it has run every statement. All cases are for
     18: `INTERLOCK_EVERY_CASE=1 make test` tries them on both.
@@ -80,7 +81,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             asked.add(scenario)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items[:] = _spread(items, getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+def _spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """What takes long in equal parts, one before each part of the others: `--dist worksteal` gives each
+    process neighbours, all as many, and later lets those that are done take from the end of the others'."""
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    others = iter([item for item in items if item.get_closest_marker("slow") is None])
+    spread: list[pytest.Item] = []
+    for worker in range(workers):
+        part = slow[worker::workers]
+        size = (len(items) - len(spread)) // (workers - worker)
+        spread += part + list(itertools.islice(others, max(0, size - len(part))))
+    return spread + list(others)
 
 
 def _scenario_on_16(item: pytest.Item) -> str | None:
