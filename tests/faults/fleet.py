@@ -82,7 +82,8 @@ class Fleet:
             "SELECT count(*) FROM items WHERE status IN ('waiting', 'deferred', 'pending', 'in_progress')"
             f" AND title <> '{traffic.IN_FRONT}'"
         )
-        wait_until(lambda: query(self.url, unfinished) == [(0,)], "every item has ended")
+        while (left := query(self.url, unfinished)) != [(0,)]:
+            wait_until(lambda left=left: query(self.url, unfinished) < left, "one more item has ended")  # type: ignore[misc]
         for actor in self.workers:
             actor.tell("stop")
         for actor in self.workers:
