@@ -30,7 +30,7 @@ from tests.faults.soak_traffic import edit, hold, interfere, plan
 from tests.faults.stores import assert_kept, open_service, query
 from tests.postgres_fixtures import StartPostgres
 
-SOAK_S = float(os.environ.get("INTERLOCK_SOAK_S", "60"))
+SOAK_S = float(os.environ.get("INTERLOCK_SOAK_S", "20"))
 #: Where the figures of a soak are written, as JSON.
 REPORT = os.environ.get("INTERLOCK_SOAK_REPORT")
 

@@ -22,18 +22,23 @@ from tests.faults.stores import assert_kept, is_sqlite, query
 from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 
-STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "20"))
+STORM_S = float(os.environ.get("INTERLOCK_STORM_S", "8"))
 #: Of a database that crashes again and again: in so many seconds there are two or three crashes.
 CRASHES_S = float(os.environ.get("INTERLOCK_STORM_S", "4"))
 #: Items that nobody can do, in front of all others, so that every claim on PostgreSQL is slow.
 IN_FRONT = 60_000 if STORM_S >= 60 else 3_000
 
 
-def storm(fleet: Fleet, fault: Callable[[], None], every_s: float, *, span_s: float = STORM_S) -> History:
-    over_s = time.monotonic() + span_s
+def storm(
+    fleet: Fleet, fault: Callable[[], None], every_s: float, *, span_s: float = STORM_S, least: int = 40
+) -> History:
+    over_s, faults = time.monotonic() + span_s, 0
     # On a busy machine a storm goes on until it was one.
-    while (now_s := time.monotonic()) < over_s or (now_s < over_s + PATIENCE_S and not fleet.worked()):
+    while (now_s := time.monotonic()) < over_s or (
+        now_s < over_s + PATIENCE_S and (faults < least or not fleet.worked())
+    ):
         fault()
+        faults += 1
         time.sleep(fleet.dice.uniform(0, 2 * every_s))
     added = fleet.calm_down()
     fleet.haunt()
@@ -92,4 +97,4 @@ def test_work_resumes_by_itself_after_the_database_crashed(
             lambda: len(traffic.journals(tmp_path, "claimed")) > before, "work goes on after the restart"
         )
 
-    storm(fleet, crash, every_s=0.1, span_s=CRASHES_S)
+    storm(fleet, crash, every_s=0.1, span_s=CRASHES_S, least=2)
