@@ -269,7 +269,13 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
         from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415
 
         return PostgresStore(
-            Database(settings.url, timing=settings.timing, retry_s=settings.busy_timeout_s, migrate=migrate)
+            Database(
+                settings.url,
+                timing=settings.timing,
+                retry_s=settings.busy_timeout_s,
+                migrate=migrate,
+                absence=settings.absence,
+            )
         )
     from interlock.store.sqlite.store import SqliteStore  # noqa: PLC0415
 
@@ -279,7 +285,13 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
         from interlock.store.sqlite import move  # noqa: PLC0415
 
         move.require_moved(settings.former, path)
-    return SqliteStore(path, timing=settings.timing, busy_timeout_s=settings.busy_timeout_s, migrate=migrate)
+    return SqliteStore(
+        path,
+        timing=settings.timing,
+        busy_timeout_s=settings.busy_timeout_s,
+        migrate=migrate,
+        absence=settings.absence,
+    )
 
 
 def _checked_path(settings: Settings) -> Path:

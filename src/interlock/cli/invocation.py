@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from interlock.cli import typer
 from interlock.cli.output import Output, tell
+from interlock.core.absence import Absence
 from interlock.core.errors import NotFound
 from interlock.core.record import replace
 
@@ -28,12 +29,14 @@ class Invocation:
         self.url: str | None = None
         #: False once a command has looked for a store, and there was none.
         self.has_store = True
+        self.absence = Absence(self._hear)
+        self._away = False
 
     @cached_property
     def settings(self) -> Settings:
         from interlock import settings
 
-        chosen = settings.load(url=self.url)
+        chosen = replace(settings.load(url=self.url), absence=self.absence)
         if ignored := [held for held in chosen.withheld if not held.replaced and held.setting != "url"]:
             tell(ignored_sentence(ignored))
         return chosen
@@ -72,6 +75,13 @@ class Invocation:
             yield service
 
     @contextmanager
+    def watching(self) -> Iterator[Service]:
+        """The same for a command that goes on looking: once open, it waits for its store without end."""
+        with self.reading(stand_in=False) as service:
+            self.absence.forever = True
+            yield service
+
+    @contextmanager
     def reading_lanes(self) -> Iterator[LaneService]:
         """The same for commands that also look at a store without a database."""
         from interlock import app
@@ -79,6 +89,15 @@ class Invocation:
         look = self.lanes if app.scheme_of(self.settings.url) == "git" else self.reading
         with look() as service:
             yield service
+
+    def _hear(self, what: str | None) -> None:
+        """Say once that the store is away, and once that it is back; standard output is for the answer."""
+        if what is None:
+            tell("The store answers again.")
+        elif not self._away:
+            how_long = "for it" if self.absence.forever else f"up to {self.settings.busy_timeout_s:g} s"
+            tell(f"{what}; waiting {how_long}.")
+        self._away = what is not None
 
     def name_store(self, found: Sized) -> None:
         """Say which store a listing for people looked at, if it found nothing there."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
 from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, invocation_of
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
+from interlock.cli.output import tell
 from interlock.cli.values import whole_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import lane_key
 from interlock.core.states import ItemStatus
-from interlock.service.contract import EventView, ItemFilter, Service
+from interlock.service.contract import ItemFilter, Service
 from interlock.service.intake import choice, span_s, whole
 
 
@@ -61,8 +62,8 @@ def list_items(
     unfinished = not (all_ or statuses or asking)
     if watch:
         every_s = every_s_of(every)
-        with call.reading(stand_in=False) as service:
-            views.watching.watch(call.out, service, wanted, every_s, unfinished=unfinished)
+        with call.watching() as service:
+            views.watching.watch(call, service, wanted, every_s, unfinished=unfinished)
         return Exit.OK
     with call.reading() as service:
         found = service.items(wanted)
@@ -113,11 +114,11 @@ def events(
     call = invocation_of(ctx)
     start, number = whole_or_none("after", after), whole_or_none("item", item)
     count = limit_of(limit)
-    with call.reading(stand_in=not follow and number is None) as service:
+    with call.watching() if follow else call.reading(stand_in=number is None) as service:
         if number is not None:
             service.why(number)  # there is such an item, or this says so
         if follow:
-            return _follow(ctx, service.follow(after=start), number, None if lane is None else lane_key(lane))
+            return _follow(call, service, start, number, None if lane is None else lane_key(lane))
         found = service.events(after=start or 0, limit=count, item=number, lane=lane, newest=start is None)
     filtered = not (start is None and number is None and lane is None)
     call.out.answer({"events": found}, lambda out: views.history.listing(out, found, filtered=filtered))
@@ -147,11 +148,12 @@ def top(
     """Watch lanes, runs and the queue live. q or Ctrl-C ends it."""
     call = invocation_of(ctx)
     every_s = every_s_of(every)
-    with call.reading(stand_in=call.out.json) as service:
-        if call.out.json:
+    if call.out.json:
+        with call.reading() as service:
             call.out.print_json(views.live.look(service))
-        else:
-            views.live.watch(call.out.console, service, every_s)
+    else:
+        with call.watching() as service:
+            views.live.watch(call.out.console, service, every_s, call.absence)
     return Exit.OK
 
 
@@ -164,9 +166,14 @@ def _name_log(call: Invocation, run: int) -> None:
         call.out.answer(None, f"\nLog of run {run}: {path} (interlock log {run})")
 
 
-def _follow(ctx: typer.Context, happening: Iterator[EventView], item: int | None, lane: str | None) -> int:
-    out = invocation_of(ctx).out
-    for event in happening:
+def _follow(call: Invocation, service: Service, after: int | None, item: int | None, lane: str | None) -> int:
+    out = call.out
+    if after is None:
+        newest = service.events(limit=1, newest=True)
+        after = newest[0].seq if newest else 0
+    if sys.stderr.isatty():  # nothing may happen for a long time
+        tell(f"Following what happens after event {after}; Ctrl-C ends it.")
+    for event in service.follow(after=after):
         if item not in (None, event.item) or lane not in (None, event.lane):
             continue
         if out.json:

@@ -200,11 +200,11 @@ def watch(
 
     session = session_of(ctx)
     number, every_s = whole("plan", id_), every_s_of(every)
-    with session.reading(stand_in=False) as service:
+    with session.watching() as service:
         if session.out.json:
             last = planwatch.emit(service, number, every_s, session.out.print_json)
         else:
-            last = planwatch.watch(session.out.console, service, number, every_s)
+            last = planwatch.watch(session.out.console, service, number, every_s, session.absence)
     return Exit.OK if last.status in (PlanStatus.RUNNING, PlanStatus.COMPLETED) else Exit.ERROR
 
 

@@ -89,6 +89,7 @@ def work(
             tell=screen.tell,
             echo=screen.echo,
         )
+        call.absence.heard = worker.missing_store
         notifier_of(call, service).start()
         _drain_on_signals(worker)
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interlock.core import names, timing
+from interlock.core.absence import Absence
 from interlock.core.errors import InvalidInput, NotTrusted
 from interlock.core.model import Policy
 from interlock.core.record import Record, replace
@@ -238,6 +239,8 @@ class Settings(Record):
     types: Mapping[str, TypeDefaults]
     #: What a repository's file chose in vain, as nobody trusts it.
     withheld: tuple[Withheld, ...] = ()
+    #: Who hears that the store is away.
+    absence: Absence | None = None
 
     @property
     def lanes(self) -> names.LaneFields:

@@ -511,6 +511,23 @@ class Worker:
         for run in self.runs():
             run.stop("the worker failed")
 
+    def missing_store(self, what: str | None) -> None:
+        """The store is away, as `Absence` says it, or with None it is back, and so are all who use it."""
+        with self._changed:
+            before = bool(self._troubles)
+            if what is None:
+                self._troubles.clear()
+            else:
+                self._troubles.add("store")
+        if (what is None) == before:
+            self._tell_trouble(what and f"{what}.")
+
+    def _tell_trouble(self, what: str | Exception | None) -> None:
+        if what is None:
+            self.tell(Notice(kind="recovered", text="The store answers again."))
+        else:
+            self.tell(Notice(kind="trouble", text=f"{what} Trying again."))
+
     def _trouble(self, what: str, error: Exception | None) -> None:
         if isinstance(error, StoreReplaced):
             self.give_up(error)
@@ -519,10 +536,8 @@ class Worker:
             before = bool(self._troubles)
             (self._troubles.discard if error is None else self._troubles.add)(what)
             after = bool(self._troubles)
-        if error is not None and not before:
-            self.tell(Notice(kind="trouble", text=f"{error} Trying again."))
-        elif before and not after:
-            self.tell(Notice(kind="recovered", text="The store answers again."))
+        if before != after:
+            self._tell_trouble(error)
 
     def _salvaged(self, trace: Trace, kept: Kept) -> None:
         whose = partial(Notice, run=trace.run, item=trace.item, lane=trace.lane)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from interlock.core.absence import Absence
 from interlock.core.record import Record
 from interlock.service.contract import EventView, ItemFilter, LaneView, PoolView, Service, StatsView
 from interlock.service.itemview import ItemView
@@ -20,6 +21,9 @@ _ROWS_MAX = 50
 #: A terminal with fewer lines gets no blank ones, and not every question.
 _ROOMY = 30
 _ASKING_IF_SMALL = 2
+_ENDING_KEYS = ("q", "Q", "\x03", "\x04")
+#: How long to look for a key after each attempt to reach a store that is away.
+_LOOK_S = 0.1
 
 
 class Frame(Record):
@@ -53,31 +57,54 @@ def look(service: Service) -> Frame:
     )
 
 
-def watch(console: Console, service: Service, every_s: float) -> None:
+def watch(console: Console, service: Service, every_s: float, absence: Absence) -> None:
     """Draw until q or Ctrl-C; only one frame if the output is not a terminal."""
     if not console.is_terminal:
         console.print(draw(look(service), console.width, None))
         return
-    redraw(console, lambda: draw(look(service), console.width, console.height), every_s)
+    redraw(console, lambda: draw(look(service), console.width, console.height), every_s, absence)
 
 
-def redraw(console: Console, frame: Callable[[], RenderableType | None], every_s: float) -> None:
+def redraw(
+    console: Console, frame: Callable[[], RenderableType | None], every_s: float, absence: Absence
+) -> None:
     """Draw frame after frame on the whole terminal until q or Ctrl-C, or until `frame` answers None.
 
-    A terminal that cannot be redrawn gets them one below the other.
+    While the store is away, a line above the last frame says so. A terminal that cannot be redrawn gets
+    frames one below the other.
     """
+    from rich.console import Group
     from rich.live import Live
+    from rich.text import Text
 
+    drawn: RenderableType | None = None
+    tell = absence.heard
     plain = console.is_dumb_terminal
     screen = nullcontext() if plain else Live(console=console, screen=True, auto_refresh=False)
-    with _keys() as pressed, screen as live:
+
+    def hear(what: str | None) -> None:
+        if live is None:
+            tell(what)
+        elif what is not None:  # else the next frame shows it
+            away = Text(f"{what}; waiting for it.", style="bold red")
+            live.update(Group(away, drawn or ""), refresh=True)
+            if pressed(_LOOK_S) in _ENDING_KEYS:
+                raise _Ended
+
+    with suppress(_Ended), _keys() as pressed, screen as live:
+        absence.heard = hear
         while (drawn := frame()) is not None:
             if live is None:
                 console.print(drawn)
             else:
                 live.update(drawn, refresh=True)
-            if pressed(every_s) in ("q", "Q", "\x03", "\x04"):
-                return
+            if pressed(every_s) in _ENDING_KEYS:
+                break
+    absence.heard = tell
+
+
+class _Ended(Exception):
+    """A key ended the wait for a store that is away."""
 
 
 def draw(frame: Frame, width: int, height: int | None) -> RenderableType:

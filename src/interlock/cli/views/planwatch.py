@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.views import live, plans, words
+from interlock.core.absence import Absence
 from interlock.plans.drawing.symbols import sign
 from interlock.plans.picture import picture
 from interlock.service.contract import Service, to_json
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _BUSY_FIRST = ("in_progress", "failed", "pending", "deferred", "waiting", "cancelled", "completed")
 
 
-def watch(console: Console, service: Service, plan: int, every_s: float) -> PlanView:
+def watch(console: Console, service: Service, plan: int, every_s: float, absence: Absence) -> PlanView:
     """Draw until the plan ends or the reader quits; gives the last view."""
     if not console.is_terminal:
         return _print_changes(console, service, plan, every_s)
@@ -29,7 +30,7 @@ def watch(console: Console, service: Service, plan: int, every_s: float) -> Plan
         seen = service.plan(plan)
         return draw(seen, console.width, console.height) if seen.ended_at is None else None
 
-    live.redraw(console, frame, every_s)
+    live.redraw(console, frame, every_s, absence)
     console.print(draw(seen, console.width, None))
     return seen
 

@@ -11,13 +11,17 @@ from interlock.service.contract import ItemFilter, Service, to_json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from interlock.cli.invocation import Invocation
     from interlock.cli.output import Output
 
 
-def watch(out: Output, service: Service, wanted: ItemFilter, every_s: float, *, unfinished: bool) -> None:
+def watch(
+    call: Invocation, service: Service, wanted: ItemFilter, every_s: float, *, unfinished: bool
+) -> None:
     """Show items until the reader quits."""
+    out = call.out
     if not out.json and out.console.is_terminal:
-        live.redraw(out.console, lambda: _frame(out, service, wanted), every_s)
+        live.redraw(out.console, lambda: _frame(out, service, wanted), every_s, call.absence)
         return
     before: object = None
     while True:

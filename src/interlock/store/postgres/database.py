@@ -22,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from interlock.core import continuity
+from interlock.core.absence import Absence
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import (
     InterlockError,
@@ -159,7 +160,9 @@ class Database:
         max_connections: int = 8,
         retry_s: float = GONE_RETRY_S,
         migrate: bool = True,
+        absence: Absence | None = None,
     ) -> None:
+        self._absence = absence or Absence()
         self.timing = timing or Timing()
         self.sql = Statements("postgres", Statement.numbered)
         self.now = now
@@ -262,21 +265,26 @@ class Database:
         if self._pinned is not None:
             return work()  # whoever began the transaction repeats it as a whole
         deadline_s = time.monotonic() + self._retry_s
-        pause_s, moved = 0.02, False
+        pause_s, moved, absence = 0.02, False, self._absence
         with self.guard():
             while True:
                 try:
                     if moved:
                         self._adopt()
                         moved = False
-                    return work()
+                    done = work()
+                    absence.answered()
+                    return done
                 except _AGAIN:
                     if time.monotonic() > deadline_s:
                         raise
                 except psycopg.errors.LockNotAvailable:
                     raise
                 except GONE as error:
-                    if time.monotonic() > deadline_s or not _may_come_back(error):
+                    if not _may_come_back(error):
+                        raise
+                    absence.missed("The database is away", time.monotonic())
+                    if time.monotonic() > deadline_s and not absence.forever:
                         raise
                 except psycopg.DatabaseError as error:
                     if error.sqlstate != _MOVED or time.monotonic() > deadline_s:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import apsw
 
 from interlock.core import bootclock, continuity
+from interlock.core.absence import Absence
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import SchemaMismatch, StoreSealed
 from interlock.store import clock
@@ -49,7 +50,9 @@ class SqliteDatabase:
         now: Callable[[], int] | None = None,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
         migrate: bool = True,
+        absence: Absence | None = None,
     ) -> None:
+        self._absence = absence or Absence()
         self.path = Path(path)
         self.sql = Statements("sqlite")
         self._busy_timeout_s = busy_timeout_s
@@ -88,8 +91,12 @@ class SqliteDatabase:
             if tries == 0:
                 begun_s = time.monotonic()
             _pause()
-            return time.monotonic() - begun_s < self._busy_timeout_s
+            now_s = time.monotonic()
+            if self._local.beginning:  # a reader never waits for long, and must not hide who does
+                self._absence.missed(f"Another process has {self.path.name} locked", now_s)
+            return self._absence.forever or now_s - begun_s < self._busy_timeout_s
 
+        self._local.beginning = False
         # Plan a statement once: without this, SQLite plans it again whenever a bound value changes.
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         db.set_busy_handler(wait_a_little)
@@ -148,7 +155,12 @@ class SqliteDatabase:
     def transaction(self) -> Iterator[None]:
         db = self.db
         with self.guard():
-            db.execute("BEGIN IMMEDIATE")
+            self._local.beginning = True
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            finally:
+                self._local.beginning = False
+            self._absence.answered()
             try:
                 self.check_files()
                 yield

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from interlock.core.absence import Absence
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
@@ -44,8 +45,11 @@ class SqliteStore(SqliteReads):
         now: Callable[[], int] | None = None,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
         migrate: bool = True,
+        absence: Absence | None = None,
     ) -> None:
-        database = SqliteDatabase(path, now=now, busy_timeout_s=busy_timeout_s, migrate=migrate)
+        database = SqliteDatabase(
+            path, now=now, busy_timeout_s=busy_timeout_s, migrate=migrate, absence=absence
+        )
         super().__init__(database)
         self.timing = timing or Timing()
         self.tickets = database.tickets
