@@ -105,13 +105,24 @@ def _lines(setting: Setting) -> str:
 def _write(path: Path) -> bool:
     """Write the file, if there is none; returns whether it did."""
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(example())
+        file = path.open("x", encoding="utf-8")
     except FileExistsError:
         return False
     except OSError as error:
-        raise StoreUnavailable(f"{path} cannot be written: {error.strerror}.", "Make it writable.") from None
+        raise _unwritable(path, error) from None
+    try:
+        with file:
+            file.write(example())
+    except OSError as error:
+        path.unlink()  # half of it would count as the file
+        raise _unwritable(path, error) from None
     return True
+
+
+def _unwritable(path: Path, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{path} cannot be written: {error.strerror}.", "Make it writable, or free some space."
+    )
 
 
 def _wanted(call: Invocation, asked: bool, what: str) -> bool:

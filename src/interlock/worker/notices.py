@@ -61,6 +61,12 @@ def end_notice(
     return Notice(kind=kind, text=text, run=end.fence, item=end.item, lane=lane, data=data)
 
 
+def unkept_notice(end: RunEnd, error: OSError) -> Notice:
+    """The end of a run is not on disk while it is reported."""
+    text = f"The end of run {end.fence} cannot be written to disk: {error.strerror or error}."
+    return Notice(kind="unkept", text=f"{text} It is reported all the same.", run=end.fence, item=end.item)
+
+
 def left_notices(
     runs: Sequence[int], spool: Path, unkept: Callable[[int], OSError | None]
 ) -> Iterator[Notice]:

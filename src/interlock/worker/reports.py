@@ -36,21 +36,25 @@ class Reporter:
         home: Home,
         *,
         worker: str,
-        trouble: Callable[[InterlockError | OSError | None], None],
+        trouble: Callable[[InterlockError | None], None],
+        unkept: Callable[[RunEnd, OSError], None],
         answered: Callable[[RunEnd, Answer], None],
         crashed: Callable[[Exception], None],
     ) -> None:
-        """`trouble` gets each error of the store or the disk, and None once the store answers.
+        """`trouble` gets each error of the store, and None once it answers.
 
-        `answered` gets the answers to ends of dead workers.
+        `unkept` gets an end that could not be written to disk, the first of a row; `answered` gets the
+        answers to ends of dead workers.
         """
         self.queue = ReportQueue(service, gather_s=GATHER_S)
         self._home = home
         self._trouble = trouble
+        self._tell_unkept = unkept
         self._answered = answered
         self._spool = Spool.make(home.spool, worker)
-        #: Ends that could not be written to disk, and why.
+        #: Ends that could not be written to disk, and why; and whether the last one could not.
         self._unkept: dict[int, OSError] = {}
+        self._full = False
         self._leaving = threading.Event()
         self._thread = BackgroundLoop(self._deliver_orphans, "interlock-orphans", crashed)
 
@@ -62,9 +66,12 @@ class Reporter:
         try:
             self._spool.keep(end)
             self._unkept.pop(end.fence, None)
+            self._full = False
         except OSError as error:  # a full disk: the end can still be reported
             self._unkept[end.fence] = error
-            self._trouble(error)
+            if not self._full:
+                self._full = True
+                self._tell_unkept(end, error)
 
     def unkept(self, fence: int) -> OSError | None:
         """Why the end of a run is not on disk; None if it is."""

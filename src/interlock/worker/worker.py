@@ -10,6 +10,7 @@ through the cancel ladder and releases their items; a third time, it kills them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -38,7 +39,7 @@ from interlock.process.command import SupervisedCommand, check_command, not_in_w
 from interlock.process.heartbeat import Heartbeat
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
-from interlock.worker.notices import Notice, drain_notice, end_notice, left_notices
+from interlock.worker.notices import Notice, drain_notice, end_notice, left_notices, unkept_notice
 from interlock.worker.presence import Presence
 from interlock.worker.recovery import Recovery
 from interlock.worker.reports import Answer, Reporter, reported_run
@@ -190,6 +191,7 @@ class Worker:
             self.home,
             worker=self.name,
             trouble=lambda error: self._trouble("report", error),
+            unkept=lambda end, error: self.tell(unkept_notice(end, error)),
             answered=lambda end, answer: self.tell_end(end, answer, None),
             crashed=self.give_up,
         )
@@ -301,6 +303,9 @@ class Worker:
         with self._changed:
             self._runs.pop(run.fence, None)
             self._changed.notify_all()
+            idle = not self._runs
+        if idle:  # renewals that failed are of no matter any more
+            self._trouble("renew", None)
 
     def _check(self) -> None:
         """Raise, before anything is claimed, if the wish cannot be fulfilled."""
@@ -554,9 +559,11 @@ def _machine_error(error: InterlockError | OSError) -> InterlockError:
     if isinstance(error, InterlockError):
         return error
     where = f" ({error.filename})" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return InterlockError(f"There is no space left on the disk{where}.", "Free some space.")
     return InterlockError(
         f"The system refuses: {(error.strerror or str(error)).lower()}{where}.",
-        "Look for a full disk, missing permissions or a limit that is reached.",
+        "Look for missing permissions or a limit that is reached.",
     )
 
 

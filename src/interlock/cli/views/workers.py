@@ -51,6 +51,7 @@ _LOUD = {
     "hindered",
     "stays",
     "log_lost",
+    "unkept",
     "spooled",
     "unfenced",
 }

@@ -278,7 +278,7 @@ class Database:
                 except _AGAIN:
                     if time.monotonic() > deadline_s:
                         raise
-                except psycopg.errors.LockNotAvailable:
+                except (psycopg.errors.LockNotAvailable, psycopg.errors.DiskFull):
                     raise
                 except GONE as error:
                     if not _may_come_back(error):
