@@ -66,6 +66,7 @@ def deliver(
         home,
         worker="w",
         trouble=lambda _: None,
+        unkept=lambda *_: None,
         answered=lambda *_: None,
         crashed=_raise,
     )
@@ -178,6 +179,7 @@ def test_a_damaged_spool_of_a_dead_worker_does_not_stop_the_next(service: Counte
         home,
         worker="w",
         trouble=lambda _: None,
+        unkept=lambda *_: None,
         answered=lambda *_: answered.set(),
         crashed=crashes.append,
     )
