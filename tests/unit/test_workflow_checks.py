@@ -464,6 +464,48 @@ def test_the_agents_own_event_reaches_a_called_workflow_only_through_its_caller(
     assert codes(open_to_all.replace("{uses", "{needs: gate, uses"), called) == []
 
 
+@pytest.mark.parametrize(
+    ("top", "group", "expected"),
+    [
+        ("agent", "agent", True),
+        ("Agent", "agent", True),
+        ("a-${{ github.ref }}", "a-${{ github.ref }}", True),
+        ("all-${{ github.ref }}", "agent", False),
+        ("a-${{ github.run_id }}", "a-${{ needs.x.outputs.n }}", False),
+    ],
+)
+def test_a_job_in_the_group_of_its_own_workflow_is_found(top, group, expected):
+    """GitHub cancels such a job: a deadlock between 'top level workflow' and the job."""
+    text = f"""\
+on: workflow_dispatch
+concurrency: {{group: "{top}", queue: max}}
+jobs:
+  agent:
+    runs-on: x
+    timeout-minutes: 5
+    concurrency:
+      group: "{group}"
+      queue: max
+    steps: [{{run: exec claude -p x}}]
+"""
+    findings = [finding for finding in found(text) if finding.code is Mistake.GROUP_IN_ITSELF]
+    assert [finding.line for finding in findings] == [8] * expected
+    talking = found(text.replace("workflow_dispatch", "issue_comment"))
+    assert any(finding.code is Mistake.GROUP_IN_ITSELF for finding in talking) is expected
+
+
+def test_a_called_workflow_in_the_group_of_its_caller_is_found():
+    """`github.workflow` is the caller's name in both."""
+    group = "concurrency: {group: '${{ github.workflow }}-${{ github.event.issue.number }}', queue: max}"
+    called = CALLED % ("timeout-minutes: 5,", "exec claude -p x")
+    caller = "name: chat\n" + CALLER % (group, LOCAL)
+    (finding,) = [f for f in found(caller, f"{group}\n{called}") if f.code is Mistake.GROUP_IN_ITSELF]
+    assert (finding.file, finding.line) == ("w1.yml", 1)
+    assert "the group in w0.yml:3, which calls it" in finding.message
+    apart = group.replace("${{ github.workflow }}", "called")
+    assert "group_in_itself" not in codes(caller, f"{apart}\n{called}")
+
+
 def test_a_workflow_that_calls_itself_is_read_to_an_end():
     text = (
         "on: issue_comment\njobs: {a: {uses: ./.github/workflows/w0.yml}, b: {steps: [{run: exec claude}]}}"

@@ -87,7 +87,7 @@ def check(files: Sequence[tuple[str, bytes]]) -> list[WorkflowFinding]:
         findings += [*malformed, *_job_findings(subject), *_injections(subject.workflow)]
         for group in named:
             findings += [*_waiting(group), *_bots(group), *_keys(group), *_matrix(group)]
-    return sorted(set(findings) | set(_case(groups)))
+    return sorted(set(findings) | set(_case(groups)) | set(_deadlocks(groups)))
 
 
 def _subjects(workflows: Sequence[Workflow]) -> list[Subject]:
@@ -423,6 +423,37 @@ def _case(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
                     "Write both in lower case, or name them apart.",
                 )
                 break
+
+
+def _deadlocks(groups: Sequence[NamedGroup]) -> Iterator[WorkflowFinding]:
+    """Rule: no job waits for the group that its own run is in, nor does a workflow that such a run calls."""
+    held: dict[tuple[object, str], NamedGroup] = {}
+    for group in groups:
+        if not group.at_job:
+            held[group.subject.workflow.path, group.concurrency.group.value.lower()] = group
+            template = parse_template(group.concurrency.group.value)
+            for occurrence in group.subject.occurrences:
+                if occurrence.inputs is None:
+                    with suppress(Undecided):
+                        held[occurrence.run, template.fill(occurrence.contexts()).lower()] = group
+    for group in (group for group in groups if group.jobs):
+        # The same text is the same key in one run, also where the events say nothing about it.
+        same_text = (group.subject.workflow.path, group.concurrency.group.value)
+        keys = [same_text, *((o.run, key) for o, key in group.keys if not o.by_bot)]
+        for holder, key in keys:
+            outer = held.get((holder, key.lower()))
+            if outer is None or outer is group:
+                continue
+            where = "of its workflow"
+            if outer.subject is not group.subject:
+                where = f"in {outer.subject.workflow.path}:{outer.concurrency.line}, which calls it"
+            yield group.finding(
+                Mistake.GROUP_IN_ITSELF,
+                f"The key {key} is also that of the group {where}: the run waits for itself, and GitHub"
+                " cancels it as a deadlock.",
+                "Keep one of the two groups, or give them different keys.",
+            )
+            break
 
 
 def _spellings(group: NamedGroup) -> list[str]:

@@ -19,6 +19,7 @@ class Mistake(StrEnum):
     KEY_PER_MATRIX = "key_per_matrix"
     NUMBERS_SHARE_KEY = "numbers_share_key"
     KEY_CASE = "key_case"
+    GROUP_IN_ITSELF = "group_in_itself"
     QUEUE_WITH_CANCEL = "queue_with_cancel"
     SIGNALS_LOST = "signals_lost"
     TIMEOUT_MISSING = "timeout_missing"
