@@ -59,7 +59,8 @@ def test_a_handle_that_no_run_has_is_5_alone_and_what_is_no_handle_is_2_for_all(
     for verb in ("renew", "release", "fail", "done", "inbox", "show", "why"):
         said = any_il(verb, foreign)
         assert (said.code, said.out) == (5, "")
-        assert said.err.startswith("This store knows no run 7 with this handle; the write was refused.")
+        assert said.err.startswith("This store knows no run 7 with this handle; nothing was changed.")
+        assert "one wrong character is enough" in said.err
         assert "INTERLOCK_URL" in said.err
     answer = any_il("--json", "done", run, "7.1")
     assert (answer.code, answer.error["code"]) == (2, "unknown_run")

@@ -20,6 +20,48 @@ def test_an_option_out_of_range_is_named_by_its_spelling(il: Command) -> None:
     assert il("top", "--every", "x").err.startswith("--every 'x' is not a span of time.")
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("add", "a", "--run-at", "yesterday"), "--run-at 'yesterday' is not a time."),
+        (("add", "a", "--claim-within", "x"), "--claim-within 'x' is not a span of time."),
+        (("add", "a", "--policy", "fifo"), "--policy cannot be 'fifo'."),
+        (("edit", 1, "--run-at", "yesterday"), "--run-at 'yesterday' is not a time."),
+        (("edit", 1), "There is nothing to change."),
+        (("events", "--after", "x"), "--after 'x' is not a whole number."),
+        (("pools", "set", "gpu", "--max", "none"), "--max 'none' is not a whole number."),
+        (("prune", "--older-than", "x"), "--older-than 'x' is not a span of time."),
+        (("ls", "--limit", "0"), "--limit 0 is out of range."),
+        (("add", "--batch", "-"), "Line 1: run_at 'yesterday' is not a time."),
+    ],
+)
+def test_what_was_typed_is_named_as_it_was_typed(tmp_path: Path, args: tuple[str, ...], said: str) -> None:
+    answer = CommandHere(tmp_path)(*args, stdin='{"title": "a", "run_at": "yesterday"}')
+    assert (answer.code, answer.err.splitlines()[0]) == (2, said)
+
+
+def test_several_reasons_are_told_once_each(il: Command) -> None:
+    il.ok("plan", "create", "-", stdin='{"name": "p", "tasks": [{"key": "a"}], "edges": []}')
+    edit = '{"operations": [{"op": "remove_task", "key": "x"}, {"op": "remove_task", "key": "y"}]}'
+    first, *reasons, _ = il("plan", "edit", 1, "--base", 1, "-", stdin=edit).err.splitlines()
+    assert first == "The edit was refused for 2 reasons."
+    assert len(reasons) == len(set(reasons)) == 2
+
+
+def test_a_wall_that_is_cut_says_so(il: Command) -> None:
+    for more in (("--for", "30d"), ("--until", "2100-01-01T00:00Z")):
+        il.ok("add", "a")
+        released = il("release", il.claim()["run"], *more)
+        assert "due in 7 d" in released.out
+        assert released.err.startswith("No wall lasts longer than 7 days: it was cut to that.")
+    il.ok("add", "a")
+    assert il("release", il.claim()["run"], "--for", "6d").err == ""
+    il.ok("add", "a")
+    command = 'echo +30d > "$INTERLOCK_RETRY_AT_FILE"; exit 75'
+    worked = il("work", "--agent", "coder", "--limit", "1", "--", "sh", "-c", command).out
+    assert "left a time more than 7 days ahead in INTERLOCK_RETRY_AT_FILE: cut to 7 days." in worked
+
+
 def test_a_text_that_is_too_large_is_not_measured_by_where_the_reading_stopped(il: Command) -> None:
     (il.directory / "large.json").write_text('"' + "x" * (3 << 20) + '"')
     said = il("add", "a", "--payload", "@large.json").err

@@ -246,7 +246,7 @@ class TestHandles:
         theirs, ours = other.put_running("theirs"), scene.put_running("ours")
         refusal = scene.done(theirs).refusal
         assert refusal is not None
-        assert (refusal.code, "check INTERLOCK_URL" in refusal.hint) == ("lease_lost", True)
+        assert (refusal.code, "INTERLOCK_URL names another" in refusal.hint) == ("lease_lost", True)
         for look in (scene.service.inbox, scene.service.item_of, scene.service.plan_batch):
             with pytest.raises(LeaseLost, match="knows no run"):
                 look(theirs.run)

@@ -134,7 +134,7 @@ def add(
                 "There is no title.", "Type interlock add TITLE, or interlock add --batch FILE."
             )
         arrivals = [fields]
-        _new_item(call, fields)  # bad input opens no store
+        _new_item(call, fields, options=True)  # bad input opens no store
     else:
         if title is not None:
             raise InvalidInput(
@@ -158,9 +158,18 @@ def add(
     return Exit.HELD if rejected else Exit.OK
 
 
-def _new_item(call: Invocation, fields: Mapping[str, Any], sender: Sender = A_PERSON) -> NewItem:
+def _new_item(
+    call: Invocation, fields: Mapping[str, Any], sender: Sender = A_PERSON, *, options: bool = False
+) -> NewItem:
     settings = call.settings
-    return new_item(fields, author=settings.actor, sender=sender, types=settings.types, lanes=settings.lanes)
+    return new_item(
+        fields,
+        author=settings.actor,
+        sender=sender,
+        types=settings.types,
+        lanes=settings.lanes,
+        options=options,
+    )
 
 
 def _batch(call: Invocation, name: str, shared: Mapping[str, Any]) -> list[dict[str, Any]]:

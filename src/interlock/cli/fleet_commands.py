@@ -87,7 +87,7 @@ def set_pool(
     max_: Annotated[str, typer.Option("--max", metavar="N", help="How many runs its agents have together.")],
 ) -> int:
     """Set how many runs the agents of a pool may have together."""
-    call, limit = invocation_of(ctx), whole("max", max_)
+    call, limit = invocation_of(ctx), whole("--max", max_)
     with call.service() as service:
         answer = service.set_pool(name, max_concurrency=limit, by=call.settings.actor)
     return call.out.answer(answer, lambda out: views.fleet.pools(out, [answer]))

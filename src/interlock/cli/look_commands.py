@@ -112,7 +112,7 @@ def events(
 ) -> int:
     """Print the history: the newest events, or all after a number."""
     call = invocation_of(ctx)
-    start, number = whole_or_none("after", after), whole_or_none("item", item)
+    start, number = whole_or_none("--after", after), whole_or_none("--item", item)
     count = limit_of(limit)
     with call.watching() if follow else call.reading(stand_in=number is None) as service:
         if number is not None:
@@ -135,7 +135,7 @@ def stats(
 ) -> int:
     """Count items, claims, endings and losses."""
     call = invocation_of(ctx)
-    window_s = span_s("window", window)
+    window_s = span_s("--window", window)
     with call.reading() as service:
         answer = service.stats(window_s=window_s, by=by)
     return call.out.answer(answer, lambda out: views.figures.stats(out, answer))

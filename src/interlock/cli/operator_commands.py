@@ -84,7 +84,11 @@ def edit(
     }
     absent: dict[str, object] = {"agent": "none", "labels": ["none"], "position": "none", "run_at": "now"}
     given = {name: value for name, value in fields.items() if value is not None}
-    changes = item_changes({k: None if v == absent.get(k, ...) else v for k, v in given.items()})
+    if not given:
+        raise InvalidInput("There is nothing to change.", "Give an option, such as --priority 5.")
+    changes = item_changes(
+        {k: None if v == absent.get(k, ...) else v for k, v in given.items()}, options=True
+    )
     call, number = invocation_of(ctx), whole("item", item)
     with call.service() as service:
         change = service.edit(number, changes, by=call.settings.actor)

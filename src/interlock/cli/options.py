@@ -41,8 +41,8 @@ FromSystem = Annotated[bool, typer.Option("--from-system", help="Another system 
 
 def limit_of(text: str) -> int:
     """The greatest number of rows wanted."""
-    count = whole("limit", text)
-    check_number("limit", count, 1, BATCH_MAX)
+    count = whole("--limit", text)
+    check_number("--limit", count, 1, BATCH_MAX)
     return count
 
 

@@ -102,7 +102,7 @@ def graph(
     from interlock.plans.planfile import graph_document
 
     session = session_of(ctx)
-    chosen, wanted = choice("format", format_, _FORMATS), whole_or_none("revision", revision)
+    chosen, wanted = choice("--format", format_, _FORMATS), whole_or_none("--revision", revision)
     with session.reading(stand_in=False) as service:
         found = service.plan(whole("plan", id_))
         at = found.revision if wanted is None else wanted
@@ -150,7 +150,11 @@ def edit(
 
     session = session_of(ctx)
     settings = session.settings
-    number, revision, answered = whole("plan", id_), whole("base", base), whole_or_none("through", through)
+    number, revision, answered = (
+        whole("plan", id_),
+        whole("--base", base),
+        whole_or_none("--through", through),
+    )
     new = read_edit(file_text("edit", file), name=file, types=settings.types, lanes=settings.lanes)
     with session.service() as service:
         owed = run or _edit_run(service)
@@ -270,7 +274,7 @@ def history(
 ) -> int:
     """Print a plan's revisions: who changed what, when and why."""
     session = session_of(ctx)
-    number, start, count = whole("plan", id_), whole("after", after), limit_of(limit)
+    number, start, count = whole("plan", id_), whole("--after", after), limit_of(limit)
     with session.reading(stand_in=False) as service:
         found = service.plan_history(number, after=start, limit=count)
     return _print(session, {"revisions": found}, lambda views, to: views.history(to, found))

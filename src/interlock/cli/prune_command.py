@@ -32,8 +32,8 @@ def prune(
     from interlock.settings.places import inside
 
     call = invocation_of(ctx)
-    older_than_s = span_s("age", older_than)
-    check_number("age", older_than_s, 0, TIMEOUT_MAX_S * 1_000)
+    older_than_s = span_s("--older-than", older_than)
+    check_number("--older-than", older_than_s, 0, TIMEOUT_MAX_S * 1_000)
     found = Pruned()
     logs = inside(call.settings.root, call.settings.home / "logs")
     for step in app.prune(

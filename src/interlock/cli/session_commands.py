@@ -55,7 +55,7 @@ def lock(
     issue, owner = whole("number", number), _run_id(call, run_id)
     if command and pid is not None:
         raise InvalidInput("A command and --pid exclude each other.", "Use one or the other.")
-    watched = os.getppid() if pid is None else whole("process", pid)
+    watched = os.getppid() if pid is None else whole("--pid", pid)
     if command:
         return _run_under(call, issue, owner, command)
     keeper = lock.lock_until(_locks(call), issue, owner, watched)

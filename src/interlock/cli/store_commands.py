@@ -176,7 +176,7 @@ def demo(
 
     call = invocation_of(ctx)
     return stage.show(
-        seconds=30.0 if seconds is None else span_s("number of seconds", seconds),
+        seconds=30.0 if seconds is None else span_s("--seconds", seconds),
         url=call.url,
         keep=keep,
         as_json=call.out.json,

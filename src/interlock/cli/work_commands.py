@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Annotated
 
@@ -18,13 +19,13 @@ from interlock.cli.options import (
     OwnLabels,
     limit_of,
 )
-from interlock.cli.output import Output
+from interlock.cli.output import Output, tell
 from interlock.cli.values import json_text, name_or_none, span_or_none, text_of, whole_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
 from interlock.process.briefing import mark_ended
 from interlock.service.contract import LaneService, Report, RunView
-from interlock.service.intake import signature, span_s, stated_sender, wall, whole
+from interlock.service.intake import is_cut, signature, span_s, stated_sender, wall, whole
 
 _Handles = Annotated[
     list[str] | None, typer.Argument(metavar="HANDLE…", help="From next; default: INTERLOCK_RUN.")
@@ -48,9 +49,9 @@ def claim(
 ) -> int:
     """Claim the next item; its handle is the right to end it."""
     call = invocation_of(ctx)
-    count, wait_s = limit_of(limit), span_s("wait", wait)
-    check_number("wait", wait_s, 0, WAIT_MAX_S)
-    lease_s = span_or_none("lease", lease)
+    count, wait_s = limit_of(limit), span_s("--wait", wait)
+    check_number("--wait", wait_s, 0, WAIT_MAX_S)
+    lease_s = span_or_none("--lease", lease)
     number = whole_or_none("item", item)
     with call.service() as service:
         leases = service.next(
@@ -141,7 +142,10 @@ def release(
                 "A reason goes with --until, --for or --item.", "A holder releases with its handle alone."
             )
         reports = [report._replace(wall=met) for report in _reports(handles, seen)]
-        return _send(ctx, lambda lanes: lanes.release(reports))
+        code = _send(ctx, lambda lanes: lanes.release(reports))
+        if code == Exit.OK and met is not None and is_cut(met, time.time()):
+            tell("No wall lasts longer than 7 days: it was cut to that. Whoever meets it then says so again.")
+        return code
     if handles or seen is not None or met is not None:
         raise InvalidInput(
             "--item excludes handles, --seen and a wall: those are the holder's.", "Use one or the other."
@@ -171,7 +175,7 @@ def ask(
 
     No attempt is lost. The next message of a person brings the item back, with question and answer.
     """
-    call, span = invocation_of(ctx), span_s("time-out", timeout)
+    call, span = invocation_of(ctx), span_s("--timeout", timeout)
     run, text = (_handles(None)[0], handle) if question is None else (handle, question)
     with call.service() as service:
         answer = service.ask(run, text, timeout_s=span, yield_lane=yield_lane)
@@ -189,7 +193,7 @@ def inbox(
     """Read the messages your run has not seen yet; once they are printed they count as read."""
     call = invocation_of(ctx)
     run = _handles([handle] if handle else None)[0]
-    mark = whole_or_none("seen", seen) or 0
+    mark = whole_or_none("--seen", seen) or 0
     with call.lanes() as service:
         messages = service.inbox(run, seen=mark)
         call.out.answer({"messages": messages}, lambda out: views.runs.inbox(out, messages))
@@ -255,7 +259,7 @@ def _reports(
     retry: bool = True,
 ) -> list[Report]:
     handles = _handles(given)
-    mark = whole_or_none("seen", seen) or 0
+    mark = whole_or_none("--seen", seen) or 0
     if mark and len(handles) > 1:
         raise InvalidInput(
             "--seen works for one run only.", "Each run has its own read mark: report them one by one."

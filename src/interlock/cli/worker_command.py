@@ -51,12 +51,16 @@ def work(
     from interlock.worker.worker import Wish, Worker
 
     call = invocation_of(ctx)
-    slots, runs, lease_s = whole("--max", max_), whole_or_none("limit", limit), span_or_none("lease", lease)
+    slots, runs, lease_s = (
+        whole("--max", max_),
+        whole_or_none("--limit", limit),
+        span_or_none("--lease", lease),
+    )
     check_number("--max", slots, 1, BATCH_MAX)
     if runs is not None:
-        check_number("limit", runs, 1, 10**9)
+        check_number("--limit", runs, 1, 10**9)
     if lease_s is not None:
-        check_number("lease", lease_s, LEASE_MIN_S, LEASE_MAX_S)
+        check_number("--lease", lease_s, LEASE_MIN_S, LEASE_MAX_S)
     if not command:
         raise InvalidInput(
             "There is no command.", "Put it after --, as in interlock work --agent a -- ./run.sh."

@@ -170,10 +170,11 @@ def _why_refused(ended: RunRecord | None) -> Reason:
 def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusal:
     """Why a run may no longer write, and what to do. Without its end, the store does not know the run."""
     if ended is None:
-        sentence = f"This store knows no run {run} with this handle; the write was refused."
+        sentence = f"This store knows no run {run} with this handle; nothing was changed."
         hint = (
-            "Stop working on it and discard the result: the store was replaced or restored, or lost the run"
-            " in a failover. If the handle is of another store, check INTERLOCK_URL."
+            "Compare it with what `next` printed, as one wrong character is enough. If it is right, stop"
+            " working on it and discard the result: the store was replaced or restored, lost the run in a"
+            " failover, or INTERLOCK_URL names another."
         )
         return Refusal(code=LeaseLost.code, sentence=sentence, hint=hint)
     if item is not None and item.state.reason == Reason.EDIT_CYCLE_EXPIRED:

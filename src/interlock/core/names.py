@@ -87,7 +87,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> NotFound:
     meant = f"Did you mean {near[0]}? " if near else ""
     return NotFound(
         f"Nobody knows the {what} {name} in this store.",
-        f"{meant}Pass --create if you mean one that is still to come.",
+        f"{meant}A name that is still to come needs --create.",
     )
 
 
@@ -144,8 +144,8 @@ def check_payload(text: str) -> Mapping[str, Any]:
 
 
 def the(what: str) -> str:
-    """A thing at the start of a sentence; an option, which is no noun, by its spelling."""
-    return what if what.startswith("-") else f"The {what}"
+    """A thing at the start of a sentence; an option or a field, which is no noun, by its spelling."""
+    return what if what.startswith("-") or "_" in what else f"The {what}"
 
 
 def check_number(what: str, value: float, low: float, high: float) -> None:
@@ -166,7 +166,7 @@ def check_whole(what: str, value: int, low: int, high: int) -> None:
 def whole(what: str, value: object) -> int:
     """Return `value` if it is a whole number."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a whole number.")
+        raise InvalidInput(f"{the(what)} {reprlib.repr(value)} is not a whole number.")
     return value
 
 

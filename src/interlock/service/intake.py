@@ -23,6 +23,7 @@ from interlock.core.model import (
     A_PERSON,
     ANOTHER_SYSTEM,
     OUR_BOT,
+    US_PER_S,
     NewItem,
     Policy,
     RetryLane,
@@ -30,6 +31,7 @@ from interlock.core.model import (
     SenderKind,
 )
 from interlock.core.record import as_dict
+from interlock.core.timing import WALL_MAX_S
 from interlock.settings import TypeDefaults
 
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.ASCII)
@@ -47,22 +49,24 @@ def new_item(
     sender: Sender = A_PERSON,
     types: Mapping[str, TypeDefaults] | None = None,
     lanes: names.LaneFields = names.USUAL_FIELDS,
+    options: bool = False,
 ) -> NewItem:
     """An arrival from named fields; null means not given.
 
     Numbers, spans and times may be text. `payload` is JSON text or an object. `run_at` is a time, or a delay
     on the store's clock. `author` and `sender` are those of the caller, where the fields say nothing else.
     `types` are defaults, `lanes` the fields of the payload that give an item without a lane its lane.
+    With `options` a mistake is named by the option that was typed.
     """
     given: dict[str, Any] = {}
     for key, value in fields.items():
         name = field_name(key)
         if value is not None:
-            given[name] = field_value(name, value)
+            given[name] = field_value(name, value, option=options)
     if "title" not in given:
         raise InvalidInput("The item has no title.", "Describe the work in a few words.")
     if "run_at" in given:
-        name, value = _schedule("run at", given.pop("run_at"))
+        name, value = _schedule(_spelled("run_at", option=options), given.pop("run_at"))
         if name in given:
             raise InvalidInput("A delay was given twice.", "Use either run_at or run_after_s.")
         given[name] = value
@@ -100,18 +104,18 @@ def signature(
     return who, (who.agent or caller) if author is None else author
 
 
-def item_changes(fields: Mapping[str, object]) -> dict[str, Any]:
+def item_changes(fields: Mapping[str, object], *, options: bool = False) -> dict[str, Any]:
     """What an edit changes, from named fields of an item. None takes a value away: of `agent`, `labels` and
-    `position`, or of `run_at`, which means now."""
+    `position`, or of `run_at`, which means now. With `options` a mistake is named by the option."""
     given: dict[str, Any] = {}
     for key, value in fields.items():
         name = field_name(key)
         if value is None and name in _REMOVED:
             changed = _REMOVED[name]
         elif name == "run_at":
-            changed = _schedule("run at", field_value(name, value))
+            changed = _schedule(_spelled(name, option=options), field_value(name, value))
         else:
-            changed = name, field_value(name, value)
+            changed = name, field_value(name, value, option=options)
         given[changed[0]] = changed[1]
     return given
 
@@ -124,9 +128,15 @@ def field_name(key: str) -> str:
     return name
 
 
-def field_value(name: str, value: object) -> Any:
+def field_value(name: str, value: object, *, option: bool = False) -> Any:
     """The value of a field in its own type; `InvalidInput` if it cannot be read."""
-    return _READERS[name](name.removesuffix("_s").replace("_", " "), value)
+    return _READERS[name](_spelled(name, option=option), value)
+
+
+def _spelled(name: str, *, option: bool) -> str:
+    """A field in the sentence about a mistake: as the option that was typed, or by its name."""
+    short = next((alias for alias, field in _ALIASES.items() if field == name), name)
+    return f"--{short.replace('_', '-')}" if option and name != "title" else short
 
 
 def whole(what: str, value: object) -> int:
@@ -169,7 +179,7 @@ def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
         return "run_at_us", (at - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError, OSError, InvalidInput):
         raise InvalidInput(
-            f"The {what} {reprlib.repr(str(time))} is not a time.",
+            f"{names.the(what)} {reprlib.repr(str(time))} is not a time.",
             "Use ISO 8601, as in 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d.",
         ) from None
 
@@ -191,6 +201,11 @@ def wall(
     return None
 
 
+def is_cut(met: Wall, now_s: float) -> bool:
+    """Whether the store takes this wall to be over earlier than it was said to be; by the caller's clock."""
+    return (met.for_s or 0.0 if met.until_us is None else met.until_us / US_PER_S - now_s) > WALL_MAX_S
+
+
 def _wall_until(until: str | datetime) -> Wall:
     if isinstance(until, str) and (seconds := _SINCE_1970.fullmatch(until.strip())):
         return Wall(until_us=int(seconds[1]) * 1_000_000)
@@ -202,8 +217,10 @@ def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
     """One of a few words."""
     word = value.strip().lower() if isinstance(value, str) else ""
     if word not in lawful:
+        option = what.startswith("-")
+        shown = reprlib.repr(value)
         raise InvalidInput(
-            f"The {what} {reprlib.repr(value)} does not exist.",
+            f"{what} cannot be {shown}." if option else f"{names.the(what)} {shown} does not exist.",
             f"Use {', '.join(lawful[:-1])} or {lawful[-1]}.",
         )
     return word
@@ -211,7 +228,7 @@ def choice(what: str, value: object, lawful: tuple[str, ...]) -> str:
 
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a text.", "Put it in quotes.")
+        raise InvalidInput(f"{names.the(what)} {reprlib.repr(value)} is not a text.", "Put it in quotes.")
     return value
 
 
@@ -219,7 +236,9 @@ def _words(what: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-        raise InvalidInput(f"The {what} {reprlib.repr(value)} is not a list of texts.", 'Use ["one", "two"].')
+        raise InvalidInput(
+            f"{names.the(what)} {reprlib.repr(value)} is not a list of texts.", 'Use ["one", "two"].'
+        )
     return tuple(value)
 
 
@@ -227,11 +246,13 @@ def _payload(what: str, value: object) -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"The {what} is not a JSON object.", 'Wrap it, as in {"value": …}.')
+        raise InvalidInput(f"{names.the(what)} is not a JSON object.", 'Wrap it, as in {"value": …}.')
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"The {what} cannot be written as JSON: {error}.", "Use plain values.") from None
+        raise InvalidInput(
+            f"{names.the(what)} cannot be written as JSON: {error}.", "Use plain values."
+        ) from None
 
 
 def checked_types(types: object) -> Mapping[str, TypeDefaults]:

@@ -258,8 +258,8 @@ class Planning(Looking):
         edited: Edited = decision.answers[0]
         if edited.reasons:
             kind = _ERRORS[edited.code]
-            more = len(edited.reasons) - 1
-            sentence = edited.reasons[0] + (f" (and {more} more)" if more else "")
+            several = f"The edit was refused for {len(edited.reasons):,} reasons."
+            sentence = edited.reasons[0] if len(edited.reasons) == 1 else several
             if issubclass(kind, EditRefused):
                 raise kind(sentence, edited.hint, reasons=edited.reasons)
             raise kind(sentence, edited.hint)

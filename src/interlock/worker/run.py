@@ -43,7 +43,7 @@ from interlock.process.command import Ending, in_worktree
 from interlock.process.ladder import Ladder
 from interlock.process.liverun import LiveRun
 from interlock.service.contract import EndedRunView, LeaseView
-from interlock.service.intake import wall
+from interlock.service.intake import is_cut, wall
 from interlock.settings.places import run_log
 from interlock.worker.log import RunLog, Tail
 from interlock.worker.notices import Notice, already_reported
@@ -317,11 +317,16 @@ class WorkerRun:
     def _wall(self, files: RunFiles) -> Wall | None:
         """Until when the item waits, as the command wrote it; nothing if that cannot be read."""
         try:
-            return wall(read_retry_at(files.briefing.retry_at))
+            met = wall(read_retry_at(files.briefing.retry_at))
         except (ValueError, InvalidInput) as error:
             why = error.sentence if isinstance(error, InvalidInput) else f"{error}."
             self._tell("bad_retry_at", f"left no time that can be read in INTERLOCK_RETRY_AT_FILE: {why}")
             return None
+        if met is not None and is_cut(met, time.time()):
+            self._tell(
+                "wall_cut", "left a time more than 7 days ahead in INTERLOCK_RETRY_AT_FILE: cut to 7 days."
+            )
+        return met
 
     def _error(self, ending: Ending) -> str:
         how = f"Exit code {ending.code}."

@@ -89,9 +89,9 @@ def create(ledger: Ledger, command: CreatePlan) -> Edited:
     if not command.graph.tasks:
         draft.reasons.append("The plan has no task.")
     if draft.reasons:
-        more = f" (and {len(draft.reasons) - 1} more)" if len(draft.reasons) > 1 else ""
+        several = f"The plan has {len(draft.reasons):,} mistakes."
         raise InvalidPlan(
-            f"{draft.reasons[0]}{more}",
+            draft.reasons[0] if len(draft.reasons) == 1 else several,
             "Nothing was changed; correct the plan.",
             reasons=tuple(draft.reasons),
         )
