@@ -27,7 +27,7 @@ def test_defaults_are_those_of_the_table(tmp_path: Path):
         if setting.default is not None:
             assert getattr(found, setting.name) == setting.default
     assert found.url == "sqlite:///.interlock/interlock.db"
-    assert (found.root, found.actor, dict(found.types)) == (tmp_path, "operator", {})
+    assert (found.root, dict(found.types)) == (tmp_path, {})
 
 
 def test_every_setting_is_described_and_has_its_variable():

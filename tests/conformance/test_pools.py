@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import InvalidInput, NotFound
+from interlock.core.model import Event, EventKind
 from interlock.core.plans.model import Graph, TaskSpec
+from interlock.core.record import replace
 from interlock.service.contract import LeaseView
+from interlock.service.local import LocalService
 from tests.conformance.scene import LANE, Scene
 
 
@@ -131,4 +134,16 @@ def test_a_pool_that_nobody_made_is_refused(scene: Scene) -> None:
     with pytest.raises(NotFound, match="no pool tpu") as refused:
         scene.service.set_agent("ann", pool="tpu")
     assert "pools set tpu" in refused.value.hint
+    assert scene.service.agents()[0].pool == "gpu"
+
+
+def test_an_agent_cannot_join_a_pool_that_was_removed_meanwhile(scene: Scene) -> None:
+    """The service has looked before; the pool may go until the store writes."""
+    assert isinstance(scene.service, LocalService)
+    store = scene.service.store
+    agent = store.agent("ann")
+    assert agent is not None
+    event = Event(store.now_us(), EventKind.AGENT_SET, "")
+    with pytest.raises(NotFound, match="There is no pool gone"):
+        store.set_agent(replace(agent, pool="gone"), event)
     assert scene.service.agents()[0].pool == "gpu"

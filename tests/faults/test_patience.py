@@ -78,6 +78,12 @@ class Desk:
         self.failed()
         return cast("NoticeView", wait_until(lambda: self.service.next_notice("on_dead_letter"), "a notice"))
 
+    def spare_agent(self) -> str:
+        return self.service.set_agent(f"spare-{next(self._numbers)}").key
+
+    def spare_pool(self) -> str:
+        return self.service.set_pool(f"spare-{next(self._numbers)}", max_concurrency=1).name
+
     def lane(self) -> str:
         return f"issue:acme/app#{next(self._numbers)}"
 
@@ -173,6 +179,11 @@ CASES: dict[str, Case] = {
     "predict": _on_item(lambda service, item: service.predict(item)),
     "pools": _plain(lambda service: service.pools()),
     "set_pool": _plain(lambda service: service.set_pool("gpu", max_concurrency=2)),
+    "remove_agent": _on_run(
+        lambda desk: desk.spare_agent(), lambda service, agent: service.remove_agent(agent)
+    ),
+    "remove_pool": _on_run(lambda desk: desk.spare_pool(), lambda service, pool: service.remove_pool(pool)),
+    "near_agent": _plain(lambda service: service.near_agent("codr")),
     "next_notice": _plain(lambda service: service.next_notice("on_question")),
     "end_notice": _on_run(lambda desk: desk.notice(), lambda service, notice: service.end_notice(notice)),
     "see_worker": _plain(

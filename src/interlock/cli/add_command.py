@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from interlock.cli import typer, views
-from interlock.cli.invocation import Invocation, caller_of, invocation_of
+from interlock.cli.invocation import Invocation, caller_of, invocation_of, mention_near_agent
 from interlock.cli.options import FromAgent, FromBot, FromPerson, FromSystem
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
@@ -142,6 +142,7 @@ def add(
             )
         arrivals = _batch(call, batch, fields)
     with call.service() as service:
+        mention_near_agent(service, agent)
         sender = caller_of(service)
         answers = service.add([_new_item(call, each, sender) for each in arrivals])
         shown = answers[0].item or answers[0].holder

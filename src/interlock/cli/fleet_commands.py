@@ -67,6 +67,15 @@ def set_agent(
     return _print_agent(ctx, answer)
 
 
+@agents.command("remove")
+def remove_agent(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME")]) -> int:
+    """Forget an agent that has no run and no unfinished item; exit 4 while it has. Its history stays."""
+    call = invocation_of(ctx)
+    with call.service() as service:
+        key = service.remove_agent(name, by=call.settings.actor)
+    return call.out.answer({"removed": key}, f"The agent {key} is removed; its history stays.")
+
+
 @pools.callback()
 def list_pools(ctx: typer.Context) -> int:
     """List pools: how many runs their agents may have together, and have."""
@@ -91,6 +100,15 @@ def set_pool(
     with call.service() as service:
         answer = service.set_pool(name, max_concurrency=limit, by=call.settings.actor)
     return call.out.answer(answer, lambda out: views.fleet.pools(out, [answer]))
+
+
+@pools.command("remove")
+def remove_pool(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME")]) -> int:
+    """Forget a pool that no agent shares; exit 4 while one does. Its history stays."""
+    call = invocation_of(ctx)
+    with call.service() as service:
+        key = service.remove_pool(name, by=call.settings.actor)
+    return call.out.answer({"removed": key}, f"The pool {key} is removed; its history stays.")
 
 
 @agents.command("pause")

@@ -122,6 +122,12 @@ class Invocation:
             yield lanes
 
 
+def mention_near_agent(service: Service, name: str | None) -> None:
+    """Say so if a name that no agent has yet looks like a typo. It is taken all the same."""
+    if name is not None and (near := service.near_agent(name)) is not None:
+        tell(f"No agent is called {name.strip()!r} yet; did you mean {near!r}?")
+
+
 def caller_of(lanes: LaneService) -> Sender:
     """Who types: a person, or the agent of the run in INTERLOCK_RUN."""
     from interlock.core.model import A_PERSON

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 from interlock.cli import typer, views
-from interlock.cli.invocation import caller_of, invocation_of
+from interlock.cli.invocation import caller_of, invocation_of, mention_near_agent
 from interlock.cli.options import (
     FromAgent,
     FromBot,
@@ -54,6 +54,7 @@ def claim(
     lease_s = span_or_none("--lease", lease)
     number = whole_or_none("item", item)
     with call.service() as service:
+        mention_near_agent(service, agent)
         leases = service.next(
             agent,
             types=type_ or (),

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import typer
-from interlock.cli.invocation import invocation_of
+from interlock.cli.invocation import invocation_of, mention_near_agent
 from interlock.cli.options import LeaseLength, OnlyTypes, OwnLabels
 from interlock.cli.values import span_or_none, whole_or_none
 from interlock.core.errors import CommandUnusable, InvalidInput
@@ -79,6 +79,7 @@ def work(
     url = app.absolute_url(call.settings)
     screen = WorkerScreen(call.out)
     with call.service() as service:
+        mention_near_agent(service, agent)
         worker = Worker(
             service,
             wish,

@@ -62,7 +62,7 @@ def checked_sender(sender: object) -> Sender:
     if not isinstance(sender, Sender):
         raise InvalidInput(f"{reprlib.repr(sender)} is not a sender.", "Pass a Sender.")
     kind = names.one_of("kind of sender", sender.kind, SenderKind)
-    agent = names.agent_key(sender.agent)
+    agent = names.needed_agent(sender.agent) if sender.agent else ""
     if (kind is SenderKind.AGENT) != bool(agent):
         raise InvalidInput("An agent that writes has a name, and only an agent.", "Pass its name.")
     return sender._replace(kind=kind, agent=agent)
@@ -154,9 +154,7 @@ def checked_wish(
     worker: str | None,
 ) -> Claim:
     """A claim with its names in normal form, or a clear refusal."""
-    key = names.agent_key(agent)
-    if not key:
-        raise InvalidInput("An agent's name is needed to claim work.", "Pass --agent NAME.")
+    key = names.needed_agent(agent)
     names.check_whole("limit", limit, 1, names.BATCH_MAX)
     if lease_s is not None:
         names.check_number("lease", lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)

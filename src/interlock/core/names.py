@@ -14,6 +14,8 @@ from interlock.core.errors import InvalidInput, NotFound, TooLarge
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
+#: What people type for no agent and no pool; so neither can have this name.
+_NOBODY = "none"
 NAME_MAX_CHARS = 200
 TITLE_MAX_CHARS = 500
 PAYLOAD_MAX_BYTES = 1 << 20
@@ -64,9 +66,19 @@ def safe_name(text: str) -> str:
 
 
 def agent_key(name: str) -> str:
-    """The key under which an agent is compared: trimmed and lower case. Empty means no agent."""
+    """The key under which an agent is compared: trimmed and lower case. Empty, like `none`, is no agent."""
     key = name.strip().lower() if _is_text("agent name", name) else ""
-    return check_name("agent name", key) if key else ""
+    return check_name("agent name", key) if key not in ("", _NOBODY) else ""
+
+
+def needed_agent(name: str) -> str:
+    """The key of an agent that cannot be left out."""
+    key = agent_key(name)
+    if key:
+        return key
+    if name.strip():
+        raise InvalidInput(f"No agent can be called {_NOBODY}: it means any agent.", "Use another name.")
+    raise InvalidInput("The agent's name is empty.", "Pass a name.")
 
 
 def lane_key(name: str) -> str:
@@ -79,16 +91,20 @@ def folded_lane(name: str) -> str:
     return name.lower() if name.lower().startswith("issue:") else name
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> NotFound:
+def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> NotFound:
     """The refusal of a name that nobody uses: most often a typo of one that somebody does."""
+    near = nearest(name, known)
+    meant = f"Did you mean {near}?" if near else ""
+    return NotFound(
+        f"Nobody knows the {what} {name} in this store.", " ".join(filter(None, (meant, otherwise)))
+    )
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The name that was probably meant: the most similar one, if it is at least that much alike."""
     import difflib  # noqa: PLC0415  (only for people who mistype)
 
-    near = difflib.get_close_matches(name, sorted(filter(None, known)), 1)
-    meant = f"Did you mean {near[0]}? " if near else ""
-    return NotFound(
-        f"Nobody knows the {what} {name} in this store.",
-        f"{meant}A name that is still to come needs --create.",
-    )
+    return next(iter(difflib.get_close_matches(name, sorted(filter(None, known)), 1, likeness)), None)
 
 
 def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str:
@@ -187,8 +203,15 @@ def check_list(what: str, values: Iterable[T]) -> tuple[T, ...]:
 
 def pool_key(name: str) -> str:
     """The name by which a pool is compared: trimmed, lower case."""
-    _is_text("pool", name)
-    return check_name("pool", name.strip().lower())
+    key = name.strip().lower() if _is_text("pool", name) else ""
+    if key == _NOBODY:
+        raise InvalidInput(f"No pool can be called {_NOBODY}: it means no pool.", "Use another name.")
+    return check_name("pool", key)
+
+
+def no_pool(key: str | None) -> NotFound:
+    """The refusal of a pool that there is not, or no longer."""
+    return NotFound(f"There is no pool {key}.", f"Make it with `interlock pools set {key} --max N`.")
 
 
 def check_names(what: str, values: Iterable[str]) -> tuple[str, ...]:

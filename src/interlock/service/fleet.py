@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from interlock.core import names
 from interlock.core.checking import checked_reason, given_reason, signed
 from interlock.core.claiming import Agent
-from interlock.core.errors import InvalidInput, NotFound
+from interlock.core.errors import Held, InvalidInput
 from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, Mode, ModeRule
 from interlock.core.record import replace
+from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.answers import agent_view, lane_view, pool_view
 from interlock.service.contract import AgentView, LaneView, PoolView
 from interlock.store.port import ItemQuery, Store
+
+_CREATE = "A name that is still to come needs --create."
 
 
 class Fleet:
@@ -54,6 +57,35 @@ class Fleet:
         can = {"pool": agent.pool, "max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
         return self._set_agent(agent, self._event(EventKind.AGENT_SET, by, agent=agent.key, data=can))
 
+    def remove_agent(self, name: str, *, by: str = "") -> str:
+        """Forget an agent that nobody uses; its history stays. Gives its key.
+
+        Refused while it has a run, an unfinished item names it, or it edits a plan that goes on. One that
+        asks for work at this moment is known again.
+        """
+        key = names.needed_agent(name)
+        event = self._event(EventKind.AGENT_REMOVED, by, agent=key)
+        if self.store.agent(key) is None:
+            known = (agent.key for agent in self.store.agents())
+            raise names.unknown("agent", key, known, "`interlock agents` lists all.")
+        if not self.store.remove_agent(key, event):
+            unfinished = tuple(status.value for status in ItemStatus if status not in TERMINAL)
+            items = self.store.items(ItemQuery(agent=key, statuses=unfinished, limit=1))
+            why = f"item {items[0].spec.id} is {items[0].status}" if items else "it edits a plan that goes on"
+            raise Held(
+                f"The agent {key} is in use: {why}.",
+                f"`interlock ls --agent {key}` lists them; `edit ITEM --agent none` gives one to anyone.",
+            )
+        return key
+
+    def near_agent(self, name: str) -> str | None:
+        """The known agent that was probably meant by a name that no agent has; None if one has it."""
+        key = names.agent_key(name)
+        if not key or self.store.agent(key) is not None:
+            return None
+        # Nearly the same letters: whoever is right and new is not to be asked about every other agent.
+        return names.nearest(key, (agent.key for agent in self.store.agents()), likeness=0.8)
+
     def pools(self) -> list[PoolView]:
         """Every pool: how many runs its agents may have together, and have."""
         return [pool_view(pool) for pool in self.store.pools()]
@@ -66,12 +98,27 @@ class Fleet:
         self.store.set_pool(key, max_concurrency, event)
         return next(pool_view(pool) for pool in self.store.pools() if pool.name == key)
 
+    def remove_pool(self, name: str, *, by: str = "") -> str:
+        """Forget a pool that no agent shares; its history stays. Gives its key."""
+        key = names.pool_key(name)
+        event = self._event(EventKind.POOL_REMOVED, by, data={"pool": key})
+        known = {pool.name: pool for pool in self.store.pools()}
+        if key not in known:
+            raise names.unknown("pool", key, known, "`interlock pools` lists all.")
+        if not self.store.remove_pool(key, event):
+            sharing = pool_view(known[key]).agents
+            verb = "shares" if len(sharing) == 1 else "share"
+            raise Held(
+                f"The pool {key} is in use: {', '.join(sharing) or 'an agent'} {verb} it.",
+                "Take them out first: interlock agents set NAME --pool none.",
+            )
+        return key
+
     def _pool(self, name: str) -> str:
         """The key of a pool that there is."""
         key, known = names.pool_key(name), {pool.name for pool in self.store.pools()}
         if key not in known:
-            hint = f"Make it with `interlock pools set {key} --max N`."
-            raise NotFound(f"There is no pool {key}.", hint)
+            raise names.no_pool(key)
         return key
 
     def pause_agent(
@@ -90,23 +137,23 @@ class Fleet:
 
     def _agent(self, name: str) -> Agent:
         """The agent, a new one if the store does not know it. It must have a name: empty means any agent."""
-        key = names.agent_key(name)
-        if not key:
-            raise InvalidInput("The agent's name is empty.", "Pass a name.")
+        key = names.needed_agent(name)
         return self.store.agent(key) or Agent(key=key, name=name.strip())
 
     def _require_agent(self, key: str) -> None:
         """Raise unless the agent was set, has asked for work, or is or was named by an item."""
         if self.store.agent(key) is None and not self.store.items(ItemQuery(agent=key, limit=1)):
             used = {agent.key for agent in self.store.agents()}
-            raise names.unknown("agent", key, used | {item.spec.agent_key for item in self._newest_items()})
+            used |= {item.spec.agent_key for item in self._newest_items()}
+            raise names.unknown("agent", key, used, _CREATE)
 
     def _require_project(self, project: str) -> None:
         """Raise unless an item is or was in the project, or it is paused or has a mode, or is the default."""
         used = {rule.value for rule in self.store.modes() if rule.scope == "project"} | {DEFAULT_PROJECT}
         used.update(self.store.paused_projects())
         if project not in used and not self.store.items(ItemQuery(project=project, limit=1)):
-            raise names.unknown("project", project, used | {i.spec.project for i in self._newest_items()})
+            used |= {item.spec.project for item in self._newest_items()}
+            raise names.unknown("project", project, used, _CREATE)
 
     def _newest_items(self) -> list[Item]:
         return self.store.items(ItemQuery(limit=1_000))

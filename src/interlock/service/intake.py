@@ -87,7 +87,7 @@ def stated_sender(
     """Who wrote a message, as its caller says; nothing if the caller says nothing."""
     stated = [
         *([A_PERSON] if from_person else []),
-        *([Sender(SenderKind.AGENT, names.agent_key(from_agent))] if from_agent is not None else []),
+        *([Sender(SenderKind.AGENT, names.needed_agent(from_agent))] if from_agent is not None else []),
         *([OUR_BOT] if from_bot else []),
         *([ANOTHER_SYSTEM] if from_system else []),
     ]

@@ -349,7 +349,7 @@ def load(
         url = f"sqlite:///{home if common else DIRECTORY}/{DATABASE_NAME}"
         former = root / DIRECTORY / DATABASE_NAME if common else None
     values["url"] = url
-    values["actor"] = values["actor"] or environ.get("USER") or environ.get("LOGNAME") or "operator"
+    values["actor"] = values["actor"] or environ.get("USER") or environ.get("LOGNAME") or _user()
     if values["back_off_first_s"] > values["back_off_max_s"]:
         raise InvalidInput(
             f"back_off_first_s is {values['back_off_first_s']:g}, above back_off_max_s.",
@@ -363,6 +363,16 @@ def load(
         withheld=tuple(Withheld(path, name, value, name in given) for path, name, value in withheld),
         **values,
     )
+
+
+def _user() -> str:
+    """The name of the user whom the environment does not name, as in a container or under cron."""
+    import pwd  # noqa: PLC0415  (most environments name the user)
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name or "operator"
+    except KeyError:
+        return "operator"
 
 
 def own_file(environ: Mapping[str, str]) -> Path | None:

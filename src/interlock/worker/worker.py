@@ -33,7 +33,7 @@ from interlock.core.errors import (
     RemoteUnavailable,
     StoreReplaced,
 )
-from interlock.core.names import BATCH_MAX, agent_key, check_name
+from interlock.core.names import BATCH_MAX, check_name, needed_agent
 from interlock.process.clock import now_s
 from interlock.process.command import SupervisedCommand, check_command, not_in_worktree
 from interlock.process.heartbeat import Heartbeat
@@ -309,8 +309,7 @@ class Worker:
 
     def _check(self) -> None:
         """Raise, before anything is claimed, if the wish cannot be fulfilled."""
-        if not agent_key(self.wish.agent):
-            raise InvalidInput("There is no agent.", "Pass --agent NAME.")
+        needed_agent(self.wish.agent)
         for what, names in (("type", self.wish.types), ("label", self.wish.labels)):
             for name in names:
                 check_name(what, name)

@@ -9,11 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from psycopg.errors import ForeignKeyViolation
+
 from interlock.core.claiming import Agent, Claim
 from interlock.core.ending import refused_write
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, Item, Mode, ModeRule, RunRecord
+from interlock.core.names import no_pool
 from interlock.core.notices import Mark
 from interlock.core.timing import Timing, to_us
 from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
@@ -108,10 +111,29 @@ class PostgresStore(PostgresReads):
             "pool": agent.pool,
             "resumed": resumed,
         }
-        self._set("set_agent", params, event)
+        try:
+            self._set("set_agent", params, event)
+        except ForeignKeyViolation:
+            raise no_pool(agent.pool) from None
 
     def set_pool(self, name: str, max_concurrency: int, event: Event) -> None:
         self._set("set_pool", {"name": name, "max_concurrency": max_concurrency}, event)
+
+    def remove_agent(self, key: str, event: Event) -> bool:
+        return self._remove("agent", {"agent": key, "now_us": self.database.given_now()}, event)
+
+    def remove_pool(self, name: str, event: Event) -> bool:
+        return self._remove("pool", {"pool": name}, event)
+
+    def _remove(self, what: str, params: dict[str, Any], event: Event) -> bool:
+        def work(conn: Connection) -> bool:
+            conn.execute(self.database.sql[f"lock_{what}"], params)  # whoever claims under its limit is done
+            gone = conn.execute(self.database.sql[f"remove_{what}"], params).fetchall()
+            if gone:
+                self._log(conn, [event])
+            return bool(gone)
+
+        return self._in_transaction(work)
 
     def pause_project(self, project: str, why: str | None, event: Event) -> None:
         if why is None:

@@ -19,6 +19,7 @@ from interlock.core.ending import refused_write
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, RunRecord
+from interlock.core.names import no_pool
 from interlock.core.notices import Mark
 from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.record import replace
@@ -241,6 +242,8 @@ class SqliteStore(SqliteReads):
 
     def set_agent(self, agent: Agent, event: Event, *, resumed: bool = False) -> None:
         with self.database.write():
+            if agent.pool is not None and agent.pool not in {pool.name for pool in self.pools()}:
+                raise no_pool(agent.pool)
             self.database.rows(
                 "set_agent",
                 key=agent.key,
@@ -258,6 +261,19 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             self.database.rows("set_pool", name=name, max_concurrency=max_concurrency)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+
+    def remove_agent(self, key: str, event: Event) -> bool:
+        return self._remove("remove_agent", event, key=key)
+
+    def remove_pool(self, name: str, event: Event) -> bool:
+        return self._remove("remove_pool", event, name=name)
+
+    def _remove(self, statement: str, event: Event, **params: str) -> bool:
+        with self.database.write():
+            gone = self.database.rows(statement, **params)
+            if gone:
+                self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+        return bool(gone)
 
     def pause_project(self, project: str, why: str | None, event: Event) -> None:
         with self.database.write():

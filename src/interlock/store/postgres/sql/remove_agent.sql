@@ -1,0 +1,8 @@
+-- Forget an agent that has no run, that no unfinished item names and that edits no running plan; gives it if it is gone.
+-- Its row is locked by an earlier statement, so that this one sees what a claim under its limit has just begun.
+DELETE FROM interlock.agents WHERE key = %(agent)s
+    AND NOT EXISTS (SELECT FROM interlock.items WHERE status = 'in_progress' AND run_agent = %(agent)s)
+    AND NOT EXISTS (SELECT FROM interlock.items
+        WHERE status IN ('waiting', 'deferred', 'pending', 'in_progress') AND agent_key = %(agent)s)
+    AND NOT EXISTS (SELECT FROM interlock.plans WHERE status = 'running' AND editor = %(agent)s)
+RETURNING key
