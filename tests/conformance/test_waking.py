@@ -8,7 +8,7 @@ from interlock.client import Interlock
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, OUR_BOT, Sender, SenderKind
 from interlock.core.timing import WAKES_MAX
 from interlock.service.contract import LeaseView
-from tests.conformance.scene import LANE, Scene
+from tests.conformance.scene import LANE, LEASE_S, Scene
 
 CODER, REVIEWER = Sender(SenderKind.AGENT, "coder"), Sender(SenderKind.AGENT, "reviewer")
 OWN = {"its agent": CODER, "our bot": OUR_BOT}
@@ -109,6 +109,42 @@ class TestOwnMessages:
         assert scene.add("comment", sender=OWN[who], **sent).decision == "duplicate"
         scene.service.retry(answer.item.id)
         assert said(scene.claim()) == ["done"]
+
+    @pytest.mark.parametrize("agent", ["", "coder"])
+    @pytest.mark.parametrize("policy", ["coalesce", "supersede", "latest"])
+    def test_one_for_nobody_in_particular_is_of_the_agent_that_runs_the_lane(
+        self, scene: Scene, policy: str, agent: str
+    ) -> None:
+        lease = scene.put_running("work", lane=LANE, agent=agent, policy=policy, by="coder")
+        inside = scene.service.sender_of(lease.run)
+        for n, sender in enumerate((inside, CODER)):
+            answer = scene.add(f"progress {n}", lane=LANE, policy=policy, sender=sender)
+            assert (answer.decision, answer.item and answer.item.id) == ("coalesced", lease.item.id)
+        assert not scene.renew(lease).cancel_requested
+        assert scene.done(lease).follow_up is None
+        for sender in (inside, CODER):
+            answer = scene.add("late", lane=LANE, policy=policy, sender=sender)
+            assert (answer.decision, answer.reason) == ("rejected", "own_message")
+        assert scene.idle()
+        assert scene.add("CI failed", lane=LANE, policy=policy, sender=REVIEWER).decision == "admitted"
+
+    @pytest.mark.parametrize("end", ["fail", "release", "lost"])
+    def test_a_lane_remembers_who_ran_it_however_the_run_ended(self, scene: Scene, end: str) -> None:
+        lease = scene.put_running("work", lane=LANE, by="coder")
+        if end == "lost":
+            scene.pass_s(LEASE_S + 1)
+        else:
+            getattr(scene, end)(lease)
+        answer = scene.add("late", lane=LANE, policy="supersede", sender=CODER)
+        assert answer.decision in ("coalesced", "rejected")
+        assert {i.title for i in scene.every(statuses=("pending", "waiting"))} == {"work"}
+
+    def test_a_lane_remembers_its_last_agent_alone(self, scene: Scene) -> None:
+        for agent in ("coder", "reviewer"):
+            scene.done(scene.put_running("work", lane=LANE, by=agent))
+        answer = scene.add("late", lane=LANE, policy="coalesce", sender=REVIEWER)
+        assert (answer.decision, answer.reason) == ("rejected", "own_message")
+        assert scene.add("hello", lane=LANE, policy="coalesce", sender=CODER).decision == "admitted"
 
     def test_what_an_agent_adds_on_another_lane_is_new_work(self, scene: Scene) -> None:
         lease = scene.put_running("work", lane=LANE, agent="coder", policy="coalesce")

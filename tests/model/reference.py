@@ -67,6 +67,12 @@ class Reference:
         observed = [i for i in self.items.values() if i.observed_lane == lane and i.active]
         return next(iter(on_lane + observed), None)
 
+    def worker(self, lane: str, owner: Item | None) -> str:
+        """The agent that runs a lane, or ran it last."""
+        if owner is not None and owner.run is not None:
+            return owner.run.agent
+        return next((r.agent for r in reversed(self.runs.values()) if self.items[r.item].lane == lane), "")
+
     def line(self, lane: str) -> list[Item]:
         waiting = [i for i in self.items.values() if i.lane == lane and i.status is ItemStatus.DEFERRED]
         return sorted(waiting, key=_line_order)
@@ -147,7 +153,9 @@ class Reference:
         kin = self.kin(lane, key_of(new.agent), new.policy)
         owner = self.owner(lane)
         events = (Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST)
-        to_itself = new.sender.kind == "agent" and new.sender.agent == key_of(new.agent)
+        to_itself = new.sender.kind == "agent" and new.sender.agent == (
+            key_of(new.agent) or self.worker(lane, owner)
+        )
         if new.policy in events and (new.sender.kind == "bot" or to_itself):
             return self._start_nothing(new, lane, kin, owner)
         if new.policy is Policy.COALESCE and kin:

@@ -70,6 +70,7 @@ class World:
         self.events: list[Event] = []
         self.keys: dict[tuple[str, str], ItemId] = {}
         self.streaks: dict[str, Streak] = {}
+        self.last_agents: dict[str, str] = {}
         self._last_id = 0
         self._last_ticket = 0
         self._last_run = 0
@@ -256,6 +257,7 @@ class World:
             lines=lines,
             unread=unread,
             streaks=dict(self.streaks),
+            last_agents=dict(self.last_agents),
             seen_keys={k: i for k, i in self.keys.items() if k in wanted},
             ended_runs=dict(self.runs),
             modes=self.modes,
@@ -276,6 +278,7 @@ class World:
         for message in decision.messages:
             self._keep(message)
         self.streaks.update({lane: Streak(wakes, run) for lane, wakes, run in decision.streaks})
+        self.last_agents.update(decision.last_agents)
         self.payloads.update(decision.payloads)
         for source, target in decision.payload_copies:
             if source in self.payloads:

@@ -52,7 +52,8 @@ $$;
 CREATE TABLE interlock.lanes (
     lane       text COLLATE "C" PRIMARY KEY,
     streak     integer NOT NULL DEFAULT 0,
-    streak_run bigint
+    streak_run bigint,
+    last_agent text
 );
 
 CREATE TABLE interlock.plans (

@@ -23,7 +23,8 @@ CREATE UNIQUE INDEX stores_this ON stores (state) WHERE state = 'this';
 CREATE TABLE lanes (
     lane       TEXT PRIMARY KEY,
     streak     INTEGER NOT NULL DEFAULT 0,
-    streak_run INTEGER
+    streak_run INTEGER,
+    last_agent TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE plans (

@@ -98,7 +98,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
         restart(ledger, lane)  # what came earlier goes first
     owner = ledger.owner(lane)
     kin = ledger.kin(lane, agent_key(new.agent), new.policy)
-    if own_event(new, lane):
+    if own_event(new, lane, ledger.worker(lane)):
         return _mute(ledger, command, lane, owner, kin)
     if new.policy is Policy.COALESCE and kin:
         return _coalesce(ledger, command, lane, _absorber(kin))

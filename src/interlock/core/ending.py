@@ -270,6 +270,8 @@ def end_run(
             bits=state.run_bits,
         )
     )
+    if item.spec.lane is not None:
+        ledger.set_last_agent(item.spec.lane, state.run_agent)
     unread = _unread(ledger, item, report)
     after = _next_state(ledger, item, status, reason, report)
     own = _own_alone(ledger, item, after, unread) if unread else {}

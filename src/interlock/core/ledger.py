@@ -14,6 +14,7 @@ from interlock.core.model import (
     A_PERSON,
     ABSORBING,
     AHEAD_MAX,
+    NO_AGENT,
     NO_STREAK,
     UNPOSITIONED,
     Event,
@@ -63,6 +64,8 @@ class Snapshot(Record):
     unread: Mapping[ItemId, tuple[Unread, ...]] = fresh(dict)
     #: Wake-ups in a row, of the lanes that have had any since a person's last message.
     streaks: Mapping[str, Streak] = fresh(dict)
+    #: The agent of each lane's last run that has ended.
+    last_agents: Mapping[str, str] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.
@@ -120,6 +123,8 @@ class Decision(MutableRecord):
     walls: list[tuple[str, int, str]] = fresh(list)
     #: Lanes whose wake-ups in a row changed.
     streaks: list[tuple[str, int, RunId | None]] = fresh(list)
+    #: Lanes whose last run was another agent's than the one before.
+    last_agents: list[tuple[str, str]] = fresh(list)
     plans: list[PlanChanges] = fresh(list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
     due_now: list[ItemId] = fresh(list)
@@ -143,6 +148,7 @@ class Ledger:
         self.out = Decision()
         self.unread = dict(snapshot.unread)
         self._streaks = dict(snapshot.streaks)
+        self._last_agents = dict(snapshot.last_agents)
         self.books: dict[PlanId, Book] = {k: Book(part) for k, part in snapshot.plans.items()}
         self._original = snapshot.items
         self._born: dict[ItemId, None] = {}
@@ -192,6 +198,12 @@ class Ledger:
         if isinstance(of, str):
             return self._streaks.get(of, NO_STREAK)
         return Streak(self.items[of].state.streak)
+
+    def worker(self, lane: str) -> str:
+        """The agent that runs a lane, or ran it last."""
+        owner = self.owner(lane)
+        running = owner.state.run_agent if owner is not None else None
+        return running or self._last_agents.get(lane, NO_AGENT)
 
     def kin(self, lane: str, agent_key: str, policy: Policy) -> list[Item]:
         """Unfinished items of a lane with this agent key and policy, oldest first.
@@ -331,6 +343,10 @@ class Ledger:
         else:
             self.change(self.items[of], streak=streak.wakes)
 
+    def set_last_agent(self, lane: str, agent: str) -> None:
+        """Remember who ran a lane last."""
+        self._last_agents[lane] = agent
+
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
         """Move messages above number `after` to another item. Messages of this transaction get their new item
         directly, so that the store can insert them after all moves."""
@@ -407,6 +423,10 @@ class Ledger:
             out.due_now = [i.id for i in due if i.status is ItemStatus.WAITING and i.overdue(self.now_us)]
         known = self.snapshot.streaks
         out.streaks = [(lane, *s) for lane, s in self._streaks.items() if s != known.get(lane, NO_STREAK)]
+        last = self.snapshot.last_agents
+        out.last_agents = [
+            (lane, agent) for lane, agent in self._last_agents.items() if agent != last.get(lane)
+        ]
         for book in self.books.values():
             changes = book.changes()
             if changes is not None:

@@ -5,8 +5,8 @@ written by                       wakes, makes a follow-up, supersedes  the wake-
 ===============================  ====================================  ==============================
 a person                         yes                                   begin again at zero
 another agent, another system    yes, up to `wakes_max` in a row       one more
-our own bot, the item's own      never: whoever runs gets it           stay
-agent
+our own bot, the agent that      never: whoever runs gets it           stay
+runs the item or ran it last
 ===============================  ====================================  ==============================
 
 They are counted for each lane, and for each chain of follow-ups of an item without a lane. What would be one
@@ -38,16 +38,19 @@ def is_own(item: Item, kind: str, agent: str | None) -> bool:
     return kind == SenderKind.BOT or (kind == SenderKind.AGENT and agent == item.worked_by)
 
 
-def own_event(new: NewItem, lane: str) -> bool:
+def own_event(new: NewItem, lane: str, worker: str) -> bool:
     """Whether an arrival only tells an agent what it wrote itself, or our own bot did.
 
-    Under `queue` and `reject` it is new work, whoever adds it. So is what a run adds on another lane.
+    It tells the agent that it names; if it names none, the worker: who runs the lane, or ran it last. Under
+    `queue` and `reject` it is new work, whoever adds it. So is what a run adds on another lane.
     """
     sender = new.sender
     if new.policy not in ABSORBING:
         return False
-    itself = sender.kind is SenderKind.AGENT and sender.agent == agent_key(new.agent)
-    return sender.kind is SenderKind.BOT or (itself and (sender.run is None or sender.lane == lane))
+    if sender.kind is SenderKind.AGENT:
+        elsewhere = sender.run is not None and sender.lane != lane
+        return not elsewhere and sender.agent == (agent_key(new.agent) or worker)
+    return sender.kind is SenderKind.BOT
 
 
 def one_more(ledger: Ledger, of: str | ItemId, sender: Sender = ANOTHER_SYSTEM) -> Streak | None:

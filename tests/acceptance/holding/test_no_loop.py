@@ -46,6 +46,26 @@ def test_a_worker_whose_command_comments_runs_once(each_il: Command):
     assert [e["data"] for e in end] == [{"unread": 2, "unread_why": "own_message"}]
 
 
+@pytest.mark.parametrize(
+    ("policy", "agent"), [("coalesce", ""), ("supersede", ""), ("latest", "--agent coder")]
+)
+def test_events_for_anyone_of_its_own_start_nothing_whichever_policy(
+    each_il: Command, policy: str, agent: str
+):
+    """The event names no agent: who runs the lane decides. It comes while the run goes on, from inside and
+    from outside, and once it has ended."""
+    item = each_il.ok("add", "assigned", "--lane", LANE, "--policy", policy, *agent.split())["item"]["id"]
+    event = f"add event --lane {LANE} --policy {policy} --message said"
+    inside = f"{sys.executable} -m interlock {event}"
+    outside = f"env -u INTERLOCK_RUN {inside} --from-agent coder"
+    assert work(each_il, f"{inside} && {outside}", 6) == 1
+    late = each_il.ok(*event.split(), "--from-agent", "coder")
+    assert (late["decision"], late["reason"]) == ("rejected", "own_message")
+    assert each_il.ok("ls")["items"] == []
+    shown = each_il.ok("show", item)
+    assert ([r["status"] for r in shown["runs"]], len(shown["messages"])) == (["succeeded"], 2)
+
+
 def test_an_item_without_a_lane_runs_once_too(il: Command):
     il.ok("add", "assigned")
     assert work(il, COMMENT, 6) == 1

@@ -207,7 +207,7 @@ class Transactions:
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
             lines = conn.execute(sql["load_lines"], joined, binary=True) if load.lanes else None
             modes = conn.execute(sql["modes"]) if load.lanes else None
-        xid, lanes, streaks = only_row(locked)
+        xid, lanes, known = only_row(locked)
         parts = self._parts(conn, load, lanes or (), named)
         if parts.plans:
             targets = (*load.items, *sorted(parts.items))
@@ -223,7 +223,12 @@ class Transactions:
             items=self._seen(conn, seen) | items if seen else items,
             lines={lane: (n, tuple(positions or ())) for lane, n, positions in lines or ()},
             unread=self._unread(conn, items, rows),
-            streaks={lane: Streak(int(n), RunId(int(r)) if r else None) for lane, n, r in streaks or ()},
+            streaks={
+                lane: Streak(int(n), RunId(int(r)) if r else None)
+                for lane, n, r, _ in known or ()
+                if n != "0"
+            },
+            last_agents={lane: agent for lane, _, _, agent in known or () if agent},
             seen_keys=seen,
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),
@@ -340,6 +345,7 @@ class Transactions:
             write("insert_messages", messages)
         write("set_walls", decision.walls)
         write("set_streaks", decision.streaks)
+        write("set_last_agents", decision.last_agents)
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
         tallies = _tallies(decision, loaded.snapshot.items)

@@ -93,6 +93,7 @@ class SqliteStore(SqliteReads):
         write("move_messages", decision.moves)
         write("insert_message", decision.messages)
         write("set_streak", decision.streaks)
+        write("set_last_agent", decision.last_agents)
         write("insert_run", decision.runs)
         write("set_wall", decision.walls)
         write("insert_event", [event_row(e) for e in decision.events])
