@@ -55,8 +55,8 @@ def test_a_started_item_is_the_same_value(scene: Scene, fields: dict[str, float]
     assert after.state.run_bits is not None, "the store draws them"
     assert (spec, state._replace(run_bits=after.state.run_bits)) == after
     scene.clock.advance(7)
-    scene.renew(lease, seen=9)
-    assert renewed(after, 9, scene.clock.now_us) == stored(scene, item)
+    scene.renew(lease, seen=after.state.message_count)
+    assert renewed(after, after.state.message_count, scene.clock.now_us) == stored(scene, item)
 
 
 def test_a_renewal_under_a_cancel_request_is_the_same_value(scene: Scene) -> None:

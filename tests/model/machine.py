@@ -291,7 +291,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         self, outcome: str, runs: list[Run], seen: int, *, retry: bool = True, jitter: float = 0.5
     ) -> None:
         self._tick()
-        status = OUTCOMES[outcome]
+        status, seen = OUTCOMES[outcome], self._mark(runs, seen)
         ended = [self.model.finish(r, status, seen=seen, retry=retry, jitter=jitter) for r in runs]
         wanted = [self._wanted_end(run, end) for run, end in zip(runs, ended, strict=True)]
 
@@ -317,7 +317,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
 
     def renew(self, which: Sequence[tuple[int, int]], *, live: bool) -> None:
         runs = self._runs_at([place for place, _ in which], live=live)
-        marks = [seen for _, seen in which][: len(runs)]
+        marks = [self._mark([run], seen) for run, (_, seen) in zip(runs, which, strict=False)]
         kept = [self.model.renew(run, seen) for run, seen in zip(runs, marks, strict=True)]
         for run, keeps in zip(runs, kept, strict=True):
             if not keeps:
@@ -345,6 +345,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
 
     def inbox(self, which: int, seen: int, *, live: bool) -> None:
         for run in self._runs_at([which], live=live):
+            seen = self._mark([run], seen)
             wanted: Any
             try:
                 told = self.model.inbox(run, seen)
@@ -354,6 +355,10 @@ class StoresKeepTheRules(RuleBasedStateMachine):
             for subject, answer in self._ask(partial(_read, run=run.number, seen=seen)):
                 found = answer if isinstance(answer, str) else [self._message(subject, m) for m in answer]
                 self._agree(subject, "messages", wanted, found)
+
+    def _mark(self, runs: Sequence[Run], seen: int) -> int:
+        """A read mark that no store refuses: none is above the last message."""
+        return min((seen, *(len(self.model.items[run.item].messages) for run in runs)))
 
     def crash(self, which: int) -> None:
         """A holder dies: nobody will say anything for this run any more."""

@@ -119,6 +119,8 @@ class Twins:
         here, there = self.ask(
             lambda lanes, nth: getattr(lanes, write)([Report(run=handles[nth], seen=seen)])
         )
+        if isinstance(here, InterlockError):  # a read mark above the last message
+            return
         assert (here[0].status, len(here[0].promoted)) == (there[0].status, len(there[0].promoted)), (
             self.story
         )

@@ -6,6 +6,7 @@ uses `wanted`, `started` and `renewed`.
 
 from __future__ import annotations
 
+from interlock.core.errors import InvalidInput
 from interlock.core.model import NO_AGENT, Item, ItemId, RunId
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import Record, replace
@@ -159,8 +160,19 @@ def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) ->
     )
 
 
+def check_mark(item: Item, seen: int) -> None:
+    """Raise if a read mark is above the item's last message: it would cover messages that come later."""
+    last = item.state.message_count
+    if seen > last:
+        raise InvalidInput(
+            f"Item {item.id} has no message {seen}: {f'the last is {last}' if last else 'it has none yet'}.",
+            "Give the number of the last message that you have read, as `interlock inbox` prints it.",
+        )
+
+
 def renewed(item: Item, seen: int, now_us: int) -> Item:
     """The running item with a renewed lease; after a cancel request it ends with the grace at the latest."""
+    check_mark(item, seen)
     state = item.state
     assert state.run_lease_s is not None and state.run_started_us is not None
     until_us = now_us + to_us(state.run_lease_s)
@@ -170,6 +182,6 @@ def renewed(item: Item, seen: int, now_us: int) -> Item:
         state=state._replace(
             lease_until_us=until_us,
             due_us=deadline_us(item.spec, until_us, state.run_started_us, state.revoke_us),
-            seen=max(state.seen, min(seen, state.message_count)),
+            seen=max(state.seen, seen),
         )
     )

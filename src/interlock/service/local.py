@@ -23,7 +23,7 @@ from interlock.core.checking import (
     given_reason,
     signed,
 )
-from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Claim, narrowed
+from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Claim, check_mark, narrowed
 from interlock.core.commands import (
     Arrive,
     Cancel,
@@ -274,6 +274,7 @@ class LocalService(Planning, Fleet, Notices, Presence):
             now = self.store.item(handle.item) if handle in ended else None
             refusal = explain_loss(handle.run, ended.get(handle), now)
             views.append(refused_view(report.run, refusal, now))
+                check_mark(kept[handle], report.seen)
         return views
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:

@@ -1,6 +1,6 @@
 -- Runs that are still their items' current runs, by number and bits, keep their leases for another span; under a cancel
--- request they do not pass the grace. Any other run changes nothing. Rows are locked in order of id, and the clock is read
--- after the wait.
+-- request they do not pass the grace. Any other run changes nothing, nor does a read mark above the last message. Rows are
+-- locked in order of id, and the clock is read after the wait.
 WITH wishes AS MATERIALIZED (
     SELECT * FROM unnest((SELECT %(items)s::bigint[]), (SELECT %(runs)s::bigint[]), (SELECT %(bits)s::bigint[]),
         (SELECT %(seens)s::integer[])) AS w(item, run, bits, seen)
@@ -19,7 +19,7 @@ UPDATE interlock.items i SET
     lease_until_us = least(k.now_us + (i.run_lease_s * 1000000)::bigint, i.revoke_us),
     due_us = least(k.now_us + (i.run_lease_s * 1000000)::bigint,
         i.run_started_us + (i.timeout_s * 1000000)::bigint, i.revoke_us),
-    seen = greatest(i.seen, least(k.seen, i.message_count))
+    seen = CASE WHEN k.seen BETWEEN i.seen AND i.message_count THEN k.seen ELSE i.seen END
 FROM kept k
 WHERE i.id = ANY(ARRAY(SELECT item FROM kept)) AND i.id = k.item AND i.run = k.run
 RETURNING i.*
