@@ -18,6 +18,9 @@ LARGE = "too_large"
 #: What is typed, the exit code, the error's code, a word of the sentence.
 MISTAKES = [
     (["add", "x", "--policy", "nope"], 2, INVALID, "nope"),
+    (["add", "x", "--message", ""], 2, INVALID, "message is empty"),
+    (["msg", "1", " "], 2, INVALID, "message is empty"),
+    (["hold", "a", "--message", "", "--", "true"], 2, INVALID, "message is empty"),
     (["add", "x", "--retry-lane", "maybe"], 2, INVALID, "maybe"),
     (["add", "x", "--payload", "{bad"], 2, INVALID, "JSON"),
     (["add", "x", "--payload", "[1]"], 2, INVALID, "object"),

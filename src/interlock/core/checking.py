@@ -41,7 +41,7 @@ def checked(new: NewItem) -> NewItem:
         if new.run_at_us is not None:
             raise InvalidInput("A time to run at and a delay exclude each other.", "Use one or the other.")
     if new.message is not None:
-        names.check_text("message", new.message)
+        names.check_message(new.message)
     if new.dedupe_key is not None:
         names.check_name("dedupe key", new.dedupe_key)
     names.check_text("author", new.author, names.NAME_MAX_CHARS)

@@ -122,6 +122,13 @@ def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str
     return value
 
 
+def check_message(value: str) -> str:
+    """Return `value` if it is the text of a message. One without text would count as an answer."""
+    if not check_text("message", value).strip():
+        raise InvalidInput("The message is empty.", "Say something, or leave it out.")
+    return value
+
+
 def check_title(value: str) -> str:
     """Return `value` if it is a valid title: one line within the limit."""
     return _one_line("title", value, "; put the rest into --message or --payload")

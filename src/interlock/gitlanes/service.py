@@ -373,7 +373,7 @@ class GitLanes:
 
     def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
         """Append a message to an item, or to the item that absorbed it."""
-        names.check_text("message", text)
+        names.check_message(text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
         who = checked_sender(sender)
 

@@ -331,7 +331,7 @@ class LocalService(Planning, Fleet, Notices, Presence):
 
     def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
         """Send a message to an item; if the item was absorbed, its absorber gets the message."""
-        names.check_text("message", text)
+        names.check_message(text)
         names.check_text("author", author, names.NAME_MAX_CHARS)
         who = checked_sender(sender)
         ticket = self.store.tickets(1)[0]
