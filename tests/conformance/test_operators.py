@@ -95,7 +95,7 @@ class TestTakeBack:
 class TestRetry:
     def test_only_failed_cancelled_and_parked_items_are_retried(self, scene: Scene) -> None:
         item = scene.put("work")
-        with pytest.raises(ItemEnded, match="only failed or cancelled"):
+        with pytest.raises(ItemEnded, match="only what failed, was cancelled"):
             scene.service.retry(item)
         scene.done(scene.claim())
         with pytest.raises(ItemEnded):

@@ -149,7 +149,7 @@ def test_after_a_failure_the_command_still_runs_for_the_message_and_the_failure_
     service.before_done = lambda: service.msg(owner(service), "late")
     assert held(service, code=3) == 3
     assert heard(tmp_path) == [[], ["late"]]
-    assert statuses(service) == ["failed", "failed"]
+    assert statuses(service) == ["cancelled", "cancelled"]
 
 
 def test_skip_finds_the_lane_free_when_its_holder_ends_just_then(
@@ -189,7 +189,7 @@ def test_a_hold_that_could_not_renew_gives_the_lane_back_if_the_store_answers_in
     with pytest.raises(LeaseLost, match="could not be renewed in time") as lost:
         hold(service, wish, tell=lambda _: None)
     assert "doctor" not in lost.value.hint
-    assert statuses(service) == ["failed"]
+    assert statuses(service) == ["cancelled"]
     (item,) = service.items(ItemFilter(all=True))
     assert item.reason == "no_retry", "it was ended by its holder, not by its lease"
     service.close()
@@ -339,7 +339,7 @@ def test_a_follow_up_that_cannot_be_begun_is_given_back_and_the_exit_code_kept(
 
     service.before_done = meanwhile
     assert held(service, code=3, told=told) == 3
-    assert statuses(service) == ["failed", "pending"]
+    assert statuses(service) == ["cancelled", "pending"]
     assert "There is no room for the command's files" in told[-1]
 
 

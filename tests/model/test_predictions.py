@@ -47,7 +47,7 @@ from interlock.core.plans.model import (
     When,
     plan_of_lane,
 )
-from interlock.core.prediction import End, Fate, Prediction, is_hold
+from interlock.core.prediction import End, Fate, Prediction
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.why import explain
 from interlock.service.contract import Report
@@ -260,7 +260,7 @@ class Oracle:
         there = [i for i in live if i.status is not ItemStatus.WAITING]
         item = self.random.choice(there if there and self.random.random() < 0.8 else live)
         agents = self.random.sample(AGENTS, len(AGENTS))
-        wish: dict[str, Any] = {"types": ("hold",), "labels": ("hold",)} if is_hold(item) else {}
+        wish: dict[str, Any] = {"types": ("hold",), "labels": ("hold",)} if item.held else {}
         said, why = self.predict(item.id)
         hindered = self.service.hindered(item.id)
         assert bool(hindered) is ("is ready, but " in why)

@@ -251,7 +251,7 @@ class TestRetry:
         item = put(world, status)
         answer = world.retry(item)
         assert not answer.changed
-        assert "only failed or cancelled items are retried" in answer.refusal
+        assert "only what failed, was cancelled or waits out a back-off is retried" in answer.refusal
         assert world.status(item) == status
 
 

@@ -16,6 +16,8 @@ lost           superseded / cancelled      pending again with its lane, or faile
 timed out      superseded / cancelled      pending again with its lane, or failed
 cancelled      superseded / cancelled      (cannot be)
 =============  ==========================  ===================================================
+
+A hold that failed for good ends cancelled: nobody could retry it.
 """
 
 from __future__ import annotations
@@ -319,12 +321,12 @@ def _next_state(
             return _over(ledger, before, ItemStatus.CANCELLED, reason)
         case RunStatus.LOST | RunStatus.TIMED_OUT:
             if exhausted:
-                return _over(ledger, before, ItemStatus.FAILED, Reason.ATTEMPTS_EXHAUSTED)
+                return _failed(ledger, item, Reason.ATTEMPTS_EXHAUSTED)
             return _again(before, reason)
         case RunStatus.FAILED:
             if exhausted or no_retry:
                 why = Reason.NO_RETRY if no_retry else Reason.ATTEMPTS_EXHAUSTED
-                return _over(ledger, before, ItemStatus.FAILED, why)
+                return _failed(ledger, item, why)
             return _park(ledger, item, before, report, Reason.BACK_OFF)
         case RunStatus.RELEASED:
             return _released(ledger, item, reason, report)
@@ -369,6 +371,12 @@ def _over(ledger: Ledger, before: State, status: ItemStatus, reason: Reason | st
         streak=before.streak,
         last_agent=before.run_agent,
     )
+
+
+def _failed(ledger: Ledger, item: Item, why: Reason) -> State:
+    """Failed for good: a dead letter, for somebody to retry. Not a hold, whose process has ended with it."""
+    status = ItemStatus.CANCELLED if item.held else ItemStatus.FAILED
+    return _over(ledger, item.state, status, why)
 
 
 def _again(before: State, reason: Reason | str, releases: int = 0) -> State:

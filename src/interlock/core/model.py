@@ -28,6 +28,8 @@ US_PER_S = 1_000_000
 DEFAULT_PROJECT = "default"
 #: Items ahead of another are counted no further: an answer must not cost more the longer a line is.
 AHEAD_MAX = 1_000
+#: Type and label of what `interlock hold` adds, and only it claims.
+HOLD = "hold"
 #: The start of the title of an item that was made of unread messages.
 FOLLOW_UP = "Follow-up: "
 
@@ -347,6 +349,11 @@ class Item(NamedTuple):
     def worked_by(self) -> str:
         """The agent that runs it, ran it last, or is to run it."""
         return self.state.run_agent or self.state.last_agent or self.spec.agent_key
+
+    @property
+    def held(self) -> bool:
+        """Whether it is a hold: only `interlock hold` claims it."""
+        return self.spec.type == HOLD and HOLD in self.spec.labels
 
     @property
     def follow_up(self) -> bool:

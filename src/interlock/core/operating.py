@@ -55,7 +55,13 @@ def retry(ledger: Ledger, command: Retry) -> Moved:
         _log_retry(ledger, item, command)
         return Moved(item=item.id, changed=True, promoted=restart(ledger, item.chain, Reason.OPERATOR))
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
-        return _refused(item, f"Item {item.id} is {item.status}: only failed or cancelled items are retried.")
+        what = "only what failed, was cancelled or waits out a back-off is retried"
+        return _refused(item, f"Item {item.id} is {item.status}: {what}.")
+    if item.held:
+        again = f"Run the command again: `interlock hold {item.spec.lane} -- …`."
+        return _refused(
+            item, f"Item {item.id} is a hold, whose process has ended: nobody would claim it.", again
+        )
     obstacle = why_not_retried(ledger, item)
     if obstacle:
         return _refused(item, obstacle)
@@ -197,5 +203,5 @@ def may_overtake(item: Item, owner: Item) -> bool:
     )
 
 
-def _refused(item: Item, sentence: str) -> Moved:
-    return Moved(item=item.id, changed=False, refusal=sentence)
+def _refused(item: Item, sentence: str, hint: str = "") -> Moved:
+    return Moved(item=item.id, changed=False, refusal=sentence, hint=hint)

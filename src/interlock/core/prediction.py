@@ -19,7 +19,7 @@ from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, wi
 from interlock.core.commands import Command, Expire, Finish, Outcome, Retry
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Ledger, Snapshot
-from interlock.core.model import NO_AGENT, Item, ItemId, PlanId
+from interlock.core.model import HOLD, NO_AGENT, Item, ItemId, PlanId
 from interlock.core.operating import may_overtake
 from interlock.core.plans.book import PlanPart
 from interlock.core.plans.model import EDIT_TYPE, Need, Plan, PlanStatus, Task, plan_of_lane
@@ -27,8 +27,6 @@ from interlock.core.record import Record, replace
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, until
 
-#: Type and label of what `interlock hold` adds, and only it claims.
-HOLD = "hold"
 LACKS_LABEL = "lacks a label"
 
 
@@ -193,7 +191,7 @@ def _barred(item: Item, agent: Agent, now_us: int) -> Iterator[Hindrance]:
         undo = f"`interlock agents set {name} --type …` changes that"
         yield Hindrance(what=f"{name} {only} and no {item.spec.type}", cure=undo, short=only)
     missing = tuple(label for label in item.spec.labels if label not in agent.labels)
-    if missing and not is_hold(item):
+    if missing and not item.held:
         undo = f"`interlock agents set {name} {_label_options(item, agent.labels)}` changes that"
         yield Hindrance(what=f"{name} has no label {named(missing)}", cure=undo, short=LACKS_LABEL)
     full = f"{running} of {most} runs"
@@ -241,14 +239,9 @@ def _pool_room(agent: Agent) -> int | None:
     return None if agent.pool_max is None else agent.pool_max - agent.pool_running
 
 
-def is_hold(item: Item) -> bool:
-    """Whether only `interlock hold` claims it."""
-    return item.spec.type == HOLD and HOLD in item.spec.labels
-
-
 def _wish(item: Item, agent: str) -> Claim:
     """The claim that this item waits for: a plain one, or that of a hold."""
-    return Claim(agent=agent, types=(HOLD,), labels=(HOLD,)) if is_hold(item) else Claim(agent=agent)
+    return Claim(agent=agent, types=(HOLD,), labels=(HOLD,)) if item.held else Claim(agent=agent)
 
 
 def _takers(item: Item, facts: Facts, allowed: Allowed) -> Takers:

@@ -18,7 +18,6 @@ from interlock.core.prediction import (
     Hindrance,
     Prediction,
     Takers,
-    is_hold,
     named,
     no_label,
 )
@@ -122,7 +121,7 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
     takers = prediction.takers
     assert takers is not None
     name = takers.agent
-    if is_hold(item) and name:
+    if item.held and name:
         if item.follow_up:
             return (
                 "has messages that a hold did not read",

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from interlock.core.errors import Held, InterlockError, ItemEnded, NotFound
-from interlock.core.model import A_PERSON, NewItem, Policy, Reason, Sender
+from interlock.core.model import A_PERSON, HOLD, NewItem, Policy, Reason, Sender, SenderKind
 from interlock.core.names import TIMEOUT_MAX_S, WAIT_MAX_S, safe_name
 from interlock.process.clock import now_s
 from interlock.process.liverun import LiveRun
 from interlock.service.contract import HolderView, HoldView, LaneService, LaneView, MessageView
+from interlock.service.itemview import ItemView
 
-#: Type and label of every hold.
-TYPE = "hold"
 #: A waiter that does not claim its item within this many leases, and at least this many beats, is dead. A
 #: beat is also how often a waiter looks at the line, so that it sees a follow-up that nobody takes.
 CLAIM_WITHIN_LEASES, CLAIM_WITHIN_BEATS = 2, 3
@@ -151,9 +150,20 @@ class Waiter:
                 return skipped
             with contextlib.suppress(ItemEnded):  # it has just ended: the lane may be free now
                 sent = self._lanes.msg(holder.item, wish.message, author=wish.author, sender=wish.sender)
-                again = ", and its hold runs its command again for it" if sent.item.type == TYPE else ""
-                self._tell(f"Skipped: item {sent.item.id} has the message{again}. {self._held(holder)}")
+                self._tell(f"Skipped: item {sent.item.id} has the message{self._reader(sent.item)}.")
                 return skipped
+
+    def _reader(self, item: ItemView) -> str:
+        """Who gets our message: a clause."""
+        if item.run is None:
+            return ", and its next run gets it"
+        who, sender = f"{item.run_agent} (run {item.run})", self._wish.sender
+        own = sender.kind is SenderKind.BOT or (
+            sender.kind is SenderKind.AGENT and sender.agent == item.run_agent
+        )
+        if own or item.type != HOLD:
+            return f", and {who} can read it"
+        return f", and the hold of {who} runs its command again for it before it gives the lane up"
 
     def _new_item(self) -> NewItem:
         wish = self._wish
@@ -161,11 +171,11 @@ class Waiter:
         if wish.timeout_s is not None:  # the store's timeout is for the case that this process cannot act
             timeout_s = min(wish.timeout_s + wish.span_s, TIMEOUT_MAX_S)
         return NewItem(
-            title=f"{TYPE}: {safe_name(Path(wish.command[0]).name)}",  # not its arguments: they may be secret
-            type=TYPE,
+            title=f"{HOLD}: {safe_name(Path(wish.command[0]).name)}",  # not its arguments: they may be secret
+            type=HOLD,
             agent=wish.agent,
             lane=wish.lane,
-            labels=(TYPE,),
+            labels=(HOLD,),
             policy=Policy.QUEUE if wish.if_held is IfHeld.WAIT else Policy.REJECT,
             message=wish.message,
             author=wish.author,
@@ -227,8 +237,8 @@ class Waiter:
         sent_s = now_s()
         found = self._lanes.next(
             agent,
-            types=(TYPE,),
-            labels=(TYPE,),
+            types=(HOLD,),
+            labels=(HOLD,),
             item=item,
             wait_s=wait_s,
             lease_s=wish.lease_s,
@@ -272,6 +282,8 @@ class Waiter:
         with contextlib.suppress(NotFound):  # it has ended and, in git, is not kept
             why = self._lanes.why(holder.item if waits is None else waits)
             after = why.lane if waits is None else why.next
+            if waits is not None and after is not None and after.startswith("it "):
+                after = f"item {waits} {after.removeprefix('it ')}"
             return f"{held} {after[0].upper()}{after[1:]}." if after else held
         return held
 
@@ -282,7 +294,8 @@ class Waiter:
         lane = self._lane()
         if lane is None or lane.holder is None or lane.holder.item == self._item:
             raise Held(f"Lane {name} could not be taken in time.", "Try again.")
-        raise Held(f"{self._held(lane.holder)} It did not become free in time.", _what_to_type(name))
+        longer = "`interlock lanes` shows its line; a longer --wait waits longer."
+        raise Held(f"{self._held(lane.holder)} It did not become free in time.", longer)
 
 
 def last_of(messages: Sequence[MessageView]) -> int:

@@ -226,6 +226,11 @@ class LocalService(Planning, Fleet, Notices, Presence):
                 "An edit of a plan cannot wait for a person: its tasks would wait with it.",
                 "Answer with `interlock plan edit`, or no change, and let a task ask.",
             )
+        if item is not None and item.held:
+            raise InvalidInput(
+                "A hold cannot wait for a person: its command ends with it, and nobody would get the answer.",
+                "Ask in your command's own way, or let a worker run it: `interlock add`, `interlock work`.",
+            )
         asked = Question(question, self.store.tickets(1)[0], timeout_s, yield_lane)
         command = Finish(handle.run, handle.item, Outcome.RELEASE, bits=handle.bits, question=asked)
         load = Load(items=(handle.item,), runs=(handle.run,))

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def test_every_message_reaches_exactly_one_run_of_the_command(il: Command, start
 def test_the_exit_code_is_that_of_the_command(il: Command, script: str, code: int):
     answer = il("hold", LANE, "--", "sh", "-c", f"echo done; {script}")
     assert (answer.code, answer.out, answer.err) == (code, "done\n", "")
-    assert items(il)[0]["status"] == ("failed" if code else "completed")
+    assert items(il)[0]["status"] == ("cancelled" if code else "completed")
     assert il.ok("lanes")["lanes"] == []
 
 
@@ -122,18 +123,35 @@ def test_fail_names_the_holder_and_what_to_type(il: Command, holder: Process):
 def test_skip_leaves_its_message_with_the_holder_whose_command_runs_again(each_il: Command, start: Start):
     """Taken out: the loop over `_unread` in `_work`, and the follow-up."""
     il = each_il
-    script = f"echo $$ >> held; cp $INTERLOCK_MESSAGES heard.$(wc -l < held); {UNTIL_LET_GO}"
+    heard = "cp $INTERLOCK_MESSAGES heard.$(wc -l < held)"
+    script = f"echo $INTERLOCK_RUN > run; echo $$ >> held; {heard}; {UNTIL_LET_GO}"
     holder = start(il, "--", "sh", "-c", script)
     pid_in(il.directory / "held")
     for text in ("one", "two"):
         answer = il("hold", LANE, "--if-held", "skip", "--message", text, "--", "false")
         assert (answer.code, answer.out) == (0, "")
-        assert "has the message, and its hold runs its command again for it" in answer.err
+        assert "runs its command again for it before it gives the lane up" in answer.err
+        assert "The lane is free when" not in answer.err, "that is not true once there is a message"
+    inside = {"INTERLOCK_RUN": (il.directory / "run").read_text().strip()}
+    own = il("hold", LANE, "--if-held", "skip", "--message", "own", "--", "false", env=inside)
+    assert (own.code, "can read it" in own.err, "again" in own.err) == (0, True, False)
     assert il("hold", LANE, "--if-held", "skip", "--", "false").code == 0
     let_go(il, holder)
-    heard = [json.loads((il.directory / f"heard.{n}").read_text()) for n in (1, 2)]
-    assert [[m["text"] for m in messages] for messages in heard] == [[], ["one", "two"]]
+    told = [json.loads((il.directory / f"heard.{n}").read_text()) for n in (1, 2)]
+    assert [[m["text"] for m in messages] for messages in told] == [[], ["one", "two", "own"]]
     assert [(i["status"], i["attempt"]) for i in items(il)] == [("completed", 1)]
+
+
+def test_its_command_cannot_ask_and_a_failure_is_no_dead_letter(each_il: Command):
+    """Nobody would get the answer, and nobody could retry it."""
+    ask = f'{sys.executable} -m interlock ask "Which branch?"'
+    answer = each_il("hold", LANE, "--", "sh", "-c", ask)
+    assert (answer.code, "A hold cannot wait for a person" in answer.err) == (2, True)
+    assert each_il.ok("lanes")["lanes"] == []
+    assert each_il.ok("ls", "--dead")["items"] == []
+    (item,) = items(each_il)
+    again = each_il("retry", item["id"])
+    assert (again.code, "is a hold" in again.err) == (1, True)
 
 
 def test_a_wait_that_times_out_gives_its_place_up(il: Command, holder: Process):
@@ -235,4 +253,4 @@ def test_a_cancel_request_ends_the_command_by_the_ladder(il: Command, start: Sta
 def test_a_command_whose_time_is_up_is_ended(il: Command):
     answer = il("hold", LANE, "--timeout", "1", "--lease", "4", "--", "sleep", "60")
     assert answer.code == 124
-    assert items(il)[0]["status"] == "failed"
+    assert items(il)[0]["status"] == "cancelled"

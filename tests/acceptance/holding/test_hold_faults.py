@@ -39,7 +39,7 @@ def test_a_holder_that_is_killed_takes_its_command_along_and_the_lane_is_free_af
     until(lambda: dead(pid), "the end of the command")
     assert time.monotonic() - began_s < 2
     assert il("hold", LANE, "--", "true").code == 0, "no sweeper runs: the waiter itself repairs"
-    assert [i["status"] for i in items(il)] == ["failed", "completed"]
+    assert [i["status"] for i in items(il)] == ["cancelled", "completed"]
 
 
 def test_a_waiter_that_is_killed_does_not_keep_the_lane_shut(each_il: Command, start: Start):
@@ -120,7 +120,7 @@ def test_a_holder_whose_database_is_gone_ends_its_command_before_the_lease_is_ov
     server.start()
     answer = ended(process)
     assert (answer.code, "could not be renewed in time" in answer.err) == (5, True), answer
-    assert items(il)[0]["status"] == "failed"
+    assert items(il)[0]["status"] == "cancelled"
 
 
 def test_a_holder_whose_database_is_locked_by_another_ends_its_command_in_time(il: Command, start: Start):
@@ -152,4 +152,4 @@ def test_a_command_that_ends_while_the_store_is_away_keeps_its_exit_code(
     back.start()
     assert ended(process).code == 3
     back.join()
-    assert items(il)[0]["status"] == "failed"
+    assert items(il)[0]["status"] == "cancelled"
