@@ -190,3 +190,44 @@ def test_a_bad_question_is_refused_and_nothing_changes(
     with pytest.raises(InvalidInput):
         scene.service.ask(lease.run, question, **options)
     assert scene.status(lease.item.id) == "in_progress"
+
+
+OTHERS = {"a system": ANOTHER_SYSTEM, "another agent": ANOTHER, "our bot": OUR_BOT, "itself": ITSELF}
+
+
+@pytest.mark.parametrize("who", OTHERS)
+@pytest.mark.parametrize("policy", ["coalesce", "supersede", "latest"])
+@pytest.mark.parametrize("yields", [False, True])
+def test_nobody_but_a_person_takes_an_item_out_of_its_question(
+    scene: Scene, policy: str, who: str, yields: bool
+) -> None:
+    """What others send becomes a message of the item that asks; the answer brings it back with all of it."""
+    lease = scene.put_running(lane=LANE, agent="coder", policy=policy)
+    ask(scene, lease, yield_lane=yields)
+    event = scene.add("CI", lane=LANE, agent="coder", policy=policy, message="red", sender=OTHERS[who])
+    assert (event.decision, event.item and event.item.id) == ("coalesced", lease.item.id)
+    assert asking(scene) == [(lease.item.id, QUESTION)]
+    assert scene.idle()
+    scene.service.msg(lease.item.id, "main", author="anna")
+    assert said(scene.claim().messages) == [QUESTION, "red", "main"]
+
+
+@pytest.mark.parametrize("policy", ["supersede", "latest"])
+def test_an_item_that_asks_off_its_lane_leaves_a_running_one_to_the_policy(scene: Scene, policy: str) -> None:
+    ask(scene, scene.put_running(lane=LANE, agent="coder", policy=policy), yield_lane=True)
+    first = asking(scene)
+    running = scene.add("by hand", lane=LANE, agent="coder", policy="queue")
+    lease = scene.claim()
+    assert running.item is not None
+    assert lease.item.id == running.item.id
+    scene.add("CI", lane=LANE, agent="coder", policy=policy, sender=ANOTHER_SYSTEM)
+    assert asking(scene) == first
+
+
+@pytest.mark.parametrize("policy", ["supersede", "latest"])
+def test_a_person_who_replaces_it_has_answered(scene: Scene, policy: str) -> None:
+    lease = scene.put_running(lane=LANE, agent="coder", policy=policy)
+    ask(scene, lease)
+    newer = scene.put("newer", lane=LANE, agent="coder", policy=policy, message="main, please")
+    assert scene.last("question.answered").data["by_item"] == newer
+    assert said(scene.claim().messages) == [QUESTION, "main, please"]

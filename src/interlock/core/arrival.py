@@ -13,6 +13,7 @@ supersede   kin, running        asks the owner to stop, waits first in line
 supersede   someone else        is deferred; waiting kin is replaced
 latest      kin, not started    replaces the owner
 latest      kin, running        is deferred; waiting kin is replaced
+both        kin, asking         becomes a message of it, unless a person sends it
 reject      anyone              is refused and leaves no row
 ==========  ==================  ===========================================================
 """
@@ -102,6 +103,16 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
         return _mute(ledger, command, lane, owner, kin)
     if new.policy is Policy.COALESCE and kin:
         return _coalesce(ledger, command, lane, _absorber(kin))
+    if new.sender.kind is not SenderKind.PERSON:  # only a person takes an item out of its question
+        asking, kin = [k for k in kin if k.asking], [k for k in kin if not k.asking]
+        if asking and not kin:
+            return _coalesce(ledger, command, lane, asking[0])
+    return _by_policy(ledger, command, lane, owner, kin)
+
+
+def _by_policy(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
+    """An arrival that nobody absorbs."""
+    new = command.item
     if new.policy is Policy.REJECT and owner is not None:
         return _reject(ledger, command, lane, owner)
     if one_too_many(ledger, new, lane, kin):
@@ -213,7 +224,7 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
     spec = _spec(ledger, command, lane)
     newcomer = ledger.add(spec, state, command.item.payload)
     for old in waiting:
-        if old.asking and command.item.sender.kind is SenderKind.PERSON:
+        if old.asking:
             ledger.event(EventKind.QUESTION_ANSWERED, old, Reason.ANSWERED, by_item=newcomer.id)
         supersede(ledger, old, ledger.items[newcomer.id], speaks=command.item.message is not None)
     if stops and running is not None:
