@@ -348,7 +348,7 @@ class Interlock:
 
     def edit(self, item: int, **changes: Unpack[ItemChanges]) -> ChangeView:
         """Change an item that has not started. None takes its agent, labels or position away, or its time."""
-        return self.service.edit(item, item_changes(changes), by=self.actor)
+        return self.service.edit(item, item_changes(changes), by=self.actor, sender=self._sender())
 
     def msg(
         self,

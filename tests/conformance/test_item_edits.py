@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import InvalidInput, ItemEnded
+from interlock.core.model import ANOTHER_SYSTEM, OUR_BOT, Sender, SenderKind
 from interlock.core.plans.model import Graph, TaskSpec
+from interlock.core.timing import WAKES_MAX
 from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, Scene
 
 OTHER_LANE = "issue:acme/app#43"
@@ -156,3 +158,46 @@ def test_a_bad_value_changes_nothing(scene: Scene, changes: dict[str, Any]) -> N
     with pytest.raises(InvalidInput):
         scene.service.edit(item, {"title": "new", **changes} if changes else {})
     assert scene.item(item).title == "as it was"
+
+
+class TestWhatWaitsForAPerson:
+    """An item that was one wake-up too many. An edit of its time is a person's act, like a message."""
+
+    def stopped(self, scene: Scene) -> int:
+        scene.done(scene.put_running("first", lane=LANE, agent="coder", policy="coalesce"))
+        events = {"lane": LANE, "agent": "coder", "policy": "coalesce", "sender": ANOTHER_SYSTEM}
+        for _ in range(WAKES_MAX):
+            scene.add("red", **events)
+            scene.done(scene.claim())
+        item = scene.put("red", **events)
+        assert (scene.status(item), scene.item(item).reason) == ("waiting", "loop")
+        return item
+
+    @pytest.mark.parametrize("changes", [{"run_at_us": 0}, {"run_after_s": 0.0}])
+    def test_a_person_who_says_now_starts_it_and_the_count_begins_again(
+        self, scene: Scene, changes: dict[str, Any]
+    ) -> None:
+        item = self.stopped(scene)
+        assert scene.service.edit(item, changes).item.status == "pending"
+        assert (scene.last("item.edited").item, scene.last("item.reentered").reason) == (item, "edited")
+        scene.done(scene.claim())
+        events = {"lane": LANE, "agent": "coder", "policy": "coalesce", "sender": ANOTHER_SYSTEM}
+        assert scene.add("red", **events).decision == "admitted"
+
+    def test_a_person_who_says_later_starts_it_then(self, scene: Scene) -> None:
+        item = self.stopped(scene)
+        view = scene.service.edit(item, {"run_after_s": 5.0}).item
+        assert (view.status, view.reason) == ("waiting", "scheduled")
+        assert scene.idle()
+        scene.pass_s(5)
+        assert scene.claim().item.id == item
+
+    @pytest.mark.parametrize("sender", [ANOTHER_SYSTEM, OUR_BOT, Sender(SenderKind.AGENT, "coder")])
+    @pytest.mark.parametrize("changes", [{"run_at_us": 0}, {"run_after_s": 5.0}])
+    def test_nobody_else_may(self, scene: Scene, changes: dict[str, Any], sender: Sender) -> None:
+        item = self.stopped(scene)
+        with pytest.raises(ItemEnded, match="waits for a person") as refused:
+            scene.service.edit(item, changes, sender=sender)
+        assert f"interlock msg {item}" in refused.value.hint
+        assert scene.item(item).reason == "loop"
+        assert scene.service.edit(item, {"priority": 3}, sender=sender).item.status == "waiting"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 from interlock.cli import typer, views
-from interlock.cli.invocation import Invocation, invocation_of, mention_near_agent
+from interlock.cli.invocation import Invocation, caller_of, invocation_of, mention_near_agent
 from interlock.cli.options import Create, Reason
 from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
@@ -92,7 +92,7 @@ def edit(
     call, number = invocation_of(ctx), whole("item", item)
     with call.service() as service:
         mention_near_agent(service, agent)
-        change = service.edit(number, changes, by=call.settings.actor)
+        change = service.edit(number, changes, by=call.settings.actor, sender=caller_of(service))
     return call.out.answer({"changes": [change]}, lambda out: views.items.change(out, "is changed", change))
 
 

@@ -10,7 +10,16 @@ from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
 from interlock.core.commands import Edit, Wall
 from interlock.core.errors import InvalidInput, TooLarge
-from interlock.core.model import UNPOSITIONED, ItemId, NewItem, Policy, RetryLane, Sender, SenderKind
+from interlock.core.model import (
+    A_PERSON,
+    UNPOSITIONED,
+    ItemId,
+    NewItem,
+    Policy,
+    RetryLane,
+    Sender,
+    SenderKind,
+)
 from interlock.core.plans.model import EDIT_TYPE, PLAN_LANES
 from interlock.core.record import replace
 from interlock.core.timing import FAULT_PAUSE_MAX_S
@@ -68,7 +77,9 @@ def checked_sender(sender: object) -> Sender:
     return sender._replace(kind=kind, agent=agent)
 
 
-def checked_edit(item: ItemId, changes: Mapping[str, object], by: str = "") -> Edit:
+def checked_edit(
+    item: ItemId, changes: Mapping[str, object], by: str = "", sender: Sender = A_PERSON
+) -> Edit:
     """An edit with its values in normal form, or a clear refusal.
 
     An empty agent means any, no position one that only arrival orders. `run_at_us` and `run_after_s` say when
@@ -86,7 +97,14 @@ def checked_edit(item: ItemId, changes: Mapping[str, object], by: str = "") -> E
     run_at_us, run_after_s = given.pop("run_at_us", None), given.pop("run_after_s", None)
     if "agent" in given:
         given["agent_key"] = given.pop("agent")
-    return Edit(item=item, spec=given, run_at_us=run_at_us, run_after_s=run_after_s, by=signed(by))
+    return Edit(
+        item=item,
+        spec=given,
+        run_at_us=run_at_us,
+        run_after_s=run_after_s,
+        by=signed(by),
+        sender=checked_sender(sender),
+    )
 
 
 def _type(name: str) -> str:

@@ -114,6 +114,7 @@ class Edit(Record):
     run_at_us: int | None = None
     run_after_s: float | None = None
     by: str | None = None
+    sender: Sender = A_PERSON
 
 
 class Tell(Record):

@@ -8,7 +8,17 @@ from interlock.core.commands import Cancel, Edit, Moved, Overtake, Repair, Retry
 from interlock.core.ending import end_run
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter
 from interlock.core.ledger import Ledger
-from interlock.core.model import UNPOSITIONED, EventKind, Item, ItemId, Reason, RetryLane, SenderKind
+from interlock.core.model import (
+    A_PERSON,
+    UNPOSITIONED,
+    EventKind,
+    Item,
+    ItemId,
+    Reason,
+    RetryLane,
+    Sender,
+    SenderKind,
+)
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import sort_key, to_us
@@ -88,13 +98,15 @@ def _log_retry(ledger: Ledger, item: Item, command: Retry) -> None:
 def edit(ledger: Ledger, command: Edit) -> Moved:
     """Change what has not started. The history keeps old and new; queue and line follow at once."""
     item = ledger.items[command.item]
-    if obstacle := _why_not_edited(item):
+    timed = command.run_at_us is not None or command.run_after_s is not None
+    if obstacle := _why_not_edited(item, command.sender if timed else A_PERSON):
         return Moved(item=item.id, changed=False, refusal=obstacle[0], hint=obstacle[1])
     spec = {name: value for name, value in command.spec.items() if getattr(item.spec, name) != value}
     old: dict[str, Any] = {name: getattr(item.spec, name) for name in spec}
     new: dict[str, Any] = dict(spec)
     due_us = _edited_due_us(ledger, item, command)
-    if due_us != item.state.due_us:
+    rescheduled = due_us != item.state.due_us or (item.stopped and timed)
+    if rescheduled:
         old["run_at_us"], new["run_at_us"] = item.state.due_us, due_us
     if not new:
         return Moved(item=item.id, changed=True)
@@ -106,12 +118,18 @@ def edit(ledger: Ledger, command: Edit) -> Moved:
         ledger.out.respecified.append(item.id)
     status = item.status if due_us is None else ItemStatus.WAITING
     ledger.event(EventKind.ITEM_EDITED, item, status=status, old=_shown(old), new=_shown(new), by=command.by)
-    promoted = _reschedule(ledger, item, due_us) if due_us != item.state.due_us else ()
+    promoted = _reschedule(ledger, item, due_us) if rescheduled else ()
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 
-def _why_not_edited(item: Item) -> tuple[str, str] | None:
-    """Why an item can no longer be changed, or not in this way, and what to do."""
+def _why_not_edited(item: Item, timed_by: Sender) -> tuple[str, str] | None:
+    """Why an item can no longer be changed, or not in this way, and what to do.
+
+    What waits for a person gets another time from a person alone: that starts it, like a person's message.
+    """
+    if item.stopped and timed_by.kind is not SenderKind.PERSON:
+        hint = f"A person starts it, with `interlock msg {item.id} …`."
+        return f"Item {item.id} waits for a person, and none has written.", hint
     if item.terminal:
         return f"Item {item.id} has already ended as {item.status}.", ""
     if item.spec.plan is not None:  # an edit of its plan must be able to rely on what it is based on
@@ -138,12 +156,18 @@ def _edited_due_us(ledger: Ledger, item: Item, command: Edit) -> int | None:
 
 def _reschedule(ledger: Ledger, item: Item, due_us: int | None) -> tuple[ItemId, ...]:
     """Let an item enter its lane now, or take it out until it is due; then the next may have its place."""
-    if due_us is None:
+    started: tuple[ItemId, ...] = ()
+    if item.stopped:
+        started = restart(ledger, item.chain, Reason.EDITED)
+        item = ledger.items[item.id]
+    elif due_us is None:
         return reenter(ledger, item, Reason.EDITED)
+    if due_us is None or item.terminal:
+        return started
     owned, lane = item.active, item.spec.lock_lane
     later = {"status": ItemStatus.WAITING, "due_us": due_us, "reason": Reason.SCHEDULED}
     ledger.change(item, **later, front=False, promoted_from=None)
-    return promote(ledger, lane, None) if owned and lane is not None else ()
+    return (*started, *(promote(ledger, lane, None) if owned and lane is not None else ()))
 
 
 def _shown(values: dict[str, Any]) -> dict[str, Any]:

@@ -274,12 +274,12 @@ class LocalService(Planning, Fleet, Notices, Presence):
         views = []
         for report, handle in zip(reports, handles, strict=True):
             if handle in kept:
+                check_mark(kept[handle], report.seen)
                 views.append(kept_view(report.run, kept[handle]))
                 continue
             now = self.store.item(handle.item) if handle in ended else None
             refusal = explain_loss(handle.run, ended.get(handle), now)
             views.append(refused_view(report.run, refusal, now))
-                check_mark(kept[handle], report.seen)
         return views
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
@@ -327,12 +327,14 @@ class LocalService(Planning, Fleet, Notices, Presence):
         """An operator brings a failed or cancelled item back, or ends a back-off."""
         return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by)))
 
-    def edit(self, item: int, changes: Mapping[str, Any], *, by: str = "") -> ChangeView:
+    def edit(
+        self, item: int, changes: Mapping[str, Any], *, by: str = "", sender: Sender = A_PERSON
+    ) -> ChangeView:
         """Change fields of an item that has not started.
 
         They are title, type, agent, labels, priority and position, and `run_at_us` or `run_after_s`.
         """
-        return self._operate(checked_edit(ItemId(item), changes, by))
+        return self._operate(checked_edit(ItemId(item), changes, by, sender))
 
     def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
         """Send a message to an item; if the item was absorbed, its absorber gets the message."""
