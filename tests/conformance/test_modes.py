@@ -113,7 +113,7 @@ class TestSwitch:
         scene.put_running("observed", lane=LANE, agent="coder", policy="coalesce")
         enforce(scene)
         answer = scene.add("held", lane=LANE, agent="coder", policy="coalesce")
-        assert (answer.decision, answer.reason) == ("queued", "issue_execution_deferred")
+        assert (answer.decision, answer.reason) == ("queued", "lane_queued")
 
     def test_an_arrival_repairs_an_observed_run_that_is_past_its_lease(self, scene: Scene) -> None:
         observe(scene)

@@ -173,7 +173,8 @@ class Reference:
         if new.policy is Policy.REJECT:
             self._note(EventKind.ITEM_REJECTED, Reason.LANE_HELD, None, owner.run)
             return Added(Verdict.REJECTED, Reason.LANE_HELD, None, None, holder=owner.id)
-        reason = Reason.DEFERRED if new.policy is Policy.COALESCE else Reason.LANE_QUEUED
+        another = new.policy is Policy.COALESCE and owner.agent != key_of(new.agent)
+        reason = Reason.DEFERRED if another else Reason.LANE_QUEUED
         return self._admit(self._bear(new, lane, ItemStatus.DEFERRED, reason), Verdict.QUEUED, owner)
 
     def _start_nothing(self, new: NewItem, lane: str, kin: list[Item], owner: Item | None) -> Added:

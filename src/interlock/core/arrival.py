@@ -124,7 +124,8 @@ def _by_policy(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, k
         case Policy.QUEUE:
             return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
         case Policy.COALESCE:
-            return _queue(ledger, command, lane, owner, Reason.DEFERRED)
+            other = owner is not None and owner.spec.agent_key != agent_key(new.agent)
+            return _queue(ledger, command, lane, owner, Reason.DEFERRED if other else Reason.LANE_QUEUED)
         case Policy.SUPERSEDE | Policy.LATEST:
             return _replace(ledger, command, lane, owner, kin)
         case Policy.REJECT:
