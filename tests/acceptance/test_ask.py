@@ -41,3 +41,18 @@ def test_what_cannot_be_asked_is_refused_in_words(il: Command):
     il.ok("done", run)
     late = il("--json", "ask", run, "why?")
     assert (late.code, late.json["runs"][0]["status"]) == (5, "refused")
+
+
+def test_it_says_what_it_asks_and_who_answers(il: Command):
+    il.ok("add", "some work", "--lane", "branch:main")
+    run = il.ok("next", "--agent", "coder")["leases"][0]["run"]
+    alone = il("ask", run)
+    assert (alone.code, alone.err.splitlines()[0]) == (2, "There is no question.")
+    assert il("ask", run, "too", "many").code == 2
+    asked = il("ask", run, "Which branch?").out
+    assert asked.startswith("Item 1 asks: Which branch?\n")
+    assert "(in 3 d)" in asked
+    assert "interlock msg 1 TEXT" in asked
+    assert il("ls").out.splitlines()[1].split()[-1] == "asks"
+    assert "is answered" not in il("msg", 1, "CI is red", "--from-system").out
+    assert il("msg", 1, "main").out == "Message 3 is with item 1; it is answered and ready.\n"

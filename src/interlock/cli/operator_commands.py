@@ -41,7 +41,7 @@ def retry(
     items: _Items,
     reason: Reason = "",
 ) -> int:
-    """Give ended items one more attempt, or cut a back-off short."""
+    """Give failed or cancelled items one more attempt, or cut a back-off short."""
     call = invocation_of(ctx)
     by = call.settings.actor
     with call.service() as service:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 from interlock.cli import typer, views
@@ -21,7 +22,8 @@ from interlock.cli.options import (
 )
 from interlock.cli.output import Output, tell
 from interlock.cli.values import json_text, name_or_none, span_or_none, text_of, whole_or_none
-from interlock.core.errors import Exit, InterlockError, InvalidInput
+from interlock.core.errors import Exit, InterlockError, InvalidInput, UnknownRun
+from interlock.core.handles import read_handle
 from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
 from interlock.process.briefing import mark_ended
 from interlock.service.contract import LaneService, Report, RunView
@@ -163,8 +165,10 @@ def release(
 
 def ask(
     ctx: typer.Context,
-    handle: Annotated[str, typer.Argument(metavar="HANDLE", help="From next; may be left out in a run.")],
-    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="What you need to know.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[HANDLE] QUESTION", help="What you need to know; a run knows its handle."),
+    ] = None,
     timeout: Annotated[
         str, typer.Option(metavar="SPAN", help="How long it keeps its lane, as in 4h.")
     ] = "72h",
@@ -177,12 +181,12 @@ def ask(
     No attempt is lost. The next message of a person brings the item back, with question and answer.
     """
     call, span = invocation_of(ctx), span_s("--timeout", timeout)
-    run, text = (_handles(None)[0], handle) if question is None else (handle, question)
+    run, text = _asked(words or [])
     with call.service() as service:
         answer = service.ask(run, text, timeout_s=span, yield_lane=yield_lane)
     if answer.refusal is None:
         mark_ended(run)
-    call.out.answer({"runs": [answer]}, lambda out: views.runs.reports(out, [answer], call.out.refuse))
+    call.out.answer({"runs": [answer]}, lambda out: views.runs.asked(out, text, answer, call.out.refuse))
     return Exit.LEASE_LOST if answer.refusal is not None else Exit.OK
 
 
@@ -240,6 +244,18 @@ def _mark_read(out: Output, service: LaneService, report: Report) -> None:
         service.renew([report])
     except InterlockError as error:
         out.refuse(f"These messages are still unread: {error.sentence}", "The next inbox prints them again.")
+
+
+def _asked(given: list[str]) -> tuple[str, str]:
+    """The handle and the question; inside of a run the question alone will do."""
+    with suppress(UnknownRun):
+        if len(given) == 1 and read_handle(given[0]):
+            given = []  # a handle is no question
+    if not given:
+        raise InvalidInput("There is no question.", 'Say what you need to know: interlock ask HANDLE "…".')
+    if len(given) > 2:
+        raise InvalidInput("There are too many words.", 'Put the question in quotes: interlock ask "…".')
+    return (given[0], given[1]) if len(given) > 1 else (_handles(None)[0], given[0])
 
 
 def _handles(given: list[str] | None) -> list[str]:

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from interlock.core.claiming import check_mark
 from interlock.core.commands import Ended, Finish, Outcome, Question, Wall
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
-from interlock.core.claiming import check_mark
 from interlock.core.handles import Handle
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
 from interlock.core.ledger import Ledger
@@ -74,9 +74,9 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
     item = ledger.items.get(command.item)
     if item is None or not item.is_run_of(command.run, command.bits):
         return refuse(ledger, command, item)
+    check_mark(item, command.seen)
     status = _STATUS_OF[command.outcome]
     if item.state.cancel_into is not None and status is RunStatus.RELEASED:
-    check_mark(item, command.seen)
         status = RunStatus.CANCELLED
     if command.question is not None and _may_ask(ledger, item):
         item = _ask(ledger, item, command.question)

@@ -127,9 +127,12 @@ def told(console: Console, asked: int, answer: ChangeView) -> None:
     """Which item got a message, and who will read it."""
     item = answer.item
     where = f"item {item.id}" if item.id == asked else f"item {item.id}, which took in item {asked}"
-    reader = (
-        f"{item.run_agent} (run {item.run}) reads it" if item.run is not None else "the next run reads it"
-    )
+    if item.run is not None:
+        reader = f"{item.run_agent} (run {item.run}) can read it"
+    elif item.reason == Reason.ANSWERED:
+        reader = f"it is answered and {'ready' if item.status == 'pending' else item.status}"
+    else:
+        reader = "the next run reads it"
     number = f"Message {answer.n}" if answer.n is not None else "The message"
     console.print(f"{number} is with {where}; {reader}.")
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.cli.views import items, words
+from interlock.core.model import Reason
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.timing import span
 from interlock.service.contract import LeaseView, MessageView, RunView
@@ -75,6 +76,24 @@ def _report(answer: RunView) -> Text:
             became += f", due {words.relative(answer.item.run_at)}"
     return Text.assemble(
         f"Run {number} ", words.status(answer.status), f"{became}.{items.promoted(answer.promoted)}"
+    )
+
+
+def asked(console: Console, question: str, answer: RunView, refuse: Callable[[str, str], None]) -> None:
+    """What a run has asked, until when it keeps its lane, and how to answer."""
+    item = answer.item
+    if item is None or item.reason != Reason.ASKED or answer.refusal is not None:
+        reports(console, [answer], refuse)
+        return
+    console.print(Text(words.harmless(f"Item {item.id} asks: {question}"), style="yellow"))
+    kept = f"until {words.at(item.run_at)}" if item.status == "pending" and item.run_at else None
+    moved = items.promoted(answer.promoted).strip()
+    console.print(
+        words.facts(
+            ("keeps lane", kept),
+            ("next", f"a person's message brings it back. {moved}".strip()),
+            ("type", f"interlock msg {item.id} TEXT"),
+        )
     )
 
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
+from interlock.core.model import Reason
 from interlock.core.timing import span
 from interlock.service.contract import HolderView
 from interlock.service.itemview import ItemView
@@ -129,6 +130,8 @@ def when(item: ItemView, today: datetime | None = None) -> Text:
             return Text("asked to stop", style="red")
         seconds = (item.expires_at - (today or now())).total_seconds()
         return Text(f"lease {span(seconds)}") if seconds > 0 else Text("lease is over", style="red")
+    if item.reason == Reason.ASKED:
+        return Text("asks", style="yellow")
     if item.run_at is not None:
         return Text(f"due {relative(item.run_at, today)}", style="blue")
     return Text(relative(item.created_at, today))
