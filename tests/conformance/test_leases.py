@@ -130,6 +130,20 @@ class TestLoss:
         assert scene.service.stats().refused_writes == 1
         assert scene.done(heir).status == "succeeded"
 
+    @pytest.mark.parametrize("end", ["done", "fail", "release", "ask"])
+    def test_a_write_after_the_runs_own_report_is_refused_and_no_zombies(
+        self, scene: Scene, end: str
+    ) -> None:
+        """A worker reports what its command has reported already."""
+        lease = scene.put_running("work")
+        if end == "ask":
+            scene.service.ask(lease.run, "Which branch?")
+        else:
+            getattr(scene, end)(lease)
+        for write in ("done", "fail", "release", "renew"):
+            assert getattr(scene, write)(lease).status == "refused"
+        assert scene.service.stats().refused_writes == 0
+
     def test_reading_is_fenced_like_writing(self, scene: Scene) -> None:
         late = scene.put_running("work", message="secret")
         scene.lose(late)
@@ -321,7 +335,7 @@ class TestSweeper:
     def test_run_at_is_told_while_it_waits(self, scene: Scene) -> None:
         item = scene.put("later", in_s=3600)
         assert scene.item(item).run_at == scene.clock.in_s(3600)
-        assert "comes back in 60 min" in scene.service.why(item).why
+        assert "comes back in 1 h" in scene.service.why(item).why
 
 
 class TestClockGoesBackwards:

@@ -470,7 +470,8 @@ class Reference:
         self.history.append(Line(str(EventKind.RUN_REFUSED), str(Reason.FOREIGN_HANDLE), 0, run, 0))
 
     def refuse(self, run: Run) -> None:
-        self._note(EventKind.RUN_REFUSED, Reason.LEASE_LOST, self.items[run.item], run)
+        if run.reason != Reason.REPORTED:  # else it has said itself that it is over
+            self._note(EventKind.RUN_REFUSED, Reason.LEASE_LOST, self.items[run.item], run)
 
     def renew(self, run: Run, seen: int) -> bool:
         if not self.holds(run):

@@ -330,7 +330,7 @@ class TestLateReports:
         world = World()
         item = world.put("work")
         run = world.start(item)
-        world.done(item)
+        world.take_back(item)
         for finish, wanted in ((world.done, "done"), (world.fail, "fail"), (world.release, "release")):
             finish(item, run=run)
             event = world.last(EventKind.RUN_REFUSED)
@@ -340,7 +340,7 @@ class TestLateReports:
                 item,
                 wanted,
             )
-        assert world.status(item) == "completed"
+        assert world.status(item) == "pending"
 
 
 def assert_refused(answer: Ended, *parts: str) -> None:

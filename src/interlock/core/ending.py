@@ -22,6 +22,7 @@ A hold that failed for good ends cancelled: nobody could retry it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from interlock.core.claiming import check_mark
@@ -140,10 +141,11 @@ def _wall_until_us(ledger: Ledger, wall: Wall) -> int:
 
 
 def refuse(ledger: Ledger, command: Finish, item: Item | None) -> Ended:
-    """Count a late report, and explain what happened since."""
+    """Explain what happened since a late report, and count it."""
     run, ended = command.run, ended_run(ledger, command.run, command.bits)
     mine = None if ended is None else item
-    ledger.event(EventKind.RUN_REFUSED, mine, _why_refused(ended), run=run, wanted=command.outcome)
+    if not _said_itself(ended):
+        ledger.event(EventKind.RUN_REFUSED, mine, _why_refused(ended), run=run, wanted=command.outcome)
     return Ended(run, mine and mine.id, None, explain_loss(run, ended, mine))
 
 
@@ -154,16 +156,27 @@ def ended_run(ledger: Ledger, run: RunId, bits: int | None) -> RunRecord | None:
     return ended if ended is not None and ended.bits == bits else None
 
 
-def refused_write(handle: Handle, ended: RunRecord | None, wanted: str, now_us: int) -> Event:
-    """The line that counts a refused write outside of a decision."""
-    return Event(
-        kind=EventKind.RUN_REFUSED,
-        at_us=now_us,
-        reason=_why_refused(ended),
-        item=ended.item if ended is not None else None,
-        run=handle.run,
-        data={"wanted": wanted},
-    )
+def refused_writes(
+    handles: Sequence[Handle], ended: Mapping[Handle, RunRecord], wanted: str, now_us: int
+) -> list[Event]:
+    """The lines that count refused writes outside of a decision."""
+    return [
+        Event(
+            kind=EventKind.RUN_REFUSED,
+            at_us=now_us,
+            reason=_why_refused(ended.get(handle)),
+            item=ended[handle].item if handle in ended else None,
+            run=handle.run,
+            data={"wanted": wanted},
+        )
+        for handle in handles
+        if not _said_itself(ended.get(handle))
+    ]
+
+
+def _said_itself(ended: RunRecord | None) -> bool:
+    """Whether the run reported its end: whatever its handle writes then comes late, and is no zombie's."""
+    return ended is not None and ended.reason == Reason.REPORTED
 
 
 def _why_refused(ended: RunRecord | None) -> Reason:

@@ -25,7 +25,6 @@ _SENTENCES = {
     "run.failed": ("red", "{where}: run {run} of {who} failed"),
     "run.lost": ("bold red", "{where}: the lease of {who} ran out, run {run} is over; {then}"),
     "run.refused": (LOUD, "{where}: late `{wanted}` of {who} (run {run}) REFUSED, nothing changed"),
-    "run.refused after success": (QUIET, "{where}: a renewal of {who} (run {run}) came after its end"),
     "lane.promoted": ("yellow", "{where} is handed on to {who}, who was next in line"),
     "lane.overtaken": ("yellow", "{where}: an agent that can start overtakes one that cannot"),
     "message.added": ("blue", "{where}: message {n} is kept for whoever works on it"),
@@ -47,8 +46,6 @@ def sentence(stage: Stage, line: Line) -> tuple[str, str]:
         kind = "item.added as follow-up"
     elif kind == "item.added" and data.get("status") == "deferred":
         kind = "item.added as deferred"
-    elif kind == "run.refused" and run and run.outcome == "succeeded" and run.ended_before(line):
-        kind = "run.refused after success"
     style, text = _SENTENCES.get(kind, (QUIET, "{where}: {kind} {reason}"))
     facts = {
         "where": stage.place(line.lane or (item.lane if item else None)),

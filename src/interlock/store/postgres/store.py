@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from psycopg.errors import ForeignKeyViolation
 
 from interlock.core.claiming import Agent, Claim
-from interlock.core.ending import refused_write
+from interlock.core.ending import refused_writes
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, Item, Mode, ModeRule, RunRecord
@@ -83,7 +83,7 @@ class PostgresStore(PostgresReads):
         def work(conn: Connection) -> dict[Handle, RunRecord]:
             rows = conn.execute(self.database.sql["load_runs"], {"runs": array([h.run for h in handles])})
             ended = by_handle(map(run_from_row, rows))
-            self._log(conn, [refused_write(h, ended.get(h), wanted, 0) for h in handles])
+            self._log(conn, refused_writes(handles, ended, wanted, 0))
             return ended
 
         return self._in_transaction(work)

@@ -15,7 +15,7 @@ from interlock.core.absence import Absence
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
-from interlock.core.ending import refused_write
+from interlock.core.ending import refused_writes
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, RunRecord
@@ -231,7 +231,7 @@ class SqliteStore(SqliteReads):
             now_us = self.now_us()
             rows = self.database.rows("load_runs", runs=[h.run for h in handles])
             ended = by_handle(map(run_from_row, rows))
-            events = [refused_write(h, ended.get(h), wanted, now_us) for h in handles]
+            events = refused_writes(handles, ended, wanted, now_us)
             self.database.each("insert_event", [event_row(e) for e in events])
             return ended
 
