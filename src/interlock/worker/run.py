@@ -287,7 +287,7 @@ class WorkerRun:
             self._worker.passed(self, within=True)
             return self._run_end(Outcome.DONE, result=result)
         if live.cancel_reason is None and ending.stopped_by == "trust" and live.timed_out:
-            self._tell("timed_out", f"took longer than {self.item.timeout_s:g} s")
+            self._tell("timed_out", self._after_timeout())
             return None if self._expired() else self._run_end(Outcome.FAIL, error="Its time was over.")
         fault = read_fault(files.briefing.fault) if ending.code and not asked else None
         if fault is not None:
@@ -334,6 +334,16 @@ class WorkerRun:
             known = {number.value: number.name for number in signal.Signals}
             how = f"Killed by {known.get(-ending.code, f'signal {-ending.code}')}."
         return f"{how}\n{self._both.text()}".strip()
+
+    def _after_timeout(self) -> str:
+        """What became of a command that was stopped so that it is over by its timeout, and of its item."""
+        attempt, most = self.item.attempt, self.item.max_attempts
+        left = (
+            f"it is offered again, for attempt {attempt + 1} of {most}"
+            if attempt < most
+            else "it was the last attempt"
+        )
+        return f"was stopped to be over within its timeout of {self.item.timeout_s:g} s; {left}"
 
     def _expired(self) -> bool:
         """Wait until the store ends the run because of its timeout; false if it does not."""
