@@ -69,7 +69,7 @@ pins: $(PINS_VENV)/bin/pip-compile ## compile requirements/*.txt anew
 	@! grep -nE '://|file:|^-|[ =(]/' requirements/*.txt
 
 clean: ## remove what make and the tools made
-	rm -rf $(VENV) $(PINS_VENV) build dist bench/pgboss/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PINS_VENV) build dist bench/pgboss/node_modules tests/github/npm/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Stamps: each is newer than what it was made from, so that a second `make` does nothing.

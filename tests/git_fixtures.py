@@ -161,7 +161,7 @@ class LostAnswers:
             return lost
 
 
-class _GitOverHttp(BaseHTTPRequestHandler):
+class GitOverHttp(BaseHTTPRequestHandler):
     """One request, handed to `git http-backend` as CGI."""
 
     protocol_version = "HTTP/1.1"
@@ -195,6 +195,7 @@ class _GitOverHttp(BaseHTTPRequestHandler):
         answer = subprocess.run(
             ["git", "http-backend"], input=self._body(), env=environ, stdout=subprocess.PIPE, check=False
         ).stdout
+        self.git_ended()
         head, _, content = answer.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
         if away:
@@ -212,6 +213,9 @@ class _GitOverHttp(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
+    def git_ended(self) -> None:
+        """Git has done its work, and the client does not know yet."""
+
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -223,13 +227,13 @@ class _GitOverHttp(BaseHTTPRequestHandler):
         return b"".join(chunks)
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
     """Closing it waits for its threads: a `git http-backend` left behind would be blamed on a later test."""
 
     daemon_threads = False
     request_queue_size = 128  # a hundred processes may come at once
 
-    def __init__(self, handler: type[_GitOverHttp]) -> None:
+    def __init__(self, handler: type[GitOverHttp]) -> None:
         self._connections: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), handler)
 
@@ -251,8 +255,8 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def serve_over_http(root: Path, lost: LostAnswers | None = None) -> Iterator[str]:
     """The address below which every bare repository in `root` can be cloned, fetched and pushed to."""
-    handler = type("Handler", (_GitOverHttp,), {"root": root, "lost": lost or LostAnswers()})
-    server = _Server(handler)
+    handler = type("Handler", (GitOverHttp,), {"root": root, "lost": lost or LostAnswers()})
+    server = Server(handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
