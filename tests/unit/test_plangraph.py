@@ -82,12 +82,12 @@ class TestText:
     @given(graphs())
     @settings(max_examples=200)
     def test_following_the_lines_of_a_drawing_finds_exactly_its_edges(self, graph: PlanPicture) -> None:
-        drawing = drawn(graph)
+        drawing = drawn(graph, meetings_max=10_000)
         assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
 
     def test_edges_that_change_places_are_told_apart(self) -> None:
         graph = _graph("a>c a>d b>c b>d b>e")
-        drawing = drawn(graph)
+        drawing = drawn(graph, meetings_max=10_000)
         assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
 
     def test_a_small_plan_looks_like_this(self) -> None:
@@ -122,6 +122,23 @@ class TestText:
         lines = drawn(graph, width=30).lines
         assert max(map(len, lines)) <= 30
         assert "   · ship   after test, build" in lines
+
+    def test_lines_that_meet_too_often_become_a_list(self) -> None:
+        stages = ("plan", "code", "test", "ship")
+        straight = " ".join(f"{a}{n}>{b}{n}" for n in range(6) for a, b in pairwise(stages))
+        assert len(_graph(straight).nodes) == 24
+        assert not drawn(_graph(straight)).listed
+        crossing = _graph(f"{straight} " + " ".join(f"plan{n}>test{5 - n}" for n in range(6)))
+        drawing = drawn(crossing, width=80)
+        assert drawing.listed
+        assert "   · test3  after code3, plan2" in drawing.lines
+
+    def test_a_list_cuts_no_name_that_a_task_waits_for(self) -> None:
+        graph = _graph(" ".join(f"a-rather-long-name-{n}>last" for n in range(6)))
+        lines = drawn(graph, width=80, meetings_max=-1).lines
+        assert max(map(len, lines)) <= 80
+        assert "…" not in "".join(lines)
+        assert all(f"a-rather-long-name-{n}" in "\n".join(lines[7:]) for n in range(6))
 
     def test_a_large_plan_is_a_list(self) -> None:
         keys = [f"t{n}" for n in range(1_000)]

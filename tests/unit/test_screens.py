@@ -1,7 +1,10 @@
 """What people see fits their terminal: nothing collapses, nothing new is cut off, failures are red."""
 
 import io
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,8 +12,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from interlock.cli.views import fleet, history, items, live, words
-from interlock.service.contract import AgentView, EndedRunView, EventView
+from interlock.cli.views import figures, fleet, history, items, live, plans, presence, words
+from interlock.service.contract import AgentView, EndedRunView, EventView, GroupView, WorkerView
+from interlock.service.planview import PlanSummary
 
 ERROR = "Traceback (most recent call last):\n  File x\nValueError: the token was refused, its key is older\n"
 
@@ -143,6 +147,32 @@ def test_rates_have_one_unit_and_what_is_set_is_not_rounded() -> None:
     assert [words.exactly(s) for s in (1.5, 90, 150, 3_600, 5_400, 259_200)] == [
         *("1.5 s", "90 s", "150 s", "1 h", "90 min", "3 d")
     ]
+
+
+LONG = "a-name-that-is-so-long-that-nobody-would-type-it-twice"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_table_loses_a_column_to_a_long_name(width: int) -> None:
+    now, ones = datetime.now(UTC), dict.fromkeys
+    plan: Any = {"name": LONG, "status": "running", "paused": True, "editing": True, "created_at": now}
+    plan = PlanSummary(**ones(PlanSummary.PARTS, 1) | plan | {"ended_at": None})
+    worker: Any = {"host": LONG, "agent": LONG, "pid": 123456, "folder": f"/home/{LONG}", "alive": True}
+    worker = WorkerView(**ones(WorkerView.PARTS, 1) | worker | {"since": now, "last_seen_at": now})
+    group: Any = {"name": LONG}
+    group = GroupView(**ones(GroupView.PARTS, 1) | group)
+    shown: list[tuple[int, Callable[[Console], None]]] = [
+        (9, lambda to: plans.listing(to, [plan], unfinished=True)),
+        (8, lambda to: presence.workers(to, [worker])),
+        (7, lambda to: figures._groups(to, "agent", [group])),
+    ]
+    for headers, show in shown:
+        console, out = printed(width)
+        show(console)
+        lines = out.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        assert len(re.split(r" {2,}", lines[0].strip())) == headers, lines[0]
+        assert "…" not in out.getvalue()
 
 
 @given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(16, 60), st.booleans())

@@ -116,7 +116,7 @@ def graph(
     if session.out.json:
         session.out.print_json({"plan": found.id, "revision": at, "format": chosen, "graph": answer})
     elif chosen == "text":
-        session.out.console.print(plans.drawing(drawn, session.out.console.width))
+        plans.graph(session.out.console, drawn, found.id, wanted)
     else:
         session.out.console.file.write(text)
     return Exit.OK

@@ -44,7 +44,9 @@ def listing(console: Console, found: Sequence[PlanSummary], *, unfinished: bool)
         return
     numbers = ("ID", "DONE", "FAILED", "TASKS", "REV")
     table = words.table(
-        "ID", "STATUS", "NAME", "DONE", "FAILED", "TASKS", "REV", "NOW", "WHEN", right=numbers
+        *("ID", "STATUS", "NAME", "DONE", "FAILED", "TASKS", "REV", "NOW", "WHEN"),
+        right=numbers,
+        wrapped=("NAME",),
     )
     for one in found:
         now = [word for word, on in (("paused", one.paused), ("editing", one.editing)) if on]
@@ -135,18 +137,31 @@ def task_table(found: PlanView, tasks: Sequence[TaskView], width: int) -> Table:
     for edge in found.edges:
         if edge.state != "satisfied":
             sources[edge.target].append(edge)
-    table = words.table("", "TASK", "ITEM", "STATUS", "AGENT", "TITLE", "WHY", right=("ITEM",))
-    room = max((width - 60) // 2, 16)
-    for task in tasks:
-        agent = task.run_agent or task.agent
+    titled = any(task.title != task.key for task in tasks)
+    names = ("", "TASK", "ITEM", "STATUS", "AGENT", *(("TITLE",) if titled else ()), "WHY")
+    table = words.table(*names, right=("ITEM",))
+    agents = [words.shorten(task.run_agent or task.agent or "anyone", 14) for task in tasks]
+    fixed = (
+        1
+        + max([4, *(len(str(task.item)) for task in tasks)])
+        + max([6, *(len(task.status) for task in tasks)])
+        + max([5, *map(len, agents)])
+        + 2 * (len(names) - 1)
+    )
+    left = max(width - fixed, 30)
+    key_width = min(max([4, *(len(task.key) for task in tasks)]), left * 2 // 5)
+    title_width = min(max([5, *(len(t.title) for t in tasks)]), (left - key_width) // 2) if titled else 0
+    for task, agent in zip(tasks, agents, strict=True):
+        title = words.shorten(words.harmless(task.title), title_width) if task.title != task.key else ""
+        why = words.shorten(_why(task, sources[task.key]), left - key_width - title_width)
         table.add_row(
             Text(sign(task.status), style=words.STATUS_STYLES.get(task.status, "")),
-            words.shorten(task.key, room),
+            words.shorten(task.key, key_width),
             str(task.item),
             words.status(task.status),
-            Text(agent) if agent else Text("anyone", style=words.QUIET),
-            words.shorten(words.harmless(task.title), room) if task.title != task.key else "",
-            Text(words.shorten(_why(task, sources[task.key]), room + 20), style=words.QUIET),
+            Text(agent, style="" if task.run_agent or task.agent else words.QUIET),
+            *((title,) if titled else ()),
+            Text(why, style="red" if task.status == "failed" else words.QUIET),
         )
     return table
 
@@ -191,9 +206,22 @@ def written(document: Mapping[str, Any]) -> str:
     return json.dumps({"graph": document}, indent=2, ensure_ascii=False) + "\n"
 
 
+def graph(console: Console, drawn: PlanPicture, plan: int, revision: int | None) -> None:
+    """The text drawing; where that is a list, how to get a picture."""
+    made = text_drawing.drawn(drawn, width=console.width)
+    console.print(_coloured(made))
+    if made.listed:
+        at = "" if revision is None else f" --revision {revision}"
+        command = f"interlock plan graph {plan}{at} --format svg > plan-{plan}.svg"
+        console.print(Text(f"As a picture: {command}", style=words.QUIET))
+
+
 def drawing(drawn: PlanPicture, width: int) -> RenderableType:
     """The text drawing with its statuses in colour."""
-    made = text_drawing.drawn(drawn, width=width)
+    return _coloured(text_drawing.drawn(drawn, width=width))
+
+
+def _coloured(made: text_drawing.Drawing) -> Text:
     lines = [Text(line, no_wrap=True, overflow="crop") for line in made.lines]
     for line, start, end, word in made.marks:
         lines[line].stylize(words.STATUS_STYLES.get(word, ""), start, end)
@@ -222,7 +250,7 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
         f"Plan {found.plan} {words.harmless(found.name)}, revision {found.revision}: "
         f"{_count(len(found.completions), 'end')} to answer until {words.at(found.deadline_at)}."
     )
-    table = words.table("N", "TASK", "STATUS", "WHEN", "RESULT", right=("N",))
+    table = words.table("N", "TASK", "STATUS", "WHEN", "RESULT", right=("N",), wrapped=("TASK", "RESULT"))
     for one in found.completions:
         said = one.error or ("" if one.result is None else json.dumps(one.result, ensure_ascii=False))
         table.add_row(
@@ -230,7 +258,7 @@ def batch(console: Console, found: BatchView, handle: str | None) -> None:
             one.key,
             words.status(one.status),
             words.relative(one.at),
-            words.harmless(" ".join(said.split())),
+            Text(words.harmless(" ".join(said.split())), style="red" if one.error else ""),
         )
     console.print(table)
     run = f" --run {handle}" if handle else ""

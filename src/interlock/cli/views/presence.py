@@ -20,7 +20,9 @@ def workers(console: Console, found: Sequence[WorkerView]) -> None:
         console.print("No worker is there. Type interlock work --agent NAME -- COMMAND.")
         return
     made = words.table(
-        "AGENT", "STATE", "RUNS", "HOST", "PID", "SINCE", "SEEN", "FOLDER", right=("RUNS", "PID")
+        *("AGENT", "STATE", "RUNS", "HOST", "PID", "SINCE", "SEEN", "FOLDER"),
+        right=("RUNS", "PID"),
+        wrapped=("AGENT", "HOST", "FOLDER"),
     )
     for worker in found:
         made.add_row(

@@ -13,7 +13,7 @@ from interlock.session.lockfile import LockView
 
 def locks(console: Console, found: Sequence[LockView]) -> None:
     """One line for each lock file."""
-    table = words.table("SESSION", "STATE", "RUN", "PROCESS", "SINCE")
+    table = words.table("SESSION", "STATE", "RUN", "PROCESS", "SINCE", wrapped=("RUN",))
     for lock in found:
         table.add_row(
             str(lock.number),

@@ -53,6 +53,15 @@ class Canvas:
             ends[y] = max(ends[y], x + 1)
         return ["".join(self._char(x, y) for x in range(end)).rstrip() for y, end in enumerate(ends)]
 
+    @property
+    def meetings(self) -> int:
+        """In how many places the eye must tell one wire from another."""
+        return sum(
+            1
+            for place, wires in self._sides.items()
+            if len(wires) > 1 and place not in self._chars and any(s & _ACROSS for s in wires.values())
+        )
+
     def _reach(self, wire: int, x: int, line: int, sides: int) -> None:
         cell = self._sides.setdefault((x, line), {})
         cell[wire] = cell.get(wire, 0) | sides

@@ -1,10 +1,12 @@
-"""A picture as plain text: boxes and lines if they fit, else a list by columns.
+"""A picture as plain text: boxes and lines if they fit and can be followed, else a list by columns.
 
-Up to 250 tasks are drawn. For more, or in a terminal that is too narrow, a list has one line per task.
+Up to 250 tasks are drawn. For more, in a terminal that is too narrow, or where lines meet in too many places,
+a list has one line per task; SVG has room for such a graph.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +35,9 @@ _MIXED = "►"
 #: Forms in order of preference: lines of a node, columns of its label.
 _FORMS = ((3, 40), (3, 24), (3, 14), (1, 40), (1, 24), (1, 14))
 _NAMED_MAX = 6
+#: Lines that meet in more places can be followed with a finger, and not with the eye.
+MEETINGS_MAX = 12
+_BELOW_MIN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +46,14 @@ class Drawing:
 
     lines: tuple[str, ...]
     marks: tuple[tuple[int, int, int, str], ...] = ()
+    #: A list instead of boxes and lines.
+    listed: bool = False
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
 
-def drawn(graph: PlanPicture, *, width: int = 10_000) -> Drawing:
+def drawn(graph: PlanPicture, *, width: int = 10_000, meetings_max: int = MEETINGS_MAX) -> Drawing:
     """The picture in at most `width` columns, if possible."""
     if not graph.nodes:
         return Drawing(lines=("The graph has no tasks.",))
@@ -56,7 +63,10 @@ def drawn(graph: PlanPicture, *, width: int = 10_000) -> Drawing:
         layout = lay_out(graph, node_lines=node_lines)
         if any(b.column - a.column > 1 for route in layout.routes for a, b in pairwise(route)):
             break  # too many edges to route them all
-        made = _Painter(layout, label_width).drawing()
+        painter = _Painter(layout, label_width)
+        made = painter.drawing()
+        if painter.meetings > meetings_max:
+            break
         if max(map(text_width, made.lines)) <= width:
             return Drawing(lines=(*made.lines, *_legend(graph, width)), marks=made.marks)
     return _listed(graph, width)
@@ -92,6 +102,10 @@ class _Painter:
         for column in range(self._layout.columns):
             left = self._column(column, left)
         return Drawing(lines=tuple(self._canvas.lines()), marks=tuple(self._marks))
+
+    @property
+    def meetings(self) -> int:
+        return self._canvas.meetings
 
     def _column(self, column: int, left: int) -> int:
         """Draw a column and the channel after it; gives the left side of the next column."""
@@ -162,8 +176,14 @@ def _listed(graph: PlanPicture, width: int) -> Drawing:
             head = f"   {sign(node.status)} {key}{' ' * (key_width - text_width(key))}"
             text = "  ".join(part for part in (head, title, _waits(sources[node.key])) if part).rstrip()
             marks.append((len(lines), 3, 5 + len(key), node.status))
-            lines.append(shortened(text, width))
-    return Drawing(lines=(*lines, *_legend(graph, width, arrows=False)), marks=tuple(marks))
+            lines.extend(shortened(line, width) for line in _wrapped(text, width, len(head) + 2))
+    return Drawing(lines=(*lines, *_legend(graph, width, arrows=False)), marks=tuple(marks), listed=True)
+
+
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    """A long line goes on below its second column, if that leaves room."""
+    below = " " * (indent if indent + _BELOW_MIN <= width else 0)
+    return textwrap.wrap(text, width, subsequent_indent=below, break_on_hyphens=False)
 
 
 def _waits(links: list[Link]) -> str:
