@@ -60,6 +60,26 @@ def test_a_sweeper_and_a_worker_run_the_command_with_the_event(any_il: Command, 
     assert told.read_text().splitlines() == [line]
 
 
+def test_a_sweeper_runs_the_command_for_a_question(any_il: Command, told: Path):
+    any_il.env |= {"INTERLOCK_ON_QUESTION": json.dumps(keeping(told))}
+    any_il.ok("sweep", "--once")
+    bury(any_il)  # is none of its business
+    item = any_il.ok("add", "work")["item"]["id"]
+    any_il.ok("ask", any_il.claim()["run"], "Which database?")
+    any_il.ok("sweep", "--once")
+    (line,) = told.read_text().splitlines()
+    notice = json.loads(line)
+    assert (notice["notice"], notice["attempt"]) == ("on_question", 1)
+    assert (notice["event"]["item"], notice["event"]["kind"]) == (item, "question.asked")
+    assert notice["event"]["data"]["question"] == "Which database?"
+    assert notice["item"]["id"] == item
+    any_il.ok("msg", item, "PostgreSQL.", "--from-person")
+    any_il.ok("ask", any_il.claim()["run"], "Which version?")
+    any_il.ok("sweep", "--once")
+    asked = [json.loads(line)["event"]["data"]["question"] for line in told.read_text().splitlines()]
+    assert asked == ["Which database?", "Which version?"]
+
+
 def test_a_command_that_fails_is_said_and_tried_later(il: Command):
     il.env |= asking(["sh", "-c", "echo no mail server >&2; exit 4"])
     il.ok("sweep", "--once")
