@@ -71,6 +71,8 @@ class Tab:
 @pytest.fixture(params=SHELLS)
 def tab(request: pytest.FixtureRequest, tmp_path: Path) -> Tab:
     if shutil.which(request.param) is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{request.param} is not installed. In CI these tests must run.")
         pytest.skip(f"{request.param} is not installed")
     (tmp_path / "here").mkdir()
     return Tab(request.param, tmp_path / "here", tmp_path / "tools")
@@ -91,6 +93,15 @@ def test_items_agents_lanes_and_plans_are_offered(tab: Tab):
     typed = tab("interlock ls --lane issue:acme/a")
     # bash replaces only what comes after the last colon.
     assert typed == (["acme/app#42"] if tab.shell == "bash" else both[:1])
+
+
+@pytest.mark.parametrize("option", ["--install-completion", "--show-completion"])
+def test_no_script_but_ours_is_installed(il: Command, tmp_path: Path, option: str):
+    answer = il(option, env={"HOME": str(tmp_path / "home"), "SHELL": "/bin/bash"})
+    assert answer.code == 2
+    assert not (tmp_path / "home").exists()
+    assert option not in il("--help").out
+    assert "_interlock" in il("completion", "bash").out
 
 
 def test_where_there_is_no_store_nothing_is_offered_and_none_is_made(tab: Tab):

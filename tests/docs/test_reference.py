@@ -86,7 +86,7 @@ def test_no_command_is_documented_that_does_not_exist():
 
 
 def test_commands_named_in_running_text_exist():
-    there = {name.partition(" ")[0] for name, _ in commands()} | {"--json", "--help", "--install-completion"}
+    there = {name.partition(" ")[0] for name, _ in commands()} | {"--json", "--help"}
     for path in pages():
         for word in re.findall(r"(?:^|`|\$ )interlock ([a-z][a-z-]*)", path.read_text("utf-8"), re.MULTILINE):
             assert word in there, f"{name_of(path)} speaks of `interlock {word}`"

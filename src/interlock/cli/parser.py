@@ -70,7 +70,10 @@ def root() -> Any:
     """The command `interlock` with all commands below it."""
     app = typer.Typer(cls=_Root, name="interlock", context_settings=_CONTEXT_SETTINGS)
     app.callback()(_interlock)
-    return get_command(app)
+    command: Any = get_command(app)
+    # `interlock completion` prints our scripts; those that typer would install know nothing of the store.
+    command.params = [option for option in command.params if not option.name.endswith("_completion")]
+    return command
 
 
 def run(args: list[str], call: Invocation) -> Any:
