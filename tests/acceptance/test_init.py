@@ -50,6 +50,13 @@ def test_the_file_has_every_default_that_a_repository_may_choose(tmp_path: Path)
         if setting.from_repository is settings.FromRepository.YES:
             assert f"#{setting.name} = " in example()
             assert (getattr(chosen, setting.name) or None) == (getattr(usual, setting.name) or None)
+    assert {held.setting for held in chosen.withheld} >= {
+        "actor",
+        "retention_s",
+        "on_dead_letter",
+        "on_question",
+    }
+    assert all(f"\n#{setting.name} = " in example() for setting in settings.SETTINGS)
     assert chosen.types["pr_review"].policy == "coalesce"
     assert max(map(len, lines)) <= 100
 
@@ -73,7 +80,11 @@ def test_a_person_at_a_terminal_is_offered_the_hooks(clone: Path):
     os.write(master, b"y\nn\n")
     assert asked.wait(PATIENCE_S) == 0
     os.close(slave)
+    said = os.read(master, 1 << 16).decode().replace("\r\n", "\n")
     os.close(master)
+    said = said.replace(str(clone), "/home/sam/app")
+    assert said.index("The store is") < said.index("Install it in .claude/settings.json? [y/N]: ")
+    assert max(map(len, said.splitlines())) <= 80
     assert (clone / ".claude" / "settings.json").is_file()
     assert not (clone / ".git" / "hooks" / "pre-push").exists()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import typer
-from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.invocation import invocation_of
 from interlock.core.errors import InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -25,7 +25,18 @@ _BEGINNING = """\
 # here.
 """
 #: For settings whose default is no plain value.
-_EXAMPLES = {"url": "postgresql://interlock@db.example.com/interlock", "worktrees": ".interlock/worktrees"}
+_EXAMPLES = {
+    "url": "postgresql://interlock@db.example.com/interlock",
+    "worktrees": ".interlock/worktrees",
+    "retention_s": 7_776_000,
+    "actor": "bot",
+    "on_dead_letter": ["notify-send", "Interlock", "An item failed for good."],
+    "on_question": ["notify-send", "Interlock", "An agent asks a person."],
+}
+_TRUSTED = """
+# The next ones belong in your own settings, ~/.config/interlock/config.toml. From this file they
+# count only for users who have run `interlock trust`.
+"""
 _TYPES = """
 # Defaults for items of one type.
 #[types.pr_review]
@@ -34,8 +45,15 @@ _TYPES = """
 #priority = 5
 """
 
-_HOOK = "the hook for Claude Code, which keeps an agent's lease and passes on messages"
-_PRE_PUSH = "the pre-push hook, with which git refuses a push of a run that lost its lease"
+#: What is offered, and the question, each on a line of its own: both fit a terminal of 80 columns.
+_HOOK = (
+    "A hook for Claude Code renews the lease of an agent and brings it messages.",
+    "Install it in .claude/settings.json?",
+)
+_PRE_PUSH = (
+    "A pre-push hook stops a plain git push of a run that has lost its lease.",
+    "Install it in this clone?",
+)
 
 
 def init(
@@ -60,17 +78,23 @@ def init(
     if common == chosen.root:
         raise InvalidInput(f"{chosen.root} is a bare repository.", "Run it in a clone, and commit the file.")
     path, place = chosen.root / settings.SHARED_NAME, app.place_of(chosen)
-    lines = [f"The store is {place}."]
     written = _write(path)
-    lines.append(f"Wrote {path}: commit it." if written else f"{path} is there already, and stays as it is.")
+    lines = [
+        f"The store is {place}.",
+        f"Wrote {path}: commit it." if written else f"{path} is there already, and stays as it is.",
+    ]
+    asks = not call.out.json and sys.stdin.isatty() and sys.stdout.isatty()
+    if asks:
+        call.out.answer(None, "\n".join(lines))
+        lines.clear()
     added_hook, added_pre_push = None, None
-    if _wanted(call, hook, _HOOK):
+    if hook or (asks and _wanted(*_HOOK)):
         added_hook = _add_hook()
         lines.append(f"The hook is in {added_hook}.")
     else:
         lines.append("For agents in Claude Code: interlock hook install")
     if common is not None:
-        if _wanted(call, pre_push, _PRE_PUSH):
+        if pre_push or (asks and _wanted(*_PRE_PUSH)):
             added_pre_push = _add_pre_push()
             lines.append(f"The hook is in {added_pre_push}.")
         else:
@@ -88,11 +112,12 @@ def init(
 
 
 def example() -> str:
-    """The file with every setting that a repository may choose, commented out."""
+    """The file with every setting, commented out; last those that no repository may choose by itself."""
     from interlock.settings import SETTINGS, FromRepository
 
-    chosen = (s for s in SETTINGS if s.from_repository is not FromRepository.NO)
-    return _BEGINNING + "".join(map(_lines, chosen)) + _TYPES
+    free = [s for s in SETTINGS if s.from_repository is not FromRepository.NO]
+    trusted = [s for s in SETTINGS if s.from_repository is FromRepository.NO]
+    return "".join((_BEGINNING, *map(_lines, free), _TRUSTED, *map(_lines, trusted), _TYPES))
 
 
 def _lines(setting: Setting) -> str:
@@ -125,13 +150,11 @@ def _unwritable(path: Path, error: OSError) -> StoreUnavailable:
     )
 
 
-def _wanted(call: Invocation, asked: bool, what: str) -> bool:
-    """Whether an option asks for it, or a person at the terminal does."""
-    if asked or call.out.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return asked
+def _wanted(offered: str, question: str) -> bool:
+    """Whether the person at the terminal wants it."""
     from typer import confirm
 
-    return confirm(f"Install {what}?", default=False)
+    return confirm(f"\n{offered}\n{question}", default=False)
 
 
 def _add_hook() -> str:
