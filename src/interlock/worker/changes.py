@@ -5,8 +5,8 @@ file on disk is compared with the commit by its bytes, and the bytes themselves 
 (line ends, filters, LFS) are used only where a checkout gives the very same bytes back.
 
 A path is accounted for if it is untouched, in the commit, ignored, or kept. Anything else is left out, by
-name: what git cannot keep, what is over the limits, and repositories inside, unless they are submodules in
-which everything is proven to be on their remotes.
+name: what git cannot keep, what is over the limits, mount points, and repositories inside, unless they are
+submodules in which everything is proven to be on their remotes.
 
 *Ignored* means ignored by the `.gitignore` files of a commit that is not the run's own, see `Scope.rules`.
 """
@@ -30,6 +30,8 @@ FILE_MAX_BYTES, TOTAL_MAX_BYTES, FILES_MAX = 50 << 20, 200 << 20, 20_000
 #: An entry of a tree: mode and id.
 Entry = tuple[int, str]
 GITLINK, LINK = 0o160000, 0o120000
+#: How a mount point is named among what is left out.
+MOUNTED = "(a mount point)"
 
 _TIMEOUT_S = 300.0
 _EMPTY_BLOBS = (
@@ -134,6 +136,7 @@ class _Search:
         ignored = self._ignored([*new, *repositories, *empty])
         changes.ignored = sorted(ignored)
         changes.left_out += [path for path in (*found.odd, *repositories) if path not in ignored]
+        changes.left_out += [f"{path} {MOUNTED}" for path in found.mounted]
         changes.empty = [path for path in empty if path not in ignored]
         wanted = [path for path in self._raw if path not in ignored]
         self._keep(self._within_limits(wanted), keep=keep)
@@ -301,12 +304,11 @@ class _Search:
         baseline, found = self._scope.baseline, self._found
         there = {entry.path for entry in self._index if not entry.absent}
         absent = {entry.path for entry in self._index if entry.absent}
-        on_disk = {*found.files, *found.odd, *found.repositories, *found.empty}
+        on_disk = {*found.files, *found.odd, *found.repositories, *found.mounted, *found.empty}
         #: What could not be looked into may still be there.
-        hidden = tuple(
-            name for name in (*found.odd, *(p + "/" for p in found.repositories)) if name.endswith("/")
-        )
-        if self._scope.path is None or "/" in hidden:
+        directories = (path + "/" for path in (*found.repositories, *found.mounted))
+        hidden = tuple(name for name in (*found.odd, *directories) if name.endswith("/"))
+        if self._scope.path is None or "/" in hidden or "./" in hidden:
             return
         for path in self._tree.keys() - on_disk - absent - self._changes.entries.keys():
             was_there = path in there or (baseline is not None and path in baseline.files)

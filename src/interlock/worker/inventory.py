@@ -6,7 +6,7 @@ that was written less than two seconds before the newest one of the baseline is 
 clocks of file systems are coarse.
 
 Paths are relative and as Python has them: bytes that are no text survive. Nothing is followed: a link is its
-target's name.
+target's name. And nothing is looked at across a mount point: what is there is not the run's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from interlock.process.smallfile import read_bytes
+from interlock.worker import mounts
 
 #: The coarsest clock of a file system, and how much is read at once.
 _COARSE_NS, _PIECE_BYTES = 2_000_000_000, 1 << 20
@@ -38,13 +39,15 @@ class Inventory:
     odd: list[str] = field(default_factory=list)
     #: Directories with a repository of their own. Nothing in them is listed.
     repositories: list[str] = field(default_factory=list)
+    #: Mount points, also those in such directories.
+    mounted: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
 
 
 def take(root: Path) -> Inventory:
     """Look at everything below `root` but its own `.git`."""
-    found = Inventory()
-    todo = [""]
+    found = Inventory(mounted=mounts.below(root))
+    todo = [] if "." in found.mounted else [""]
     while todo:
         directory = todo.pop()
         try:
@@ -67,6 +70,8 @@ def _sort(found: Inventory, directory: str, entries: Iterable[os.DirEntry[str]])
     deeper = []
     for entry in entries:
         path = f"{directory}/{entry.name}" if directory else entry.name
+        if path in found.mounted:
+            continue
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:

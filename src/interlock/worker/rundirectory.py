@@ -26,6 +26,7 @@ from interlock.core.errors import InterlockError
 from interlock.process.briefing import Briefing
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.settings.places import DIRECTORY, inside, make_home
+from interlock.worker import mounts
 
 #: A record holds a title and a few names.
 RECORD_MAX_BYTES = 1 << 16
@@ -197,8 +198,9 @@ class RunFiles:
                 os.close(lock)
 
     def remove(self) -> None:
-        """Remove the directory of a run that is over."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove the directory of a run that is over, unless something is mounted in it."""
+        if not mounts.below(self.path):
+            shutil.rmtree(self.path, ignore_errors=True)
         self.let_go()
 
     def let_go(self) -> None:

@@ -5,9 +5,9 @@ begins with the remote branch that the repository follows, read after the run ha
 without a remote, with the commit that is checked out.
 
 It is removed only when all that is in it is proven to be safe: untouched, ignored, on the remote, on a
-branch that stays, or salvaged. Else it stays for people to look at, locked so that nobody clears it away. Git
-is told which directory to use: the worktrees are inside the clone, and one without its `.git` would be taken
-for a part of the clone.
+branch that stays, or salvaged. Else it stays for people to look at, locked so that nobody clears it away; so
+does one in which something is mounted, which would be deleted with it. Git is told which directory to use:
+the worktrees are inside the clone, and one without its `.git` would be taken for a part of the clone.
 
 Git's own directory for a worktree is made aside and appears as a whole. `git worktree add` makes it in steps,
 and between them a fetch of any other run in the clone fails.
@@ -31,7 +31,8 @@ from interlock.git.plumbing import Repository
 from interlock.git.refusals import without_secrets
 from interlock.git.remotes import absolute_addresses, check_relative, variables
 from interlock.push.fence import FenceStore, LaneRun, arm
-from interlock.worker.changes import git_dir_of, tree_of
+from interlock.worker import mounts
+from interlock.worker.changes import MOUNTED, git_dir_of, tree_of
 from interlock.worker.commits import Commits, stash_of
 from interlock.worker.inventory import Baseline, signatures, take
 from interlock.worker.rundirectory import Home, RunFiles, Trace
@@ -278,13 +279,14 @@ class Workspaces:
                 return stat.S_ISDIR(found.st_mode) and (same or _points_to(place, git_dir))
             return False
 
+        mounted = tuple(f"{git_dir / name} {MOUNTED}" for name in mounts.below(git_dir)) if git_dir else ()
         if is_it(path):
             own = not os.path.lexists(path / ".git") or _points_to(path, git_dir)
-            return Place(home=path, path=path, git_dir=git_dir, odd=() if own else (".git",))
+            return Place(home=path, path=path, git_dir=git_dir, odd=(*mounted, *(() if own else (".git",))))
         elsewhere = [] if git_dir is None else [_place_of(git_dir)]
         others = (*elsewhere, *self._home.worktrees.glob("*"))
         moved = next((p for p in others if p != path and not p.name.startswith(_GONE) and is_it(p)), None)
-        odd = (f"{path} is not what was made",) if os.path.lexists(path) else ()
+        odd = (*mounted, *([f"{path} is not what was made"] if os.path.lexists(path) else ()))
         if moved is not None:
             odd = (*odd, f"it was moved to {moved}")
         return Place(home=path, path=moved, git_dir=git_dir, odd=odd)
@@ -294,14 +296,9 @@ class Workspaces:
         half-removed worktree would look like one whose files were deleted by the run."""
         self._home.make_worktrees()
         rest = Path(tempfile.mkdtemp(prefix=_GONE, dir=self._home.worktrees))
-        if place.path is not None:
-            place.path.chmod(0o700)  # a directory that was made read-only cannot be moved
-            place.path.rename(rest / "worktree")
+        _put_aside(place, rest)
         if place.git_dir is not None:
-            try:
-                place.git_dir.rename(rest / "git")
-            except OSError:  # on another file system
-                shutil.rmtree(place.git_dir, ignore_errors=True)
+            _delete(place.git_dir)  # if it is on another file system
             with contextlib.suppress(OSError):
                 place.git_dir.parent.rmdir()  # as git does with the last one
         _delete(rest)
@@ -339,8 +336,30 @@ def _renamed(draft: Path, directory: Path, name: str) -> Path:
     raise OSError(f"{directory / name} is taken")
 
 
+def _put_aside(place: Place, rest: Path) -> None:
+    """Rename the worktree and git's directory for it into `rest`; not if something is mounted in them."""
+    moved = {}
+    try:
+        if place.path is not None:
+            place.path.chmod(0o700)  # a directory that was made read-only cannot be moved
+            moved[place.path] = place.path.rename(rest / "worktree")
+        if place.git_dir is not None:
+            with contextlib.suppress(OSError):  # on another file system
+                moved[place.git_dir] = place.git_dir.rename(rest / "git")
+        # The look for work would have found it. But this look is the last, at a place that nobody knows.
+        if mounted := [str(old / name) for old, new in moved.items() for name in mounts.below(new)]:
+            raise GitFailed(f"{', '.join(mounted)}: something is mounted there.", "Unmount it.")
+    except (OSError, GitFailed):
+        for old, new in moved.items():
+            new.rename(old)
+        rest.rmdir()
+        raise
+
+
 def _delete(path: Path) -> None:
-    """Delete a directory, also what was made read-only in it."""
+    """Delete a directory, also what was made read-only in it; but nothing if something is mounted in it."""
+    if mounts.below(path):
+        return
 
     def open_up(_function: object, name: str, _error: object) -> None:
         with contextlib.suppress(OSError):
