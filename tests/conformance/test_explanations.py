@@ -174,3 +174,10 @@ def test_a_plan_goes_on_only_when_every_end_is_answered(planner: Planner) -> Non
     assert "it goes on when every end is answered, or at the deadline, in 10 min" in said
     planner.done(asked)
     assert "is ready, but" in why_task(planner, "C")
+
+
+def test_an_item_behind_one_of_its_own_agent_is_not_said_to_overtake_it(scene: Scene) -> None:
+    """Whoever could overtake the owner takes the owner."""
+    scene.put("first", lane=LANE, agent="coder")
+    assert "overtake" not in why(scene, scene.put("second", lane=LANE, agent="coder", policy="coalesce"))
+    assert "may overtake it" in why(scene, scene.put("third", lane=LANE, agent="reviewer"))

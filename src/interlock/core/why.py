@@ -245,6 +245,8 @@ def _overtaking(prediction: Prediction) -> str:
     owner, takers = prediction.owner, prediction.takers
     if owner is None or takers is None or takers.nobody or prediction.closed:
         return ""
+    if takers.agent and takers.agent == owner.item.spec.agent_key:
+        return ""  # whoever could overtake it starts the owner instead
     who = takers.agent or "another agent"
     first = " that can start none before it" if prediction.facts.ahead else ""
     return f"; while item {owner.item.id} cannot start, a claim of {who}{first} may overtake it"
