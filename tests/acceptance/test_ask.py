@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from tests.acceptance.command import Command
 
 
@@ -56,3 +58,14 @@ def test_it_says_what_it_asks_and_who_answers(il: Command):
     assert il("ls").out.splitlines()[1].split()[-1] == "asks"
     assert "is answered" not in il("msg", 1, "CI is red", "--from-system").out
     assert il("msg", 1, "main").out == "Message 3 is with item 1; it is answered and ready.\n"
+
+
+@pytest.mark.parametrize("policy", ["supersede", "latest"])
+def test_the_event_of_a_system_leaves_the_question_open(any_il: Command, policy: str):
+    event = ("--lane", "branch:main", "--agent", "coder", "--policy", policy)
+    any_il.ok("add", "some work", *event)
+    any_il.ok("ask", any_il.claim()["run"], "Which branch?")
+    assert any_il.ok("add", "CI", *event, "--message", "red", "--from-system")["decision"] == "coalesced"
+    assert [i["question"] for i in any_il.ok("ls", "--asking")["items"]] == ["Which branch?"]
+    any_il.ok("add", "by hand", *event, "--message", "main")
+    assert [m["text"] for m in any_il.claim()["messages"]] == ["Which branch?", "red", "main"]

@@ -1,5 +1,7 @@
 """`interlock edit`: what it takes, what it prints, what it refuses."""
 
+import pytest
+
 from tests.acceptance.command import Command
 
 
@@ -33,3 +35,29 @@ def test_what_cannot_be_edited_is_refused_in_words(il: Command):
     assert (refused.code, refused.error["code"]) == (1, "item_ended")
     assert "worked on by coder" in refused.error["message"]
     assert "interlock msg 1" in refused.error["hint"]
+
+
+@pytest.mark.parametrize("time", ["now", "+1s"])
+def test_a_time_starts_what_waits_for_a_person_if_a_person_gives_it(any_il: Command, time: str):
+    any_il.env["INTERLOCK_WAKES_MAX"] = "1"
+    event = (
+        "add",
+        "red",
+        "--lane",
+        "branch:main",
+        "--agent",
+        "coder",
+        "--policy",
+        "coalesce",
+        "--from-system",
+    )
+    for _ in range(2):
+        item = any_il.ok(*event)["item"]
+        if item["status"] == "pending":
+            run = any_il.claim()["run"]
+            any_il.ok("done", run)
+    assert (item["status"], item["reason"]) == ("waiting", "loop")
+    inside = any_il("--json", "edit", item["id"], "--run-at", time, env={"INTERLOCK_RUN": run})
+    assert "waits for a person" in inside.error["message"]
+    reason = any_il.ok("edit", item["id"], "--run-at", time)["changes"][0]["item"]["reason"]
+    assert reason == ("edited" if time == "now" else "scheduled")

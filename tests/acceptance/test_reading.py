@@ -43,3 +43,13 @@ def test_a_worker_says_what_became_of_messages_that_its_run_did_not_read(il: Com
     worker = il("work", "--agent", "coder", "--limit", "1", "--", "sh", "-c", told)
     follow_up = il.claim()["item"]["id"]
     assert f"item 1 is completed; 1 unread message became item {follow_up}" in worker.out
+
+
+@pytest.mark.parametrize("command", ["done", "inbox", "renew"])
+def test_a_read_mark_above_the_last_message_is_refused(any_il: Command, command: str):
+    """It would drop what a person writes later."""
+    any_il.ok("add", "work", "--message", "one")
+    run = any_il.claim()["run"]
+    assert "has no message 9: the last is 1" in any_il("--json", command, run, "--seen", 9).error["message"]
+    any_il.ok("msg", 1, "two")
+    assert any_il.ok("done", run, "--seen", 1)["runs"][0]["follow_up"] is not None

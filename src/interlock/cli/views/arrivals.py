@@ -21,7 +21,7 @@ _STYLES = {
 }
 
 _STARTS_NOTHING: dict[str, str] = {
-    Reason.OWN_MESSAGE: "starts nothing: our own bot wrote it, or the agent that it is for.",
+    Reason.OWN_MESSAGE: "starts nothing: our bot wrote it, or its agent, or the one that ran the lane last.",
     Reason.LOOP: "waits for a person: its lane was woken too often in a row without one.",
 }
 
