@@ -139,6 +139,33 @@ def test_who_first_looks_between_a_step_and_its_correction_does_not_undo_it(serv
         service.close()
 
 
+def test_a_step_back_that_nobody_saw_is_found_in_what_was_written_before(server: Server) -> None:
+    """A dead holder was leased its item by a clock that was an hour ahead, and nobody watched the clock until
+    it was right again. Then it goes an hour ahead once more, under a living holder.
+
+    Taken out: `recall` in `due`. The dead holder keeps its item for an hour, and the living one is refused:
+    the times that the second step leaves out seem to have been passed.
+    """
+    server.step(HOUR_S)
+    early = open_service(server.url, timing=Timing(lease_s=5))
+    early.add([NewItem(title="dead", max_attempts=1)])
+    early.next("dead")
+    early.close()
+    server.step(0)
+    sweeper = open_service(server.url, timing=Timing(lease_s=5))
+    sweeper.sweep()
+    assert [round(step) for step in steps(server.url)] == [pytest.approx(-HOUR_S, abs=60)]
+    wait_until(lambda: sweeper.sweep().expired == 1, "the end of the dead holder's lease")
+    sweeper.add([NewItem(title="living", lease_s=300)])
+    (living,) = sweeper.next("coder")
+    server.step(HOUR_S)
+    sweeper.sweep()
+    assert sweeper.renew([Report(run=living.run)])[0].refusal is None
+    assert len(steps(server.url)) == 2
+    sweeper.close()
+    assert_kept(server.url, steady_clock=False)
+
+
 def _more_than(url: str, n: int) -> bool:
     return len(steps(url)) > n
 

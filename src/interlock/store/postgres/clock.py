@@ -37,6 +37,17 @@ class ServerClock:
             self._last = reading
         return False
 
+    def recall(self) -> None:
+        """Before the first reading: the clock was once at the latest time that is written in the store.
+
+        So a step back that no process has seen shows in the first reading."""
+        if self._last is not None or self._database.now is not None:
+            return
+        sent_us = since_boot_us()
+        ((newest_us, clock_us, offset_us),) = self._database.rows("newest_time")
+        if newest_us is not None and newest_us > clock_us:
+            self._last = Reading(newest_us, offset_us, sent_us, since_boot_us())
+
     def correct(self) -> None:
         """Take a step into the offset, unless somebody has done it. Every live run gets one span of mercy."""
         self._last = self._database.persistently(self._correct)

@@ -85,6 +85,7 @@ class PostgresReads:
             with self.database.connection() as conn:
                 return since_boot_us(), conn.execute(self.database.sql["due"], params, binary=True).fetchall()
 
+        self.clock.recall()
         while True:
             sent_us, rows = self.database.persistently(work)
             _, now_us, offset_us = rows[0]
