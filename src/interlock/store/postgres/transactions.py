@@ -65,6 +65,8 @@ _RUN_WIDTH = len(RunRecord._fields)
 EVENT_WIDTH = len(Event._fields) + 1
 #: How many transactions of a process go by before it adds up the counts that changed, where nobody sweeps.
 FOLD_EVERY = 500
+#: What the database calls an id that is taken.
+_IDS = ("items_pkey", "plans_pkey")
 #: How many lines of history one number has room for.
 EVENTS_MAX = 1 << 16
 
@@ -105,11 +107,7 @@ class Transactions:
     def transact(self, load: Load, build: Build) -> Decision:
         """Lock and load, let the rules decide on the commands, write; repeated until it is committed once."""
         database = self._database
-        ids: list[ItemId] = []
-        if load.arrivals:
-            ids = database.persistently(
-                lambda: [r[0] for r in database.ask("allocate", {"count": load.arrivals})]
-            )
+        ids = self._allocate(load.arrivals)
         unsure: list[_Unsure] = []
 
         def attempt() -> Decision:
@@ -131,11 +129,23 @@ class Transactions:
                 break
             except _Stepped:
                 self._clock.correct()
+            except psycopg.errors.UniqueViolation as error:
+                if not ids or error.diag.constraint_name not in _IDS:
+                    raise
+                ids = self._allocate(load.arrivals)
         if decision.wakes:
             database.notify()
         if next(self._count) % FOLD_EVERY == 0:
             database.persistently(lambda: database.run_statement("fold_tallies"))
         return decision
+
+    def _allocate(self, count: int) -> list[ItemId]:
+        """Ids that nobody else gets. Of several failovers in a row, each of which loses commits, two may give
+        out the same ones; the database keeps the first, and the other draws again."""
+        if not count:
+            return []
+        rows = self._database.persistently(lambda: self._database.ask("allocate", {"count": count}))
+        return [r[0] for r in rows]
 
     def _was_committed(self, lost: _Unsure) -> bool:
         """Whether a commit whose answer was lost took place.
