@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.core.errors import InterlockError, StoreReplaced
+from interlock.core.errors import InterlockError, StoreReplaced, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
@@ -159,6 +159,17 @@ def test_a_link_that_leads_elsewhere_is_noticed(tmp_path: Path) -> None:
     link.symlink_to("two.db")
     with pytest.raises(StoreReplaced):
         service.next("coder")
+    service.close()
+
+
+def test_a_second_name_that_comes_later_is_noticed(path: Path) -> None:
+    service = opened(path)
+    service.add([NewItem(title="work")])
+    path.with_name("other.db").hardlink_to(path)
+    with pytest.raises(StoreUnavailable, match="a hard link"):
+        service.next("coder")
+    path.with_name("other.db").unlink()
+    assert len(service.next("coder")) == 1
     service.close()
 
 

@@ -8,6 +8,9 @@ names, and each reader does now and then.
 There are three files: the database, its log (`-wal`), and `-shm`, which carries the locks. As long as a
 connection of any process is open, SQLite itself replaces none of them.
 
+A file with a second name (a hard link) is refused: SQLite keeps a log and locks beside each name, so the two
+names would be two stores that write into one file.
+
 Not seen: a file that is overwritten in place, and a log removed at the moment at which it is first opened.
 """
 
@@ -59,13 +62,25 @@ class OpenFiles:
         self._seen = tuple(map(identity, self._names))
 
     def check(self) -> None:
-        """Raise if one of the files is no longer the one that is open."""
+        """Raise if one of the files is no longer the one that is open, or the database got a second name."""
         if tuple(map(identity, self._names)) != self._seen:
             raise replaced(self._path)
+        require_one_name(self._path)
+
+
+def require_one_name(path: Path) -> None:
+    """Raise if the database is there under another name too."""
+    with contextlib.suppress(OSError):
+        if os.stat(path).st_nlink > 1:  # noqa: PTH116  (as above)
+            raise StoreUnavailable(
+                f"The store {path} has a second name, a hard link: each name would be a store of its own.",
+                f"Find the other one with `find / -samefile {path}` and remove it; `cp` makes a real copy.",
+            )
 
 
 def connect(path: Path, known: Identity) -> apsw.Connection:
     """Open a database; `known` is the file that it must be, if it was open before."""
+    require_one_name(path)
     if known is not None and identity(path) != known:
         raise replaced(path)
     # Without the flag that makes a new file: it would be another store under an open service.
