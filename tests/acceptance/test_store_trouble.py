@@ -3,11 +3,14 @@
 import os
 import shutil
 import stat
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
+import psycopg
 import pytest
+from psycopg import sql
 
 from tests.acceptance.command import Command
 
@@ -149,5 +152,50 @@ def test_a_server_that_is_not_there_says_so_without_the_password(il: Command):
 
 def test_a_database_that_does_not_exist_on_the_server_says_so(il: Command, pg_database18: str):
     answer = il("--json", "--url", pg_database18.replace("test_", "gone_"), "ls")
-    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert (answer.code, answer.error["code"]) == (1, "store_refused")
     assert "exist" in answer.error["message"]
+
+
+@pytest.fixture
+def role(pg_database18: str) -> Iterator[str]:
+    """The address of a role that may look at everything, write nothing, and have one connection."""
+    name = f"reader_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(pg_database18, autocommit=True) as owner:
+        for statement in (
+            "CREATE ROLE {} LOGIN CONNECTION LIMIT 1",
+            "GRANT USAGE ON SCHEMA interlock TO {}",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA interlock TO {}",
+        ):
+            owner.execute(sql.SQL(statement).format(sql.Identifier(name)))
+        yield pg_database18.replace("postgres@", f"{name}@")
+        for statement in ("DROP OWNED BY {} CASCADE", "DROP ROLE {}"):
+            owner.execute(sql.SQL(statement).format(sql.Identifier(name)))
+
+
+def test_a_worker_that_lacks_a_right_ends_instead_of_trying_for_ever(il: Command, role: str) -> None:
+    """Taken out: `answered` in `Worker._claim`. It says "Trying again." until somebody kills it."""
+    answer = il("--json", "--url", role, "work", "--agent", "coder", "--exit-when-idle", "--", "true")
+    assert answer.code == 1
+    assert "permission denied" in answer.out + answer.err
+
+
+def test_a_role_without_a_connection_left_is_told_so(il: Command, role: str) -> None:
+    with psycopg.connect(role):
+        answer = il("--json", "--url", role, "ls", env={"INTERLOCK_BUSY_TIMEOUT_S": "0"})
+    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert "no connection left" in answer.error["hint"]
+
+
+def test_a_database_with_a_second_name_is_refused_under_both(used: Command):
+    """Two names of one file (`cp -al`) have a log and locks each: two stores that write into it.
+
+    Taken out: `require_one_name`. Both names give out the same fences.
+    """
+    file, other = database(used), used.directory / "other.db"
+    os.link(file, other)
+    for url in ("sqlite:///.interlock/interlock.db", "sqlite:///other.db"):
+        answer = used("--json", "--url", url, "next", "--agent", "coder")
+        assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+        assert "a hard link" in answer.error["message"]
+    other.unlink()
+    used.ok("next", "--agent", "coder")

@@ -163,6 +163,12 @@ class StoreUnavailable(InterlockError):
     code = "store_unavailable"
 
 
+class StoreRefused(StoreUnavailable):
+    """The database refuses this program: a role, a password, a right. Waiting does not mend it."""
+
+    code = "store_refused"
+
+
 class StoreBusy(InterlockError):
     """Another writer held the database for longer than the busy timeout."""
 

@@ -31,6 +31,7 @@ from interlock.core.errors import (
     InvalidInput,
     NoRemote,
     RemoteUnavailable,
+    StoreRefused,
     StoreReplaced,
 )
 from interlock.core.names import BATCH_MAX, check_name, needed_agent
@@ -324,7 +325,7 @@ class Worker:
     # -- claiming -----------------------------------------------------------------------------------
 
     def _claim(self) -> None:
-        cleared_s, again_s = -CLEAR_EVERY_S, 0.0
+        cleared_s, again_s, answered = -CLEAR_EVERY_S, 0.0, False
         while self._may_claim():
             if time.monotonic() - cleared_s >= CLEAR_EVERY_S:
                 cleared_s = time.monotonic()
@@ -340,12 +341,14 @@ class Worker:
             except (InvalidInput, StoreReplaced):
                 raise
             except InterlockError as error:
+                if isinstance(error, StoreRefused) and not answered:
+                    raise
                 self._trouble("claim", error)
                 again_s = min(max(2 * again_s, CLAIM_AGAIN_FIRST_S), CLAIM_AGAIN_MAX_S)
                 with self._changed:
                     self._changed.wait(again_s)
                 continue
-            again_s = 0.0
+            again_s, answered = 0.0, True
             self._trouble("claim", None)
             if not leases and self.wish.exit_when_idle and not self.runs():
                 return

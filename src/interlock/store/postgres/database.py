@@ -29,6 +29,7 @@ from interlock.core.errors import (
     InvalidInput,
     SchemaMismatch,
     StoreBusy,
+    StoreRefused,
     StoreSealed,
     StoreUnavailable,
 )
@@ -101,6 +102,8 @@ _FORM = "Use postgresql://user@host/database, with options that PostgreSQL knows
 #: no PostgreSQL. The driver gives no code for what happens while it connects, only words: the server's, if
 #: they are English, a pooler's, and its own. What is not known to be for good may be a restart.
 _FOR_GOOD_STATES = ("28", "3D", "42")
+#: No space, no memory, no connection, a limit of the server.
+_SHORT_STATES = "53"
 _FOR_GOOD_WORDS = (
     "does not exist",
     "authentication failed",
@@ -134,9 +137,11 @@ _TOO_OLD = "IL001"
 _MOVED = "IL002"
 #: What the triggers of a store that is sealed, or about to be, call themselves.
 SEALED, CLOSED = "sealed", "no_run_starts"
-#: A prepared statement is not there, or another's is: a pooler has changed the session in between.
+#: What a server says when it has no connection left, for anybody or for a role.
+_FULL = re.compile("FATAL: .*(too many connections|too many clients|remaining connection slots)")
 #: What a server says to whom it does not let in.
 _NOT_LET_IN = re.compile(r'FATAL: .*(role "|user "|database "|password|pg_hba)')
+#: A prepared statement is not there, or another's is: a pooler has changed the session in between.
 _NOT_PREPARED = ("26000", "42P05")
 #: A table, column or function is not there, or a result has other columns than it had.
 _OTHER_SHAPE = ("42", "0A000")
@@ -225,7 +230,7 @@ class Database:
                 raise StoreBusy(
                     _first_line(error) + ".", "Wait until that is done, then use the store there."
                 ) from None
-            raise StoreUnavailable(
+            raise StoreRefused(
                 f"The database refused: {_first_line(error)}.",
                 "Grant the role USAGE on schema interlock, rights on its tables and what is named; CREATE to"
                 " migrate.",
@@ -235,10 +240,7 @@ class Database:
                 "The database has no space left.", "Free some space; nothing was changed."
             ) from None
         except GONE as error:
-            raise StoreUnavailable(
-                f"The database cannot be reached: {_first_line(error)}.",
-                _at_the_door(error),
-            ) from None
+            raise _unavailable(error) from None
         except psycopg.DatabaseError as error:
             if error.sqlstate == _MOVED:
                 raise StoreUnavailable(
@@ -496,7 +498,7 @@ class Database:
     def _send_notice(self) -> None:
         try:
             self.ask("notify", {})
-        except (*GONE, InterlockError):
+        except (psycopg.Error, InterlockError):
             return  # waiters poll as well; a lost notice costs them a second
 
     def listener(self) -> Connection:
@@ -546,8 +548,21 @@ def _may_come_back(error: Exception) -> bool:
     return not any(words in str(error) for words in _FOR_GOOD_WORDS)
 
 
+def _unavailable(error: psycopg.Error) -> StoreUnavailable:
+    """What to say of a database that was not reached, or that could not go on."""
+    if (error.sqlstate or "").startswith(_SHORT_STATES):
+        return StoreUnavailable(
+            f"The database is short of something: {_first_line(error)}.",
+            "Raise its limit, or free some; nothing was changed.",
+        )
+    kind = StoreUnavailable if _may_come_back(error) else StoreRefused
+    return kind(f"The database cannot be reached: {_first_line(error)}.", _at_the_door(error))
+
+
 def _at_the_door(error: psycopg.Error) -> str:
     """What to do about a connection that was not made. A server that says FATAL is up."""
+    if _FULL.search(str(error)):
+        return "The server is up, and has no connection left: raise the limit, or use a pooler."
     if _NOT_LET_IN.search(str(error)):
         return "The server is up: check the role, the password and the database in INTERLOCK_URL."
     return "Is the server up? Check INTERLOCK_URL."
