@@ -142,7 +142,7 @@ def test_a_clone_shallow_and_detached_is_left_as_it_is(il: Command, bare_reposit
         git(work, "status", "--porcelain"),
         git(work, "rev-parse", "HEAD"),
     ) == before
-    assert sorted(path.name for path in work.iterdir()) == [".git", ".interlock", "README"]
+    assert sorted(path.name for path in work.iterdir()) == [".git", "README"]
 
 
 def test_credentials_in_the_clones_configuration_reach_the_remote(
@@ -155,7 +155,7 @@ def test_credentials_in_the_clones_configuration_reach_the_remote(
     git(work, "config", f"url.{bare_repository.as_uri()}.insteadOf", "https://git.example.com/app.git")
     il.directory, il.url = work, "git+https://git.example.com/app.git"
     assert il.ok("lanes") == {"lanes": []}
-    private = next((work / ".interlock" / "git").iterdir())
+    private = next((work / ".git" / "interlock" / "git").iterdir())
     assert "insteadOf" not in (private / "cache.git" / "config").read_text()
 
 

@@ -1,13 +1,17 @@
 """Links that a stranger committed: no command writes or deletes through them outside of the clone."""
 
+import json
 import os
 import shutil
 import stat
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from interlock.worker.inventory import Baseline
+from interlock.worker.rundirectory import Home, Trace
 from tests.acceptance.command import Answer, Command, CommandHere
 from tests.git_fixtures import git
 
@@ -255,3 +259,49 @@ def test_a_worker_without_worktrees_makes_no_directory_for_them(tmp_path: Path):
     il("work", "--agent", "a", "--exit-when-idle", "--worktree", "--", "true")
     assert (clone.path / ".interlock" / "worktrees").is_dir()
     assert git(clone.path, "status", "--porcelain") == ""
+
+
+def test_runs_that_a_stranger_committed_are_no_runs_of_ours(tmp_path: Path):
+    """Version 0.1.0 kept its runs in `.interlock`, and they are still cleared away, with their worktrees."""
+    clone = Clone(tmp_path)
+    victim = tmp_path / "victim"
+    other = tmp_path / "other"
+    git(tmp_path, "init", "--quiet", str(other))
+    git(other, "commit", "--quiet", "--allow-empty", "-m", "begin")
+    git(other, "worktree", "add", "--quiet", str(victim))
+    (victim / "work").write_text("mine")
+    (clone.path / ".git" / "worktrees").mkdir()
+    files = clone.path / ".interlock" / "runs" / "run-1"
+    files.mkdir(parents=True)
+    trace = Trace(
+        run=1,
+        item=1,
+        title="x",
+        lane=None,
+        agent="a",
+        worker="w",
+        store=Home(clone.path, f"sqlite:///{clone.path}/.git/interlock/interlock.db").store,
+        base=git(clone.path, "rev-parse", "HEAD"),
+        branch="b",
+        worktree=str(victim),
+    )
+    (files / "record.json").write_text(json.dumps(asdict(trace)))
+    (files / "worker.lock").touch()
+    (files / "agent.lock").touch()
+    baseline = Baseline(
+        root=(0, 0),
+        admin="../../../other/.git/worktrees/victim",
+        files={},
+        empty=[],
+        newest_ns=0,
+        refs=[],
+        stash=[],
+        remotes=[],
+    )
+    baseline.write(files / "baseline.json")
+    git(clone.path, "add", "--force", ".interlock")
+    git(clone.path, "commit", "--quiet", "-m", "a gift")
+    done = Command(clone.path, env=clone.il.env)("work", "--agent", "a", "--exit-when-idle", "--", "true")
+    assert done.code == 3
+    assert (victim / "work").read_text() == "mine"
+    assert files.is_dir()

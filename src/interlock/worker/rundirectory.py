@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from interlock.core.errors import InterlockError
+from interlock.git.plumbing import Repository
 from interlock.process.briefing import Briefing
 from interlock.process.smallfile import an_object, read_bytes, record
 from interlock.settings.places import DIRECTORY, inside, make_home
@@ -89,6 +90,12 @@ class Home:
         for place in (*ours, self.former_runs, self.former_spool, self._worktrees):
             inside(self.root, place)
         self._make(self.directory, *ours)
+        former = [place for place in (self.former_runs, self.former_spool) if place.exists()]
+        if former and self.former_runs != self.runs:
+            # What git tracks came with the clone: a stranger's record would have us remove or kill for it.
+            tracked = Repository(self.root).run("ls-files", "--", *map(str, former))
+            if tracked.code or tracked.out:
+                self.former_runs, self.former_spool = self.runs, self.spool
 
     def make_worktrees(self) -> None:
         """Make the directory of worktrees, if it is missing."""
