@@ -33,6 +33,20 @@ def test_an_option_out_of_range_is_named_by_its_spelling(il: Command) -> None:
         (("prune", "--older-than", "x"), "--older-than 'x' is not a span of time."),
         (("ls", "--limit", "0"), "--limit 0 is out of range."),
         (("add", "--batch", "-"), "Line 1: run_at 'yesterday' is not a time."),
+        (("add", "Fix", "it"), "interlock add does not take 'it'."),
+        (("add", "a", "--agent", ""), "--agent is empty."),
+        (("add", "a", "--typ", "x"), "There is no option --typ. Did you mean --type?"),
+        (("next",), "--agent is missing."),
+        (("msg",), "ITEM is missing."),
+        (("ls", "--limit"), "--limit needs a value."),
+        (("ls", "--status", "done"), "--status cannot be 'done'."),
+        (("nosuch",), "There is no command nosuch."),
+        (("release", "1.1.0123456789abcdef", "--until", "x"), "--until 'x' is not a time."),
+        (("hold", "a:1", "--if-held", "x", "--", "true"), "--if-held cannot be 'x'."),
+        (("pause", "robot", "x", "--reason", "y"), "'robot' is neither agent nor project."),
+        (("stats", "--by", "x"), "--by cannot be 'x'."),
+        (("completion", "tcsh"), "There is no completion for the shell 'tcsh'."),
+        (("actions", "check", "nofile"), "There is no file nofile."),
     ],
 )
 def test_what_was_typed_is_named_as_it_was_typed(tmp_path: Path, args: tuple[str, ...], said: str) -> None:
@@ -46,6 +60,12 @@ def test_several_reasons_are_told_once_each(il: Command) -> None:
     first, *reasons, _ = il("plan", "edit", 1, "--base", 1, "-", stdin=edit).err.splitlines()
     assert first == "The edit was refused for 2 reasons."
     assert len(reasons) == len(set(reasons)) == 2
+
+
+def test_one_mistake_about_several_items_is_told_once(il: Command) -> None:
+    il.ok("add", "a")
+    il.ok("add", "b")
+    assert il("cancel", 1, 2, "--reason", "").err.count("A reason is needed.") == 1
 
 
 def test_a_wall_that_is_cut_says_so(il: Command) -> None:

@@ -121,7 +121,7 @@ def _workflows(given: list[str] | None) -> list[Path]:
             found.append(place)
         else:
             raise InvalidInput(
-                f"There is no {place}.", "Name workflows, or go to a repository with .github/workflows."
+                f"There is no file {place}.", "Name workflows, or go to a repository with .github/workflows."
             )
     if not found:
         raise InvalidInput(f"There is no workflow in {places[0]}.", "Write one with interlock actions init.")

@@ -106,7 +106,7 @@ def add(
         "title": title,
         "lane": lane,
         "no_lane": no_lane or None,
-        "agent": name_or_none("agent", agent),
+        "agent": name_or_none("--agent", agent),
         "policy": policy,
         "type": type_,
         "priority": priority,
@@ -124,7 +124,7 @@ def add(
         "retry_lane": retry_lane,
         "labels": label or None,
         "from_person": from_person or None,
-        "from_agent": name_or_none("agent", from_agent),
+        "from_agent": name_or_none("--from-agent", from_agent),
         "from_bot": from_bot or None,
         "from_system": from_system or None,
     }

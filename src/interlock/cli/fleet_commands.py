@@ -61,7 +61,7 @@ def set_agent(
             unlimited=unlimited,
             types=type_,
             labels=label,
-            pool="" if pool is not None and pool.strip().lower() == "none" else name_or_none("pool", pool),
+            pool="" if pool is not None and pool.strip().lower() == "none" else name_or_none("--pool", pool),
             by=call.settings.actor,
         )
     return _print_agent(ctx, answer)

@@ -61,9 +61,9 @@ def hold(
     wish = Hold(
         lane=lane_key(lane),
         command=command or (),
-        agent=name_or_none("agent", agent) or safe_name(settings.actor).lower(),
+        agent=name_or_none("--agent", agent) or safe_name(settings.actor).lower(),
         url=app.absolute_url(settings),
-        if_held=IfHeld(choice("way to meet a holder", if_held, tuple(IfHeld))),
+        if_held=IfHeld(choice("--if-held", if_held, tuple(IfHeld))),
         wait_s=span_or_none("--wait", wait),
         lease_s=span_or_none("--lease", lease),
         default_lease_s=settings.lease_s,

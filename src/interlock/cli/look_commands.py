@@ -14,7 +14,7 @@ from interlock.cli.values import whole_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import lane_key
 from interlock.core.states import ItemStatus
-from interlock.service.contract import ItemFilter, Service
+from interlock.service.contract import ItemFilter, Service, StatsBy
 from interlock.service.intake import choice, span_s, whole
 
 
@@ -45,7 +45,7 @@ def list_items(
     """List items: what runs, what waits and for whom."""
     call = invocation_of(ctx)
     lawful = tuple(ItemStatus)
-    statuses = tuple(choice("status", text, lawful) for text in status or ())
+    statuses = tuple(choice("--status", text, lawful) for text in status or ())
     if dead:
         statuses += (ItemStatus.FAILED.value,)
     count = limit_of(limit)
@@ -136,6 +136,7 @@ def stats(
     """Count items, claims, endings and losses."""
     call = invocation_of(ctx)
     window_s = span_s("--window", window)
+    by = None if by is None else choice("--by", by, tuple(StatsBy))
     with call.reading() as service:
         answer = service.stats(window_s=window_s, by=by)
     return call.out.answer(answer, lambda out: views.figures.stats(out, answer))

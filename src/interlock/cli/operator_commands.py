@@ -11,7 +11,7 @@ from interlock.cli.options import Create, Reason
 from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput
 from interlock.service.contract import ChangeView
-from interlock.service.intake import choice, item_changes, whole
+from interlock.service.intake import item_changes, whole
 
 _Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
 _SCOPES = ("agent", "project")
@@ -76,7 +76,7 @@ def edit(
     fields: dict[str, str | list[str] | None] = {
         "title": title,
         "priority": priority,
-        "agent": name_or_none("agent", agent),
+        "agent": name_or_none("--agent", agent),
         "type": type_,
         "labels": label,
         "position": position,
@@ -138,7 +138,10 @@ def _list_paused(ctx: typer.Context) -> int:
 
 
 def _pause(ctx: typer.Context, what: str, name: str, reason: str, *, create: bool, paused: bool) -> int:
-    scope = choice("scope", what, _SCOPES)
+    if (scope := what.strip().lower()) not in _SCOPES:
+        raise InvalidInput(
+            f"{what[:80]!r} is neither agent nor project.", "Name it: agent NAME or project NAME."
+        )
     call = invocation_of(ctx)
     by = call.settings.actor
     with call.service() as service:
@@ -169,6 +172,6 @@ def _each(call: Invocation, items: list[str], act: Callable[[int], ChangeView], 
     else:
         for change in changes:
             views.items.change(call.out.console, verb, change)
-        for _, refused_why in errors:
-            call.out.refuse(refused_why.sentence, refused_why.hint)
+        for sentence, hint in dict.fromkeys((error.sentence, error.hint) for _, error in errors):
+            call.out.refuse(sentence, hint)
     return errors[0][1].exit_code if errors else Exit.OK

@@ -8,6 +8,7 @@ messages of our own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType, MethodType
@@ -25,6 +26,18 @@ from interlock.cli.invocation import Invocation
 
 UsageError = typer.TyperException
 
+#: The library's sentences, and ours: the thing first, then what is wrong with it.
+_IN_OUR_WORDS = (
+    (re.compile(r"Missing (?:option|argument) '([^']+)'.*"), r"\1 is missing."),
+    (
+        re.compile(r"No such option: (\S+?)\.?(?: \(Possible options: (\S+)\))"),
+        r"There is no option \1. Did you mean \2?",
+    ),
+    (re.compile(r"No such option: (\S+?)\.?(?= |$)"), r"There is no option \1."),
+    (re.compile(r"No such command '([^']*)'\."), r"There is no command \1."),
+    (re.compile(r"Option '([^']+)' requires an argument\."), r"\1 needs a value."),
+)
+_EXTRA = re.compile(r"Got unexpected extra argument\(s\) \((.*)\)")
 #: `-h` works as well as `--help`.
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
@@ -86,7 +99,12 @@ def sentence_of(error: Any) -> tuple[str, str]:
     sentence = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "interlock"
-    return sentence if sentence.endswith((".", "?")) else f"{sentence}.", f"See {path} --help."
+    hint = f"See {path} --help."
+    if extra := _EXTRA.fullmatch(sentence):
+        return f"{path} does not take {extra[1]!r}.", f"A text with blanks needs quotes. {hint}"
+    for theirs, ours in _IN_OUR_WORDS:
+        sentence = theirs.sub(ours, sentence)
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}.", hint
 
 
 def _print_version(value: bool) -> None:

@@ -52,7 +52,7 @@ def lock(
     from interlock.session import lock
 
     call = invocation_of(ctx)
-    issue, owner = whole("number", number), _run_id(call, run_id)
+    issue, owner = whole("session", number), _run_id(call, run_id)
     if command and pid is not None:
         raise InvalidInput("A command and --pid exclude each other.", "Use one or the other.")
     watched = os.getppid() if pid is None else whole("--pid", pid)
@@ -84,7 +84,7 @@ def _run_under(call: Invocation, issue: int, owner: str, command: list[str]) -> 
 def unlock(ctx: typer.Context, number: _Number, run_id: _RunId = None) -> int:
     """Release a session's lock; exit 4 if another run holds it."""
     call = invocation_of(ctx)
-    issue, owner = whole("number", number), _run_id(call, run_id)
+    issue, owner = whole("session", number), _run_id(call, run_id)
     released = _locks(call).unlock(issue, owner)
     state = "is free" if released else "was not locked"
     return call.out.answer({"number": issue, "released": released}, f"Session {issue} {state}.")
@@ -107,7 +107,7 @@ def status(
     ] = None,
 ) -> int:
     """List the locks and who holds them."""
-    return _print_status(invocation_of(ctx), None if number is None else whole("number", number))
+    return _print_status(invocation_of(ctx), None if number is None else whole("session", number))
 
 
 def _print_status(call: Invocation, number: int | None = None) -> int:

@@ -13,7 +13,7 @@ from interlock.cli.output import tell
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
 from interlock.service.contract import CheckView, SweepView
-from interlock.service.intake import choice, span_s
+from interlock.service.intake import span_s
 
 if TYPE_CHECKING:
     from interlock.notify.notifier import Notifier
@@ -199,7 +199,11 @@ def completion(
 
     from interlock.cli.completing import SCRIPTS
 
-    name = choice("shell", shell or os.environ.get("SHELL", "").rpartition("/")[2], _SHELLS)
+    name = (shell or os.environ.get("SHELL", "").rpartition("/")[2]).strip().lower()
+    if name not in _SHELLS:
+        raise InvalidInput(
+            f"There is no completion for the shell {name[:80]!r}.", f"Use one of {', '.join(_SHELLS)}."
+        )
     if name in SCRIPTS:
         sys.stdout.write(SCRIPTS[name])
         return Exit.OK

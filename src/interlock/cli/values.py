@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, TooLarge
-from interlock.core.names import PAYLOAD_MAX_BYTES, check_text
+from interlock.core.names import PAYLOAD_MAX_BYTES, check_text, the
 
 #: A batch has at most 1,000 lines, and no line is larger than a payload and a message together.
 _INPUT_MAX_BYTES = 64 << 20
@@ -31,7 +31,7 @@ def span_or_none(what: str, text: str | None) -> float | None:
 def name_or_none(what: str, text: str | None) -> str | None:
     """A name, or None if the option was left out. An empty name is refused: probably an unset variable."""
     if text is not None and not text.strip():
-        raise InvalidInput(f"The {what} is empty.", "Give it a name, or leave the option out.")
+        raise InvalidInput(f"{the(what)} is empty.", "Give it a name, or leave the option out.")
     return text
 
 

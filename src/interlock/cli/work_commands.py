@@ -138,7 +138,7 @@ def release(
     With --until or --for it waits until then, 7 days at most, and its lane goes on without it.
     """
     call = invocation_of(ctx)
-    met = wall(until, for_, why=reason or "", whole_agent=whole_agent)
+    met = wall(until, for_, why=reason or "", whole_agent=whole_agent, options=True)
     if item is None:
         if reason is not None and met is None:
             raise InvalidInput(
@@ -227,7 +227,7 @@ def msg(
     message = text_of("message", text, MESSAGE_MAX_BYTES) if text == "-" else text
     stated = stated_sender(
         from_person=from_person,
-        from_agent=name_or_none("agent", from_agent),
+        from_agent=name_or_none("--from-agent", from_agent),
         from_bot=from_bot,
         from_system=from_system,
     )

@@ -185,17 +185,25 @@ def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
 
 
 def wall(
-    until: str | datetime | None, span: object = None, *, why: str = "", whole_agent: bool = False
+    until: str | datetime | None,
+    span: object = None,
+    *,
+    why: str = "",
+    whole_agent: bool = False,
+    options: bool = False,
 ) -> Wall | None:
     """A limit from outside, from when it is over: a time, seconds since 1970, `+2h`, or a span.
 
-    None if neither is given."""
+    None if neither is given. With `options` a mistake is named by the option that was typed."""
     if until is not None and span is not None:
         raise InvalidInput("A wall is over at a time or after a span.", "Use --until or --for, not both.")
     if until is not None:
-        return _wall_until(until)._replace(why=why, whole_agent=whole_agent)
+        what = "--until" if options else "time to wait until"
+        return _wall_until(what, until)._replace(why=why, whole_agent=whole_agent)
     if span is not None:
-        return Wall(for_s=span_s("time to wait", span), why=why, whole_agent=whole_agent)
+        return Wall(
+            for_s=span_s("--for" if options else "time to wait", span), why=why, whole_agent=whole_agent
+        )
     if whole_agent:
         raise InvalidInput("It is not clear until when the agent waits.", "Give --until TIME or --for SPAN.")
     return None
@@ -206,10 +214,10 @@ def is_cut(met: Wall, now_s: float) -> bool:
     return (met.for_s or 0.0 if met.until_us is None else met.until_us / US_PER_S - now_s) > WALL_MAX_S
 
 
-def _wall_until(until: str | datetime) -> Wall:
+def _wall_until(what: str, until: str | datetime) -> Wall:
     if isinstance(until, str) and (seconds := _SINCE_1970.fullmatch(until.strip())):
         return Wall(until_us=int(seconds[1]) * 1_000_000)
-    name, value = _schedule("time to wait until", until.strip() if isinstance(until, str) else until)
+    name, value = _schedule(what, until.strip() if isinstance(until, str) else until)
     return Wall(for_s=value) if name == "run_after_s" else Wall(until_us=value)
 
 

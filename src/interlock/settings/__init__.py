@@ -522,7 +522,7 @@ def _check(setting: Setting, label: str, value: Any) -> Any:
         return setting.kind(value)
     kind = "a whole number" if setting.kind is int else "a number"
     raise InvalidInput(
-        f"{label} cannot be {value!r}.",
+        f"{label} cannot be {names.number(value) if type(value) in (int, float) else repr(value)}.",
         f"Use {kind} from {names.number(setting.low)} to {names.number(setting.high)}.",
     )
 
