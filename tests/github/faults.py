@@ -82,9 +82,17 @@ class Faults:
         message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         self._add(_Fault("refuse", times, on, status, headers, message))
 
-    def refuse(self, status: int, message: str, times: int = 1, *, on: str = "") -> None:
+    def refuse(
+        self,
+        status: int,
+        message: str,
+        times: int = 1,
+        *,
+        on: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
         """An answer of GitHub's with a message."""
-        self._add(_Fault("refuse", times, on, status, message=message))
+        self._add(_Fault("refuse", times, on, status, headers or {}, message))
 
     def hold(self, times: int = 1, *, on: str = "", until: threading.Event) -> threading.Event:
         """The answer comes only when the event is set. The event returned is set when a request waits."""

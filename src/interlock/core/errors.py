@@ -244,6 +244,36 @@ class RemoteUnavailable(GitFailed):
     setup = "machine"
 
 
+class GitHubUnavailable(InterlockError):
+    """GitHub cannot be reached, or has a fault of its own. `uncertain`: a write may have been carried out."""
+
+    code = "github_unavailable"
+
+    def __init__(self, sentence: str, hint: str = "", *, uncertain: bool = False) -> None:
+        super().__init__(sentence, hint)
+        self.uncertain = uncertain
+
+
+class GitHubRefused(InterlockError):
+    """GitHub does not do what was asked, whoever asks again; `status` is that of HTTP."""
+
+    code = "github_refused"
+
+    def __init__(self, sentence: str, hint: str = "", *, status: int) -> None:
+        super().__init__(sentence, hint)
+        self.status = status
+
+
+class GitHubLimited(InterlockError):
+    """GitHub allows nothing more for `wait_s`. `why` is `allowance`, `reserve` or `secondary`."""
+
+    code = "github_limited"
+
+    def __init__(self, sentence: str, hint: str = "", *, wait_s: float, why: str) -> None:
+        super().__init__(sentence, hint)
+        self.wait_s, self.why = wait_s, why
+
+
 class UnreadableState(GitFailed):
     """A ref of Interlock holds something that Interlock did not write. It counts as held, never as free."""
 

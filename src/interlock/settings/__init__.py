@@ -286,7 +286,7 @@ def _described(kind: type[Record]) -> tuple[Setting, ...]:
 #: Every setting, and the keys of a table [types.NAME]; reading, checking and the documentation use these.
 SETTINGS, TYPE_SETTINGS = _described(Settings), _described(TypeDefaults)
 
-#: Variables that are not settings: what a worker passes to its command, and the switch for tracebacks.
+#: Variables that are not settings: what a worker passes to its command, secrets, the switch for tracebacks.
 OTHER_VARIABLES = frozenset(
     {
         "INTERLOCK_RUN",
@@ -301,6 +301,11 @@ OTHER_VARIABLES = frozenset(
         "INTERLOCK_RETRY_AT_FILE",
         "INTERLOCK_FAULT_FILE",
         "INTERLOCK_SALVAGE",
+        "INTERLOCK_GITHUB_TOKEN",
+        "INTERLOCK_GITHUB_APP_ID",
+        "INTERLOCK_GITHUB_APP_INSTALLATION",
+        "INTERLOCK_GITHUB_APP_KEY",
+        "INTERLOCK_GITHUB_APP_KEY_FILE",
         "INTERLOCK_DEBUG",
     }
 )
