@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from interlock.core.errors import ItemEnded
+from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender, SenderKind
 from interlock.core.plans.model import OnCancel, When
+from interlock.core.timing import WAKES_MAX
+from interlock.service.contract import LeaseView
 from tests.conformance.planner import EDITOR, Planner, edge
 from tests.conformance.scene import LANE, Scene
 
@@ -181,3 +184,69 @@ def test_an_item_behind_one_of_its_own_agent_is_not_said_to_overtake_it(scene: S
     scene.put("first", lane=LANE, agent="coder")
     assert "overtake" not in why(scene, scene.put("second", lane=LANE, agent="coder", policy="coalesce"))
     assert "may overtake it" in why(scene, scene.put("third", lane=LANE, agent="reviewer"))
+
+
+# -- near the bound of wake-ups -------------------------------------------------------------------
+
+SYSTEM, OTHER = ANOTHER_SYSTEM, Sender(SenderKind.AGENT, "reviewer")
+
+
+def awake(scene: Scene, lane: str | None, wakes: int) -> LeaseView:
+    """A run on a lane, or of an item without one, after so many wake-ups in a row without a person."""
+    lease = scene.put_running(lane=lane, agent="coder", max_attempts=WAKES_MAX + 3)
+    for _ in range(wakes):
+        scene.fail(lease)
+        scene.service.msg(lease.item.id, "look again", sender=SYSTEM)
+        lease = scene.claim("coder")
+    return lease
+
+
+@pytest.mark.parametrize("lane", [None, LANE])
+@pytest.mark.parametrize("sender", [SYSTEM, OTHER])
+def test_a_back_off_at_the_bound_is_ended_by_a_person_alone(
+    scene: Scene, lane: str | None, sender: Sender
+) -> None:
+    before = awake(scene, lane, WAKES_MAX - 1)
+    item = before.item.id
+    scene.fail(before)
+    assert "only a person's message" not in why(scene, item)
+    scene.service.msg(item, "look again", sender=sender)
+    assert scene.status(item) == "pending"  # the last wake-up that may be
+    scene.fail(scene.claim("coder"))
+    assert "; before that only a person's message starts it (loop)." in why(scene, item)
+    scene.service.msg(item, "look again", sender=sender)
+    assert scene.status(item) == "waiting"
+    scene.service.msg(item, "do", sender=A_PERSON)
+    assert scene.status(item) == "pending"
+
+
+@pytest.mark.parametrize("lane", [None, LANE])
+def test_what_a_run_at_the_bound_does_not_read_waits_for_a_person(scene: Scene, lane: str | None) -> None:
+    before = awake(scene, lane, WAKES_MAX - 1)
+    assert "(loop)" not in why(scene, before.item.id)
+    scene.fail(before)
+    scene.service.msg(before.item.id, "look again", sender=SYSTEM)
+    lease = scene.claim("coder")
+    said = "; what it is told now and does not read waits for a person, unless a person says it (loop)."
+    assert said in why(scene, lease.item.id)
+    scene.service.msg(lease.item.id, "one more", sender=OTHER)
+    heir = scene.put(lane=lane, sender=SYSTEM)  # a person's arrival would count from zero
+    if lane is not None:
+        assert "go first" not in why(scene, heir)
+    stopped = scene.done(lease).follow_up
+    assert stopped is not None
+    assert scene.status(stopped) == "waiting"
+    assert "waits for a person" in why(scene, stopped)
+    assert scene.status(heir) == "pending"
+
+
+def test_a_person_at_the_bound_makes_a_follow_up_as_ever(scene: Scene) -> None:
+    lease = awake(scene, LANE, WAKES_MAX)
+    scene.service.msg(lease.item.id, "one more", sender=SYSTEM)
+    scene.service.msg(lease.item.id, "and this", sender=A_PERSON)
+    heir = scene.put(lane=LANE)
+    assert "(loop)" not in why(scene, lease.item.id)
+    assert "has not read go first" in why(scene, heir)
+    follow_up = scene.done(lease).follow_up
+    assert follow_up is not None
+    assert scene.statuses(follow_up, heir) == ["pending", "deferred"]

@@ -16,10 +16,10 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, with_room
-from interlock.core.commands import Command, Expire, Finish, Outcome, Retry
+from interlock.core.commands import Command, Expire, Finish, Outcome, Retry, Tell
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Ledger, Snapshot
-from interlock.core.model import HOLD, NO_AGENT, Item, ItemId, PlanId
+from interlock.core.model import HOLD, NO_AGENT, Item, ItemId, PlanId, Sender, SenderKind
 from interlock.core.operating import may_overtake
 from interlock.core.plans.book import PlanPart
 from interlock.core.plans.model import EDIT_TYPE, Need, Plan, PlanStatus, Task, plan_of_lane
@@ -100,8 +100,13 @@ class Fate(Record):
     item: Item
     #: Who holds its lane then; null if nobody does, or it has none.
     holder: Item | None = None
-    #: Whether it holds the lane for messages that were not read, as an item that does not exist yet.
-    by_follow_up: bool = False
+    #: The item that is made of the messages that it has not read.
+    follow_up: Item | None = None
+
+    @property
+    def by_follow_up(self) -> bool:
+        """Whether messages that were not read hold the lane then, as an item that does not exist yet."""
+        return self.follow_up is not None and self.follow_up == self.holder
 
 
 class Prediction(Record):
@@ -119,6 +124,9 @@ class Prediction(Record):
     fates: Mapping[End, Fate] = MappingProxyType({})
     #: What a retry makes of a failed or cancelled item; null if it is refused.
     again: Fate | None = None
+    #: What a message makes of an item that waits for a time or a person, by who writes it; of a running one,
+    #: what it and the end of its run make of it if it is not read.
+    told: Mapping[SenderKind, Fate] = MappingProxyType({})
     #: Of a deferred item: the owner of its lane. With `takers`, a claim may take the lane from that owner, if
     #: it finds none in the line that it may start before this one.
     owner: Prediction | None = None
@@ -138,6 +146,7 @@ def predict(item: Item, facts: Facts) -> Prediction:
         at_us=at_us,
         fates=_fates(item, at_us, facts),
         again=_again(item, facts),
+        told=_told(item, facts),
     )
     if item.state.ready:
         return replace(made, takers=_takers(item, facts, with_room_left))
@@ -323,12 +332,16 @@ def _fates(item: Item, at_us: int | None, facts: Facts) -> dict[End, Fate]:
     fates = {}
     if item.state.run is not None:
         for end, outcome in _OUTCOMES.items():
-            report = Finish(item.state.run, item.id, outcome, bits=item.state.run_bits)
-            fates[end] = _fate(item, _decided(item, report, facts.now_us, facts), facts)
+            fates[end] = _fate(item, _decided(item, [_report(item, outcome)], facts.now_us, facts), facts)
     if at_us is not None:
         then_us = max(at_us, facts.now_us)
-        fates[End.TIME] = _fate(item, _decided(item, Expire(item=item.id), then_us, facts), facts)
+        fates[End.TIME] = _fate(item, _decided(item, [Expire(item=item.id)], then_us, facts), facts)
     return fates
+
+
+def _report(item: Item, outcome: Outcome) -> Finish:
+    assert item.state.run is not None
+    return Finish(item.state.run, item.id, outcome, bits=item.state.run_bits)
 
 
 _OUTCOMES = {End.DONE: Outcome.DONE, End.FAIL: Outcome.FAIL, End.RELEASE: Outcome.RELEASE}
@@ -337,8 +350,28 @@ _OUTCOMES = {End.DONE: Outcome.DONE, End.FAIL: Outcome.FAIL, End.RELEASE: Outcom
 def _again(item: Item, facts: Facts) -> Fate | None:
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
         return None
-    made = _decided(item, Retry(item=item.id), facts.now_us, facts)
+    made = _decided(item, [Retry(item=item.id)], facts.now_us, facts)
     return _fate(item, made, facts) if made.answers[0].changed else None
+
+
+def _told(item: Item, facts: Facts) -> dict[SenderKind, Fate]:
+    if not (item.parked or item.stopped or item.state.run is not None):
+        return {}
+    end = [] if item.state.run is None else [_report(item, Outcome.DONE)]
+    tells = {kind: Tell(item=item.id, ticket=_NEWEST, text="", sender=who) for kind, who in _SENDERS}
+    return {
+        kind: _fate(item, _decided(item, [tell, *end], facts.now_us, facts), facts)
+        for kind, tell in tells.items()
+    }
+
+
+#: A message that comes now is behind all that have come.
+_NEWEST = 2**62
+#: No agent has this name, so it is never the item's own one.
+_ANOTHER_AGENT = "another agent"
+_SENDERS = tuple(
+    (kind, Sender(kind, _ANOTHER_AGENT if kind is SenderKind.AGENT else NO_AGENT)) for kind in SenderKind
+)
 
 
 def _fate(item: Item, made: Decision, facts: Facts) -> Fate:
@@ -346,16 +379,18 @@ def _fate(item: Item, made: Decision, facts: Facts) -> Fate:
     lane = item.spec.lock_lane
     after = Ledger(Snapshot(items=made.after), facts.now_us, facts.timing)
     holder = after.owner(lane) if lane is not None else None
-    return Fate(item=after.items[item.id], holder=holder, by_follow_up=holder is not None and holder.id < 0)
+    follow_up = next((i for i in made.born if i.follow_up), None)
+    return Fate(item=after.items[item.id], holder=holder, follow_up=follow_up)
 
 
-def _decided(item: Item, command: Command, now_us: int, facts: Facts) -> Decision:
-    """What the rules decide about a command, written by nobody."""
+def _decided(item: Item, commands: list[Command], now_us: int, facts: Facts) -> Decision:
+    """What the rules decide about commands, written by nobody."""
     part, snapshot = _part(item, facts), facts.snapshot
     if part is not None:
         snapshot = replace(snapshot, plans={part.plan.id: part})
-    spare = tuple(ItemId(-1 - n) for n in range(snapshot.spare_ids({item.id}, now_us)))
-    return decide(snapshot, [command], now_us, facts.timing, spare)
+    ends = sum(i.state.run is not None for i in snapshot.items.values())
+    spare = tuple(ItemId(-1 - n) for n in range(ends + len(snapshot.plans)))
+    return decide(snapshot, commands, now_us, facts.timing, spare)
 
 
 def _part(item: Item, facts: Facts) -> PlanPart | None:

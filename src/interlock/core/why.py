@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, PlanId, Reason, RetryLane
+from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, PlanId, Reason, RetryLane, SenderKind
 from interlock.core.plans.model import EDIT_TYPE, Edge, EdgeState, Need, Plan, PlanStatus, plan_of_lane
 from interlock.core.prediction import (
     LACKS_LABEL,
@@ -70,7 +70,7 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
             lasted = span(round(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S))
             at_work = f"has been worked on by {state.run_agent} (run {state.run}) for {lasted}{asked}"
             then = _becomes(item, prediction.fates[End.TIME])
-            return at_work, f"its {_end_of_run(prediction)}, and then {then}"
+            return at_work, f"its {_end_of_run(prediction)}, and then {then}{_at_bound(prediction)}"
         case ItemStatus.DEFERRED:
             return _deferred(prediction)
         case ItemStatus.WAITING:
@@ -402,7 +402,21 @@ def _why_later(item: Item) -> str:
 def _comes_back(prediction: Prediction) -> str:
     when = until(prediction.at_us, prediction.facts.now_us)
     then = _lane_then(prediction.fates[End.TIME])
-    return f"it comes back {when}, with the next sweep or claim after that{then}"
+    return f"it comes back {when}, with the next sweep or claim after that{then}{_at_bound(prediction)}"
+
+
+def _at_bound(prediction: Prediction) -> str:
+    """What another wake-up in a row without a person would do, if it is one too many."""
+    item, told = prediction.item, prediction.told
+    by_others, by_person = told.get(SenderKind.SYSTEM), told.get(SenderKind.PERSON)
+    if by_others is None or by_person is None:
+        return ""
+    if item.state.run is not None:
+        stopped = by_others.follow_up is not None and by_others.follow_up.stopped
+        said = "what it is told now and does not read waits for a person, unless a person says it"
+        return f"; {said} (loop)" if stopped else ""
+    only_person = by_others.item.parked and not by_person.item.parked
+    return "; before that only a person's message starts it (loop)" if only_person else ""
 
 
 def _lane_then(fate: Fate) -> str:

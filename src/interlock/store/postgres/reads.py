@@ -13,7 +13,7 @@ from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.errors import StoreUnavailable
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RunRecord
+from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RunRecord, Streak
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
@@ -209,7 +209,13 @@ class PostgresReads:
     def look(self, item: ItemId) -> Snapshot:
         rows = self._rows("look", item=item, limit=MESSAGES_AT_ONCE)
         items = {i.id: i for i in map(item_from_row, rows)}
-        return Snapshot(items=items, unread=unread_from_rows(items, rows))
+        known = [r[-4:] for r in rows[:1] if r[-4] is not None]
+        return Snapshot(
+            items=items,
+            unread=unread_from_rows(items, rows),
+            streaks={lane: Streak(wakes, run) for lane, wakes, run, _ in known if wakes},
+            last_agents={lane: agent for lane, *_, agent in known if agent is not None},
+        )
 
     def limited_agents(self, named: Sequence[str]) -> list[Agent]:
         params = {"named": array(named), "limit": AGENTS_MAX, "now_us": self.database.given_now()}

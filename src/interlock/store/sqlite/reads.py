@@ -10,7 +10,18 @@ from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, US_PER_S, Item, ItemId, Mode, ModeRule, PlanId, RunRecord, Unread
+from interlock.core.model import (
+    AHEAD_MAX,
+    US_PER_S,
+    Item,
+    ItemId,
+    Mode,
+    ModeRule,
+    PlanId,
+    RunRecord,
+    Streak,
+    Unread,
+)
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
@@ -119,7 +130,15 @@ class SqliteReads:
         lanes = [r[0] for r in self.database.rows("lanes_of_items", items=[item])]
         rows = self.database.rows("load_items", items=[item], lanes=lanes, heads=1)
         items = {i.id: i for i in map(item_of_row, rows)}
-        return Snapshot(items=items, unread=self.unread(items))
+        return Snapshot(items=items, unread=self.unread(items), **self.remembered(lanes))
+
+    def remembered(self, lanes: Sequence[str]) -> dict[str, Any]:
+        """What lanes remember of their runs, by the names of a snapshot."""
+        known = self.database.rows("load_lanes", lanes=lanes) if lanes else ()
+        return {
+            "streaks": {lane: Streak(wakes, run) for lane, wakes, run, _ in known if wakes},
+            "last_agents": {lane: agent for lane, _, _, agent in known if agent is not None},
+        }
 
     def unread(self, items: Mapping[ItemId, Item]) -> dict[ItemId, tuple[Unread, ...]]:
         """The messages that the rules may have to move: see `Snapshot.unread`."""

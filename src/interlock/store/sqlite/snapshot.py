@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, Item, ItemId, RunId, RunRecord, Streak
+from interlock.core.model import AHEAD_MAX, Item, ItemId, RunId, RunRecord
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
 from interlock.store.plan_parts import Parts, read_parts, tasks_of_edit
@@ -58,15 +58,13 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
     targets = [*named, *seen_keys.values(), *parts.items]
     rows = ask("load_items", items=targets, lanes=lanes, heads=heads)
     items = {i.id: i for i in map(item_of_row, rows)}
-    known = ask("load_lanes", lanes=lanes) if lanes else []
     most = AHEAD_MAX + load.arrivals
     lines = [row for lane in load.lanes for row in ask("load_lines", lane=lane, limit=most)]
     return Snapshot(
         items=items,
         lines={lane: (count, tuple(json.loads(positions or "[]"))) for lane, count, positions in lines},
         unread=reads.unread(items),
-        streaks={lane: Streak(wakes, run) for lane, wakes, run, _ in known if wakes},
-        last_agents={lane: agent for lane, _, _, agent in known if agent is not None},
+        **reads.remembered(lanes),
         seen_keys=seen_keys,
         ended_runs=_ended_runs(reads.database, load, items),
         modes=reads.modes() if load.lanes else (),
