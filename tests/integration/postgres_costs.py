@@ -1,9 +1,9 @@
 """What the statements of a PostgreSQL store touch: stores of any size, made quickly, and connections that ask
-the server for the buffers of every statement before they run it."""
+the server for the buffers or the rows of every statement before they run it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,17 +27,29 @@ def fill(url: str, last: int, first: int = 1) -> None:
         conn.execute(text.encode())
 
 
+def buffers(plan: dict[str, Any]) -> int:
+    """Shared buffers that the whole statement hit or read; those of planning are not counted."""
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+def rows(plan: dict[str, Any]) -> int:
+    """Rows that the nodes of a plan gave or threw away, each time that they were asked."""
+    own = plan["Actual Rows"] + sum(n for name, n in plan.items() if name.startswith("Rows Removed"))
+    return int(own * plan["Actual Loops"]) + sum(map(rows, plan.get("Plans", ())))
+
+
 @dataclass(slots=True)
 class Costs:
-    """The most buffers that each statement touched, by the name of its file."""
+    """The most that each statement touched, by the name of its file: buffers, or what `measure` counts."""
 
     names: dict[str, str] = field(default_factory=dict)
-    buffers: dict[str, int] = field(default_factory=dict)
+    touched: dict[str, int] = field(default_factory=dict)
     watching: bool = False
+    measure: Callable[[dict[str, Any]], int] = buffers
 
-    def note(self, text: str, buffers: int) -> None:
+    def note(self, text: str, touched: int) -> None:
         name = self.names.get(text, text)
-        self.buffers[name] = max(buffers, self.buffers.get(name, 0))
+        self.touched[name] = max(touched, self.touched.get(name, 0))
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -49,71 +61,87 @@ class Costs:
 
 
 class Watched(Connection):
-    """A connection that explains every statement before it runs it, with a custom and a generic plan."""
+    """A connection that explains every statement before it runs it: with a custom plan, with a generic one,
+    and with the one that this session has kept, if it has."""
 
     costs: Costs
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
         if self.costs.watching and isinstance(query, Statement) and not query.startswith("LOCK"):
-            self.costs.note(query, max(_custom(self, query, params), _generic(self, query, params)))
+            plans = _custom(self, query, params), _generic(self, query, params), _kept(self, query, params)
+            self.costs.note(query, max(self.costs.measure(plan) for plan in plans if plan is not None))
         return super().execute(query, params, **options)
 
 
 _run = Connection.execute
 
 
-def _custom(conn: Connection, text: Statement, params: Any) -> int:
+def _custom(conn: Connection, text: Statement, params: Any) -> dict[str, Any]:
     explained = Statement(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}")
-    explained.names = text.names
+    explained.names, explained.kept = text.names, text.kept
     with _undone(conn):
-        return _buffers(Connection.execute(conn, explained, params).fetchone())
+        return _plan(Connection.execute(conn, explained, params, prepare=False))
 
 
-def _generic(conn: Connection, text: Statement, params: Any) -> int:
+def _generic(conn: Connection, text: Statement, params: Any) -> dict[str, Any]:
     """The plan that the server keeps for any parameters."""
-    values = [params[name] for name in text.names] if text.names else list(params or ())
+    with _undone(conn):
+        _run(conn, "SET LOCAL plan_cache_mode = force_generic_plan", prepare=False)
+        _run(conn, f"PREPARE looked_at AS {text}", prepare=False)
+        plan = _executed(conn, "looked_at", text, params)
+        _run(conn, "DEALLOCATE looked_at", prepare=False)
+    return plan
+
+
+def _kept(conn: Connection, text: Statement, params: Any) -> dict[str, Any] | None:
+    """The plan that this session made for an earlier call, and keeps."""
+    known = "SELECT name FROM pg_prepared_statements WHERE statement = $1 AND generic_plans > 0"
+    found = Connection.execute(conn, known, [str(text)], prepare=False).fetchone()
+    if found is None:
+        return None
+    with _undone(conn):
+        return _executed(conn, found[0], text, params)
+
+
+def _executed(conn: Connection, name: str, text: Statement, params: Any) -> dict[str, Any]:
+    values = [params[name] for name in text.names] if text.names or not params else list(params)
     cursor = psycopg.ClientCursor(conn)
     given = ", ".join(cursor.mogrify("%s", (value,)) for value in values)
-    call = f"EXECUTE looked_at({given})" if values else "EXECUTE looked_at"
-    with _undone(conn):
-        _run(conn, "SET LOCAL plan_cache_mode = force_generic_plan")
-        _run(conn, f"PREPARE looked_at AS {text}")
-        explained = _run(conn, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {call}")
-        buffers = _buffers(explained.fetchone())
-        _run(conn, "DEALLOCATE looked_at")
-    return buffers
+    call = f"EXECUTE {name}({given})" if values else f"EXECUTE {name}"
+    return _plan(_run(conn, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {call}", prepare=False))
 
 
-def _buffers(row: Any) -> int:
-    """Shared buffers that the whole statement hit or read; those of planning are not counted."""
-    plan = row[0][0]["Plan"]
-    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+def _plan(explained: psycopg.Cursor[Any]) -> dict[str, Any]:
+    plan: dict[str, Any] = explained.fetchall()[0][0][0]["Plan"]
+    return plan
 
 
 @contextmanager
 def _undone(conn: Connection) -> Iterator[None]:
+    """Past the driver: it forgets every statement that it prepared when it sees something rolled back."""
     inside = conn.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
-    _run(conn, "SAVEPOINT looked" if inside else "BEGIN")
+    conn.pgconn.exec_(b"SAVEPOINT looked" if inside else b"BEGIN")
     try:
         yield
     finally:
-        _run(conn, "ROLLBACK TO looked" if inside else "ROLLBACK")
+        conn.pgconn.exec_(b"ROLLBACK TO looked" if inside else b"ROLLBACK")
 
 
 class WatchedDatabase(Database):
     """A database all of whose connections are watched, and which sends statements one by one."""
 
-    def __init__(self, url: str, costs: Costs) -> None:
+    def __init__(self, url: str, costs: Costs, **options: Any) -> None:
         mine: Any = type("Mine", (Watched,), {"costs": costs})
         self.connection_class = mine
-        super().__init__(url)
+        super().__init__(url, **options)
         folder = Path(statements.__file__).parent / "postgres" / "sql"
         costs.names.update({self.sql[file.stem]: file.stem for file in folder.glob("*.sql")})
+        costs.names.update({Statement.numbered(text): name for name, text in self.sql.checks.items()})
 
     @contextmanager
     def pipeline(self, conn: Connection, *, chars: int = 0) -> Iterator[None]:
         yield
 
 
-def watched_service(url: str, costs: Costs) -> LocalService:
-    return LocalService(PostgresStore(WatchedDatabase(url, costs)))
+def watched_service(url: str, costs: Costs, **options: Any) -> LocalService:
+    return LocalService(PostgresStore(WatchedDatabase(url, costs, **options)))

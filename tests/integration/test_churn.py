@@ -59,10 +59,10 @@ def test_a_claim_touches_no_more_however_much_came_and_went(
             service.add([NewItem(title="work", agent=agent) for agent in ("", "coder") * 10])
             for types in ((), ("task",)):
                 for touched in (first, later):
-                    costs.buffers.clear()
+                    costs.touched.clear()
                     with costs.watched():
                         assert len(service.next("coder", types=types, lease_s=60)) == 1
-                    touched.append(costs.buffers["claim"])
+                    touched.append(costs.touched["claim"])
         service.close()
     for few, many in zip(later[:2], later[2:], strict=True):
         assert many <= 2 * few + 40, (first, later)

@@ -41,6 +41,6 @@ def test_an_arrival_touches_no_more_of_a_longer_line(start_postgres: Callable[..
                 view = service.add([NewItem(title="new", lane=LANE, agent="ada", policy=policy)])[0]
                 assert view.position in (AHEAD_MAX, None)
         service.close()
-        touched.append(costs.buffers)
+        touched.append(costs.touched)
     grown = {k: (touched[0].get(k), n) for k, n in touched[1].items() if n > 2 * touched[0].get(k, 0) + 40}
     assert not grown

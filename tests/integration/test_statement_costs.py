@@ -170,7 +170,7 @@ def test_no_statement_touches_more_of_a_larger_store(
             use_everything(service)
         service.close()
         found.append(costs)
-    small, large = (costs.buffers for costs in found)
+    small, large = (costs.touched for costs in found)
     assert len(large) > 60, "most statements are looked at"
     grown = {
         name: (small.get(name, 0), buffers)

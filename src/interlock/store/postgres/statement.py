@@ -19,14 +19,17 @@ T = TypeVar("T")
 
 #: How often the driver looks up from waiting.
 _LOOK_S = 0.1
+_ANEW = "-- Planned anew for each call"
 _PLACE = re.compile(r"%\((\w+)\)s|%s")
 
 
 class Statement(str):
     """SQL with `$1`, `$2` …, and the names of its parameters in that order, if it names them."""
 
-    __slots__ = ("names",)
+    __slots__ = ("kept", "names")
     names: tuple[str, ...]
+    #: Whether a session may keep its plan, unless its comment says that it is planned anew.
+    kept: bool
 
     @classmethod
     def numbered(cls, text: str) -> Self:
@@ -43,6 +46,7 @@ class Statement(str):
 
         statement = cls(_PLACE.sub(number, text))
         statement.names = tuple(names)
+        statement.kept = _ANEW not in text
         return statement
 
 
@@ -67,6 +71,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             cursor.format = Format.BINARY
         if isinstance(params, Mapping):
             params = [params[name] for name in query.names]
+        if isinstance(query, Statement) and not query.kept:
+            prepare = False
         return cursor.execute(query, params, prepare=prepare)
 
     def hear(self, timeout_s: float) -> bool:

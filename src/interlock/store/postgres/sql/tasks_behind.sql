@@ -1,10 +1,13 @@
 -- Tasks that can never start if the named ones cannot, nearest first, up to a limit: they wait, and have no lane. The walk
 -- stops at the limit too.
+-- Planned anew for each call: a plan that was kept since the table was small reads all of it at every step.
+-- `OFFSET 0` and the scalar subquery make each step a look by key, not a join that reads every edge of the store.
 WITH RECURSIVE behind(item) AS (
     SELECT unnest(%(items)s::bigint[])
     UNION
-    SELECT e.target FROM behind JOIN interlock.edges e ON e.source = behind.item AND e.on_cancel = 'block'
-        JOIN interlock.items i ON i.id = e.target
-    WHERE i.status = 'waiting' AND i.lane IS NULL AND i.first_claimed_us IS NULL
+    SELECT step.target FROM behind CROSS JOIN LATERAL (
+        SELECT e.target FROM interlock.edges e WHERE e.source = behind.item AND e.on_cancel = 'block'
+            AND (SELECT i.status = 'waiting' AND i.lane IS NULL AND i.first_claimed_us IS NULL FROM interlock.items i WHERE i.id = e.target)
+        OFFSET 0) AS step
 )
 SELECT t.* FROM (SELECT item FROM behind LIMIT %(limit)s) AS near JOIN interlock.tasks t ON t.item = near.item

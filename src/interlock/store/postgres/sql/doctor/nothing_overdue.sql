@@ -1,5 +1,5 @@
 -- No item waits for more than a minute past its time.
 -- mend: interlock sweep --once, and keep a sweeper running: interlock sweep
 SELECT 'item ' || id FROM interlock.items
-WHERE status IN ('waiting', 'pending') AND due_us IS NOT NULL AND due_us < %(now_us)s - 60000000
-    OR status = 'pending' AND claim_by_us IS NOT NULL AND claim_by_us < %(now_us)s - 60000000
+WHERE status IN ('waiting', 'pending') AND due_us IS NOT NULL AND due_us < %(now_us)s::bigint - 60000000
+    OR status = 'pending' AND claim_by_us IS NOT NULL AND claim_by_us < %(now_us)s::bigint - 60000000
