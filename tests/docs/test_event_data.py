@@ -55,8 +55,6 @@ def tell(story: Story) -> None:
     service.msg(run.item.id, "noted", sender=OUR_BOT)
     service.msg(run.item.id, "read me", author="sam")
     service.done([Report(run=run.run)])  # unread: a follow-up; bert is promoted
-    service.done([Report(run=run.run)])  # refused
-    service.renew([Report(run=run.run)])  # refused
     for _ in range(2):
         story.later(1)
         service.fail([Report(run=lease.run) for lease in service.next("bert") + service.next("ada")])
@@ -66,8 +64,10 @@ def tell(story: Story) -> None:
     story.next("cleo")
     story.add("lane:2", "cleo", Policy.SUPERSEDE)  # asks to stop
     story.later(100)  # revoked
-    story.next("cleo")
+    lost = story.next("cleo")
     story.later(100)  # lost
+    service.done([Report(run=lost.run)])  # refused
+    service.renew([Report(run=lost.run)])  # refused
     run = story.next("cleo")
     service.release([Report(run=run.run)])
     service.cancel(run.item.id, why="not needed", by="sam")
