@@ -23,10 +23,11 @@ PLANS_AT_ONCE = 4
 EDITOR = "editor"
 HELD = "deploy:soak"
 
+#: Python that is interrupted while it starts prints a traceback, and only those of `hold` are of interest.
+QUIETLY = ("sh", "-c", 'exec "$@" 2> /dev/null', "sh")
 #: Holds an OS lock as long as it lives, so that a second living command on the lane is noticed.
 COMMAND = """
-import fcntl, os, random, signal, time
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # it dies without a traceback
+import fcntl, os, random, time
 lane = open("held", "w")
 try:
     fcntl.flock(lane, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -125,7 +126,7 @@ def hold(talk: Connection, url: str, folder: Path, seed: int) -> list[int]:
     while not talk.poll():
         command = ("hold", HELD, "--agent", f"h{seed}", "--lease", "3s", "--wait", "20s", "--")
         done = subprocess.run(
-            [sys.executable, "-m", "interlock", *command, sys.executable, "-c", COMMAND],
+            [sys.executable, "-m", "interlock", *command, *QUIETLY, sys.executable, "-c", COMMAND],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
