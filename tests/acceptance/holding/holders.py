@@ -37,6 +37,16 @@ def pid_in(path: Path) -> int:
     return int(until(lambda: path.exists() and path.read_text().strip(), path.name))
 
 
+def begun(hold: Callable[[], Process], path: Path) -> tuple[Process, int]:
+    """A hold whose command has written its number there, and that number. A busy machine may need all of a
+    short lease before it starts the command, which is then not started: once more."""
+    while True:
+        process = hold()
+        until(lambda process=process: path.exists() or process.poll() is not None, path.name)  # type: ignore[misc]
+        if path.exists():
+            return process, pid_in(path)
+
+
 def dead(pid: int) -> bool:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command import PROGRAM, Command
-from tests.acceptance.holding.holders import LANE, UNTIL_LET_GO, Start, dead, ended, let_go, pid_in, until
+from tests.acceptance.holding.holders import (
+    LANE,
+    UNTIL_LET_GO,
+    Start,
+    begun,
+    dead,
+    ended,
+    let_go,
+    pid_in,
+    until,
+)
 
 
 @pytest.fixture
@@ -49,8 +59,8 @@ def test_a_message_is_left_with_the_holder_whose_command_runs_again(il: Command,
 
 
 def test_a_holder_that_is_killed_gives_the_lane_away_with_its_lease(il: Command, start: Start):
-    process = start(il, "--lease", 2, "--", "sh", "-c", "echo $$ > pid; sleep 60 & wait")
-    pid = pid_in(il.directory / "pid")
+    work = ("sh", "-c", "echo $$ > pid; sleep 600 & wait")
+    process, pid = begun(lambda: start(il, "--lease", 2, "--", *work), il.directory / "pid")
     process.kill()
     until(lambda: dead(pid), "the end of the command")
     answer = il("hold", LANE, "--", "echo", "mine")
