@@ -108,16 +108,21 @@ class Soak:
         self._pins[-1].start()
 
     def calm_down(self) -> tuple[int, ...]:
-        """End all traffic, the fleet last, so that it does what the others added."""
+        """End all traffic: first who adds work, then the fleet, which does it, and the editor last: whatever
+        people wrote to an edit that has ended is for nobody else."""
         for pin in self._pins:
             pin.join()
-        for actor in self.others:
+        plan, edit, interfere, *hold = self.others
+        for actor in (plan, interfere, *hold):
             actor.tell("stop")
-        plans, edits, _, *holds = (actor.join() for actor in self.others)
+        plans, _, *holds = (actor.join() for actor in (plan, interfere, *hold))
+        added = self.fleet.calm_down()
+        edit.tell("stop")
+        edits = edit.join()
         assert all([plans, edits, *holds]), "a soak without plans, edits or holds proves little"
         self.counts["plans"], self.counts["edits"] = plans, edits
         self.counts.update(f"hold exits {code}" for codes in holds for code in codes)
-        return self.fleet.calm_down()
+        return added
 
 
 @pytest.mark.slow
