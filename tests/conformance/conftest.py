@@ -65,9 +65,7 @@ class Kept:
         self.url = url
         self.pool: Connections | None = None
         Database(url).close()
-        self._connection = psycopg.connect(url, autocommit=True)
-        # In any order, whatever refers to what.
-        self._connection.execute("SET session_replication_role = replica")
+        self._connection = self._connect()
         tables = self._connection.execute(
             "SELECT tablename FROM pg_tables"
             " WHERE schemaname = 'interlock' AND tablename NOT IN ('migrations', 'meta', 'clock', 'stores')"
@@ -75,8 +73,14 @@ class Kept:
         each = (sql.SQL("DELETE FROM interlock.{}").format(sql.Identifier(name)) for (name,) in tables)
         self._empty = sql.SQL(";").join(each)
 
+    def _connect(self) -> psycopg.Connection[Any]:
+        # In any order, whatever refers to what.
+        return psycopg.connect(self.url, autocommit=True, options="-c session_replication_role=replica")
+
     def empty(self) -> None:
         """No row is left. Numbers go on where they were; no test may count on them."""
+        if self._connection.closed:  # the server went down during the last test, and that one has failed
+            self._connection = self._connect()
         self._connection.execute(self._empty)
 
     def close(self) -> None:
