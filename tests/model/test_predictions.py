@@ -568,7 +568,7 @@ def clock() -> Clock:
 def test_what_is_said_happens_on_sqlite(tmp_path: Path, clock: Clock) -> None:
     store = SqliteStore(tmp_path / "model.db", now=clock, timing=TIMING)
     try:
-        _foretell(sqlite_subject(store), clock, examples=70)
+        _foretell(sqlite_subject(store), clock, examples=40)
     finally:
         store.close()
 

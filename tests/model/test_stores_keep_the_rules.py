@@ -98,8 +98,8 @@ def postgres(pg_database18: str, clock: Clock) -> Iterator[Subject]:
 
 def test_sqlite_alone_keeps_the_rules(sqlite: Subject, clock: Clock) -> None:
     """Quick: for trying things out, and for long searches."""
-    _run([sqlite], clock, examples=80)
+    _run([sqlite], clock, examples=25)
 
 
 def test_sqlite_and_postgres_keep_the_rules_alike(sqlite: Subject, postgres: Subject, clock: Clock) -> None:
-    _run([sqlite, postgres], clock, examples=30)
+    _run([sqlite, postgres], clock, examples=20)
