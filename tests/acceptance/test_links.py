@@ -296,7 +296,7 @@ def test_runs_that_a_stranger_committed_are_no_runs_of_ours(tmp_path: Path):
         newest_ns=0,
         refs=[],
         stash=[],
-        remotes=[],
+        remotes={},
     )
     baseline.write(files / "baseline.json")
     git(clone.path, "add", "--force", ".interlock")

@@ -296,3 +296,27 @@ def test_a_worker_killed_during_the_checkout_hands_nothing_on(clone: Clone) -> N
     assert {"salvaged", "stays"}.isdisjoint(second.kinds())
     assert clone.refs("refs/interlock/salvage") == []
     assert clone.worktrees() == 0
+
+
+@pytest.mark.parametrize(
+    "redirect",
+    [
+        'git config url."$fake".insteadOf "$(git config remote.origin.url)"',
+        'git config remote."$(git config remote.origin.url)".url "$fake"',
+    ],
+    ids=["by a rule", "by a remote of that name"],
+)
+def test_a_remote_that_the_run_sent_elsewhere_proves_nothing(clone: Clone, redirect: str) -> None:
+    """Before addresses were compared, both were believed: the commit was said to be pushed."""
+    clone.git("remote", "set-url", "origin", f"file://{clone.remote}")
+    script = (
+        f'fake="{clone.remote.parent}/fake.git"; git init -q --bare "$fake"; {redirect};'
+        " echo x > made; git add made; git commit -qm made;"
+        ' git push -q "$(git config remote.origin.url)" HEAD:main; exit 1'
+    )
+    item = clone.site.add(lane=LANE, max_attempts=1)
+    worker = clone.site.work(script, "--worktree", "--exit-when-idle")
+    told = worker.until("salvaged", item=item)
+    assert clone.git("show", f"{told['ref']}:made") == "x"
+    assert worker.ended() == 0
+    assert subprocess.run(["git", "cat-file", "-e", "main:made"], cwd=clone.remote, check=False).returncode

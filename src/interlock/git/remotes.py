@@ -49,6 +49,11 @@ def variables(rules: Mapping[tuple[str, str], str], environ: Mapping[str, str]) 
     return found
 
 
+def effective(repository: Repository, address: str) -> str:
+    """Where git goes for this address, after its rules (`url.<base>.insteadOf`) and the names of remotes."""
+    return repository.run("ls-remote", "--get-url", "--", address).out.rstrip("\n")
+
+
 def check_relative(repository: Repository) -> None:
     """Raise if a remote has a relative address and this git cannot get another one for a worktree."""
     version = re.search(r"(\d+)\.(\d+)", repository.text("version"))

@@ -3,6 +3,7 @@
 Git writes into the worktree's own directory what becomes of its HEAD: each commit, amended or dropped, the
 rest of a rebase, a merge, a bisection. So every id in those files counts. A commit is safe if it was there
 before the run, or if a remote of the clone has it now: it is asked, because tracking branches prove nothing.
+A remote whose address leads elsewhere than before the run proves nothing either.
 
 The run's *own* commits are those that its HEAD's log does not show as checked out, reset to or fast-forwarded
 to: what others made is not handed on as its work.
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from interlock.core.errors import InterlockError
 from interlock.git.plumbing import LISTING_MAX_BYTES, Repository
+from interlock.git.remotes import effective
 from interlock.process.smallfile import read_bytes
 from interlock.worker.changes import check
 from interlock.worker.inventory import Baseline
@@ -63,7 +65,7 @@ class Commits:
         self._git_dir = git_dir
         self._log = _read(git_dir / "logs" / "HEAD") if git_dir is not None else b""
         self._stash_before = set(baseline.stash) if baseline else set()
-        self._remotes = baseline.remotes if baseline else []
+        self._remotes = baseline.remotes if baseline else {}
         self._safe = [oid for oid in (trace.base, *(baseline.refs if baseline else ())) if oid]
         self._known = frozenset(self._safe)
         self._asked = False
@@ -199,8 +201,10 @@ class Commits:
     def _on_remotes(self) -> list[str]:
         """What the remotes of the clone have now. A remote that does not answer proves nothing."""
         oids: list[str] = []
-        for url in self._remotes:
+        for url, before in self._remotes.items():
             with contextlib.suppress(InterlockError):
+                if effective(self._clone, url) != before:
+                    continue
                 answer = self._clone.run("ls-remote", "--quiet", "--", url, timeout_s=_REMOTE_TIMEOUT_S)
                 oids += [line.split("\t")[0] for line in answer.out.splitlines() if not answer.code]
         return self._commits(oids)

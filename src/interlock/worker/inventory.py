@@ -126,10 +126,10 @@ class Baseline:
     empty: list[str]
     #: When the newest file was changed.
     newest_ns: int
-    #: What the refs and the stash of the clone were, and the addresses of its remotes.
+    #: What the refs and the stash of the clone were, and for each address of its remotes where git went.
     refs: list[str]
     stash: list[str]
-    remotes: list[str]
+    remotes: dict[str, str]
 
     def untouched(self, path: str, status: os.stat_result) -> bool:
         """Whether a file is surely as the checkout left it, by its times."""
@@ -158,7 +158,9 @@ class Baseline:
         """The baseline in a file; None if it was never completed, or is damaged."""
         try:
             values = json.loads(read_bytes(path, _BASELINE_MAX_BYTES))
-            return cls(**{**values, "root": tuple(values["root"])})
+            # An older version wrote no more than a list of the addresses: they prove nothing.
+            remotes = values["remotes"] if isinstance(values["remotes"], dict) else {}
+            return cls(**{**values, "root": tuple(values["root"]), "remotes": remotes})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 

@@ -29,7 +29,7 @@ from interlock.core.errors import GitFailed, NoRemote, PushFailed
 from interlock.git.checkout import current_branch, push_remote_of, remote_of
 from interlock.git.plumbing import Repository
 from interlock.git.refusals import without_secrets
-from interlock.git.remotes import absolute_addresses, check_relative, variables
+from interlock.git.remotes import absolute_addresses, check_relative, effective, variables
 from interlock.push.fence import FenceStore, LaneRun, arm
 from interlock.worker import mounts
 from interlock.worker.changes import MOUNTED, git_dir_of, tree_of
@@ -257,9 +257,10 @@ class Workspaces:
             empty=[os.fsdecode(name) for name in found.empty],
             refs=list(dict.fromkeys(line.partition(" ")[0] for line in listed)),
             stash=[entry.oid for entry in stash_of(repository)] if stashed else [],
-            remotes=list(
-                dict.fromkeys((*(url.partition("\n")[2] for url in urls.split("\0") if url), *more_remotes))
-            ),
+            remotes={
+                address: effective(self._repository, address)
+                for address in (*(url.partition("\n")[2] for url in urls.split("\0") if url), *more_remotes)
+            },
         )
 
     # -- what became of it ----------------------------------------------------------------------------
