@@ -3,6 +3,8 @@
 Exact and not timed: `python -m bench start` measures what it costs.
 """
 
+import os
+import pty
 import subprocess
 
 import pytest
@@ -18,6 +20,8 @@ NEVER = (
     *("interlock.git", "interlock.gitlanes", "interlock.plans", "interlock.worker"),
     "interlock.store.postgres",
 )
+#: What people read needs words, but no library that draws; `show` looks where the log of a run is.
+NEVER_FOR_TEXT = {*NEVER} - {"interlock.cli.views.words"}
 #: Nor do these when the store is not asked, as at most calls of the hook.
 NO_STORE = ("apsw", "interlock.app", "interlock.service.local", "interlock.store")
 
@@ -31,18 +35,21 @@ LOOK = (
 EVENT = '{"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}}'
 
 
-def imported(il: Command, *args: str, stdin: str = "", **environ: str) -> set[str]:
+def imported(
+    il: Command, *args: str, stdin: str = "", terminal: int | None = None, **environ: str
+) -> set[str]:
     """The modules that a command has imported when it ends."""
     done = subprocess.run(
         [PROGRAM[0], "-c", LOOK, *args],
         cwd=il.directory,
         env=il.environment(environ),
         input=stdin,
-        capture_output=True,
+        stdout=subprocess.PIPE if terminal is None else terminal,
+        stderr=subprocess.PIPE,
         text=True,
         check=True,
     )
-    modules = done.stderr.split()
+    modules = done.stderr.splitlines()[-1].split()
     return {
         ".".join(parts[:n]) for parts in (m.split(".") for m in modules) for n in range(1, len(parts) + 1)
     }
@@ -70,3 +77,49 @@ def test_a_hook_that_has_just_looked_opens_no_store(il: Command) -> None:
     assert "apsw" in first
     for found in (again, without_a_run):
         assert found.isdisjoint({*NEVER, *NO_STORE}), sorted(found.intersection({*NEVER, *NO_STORE}))
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show",
+        "next",
+        "renew",
+        "done",
+        "fail",
+        "release",
+        "inbox",
+        "ls",
+        "add",
+        "why",
+        "events",
+        "msg",
+        "cancel",
+    ],
+)
+def test_text_imports_nothing_that_draws(il: Command, command: str, on_terminal: bool) -> None:
+    """Lines that must be wrapped, letters of any kind and the messages of a claim among it."""
+    title = "A page that can hardly be read on a small screen, and the größte Überschrift: " + "word " * 30
+    il.ok("add", title, "--lane", "l:1", "--message", title)
+    args = {
+        "show": ["1"],
+        "why": ["1"],
+        "ls": [],
+        "events": [],
+        "msg": ["1", "hello"],
+        "add": ["b"],
+        "next": ["--agent", "coder"],
+        "cancel": ["1", "--reason", "no"],
+    }.get(command)
+    if args is None:
+        args = [il.claim()["run"]]
+    ours, theirs = pty.openpty()
+    try:
+        found = imported(
+            il, command, *args, terminal=theirs if on_terminal else None, TERM="xterm-256color", LINES="24"
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert found.isdisjoint(NEVER_FOR_TEXT), sorted(found.intersection(NEVER_FOR_TEXT))

@@ -34,19 +34,6 @@ def test_a_hundred_megabytes_of_output_are_kept_in_part_and_in_little_memory(sit
     assert len(json.dumps(run.result)) < 20_000
 
 
-def test_a_full_disk_for_the_log_does_not_disturb_the_run(site: Site) -> None:
-    """/dev/full refuses every write, as a full disk does."""
-    item = site.add()
-    site.file(".interlock/logs").mkdir(parents=True)
-    site.file(".interlock/logs/run-1.log").symlink_to("/dev/full")
-    worker = site.work("echo one; echo two; exit 0", "--limit", "1")
-    worker.until("log_lost", run=1)
-    assert worker.until("ended")["status"] == "succeeded"
-    assert worker.ended() == 0
-    (run,) = site.runs(item)
-    assert run.result == {"stdout": "one\ntwo\n"}
-
-
 def test_output_that_is_not_text_reaches_every_store(any_site: Site) -> None:
     item = any_site.add(max_attempts=1)
     worker = any_site.work("printf 'a\\000b\\377c'; exit 9", "--limit", "1")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from rich.text import Text
 
+from interlock.cli.page import Text
 from interlock.cli.views import figures, fleet, history, items, live, plans, presence, words
 from interlock.service.contract import AgentView, EndedRunView, EventView, GroupView, WorkerView
 from interlock.service.planview import PlanSummary

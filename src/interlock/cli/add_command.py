@@ -16,7 +16,7 @@ from interlock.service.contract import HolderView
 from interlock.service.intake import new_item
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from interlock.cli.page import Console
 
 _Option = typer.Option
 

@@ -180,7 +180,7 @@ def _follow(call: Invocation, service: Service, after: int | None, item: int | N
         if out.json:
             out.print_json(event)
         else:
-            views.history.line(out.console, event)
+            views.history.line(out.page, event)
     return Exit.OK
 
 

@@ -171,7 +171,7 @@ def _each(call: Invocation, items: list[str], act: Callable[[int], ChangeView], 
         call.out.print_json({"changes": changes, "errors": refused} if refused else {"changes": changes})
     else:
         for change in changes:
-            views.items.change(call.out.console, verb, change)
+            views.items.change(call.out.page, verb, change)
         for sentence, hint in dict.fromkeys((error.sentence, error.hint) for _, error in errors):
             call.out.refuse(sentence, hint)
     return errors[0][1].exit_code if errors else Exit.OK

@@ -1,6 +1,6 @@
 """Where answers go: JSON or text on standard output, errors as one sentence and a hint.
 
-`rich` is imported only for text: with `--json` it would cost 50 ms for nothing.
+Text for people goes to a page, which imports `rich` only for what is not plain.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 from interlock.core.errors import Exit
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console as RichConsole
 
-#: Wide enough that nothing is cut for a program that reads: a pipe has no right margin.
-_PIPE_WIDTH = 10_000
+    from interlock.cli.page import Console
+
 _REASONS_SHOWN = 30
 
 
@@ -63,15 +63,20 @@ class Output:
         elif isinstance(text, str):
             from interlock.cli.views import words
 
-            self.console.print(words.harmless(text))
+            self.page.print(words.harmless(text))
         else:
-            text(self.console)
+            text(self.page)
         sys.stdout.flush()
         return Exit.OK
 
     @cached_property
-    def console(self) -> Console:
-        """The console on standard output."""
+    def page(self) -> Console:
+        """Where text goes on standard output."""
+        return self._page(stderr=False)
+
+    @cached_property
+    def console(self) -> RichConsole:
+        """The console on standard output, for what is drawn again and again."""
         return self._console(stderr=False)
 
     def error(self, code: str, sentence: str, hint: str, reasons: Sequence[str] = ()) -> None:
@@ -90,17 +95,30 @@ class Output:
         if not sys.stderr.isatty() and not os.environ.get("FORCE_COLOR"):
             sys.stderr.write("".join(f"{line}\n" for line in (sentence, *listed, hint) if line))
             return
-        from rich.text import Text
+        from interlock.cli.page import Text
 
-        console = self._console(stderr=True)
+        console = self._page(stderr=True)
         console.print(Text.assemble(("✗ ", "bold red"), sentence))
         for reason in listed:
             console.print(Text(f"  {reason}"))
         if hint:
             console.print(Text(f"  {hint}", style="cyan"))
 
-    def _console(self, *, stderr: bool) -> Console:
+    def _page(self, *, stderr: bool) -> Console:
+        from interlock.cli.page import Page, terminal_width
+
+        if "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ:  # rich knows what they mean
+            return self._console(stderr=stderr)
+        stream = sys.stderr if stderr else sys.stdout
+        terminal, dumb = stream.isatty(), os.environ.get("TERM", "").lower() in ("dumb", "unknown")
+        width = terminal_width(os.environ.get("COLUMNS", ""), terminal=terminal, dumb=dumb)
+        styled = terminal and self.color and not dumb
+        return Page(stream, width, styled=styled, rich=lambda: self._console(stderr=stderr))
+
+    def _console(self, *, stderr: bool) -> RichConsole:
         from rich.console import Console
+
+        from interlock.cli.page import PIPE_WIDTH
 
         stream = sys.stderr if stderr else sys.stdout
         terminal = stream.isatty()
@@ -112,7 +130,7 @@ class Output:
             markup=False,
             emoji=False,
             soft_wrap=False,
-            width=_PIPE_WIDTH if piped else None,
+            width=PIPE_WIDTH if piped else None,
         )
 
 

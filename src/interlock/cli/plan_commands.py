@@ -18,8 +18,7 @@ from interlock.service.contract import Service
 from interlock.service.intake import choice, span_s, whole
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from interlock.cli.page import Console
     from interlock.service.planview import PlanView
 
 plan = Group("Run graphs of tasks, and edit them while they run.")
@@ -116,7 +115,7 @@ def graph(
     if session.out.json:
         session.out.print_json({"plan": found.id, "revision": at, "format": chosen, "graph": answer})
     elif chosen == "text":
-        plans.graph(session.out.console, drawn, found.id, wanted)
+        plans.graph(session.out.page, drawn, found.id, wanted)
     else:
         session.out.console.file.write(text)
     return Exit.OK
@@ -322,7 +321,7 @@ def _print(session: Session, answer: object, show: Callable[[Any, Console], None
     else:
         from interlock.cli.views import plans
 
-        show(plans, session.out.console)
+        show(plans, session.out.page)
     return Exit.OK
 
 

@@ -64,7 +64,7 @@ def _print_sweep(call: Invocation, swept: SweepView, *, quiet: bool) -> None:
     if call.out.json:
         call.out.print_json(swept)
     elif not quiet or swept.expired or swept.reentered or swept.promoted:
-        call.out.console.print(
+        call.out.page.print(
             f"{swept.expired} expired, {swept.reentered} came back, {swept.promoted} promoted,"
             f" {swept.forgotten_keys} dedupe keys forgotten."
             + (f" {swept.pruned} items pruned." if swept.pruned else "")
@@ -113,7 +113,7 @@ def migrate(
     if call.out.json:
         call.out.print_json(answer)
     elif sql:
-        call.out.console.print(answer.sql or "-- nothing to do")
+        call.out.page.print(answer.sql or "-- nothing to do")
     elif answer.missing:
         call.out.refuse(
             f"The database has schema version {answer.version}; missing migrations: {answer.missing}.",
@@ -121,9 +121,9 @@ def migrate(
         )
     else:
         if answer.moved_to is not None:
-            call.out.console.print(f"The store was moved to {answer.moved_to}.")
+            call.out.page.print(f"The store was moved to {answer.moved_to}.")
         ran = f"{answer.applied} applied just now" if answer.applied else "nothing to do"
-        call.out.console.print(f"The database has schema version {answer.version}; {ran}.")
+        call.out.page.print(f"The database has schema version {answer.version}; {ran}.")
     return Exit.ERROR if check and answer.missing else Exit.OK
 
 

@@ -1,4 +1,4 @@
-"""Views print answers for people, with rich. Each is imported when it is first used: `--json` needs none."""
+"""Views print answers for people. Each is imported when it is first used: `--json` needs none."""
 
 from importlib import import_module
 from types import ModuleType

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
-
+from interlock.cli.page import Console, Text
 from interlock.cli.views import words
 from interlock.core.model import AHEAD_MAX, Reason, Verdict
 from interlock.service.contract import AddView, WhyView

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.columns import Columns
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from interlock.cli.page import Console, Text
 from interlock.cli.views import words
 from interlock.core.timing import span
 from interlock.service.contract import CheckView, GroupView, StatsView

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from math import ceil
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from interlock.cli.page import Console, Table, Text
 from interlock.cli.views import words
 from interlock.service.contract import AgentView, LaneView, PoolView
 

@@ -6,9 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rich.console import Console
-from rich.text import Text
-
+from interlock.cli.page import Console, Text
 from interlock.cli.views import words
 from interlock.core.model import EventKind
 from interlock.service.contract import EventView
@@ -52,7 +50,7 @@ def line(
     """Print one event, wrapped at words below its own beginning."""
     head, told = _head(event, kind_width, seq_width), _told(event, of_item=of_item)
     room = max(console.width - len(head), 20)
-    parts = list(told.wrap(console, room)) or [Text()]
+    parts = told.wrap(room)
     if len(parts) > _LINES_MAX:
         last = parts[_LINES_MAX - 1]
         last.rstrip()

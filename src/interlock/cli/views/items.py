@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
+from interlock.cli.page import Console, Table, Text
 from interlock.cli.views import history, words
 from interlock.core.model import Reason
 from interlock.core.timing import span
@@ -19,6 +15,8 @@ from interlock.service.itemview import ItemView
 _EVENTS_SHOWN = 12
 #: The column of a run's agent, the only one that is cut; the numbers are before it.
 _AGENT_AT = 3
+#: What a run said stands below its number.
+_INDENT = 4
 
 
 def listing(console: Console, items: Sequence[ItemView], *, limit: int, unfinished: bool) -> None:
@@ -206,10 +204,11 @@ def _runs(console: Console, runs: Sequence[EndedRunView], item: int) -> None:
     console.print(Text(_aligned(header, widths), style=f"bold {words.QUIET}"))
     for run, cells in zip(runs, rows, strict=True):
         line = Text(_aligned(cells, widths))
-        line.highlight_words([run.status], words.STATUS_STYLES.get(run.status, ""))
+        line.highlight(run.status, words.STATUS_STYLES.get(run.status, ""))
         console.print(line)
         for said in _said(run, item):
-            console.print(Padding(said, (0, 0, 0, 4), expand=False))
+            for part in said.wrap(max(console.width - _INDENT, 1)):
+                console.print(Text(" " * _INDENT) + part)
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

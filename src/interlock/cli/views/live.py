@@ -75,7 +75,8 @@ def redraw(
     """
     from rich.console import Group
     from rich.live import Live
-    from rich.text import Text
+
+    from interlock.cli.page import Text
 
     drawn: RenderableType | None = None
     tell = absence.heard
@@ -110,8 +111,8 @@ class _Ended(Exception):
 def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     """A frame that fits the terminal: what runs, what waits and behind which lanes, and the newest events."""
     from rich.console import Group
-    from rich.text import Text
 
+    from interlock.cli.page import Text
     from interlock.cli.views import fleet, history, items, words
 
     counts = Text("   ").join(words.counts(frame.stats.items)) if frame.stats.items else Text("no items")

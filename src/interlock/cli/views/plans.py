@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from interlock.cli.page import Console, Table, Text
 from interlock.cli.views import words
 from interlock.core.model import Reason
 from interlock.core.timing import span
@@ -216,7 +213,7 @@ def graph(console: Console, drawn: PlanPicture, plan: int, revision: int | None)
         console.print(Text(f"As a picture: {command}", style=words.QUIET))
 
 
-def drawing(drawn: PlanPicture, width: int) -> RenderableType:
+def drawing(drawn: PlanPicture, width: int) -> Text:
     """The text drawing with its statuses in colour."""
     return _coloured(text_drawing.drawn(drawn, width=width))
 

@@ -46,7 +46,8 @@ def emit(service: Service, plan: int, every_s: float, write: Callable[[PlanView]
 def draw(plan: PlanView, width: int, height: int | None) -> RenderableType:
     """A frame that fits the terminal: the graph if there is room, else the most active tasks."""
     from rich.console import Group
-    from rich.text import Text
+
+    from interlock.cli.page import Text
 
     doing = plans.now_doing(plan)
     head: list[RenderableType] = [

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
+from interlock.cli.page import Text
 from interlock.cli.views import words
 from interlock.service.contract import WorkerView
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from interlock.cli.page import Console
 
 
 def workers(console: Console, found: Sequence[WorkerView]) -> None:

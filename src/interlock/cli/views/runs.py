@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from rich.console import Console
-from rich.text import Text
-
+from interlock.cli.page import Console, Text
 from interlock.cli.views import items, words
 from interlock.core.model import Reason
 from interlock.core.plans.model import EDIT_TYPE

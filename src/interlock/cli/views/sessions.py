@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.text import Text
-
+from interlock.cli.page import Console, Text
 from interlock.cli.views import words
 from interlock.session.lockfile import LockView
 

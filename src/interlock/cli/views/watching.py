@@ -37,7 +37,8 @@ def watch(
 
 def _frame(out: Output, service: Service, wanted: ItemFilter) -> RenderableType:
     from rich.console import Group
-    from rich.text import Text
+
+    from interlock.cli.page import Text
 
     found = service.items(wanted)
     room = max(out.console.height - 3, 1)

@@ -6,15 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from rich.cells import cell_len, set_cell_size
-from rich.table import Table
-from rich.text import Text
-
+from interlock.cli import page
+from interlock.cli.page import Table, Text, cell_len, chopped
 from interlock.core.model import Reason
 from interlock.core.timing import span
 from interlock.service.contract import HolderView
 from interlock.service.itemview import ItemView
 
+QUIET = page.QUIET
 STATUS_STYLES = {
     "waiting": "blue",
     "deferred": "yellow",
@@ -33,7 +32,6 @@ STATUS_STYLES = {
     "refused": "bold red",
     "partially_failed": "red",
 }
-QUIET = "bright_black"
 #: A longer word is cut in the middle where a line ends.
 _WORD_MAX = 20
 #: Ends of runs that are failures, whoever sees them.
@@ -139,14 +137,18 @@ def when(item: ItemView, today: datetime | None = None) -> Text:
 
 def shorten(text: str, width: int) -> str:
     """Cut at the end."""
-    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+    return text if cell_len(text) <= width else _cut(text, width - 1).rstrip() + "…"
+
+
+def _cut(text: str, width: int) -> str:
+    return chopped(text, width)[0] if width > 0 else ""
 
 
 def shorten_at_word(text: Text, width: int) -> Text:
     """Cut at the end of a word, unless the word is a long one."""
     if text.cell_len <= width:
         return text
-    kept = len(set_cell_size(text.plain, max(width - 1, 0)).rstrip())
+    kept = len(_cut(text.plain, width - 1).rstrip())
     at_word = len(text.plain[: kept + 1].rpartition(" ")[0].rstrip(" ·"))
     cut = text[: at_word if at_word and kept - at_word <= _WORD_MAX else kept]
     return cut.append("…", style=QUIET)
@@ -164,25 +166,12 @@ def table(*columns: str, right: Sequence[str] = (), wrapped: Sequence[str] = ())
     narrow. Without one of those the caller sees to it that the rows fit: a table that does not fit loses
     whole columns.
     """
-    made = Table(
-        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=f"bold {QUIET}", show_edge=False
-    )
-    for name in columns:
-        made.add_column(
-            name,
-            justify="right" if name in right else "left",
-            no_wrap=name not in wrapped,
-            overflow="fold" if name in wrapped else "ellipsis",
-            min_width=len(name),
-        )
-    return made
+    return Table(*columns, right=right, wrapped=wrapped)
 
 
 def facts(*rows: tuple[str, Text | str | None]) -> Table:
     """Names and values, one a line; rows without a value are left out."""
-    made = Table.grid(padding=(0, 2, 0, 0))
-    made.add_column(style=QUIET, no_wrap=True)
-    made.add_column(overflow="fold")
+    made = Table()
     for name, value in rows:
         if value is not None and value != "":
             made.add_row(f"  {name}", harmless(value) if isinstance(value, str) else value)

@@ -17,10 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.live import Live
-from rich.text import Text
 
+from interlock.cli.page import Table, Text, cell_len
 from interlock.cli.views import words
 from interlock.core.timing import span
 from interlock.process.clock import now_s
@@ -28,7 +27,6 @@ from interlock.worker.notices import Notice
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from interlock.cli.output import Output
     from interlock.worker.worker import Worker

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.text import Text
-
 from interlock.actions.findings import WorkflowFinding
+from interlock.cli.page import Console, Text
 
 
 def findings(console: Console, files: int, found: Sequence[WorkflowFinding]) -> None:
