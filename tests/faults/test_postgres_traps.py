@@ -464,10 +464,10 @@ def claim_buffers(service: LocalService, costs: Costs) -> int:
     service.add([NewItem(title="work") for _ in range(11)])
     touched = []
     for _ in range(11):
-        costs.buffers.clear()
+        costs.touched.clear()
         with costs.watched():
             assert len(service.store.claim(Claim(agent="coder"), due_first=True).claimed) == 1
-        touched.append(costs.buffers["claim"])
+        touched.append(costs.touched["claim"])
     return statistics.median_low(touched)
 
 
