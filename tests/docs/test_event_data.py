@@ -148,6 +148,8 @@ def tell_of_own_messages(story: Story) -> None:
             service.cancel(run.item.id, why="now", force=True)
         else:
             story.later(30 if end == "take too long" else 100)
+            service.done([Report(run=run.run)])  # refused
+            service.renew([Report(run=run.run)])  # refused
     story.add(None, "jana")
     for _ in range(WAKES_MAX + 1):
         run = story.next("jana")
