@@ -47,7 +47,7 @@ from interlock.core.plans.model import (
     When,
     plan_of_lane,
 )
-from interlock.core.prediction import End, Fate, Prediction
+from interlock.core.prediction import NEWEST, End, Fate, Prediction
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.core.timing import Timing
 from interlock.core.why import explain
@@ -439,7 +439,7 @@ class _Foretold:
             assert holder is None or self.item.spec.plan is not None, self.why
             return
         assert holder is not None, self.why
-        if fate.holder.id < 0:  # it does not exist yet: a follow-up, or the next edit
+        if fate.holder.id >= NEWEST:  # it does not exist yet: a follow-up, or the next edit
             assert holder.follow_up if fate.by_follow_up else holder.spec.type == EDIT_TYPE, self.why
             assert holder.id not in {i.id for i, _ in self.line}, self.why
         else:

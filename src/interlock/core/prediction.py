@@ -28,6 +28,8 @@ from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, until
 
 LACKS_LABEL = "lacks a label"
+#: Numbers of items and tickets that do not exist yet are above all that do.
+NEWEST = 2**62
 
 
 class End(StrEnum):
@@ -358,15 +360,13 @@ def _told(item: Item, facts: Facts) -> dict[SenderKind, Fate]:
     if not (item.parked or item.stopped or item.state.run is not None):
         return {}
     end = [] if item.state.run is None else [_report(item, Outcome.DONE)]
-    tells = {kind: Tell(item=item.id, ticket=_NEWEST, text="", sender=who) for kind, who in _SENDERS}
+    tells = {kind: Tell(item=item.id, ticket=NEWEST, text="", sender=who) for kind, who in _SENDERS}
     return {
         kind: _fate(item, _decided(item, [tell, *end], facts.now_us, facts), facts)
         for kind, tell in tells.items()
     }
 
 
-#: A message that comes now is behind all that have come.
-_NEWEST = 2**62
 #: No agent has this name, so it is never the item's own one.
 _ANOTHER_AGENT = "another agent"
 _SENDERS = tuple(
@@ -389,7 +389,7 @@ def _decided(item: Item, commands: list[Command], now_us: int, facts: Facts) -> 
     if part is not None:
         snapshot = replace(snapshot, plans={part.plan.id: part})
     ends = sum(i.state.run is not None for i in snapshot.items.values())
-    spare = tuple(ItemId(-1 - n) for n in range(ends + len(snapshot.plans)))
+    spare = tuple(ItemId(NEWEST + n) for n in range(ends + len(snapshot.plans)))
     return decide(snapshot, commands, now_us, facts.timing, spare)
 
 
