@@ -372,6 +372,10 @@ class Repository(Issues, Checks):
         for hook in self.hooks.values():
             if hook.wants(event):
                 self.github.deliver(made(self.github, hook, event, payload, starts_workflows=starts))
+        for slug, hook in self.github.app_hooks.items():
+            if hook.wants(event):
+                told = {**payload, "installation": self.hook_shapes.installation(slug)}
+                self.github.deliver(made(self.github, hook, event, told, starts_workflows=starts))
         self.github.happened.append((event, parts.get("action")))
         if starts:
             self.start_workflows(event, parts.get("action"), parts, by=by)
@@ -393,6 +397,7 @@ class FakeGitHub:
         self.old_names: dict[str, int] = {}
         self.tokens: dict[str, Token] = {}
         self.apps: dict[str, App] = {}
+        self.app_hooks: dict[str, Hook] = {}
         #: Every delivery, in order, whether it was sent to a url or not.
         self.deliveries: list[Delivery] = []
         #: (event, action) of all that happened, with hooks or without.
@@ -447,6 +452,19 @@ class FakeGitHub:
             self.apps[slug] = App(self.next_id(), slug, owner, self.next_id(), public_key)
             self.user(f"{slug}[bot]")
         return self.apps[slug]
+
+    def app_hook(
+        self,
+        app: App,
+        *,
+        url: str | None = None,
+        secret: str | None = "secret",
+        events: Iterable[str] = ("*",),
+    ) -> Hook:
+        """The webhook of an app, which is installed everywhere: it gets the events of every repository."""
+        hook = Hook(self.next_id(), None, url, secret, tuple(events), self.now())
+        self.app_hooks[app.slug] = hook
+        return hook
 
     def token(self, login: str, *, scopes: tuple[str, ...] = ("repo", "workflow")) -> str:
         """A personal token of an account."""

@@ -1364,10 +1364,8 @@ def cancel(call: Call) -> Answer:
 @route("POST", R + "/actions/runs/{run_id}/force-cancel", scope="actions", needs="write")
 def force_cancel(call: Call) -> Answer:
     run = call.run()
-    if run.status == "completed" or not run.cancel_requested:
-        raise Refused(
-            409, "Cannot force-cancel a workflow run that is completed, or was not cancelled first."
-        )
+    if run.status == "completed":
+        raise Refused(409, "Cannot cancel a workflow run that is completed.")
     run.finish("cancelled")
     return Answer(202, {})
 
@@ -1425,7 +1423,12 @@ def artifacts(call: Call) -> Answer:
 
 
 def _hook(call: Call) -> Hook:
-    hook = call.repo.hooks.get(call.number("hook_id"))
+    """The hook that the path names: a repository's, or that of the app which asks."""
+    if "hook_id" not in call.values:
+        app = call.token.app if call.token else None
+        hook = call.github.app_hooks.get(app or "")
+    else:
+        hook = call.repo.hooks.get(call.number("hook_id"))
     if hook is None:
         raise not_found()
     return hook
@@ -1458,11 +1461,13 @@ def hook(call: Call) -> Answer:
     return Answer(200, call.shapes.hook(_hook(call)))
 
 
+@route("GET", "/app/hook/config", app_only=True, login=True)
 @route("GET", R + "/hooks/{hook_id}/config", scope="repository_hooks", needs="admin")
 def hook_config(call: Call) -> Answer:
     return Answer(200, call.shapes.hook_config(_hook(call)))
 
 
+@route("GET", "/app/hook/deliveries", app_only=True, login=True)
 @route("GET", R + "/hooks/{hook_id}/deliveries", scope="repository_hooks", needs="admin")
 def deliveries(call: Call) -> Answer:
     """Newest first; pages by a cursor, the id of the last delivery seen."""
@@ -1486,11 +1491,13 @@ def _delivery(call: Call) -> Delivery:
     raise not_found()
 
 
+@route("GET", "/app/hook/deliveries/{delivery_id}", app_only=True, login=True)
 @route("GET", R + "/hooks/{hook_id}/deliveries/{delivery_id}", scope="repository_hooks", needs="admin")
 def delivery(call: Call) -> Answer:
     return Answer(200, call.shapes.delivery(_delivery(call), full=True))
 
 
+@route("POST", "/app/hook/deliveries/{delivery_id}/attempts", app_only=True)
 @route(
     "POST", R + "/hooks/{hook_id}/deliveries/{delivery_id}/attempts", scope="repository_hooks", needs="admin"
 )

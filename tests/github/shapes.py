@@ -484,6 +484,10 @@ class Shapes:
             "events": ["issues", "pull_request"],
         }
 
+    def installation(self, slug: str) -> Json:
+        number = self.github.app_named(slug).installation_id
+        return {"id": number, "node_id": node_id("MDIzOkludGVncmF0aW9u", number)}
+
     def commit_line(self, repo: fake.Repository, sha: str) -> Json:
         commit = repo.commit_named(sha)
         who = {"name": commit.author, "email": commit.email}

@@ -138,6 +138,17 @@ def test_an_app_signs_for_a_token_of_its_installation(github: FakeGitHub, repo: 
     comment = ask(github, "POST", f"{R}/issues/1/comments", {"body": "x"}, token=token)
     assert comment.body["user"]["login"] == "interlock[bot]"
     assert ask(github, "GET", "/user", token=token).status == 403
+    github.app_hook(app)
+    github.faults.lose_deliveries(2)
+    repo.numbers[1].close(by="alice")
+    assert ask(github, "GET", "/app/hook/config", token=signed_by(private)).body["content_type"] == "json"
+    [lost] = ask(github, "GET", "/app/hook/deliveries", token=signed_by(private)).body
+    assert (lost["event"], lost["action"], lost["status_code"]) == ("issues", "closed", 502)
+    one = ask(github, "GET", f"/app/hook/deliveries/{lost['id']}", token=signed_by(private)).body
+    assert one["request"]["payload"]["installation"]["id"] == app.installation_id
+    attempts = f"/app/hook/deliveries/{lost['id']}/attempts"
+    assert ask(github, "POST", attempts, token=signed_by(private)).status == 202
+    assert github.deliveries[-1].guid == lost["guid"]
     github.clock.advance(3600)
     assert ask(github, "GET", f"{R}/issues/1", token=token).status == 401, "it holds for an hour"
 
