@@ -68,7 +68,8 @@ class Fleet:
         if self.store.agent(key) is None:
             known = (agent.key for agent in self.store.agents())
             raise names.unknown("agent", key, known, "`interlock agents` lists all.")
-        if not self.store.remove_agent(key, event):
+        # Gone all the same: somebody else removed it, or the answer to an earlier attempt was lost.
+        if not self.store.remove_agent(key, event) and self.store.agent(key) is not None:
             unfinished = tuple(status.value for status in ItemStatus if status not in TERMINAL)
             items = self.store.items(ItemQuery(agent=key, statuses=unfinished, limit=1))
             why = f"item {items[0].spec.id} is {items[0].status}" if items else "it edits a plan that goes on"
@@ -105,7 +106,8 @@ class Fleet:
         known = {pool.name: pool for pool in self.store.pools()}
         if key not in known:
             raise names.unknown("pool", key, known, "`interlock pools` lists all.")
-        if not self.store.remove_pool(key, event):
+        removed = self.store.remove_pool(key, event)
+        if not removed and any(pool.name == key for pool in self.store.pools()):
             sharing = pool_view(known[key]).agents
             verb = "shares" if len(sharing) == 1 else "share"
             raise Held(
