@@ -84,7 +84,7 @@ def test_a_command_at_a_wall_of_its_whole_agent_says_so_itself(il: Command) -> N
     assert [item["status"] for item in il.ok("ls")["items"]] == ["waiting", "pending"]
     (agent,) = il.ok("agents")["agents"]
     assert agent["wall_reason"] == "quota"
-    assert "waits until" in il("agents").out
+    assert "starts nothing until" in il("agents").out
 
 
 def test_the_command_of_a_task_is_told_its_plan(il: Command) -> None:
