@@ -26,7 +26,7 @@ def replace_statement(service: LocalService, name: str, old: str, new: str) -> N
     assert old in text, f"{name}.sql has changed: mend the mutation"
     changed = type(text)(text.replace(old, new))
     if not isinstance(store, SqliteStore):
-        changed.names = text.names
+        changed.names, changed.kept = text.names, text.kept
     sql._texts[name] = changed
 
 
