@@ -17,7 +17,8 @@ from typing import Any
 import apsw
 import pytest
 
-from interlock.core.model import NewItem
+from interlock.core.commands import Wall
+from interlock.core.model import ANOTHER_SYSTEM, NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service import sweeper
 from interlock.service.contract import ItemFilter, LeaseView, Report
@@ -173,12 +174,53 @@ def run_everything(costs: Costs) -> None:
         service.cancel(item, why="not wanted")
     with of("sweep, nothing due"):
         assert not service.sweep().expired
+    tell_and_wait(costs, start)
     look_at_everything(costs)
     plan_and_edit(costs)
     with of("prune"):
         before_us = service.store.now_us() + 1
         assert service.store.prune_items(before_us, 0, 20, really=True).items > 5
         assert service.store.prune_plans(before_us, 0, 5, really=True).plans == 1
+
+
+def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
+    """Messages, questions, walls, pools, workers and notices."""
+    service, of, store = costs.service, costs.of, costs.service.store
+    lease = start(lane="issue:mine/mine#2")
+    with of("message, inbox, done"):
+        service.msg(lease.item.id, "look", sender=ANOTHER_SYSTEM)
+        service.inbox(lease.run)
+        service.msg(lease.item.id, "look again", sender=ANOTHER_SYSTEM)
+        assert service.done([Report(run=lease.run)])[0].follow_up is not None
+    lease = service.next("coder")[0]
+    with of("fail, wake up"):
+        service.fail([Report(run=lease.run)])
+        service.msg(lease.item.id, "look again", sender=ANOTHER_SYSTEM)
+    with of("ask, answer"):
+        service.ask(service.next("coder")[0].run, "Which?")
+        assert store.asking(10)
+        service.msg(lease.item.id, "This one")
+    with of("release at a wall"):
+        service.release([Report(run=service.next("coder")[0].run, wall=Wall(for_s=60.0))])
+    service.set_pool("gpu", max_concurrency=2)
+    service.set_agent("trainer", pool="gpu")
+    with of("claim in a pool"):
+        service.add([NewItem(title="train", agent="trainer")])
+        assert service.next("trainer")
+    with of("list what waits for a person"):
+        assert service.stopped() == []
+    with of("workers"):
+        service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
+        assert service.workers()
+        service.leave_worker("w")
+    with of("notices"):
+        store.begin_mark("on_question", 0)
+        mark = store.mark("on_question")
+        assert mark is not None
+        assert store.lease_mark(mark, 1, 60.0)
+        store.move_mark("on_question", 1, seq=1)
+    with of("lineage"):
+        assert service.lineage().store
 
 
 def look_at_everything(costs: Costs) -> None:
@@ -208,6 +250,7 @@ def look_at_everything(costs: Costs) -> None:
         assert len(service.lanes(prefix="issue:acme/app#1", limit=10)) == 10
     with of("list agents"):
         assert service.agents()
+        assert service.pools()
 
 
 def plan_and_edit(costs: Costs) -> None:

@@ -1,2 +1,2 @@
--- Items that wait for a person, the oldest first.
-SELECT * FROM items WHERE status = 'waiting' AND reason = 'loop' ORDER BY id LIMIT :limit
+-- Items that wait for a person, the oldest first. The plus keeps SQLite from walking through all items in order of their numbers.
+SELECT * FROM items WHERE status = 'waiting' AND reason = 'loop' ORDER BY +id LIMIT :limit
