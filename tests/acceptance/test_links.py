@@ -87,6 +87,7 @@ DOORS = [
     ),
     (".interlock", "outside/new", "session lock 5 -- true"),
     (".interlock/locks", "clone/.git", "session lock 5 -- true"),
+    (".interlock/locks", "clone/.GIT/hooks", "session lock 5 -- true"),
     (".interlock", "outside", f"{WORK} -- true"),
     (".interlock/runs", "outside", f"{WORK} -- true"),
     (".interlock/spool", "outside", f"{WORK} -- true"),

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
+import psycopg
+import pytest
+
+from interlock.core.errors import Held
 from interlock.core.model import NewItem, Policy
 from tests.faults import racers
 from tests.faults.processes import CONTEXT, Crew, wait_until
 from tests.faults.stores import assert_kept, open_service, query, read_log
+from tests.patience import PATIENCE_S
 
 
 def test_of_64_processes_with_the_same_name_exactly_one_gets_the_item(crew: Crew, url: str) -> None:
@@ -167,3 +174,18 @@ def test_an_arrival_that_meets_a_finish_is_admitted_or_promoted_never_stranded(c
     assert query(url, "SELECT count(*) FROM items WHERE status = 'deferred'") == [(0,)]
     assert query(url, "SELECT count(*) FROM items WHERE status = 'pending'") == [(rounds,)]
     assert_kept(url)
+
+
+def test_a_pool_that_an_agent_joins_while_it_is_removed_stays(pg_database18: str):
+    """Taken out (the refused reference is no answer of `remove_pool`): the remover meets a driver's error."""
+    with closing(open_service(pg_database18)) as service, psycopg.connect(pg_database18) as joining:
+        service.set_pool("gpu", max_concurrency=1)
+        joining.execute("INSERT INTO interlock.agents (key, name, pool) VALUES ('ann', 'ann', 'gpu')")
+        with ThreadPoolExecutor(1) as thread, psycopg.connect(pg_database18, autocommit=True) as looking:
+            removing = thread.submit(service.remove_pool, "gpu")
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'DELETE'"
+            wait_until(lambda: looking.execute(waiting).fetchone(), "the remover waits")
+            joining.commit()
+            with pytest.raises(Held, match="The pool gpu is in use"):
+                removing.result(PATIENCE_S)
+        assert service.pools()[0].agents == ("ann",)

@@ -108,10 +108,10 @@ class Fleet:
             raise names.unknown("pool", key, known, "`interlock pools` lists all.")
         removed = self.store.remove_pool(key, event)
         if not removed and any(pool.name == key for pool in self.store.pools()):
-            sharing = pool_view(known[key]).agents
+            sharing = pool_view(known[key]).agents or ("an agent",)
             verb = "shares" if len(sharing) == 1 else "share"
             raise Held(
-                f"The pool {key} is in use: {', '.join(sharing) or 'an agent'} {verb} it.",
+                f"The pool {key} is in use: {', '.join(sharing)} {verb} it.",
                 "Take them out first: interlock agents set NAME --pool none.",
             )
         return key

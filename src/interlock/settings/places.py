@@ -87,8 +87,8 @@ def leading_out(root: Path, place: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def is_below(real: Path, top: Path) -> bool:
-    """Whether a path without links is below another, and not in a directory of git."""
-    return real.is_relative_to(top) and ".git" not in real.parts[len(top.parts) :]
+    """Whether a path without links is below another, and not in a directory of git, in whatever case."""
+    return real.is_relative_to(top) and ".git" not in map(str.lower, real.parts[len(top.parts) :])
 
 
 # -- git, as far as it says where things are --------------------------------------------------------

@@ -123,7 +123,10 @@ class PostgresStore(PostgresReads):
         return self._remove("agent", {"agent": key, "now_us": self.database.given_now()}, event)
 
     def remove_pool(self, name: str, event: Event) -> bool:
-        return self._remove("pool", {"pool": name}, event)
+        try:
+            return self._remove("pool", {"pool": name}, event)
+        except ForeignKeyViolation:  # an agent joined it meanwhile
+            return False
 
     def _remove(self, what: str, params: dict[str, Any], event: Event) -> bool:
         def work(conn: Connection) -> bool:
