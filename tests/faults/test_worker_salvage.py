@@ -320,3 +320,46 @@ def test_a_remote_that_the_run_sent_elsewhere_proves_nothing(clone: Clone, redir
     assert clone.git("show", f"{told['ref']}:made") == "x"
     assert worker.ended() == 0
     assert subprocess.run(["git", "cat-file", "-e", "main:made"], cwd=clone.remote, check=False).returncode
+
+
+#: Leaves a commit, something staged and a file, and goes away with its worktree.
+MOVE_OUT = 'echo x > made; git add made; git commit -qm made; echo y > loose; mv "$PWD" "$AWAY"'
+
+
+def test_a_worktree_that_was_moved_out_is_found_and_still_works(clone: Clone) -> None:
+    """Before its directory was held open, git's own for it was removed: it was no repository any more."""
+    away = clone.path.parent / "a way"
+    item = clone.site.add(lane=LANE, max_attempts=1)
+    worker = clone.site.work(f"AWAY='{away}'; {MOVE_OUT}; exit 1", "--worktree", "--exit-when-idle")
+    ref = worker.until("salvaged", item=item)["ref"]
+    told = worker.until("stays", item=item)
+    assert told["path"] == str(away)
+    assert f"it was moved to {away}" in told["text"]
+    assert worker.ended() == 0
+    assert (clone.git("show", f"{ref}:made"), clone.git("show", f"{ref}:loose")) == ("x", "y")
+    assert clone.git("-C", str(away), "status", "--porcelain") == "?? loose"
+
+
+def test_a_worktree_that_was_moved_out_under_a_dead_worker_keeps_git_s_directory(clone: Clone) -> None:
+    away = clone.path.parent / "away"
+    item = clone.site.add(lane=LANE, max_attempts=1)
+    script = f"AWAY='{away}'; {MOVE_OUT}; echo $$ > {clone.path}/pid; exec sleep 600"
+    worker = clone.site.work(script, "--worktree")
+    agent = clone.site.number_in("pid")
+    worker.kill()
+    until_gone(agent)
+    heir = clone.site.work("true", "--type", "nothing")
+    told = heir.until("stays", item=item)
+    assert "nobody saw where it went" in told["text"]
+    assert told["path"] == str(clone.path / ".git" / "worktrees" / "run-1")
+    assert clone.git("-C", str(away), "status", "--porcelain") == "?? loose"
+
+
+def test_a_worktree_that_its_run_deleted_leaves_nothing(clone: Clone) -> None:
+    item = clone.site.add(lane=LANE, max_attempts=1)
+    worker = clone.site.work('rm -rf "$PWD"; exit 1', "--worktree", "--exit-when-idle")
+    worker.until("ended", item=item)
+    assert worker.ended() == 0
+    assert not {"stays", "salvaged"} & set(worker.kinds())
+    assert clone.worktrees() == 0
+    assert clone.refs("refs/heads/interlock/") == []

@@ -254,8 +254,9 @@ def test_work_is_kept_once_by_workers_that_die_before_the_worktree_is_gone(
 
 
 def test_a_worktree_half_removed_by_a_worker_that_died_is_not_work(scene: Scene) -> None:
-    """It is out of sight before the first file goes."""
+    """It is out of sight before the first file goes, and a note of its run says so before that."""
     files, path = scene.run()
+    (files.path / "removing").touch()
     gone = scene.home.worktrees / ".gone-x"
     gone.mkdir()
     path.rename(gone / path.name)

@@ -160,6 +160,7 @@ class RunFiles:
         self.agent_lock = path / "agent.lock"
         self.briefing = Briefing(path)
         self._lock = lock
+        self._worktree: int | None = None
 
     @classmethod
     def make(cls, home: Home, trace: Trace) -> Self:
@@ -188,6 +189,17 @@ class RunFiles:
         draft.write_text(json.dumps(asdict(self.trace)))
         draft.replace(self.path / "record.json")
 
+    def hold(self, worktree: Path) -> None:
+        """Keep the directory of the worktree open: a descriptor knows where it goes."""
+        self._worktree = os.open(worktree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def whereabouts(self) -> str | None:
+        """Where the worktree is, with ` (deleted)` if it is nowhere; None if that is not known."""
+        with contextlib.suppress(OSError):
+            if self._worktree is not None:
+                return str(Path(f"/proc/self/fd/{self._worktree}").readlink())
+        return None
+
     def adopt(self) -> bool:
         """Become its owner, if its worker is gone."""
         if self._lock is None:
@@ -212,9 +224,10 @@ class RunFiles:
 
     def let_go(self) -> None:
         """Unlock the directory, for whoever clears up next."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        for held in (self._lock, self._worktree):
+            if held is not None:
+                os.close(held)
+        self._lock = self._worktree = None
 
 
 def found(home: Home) -> list[RunFiles]:

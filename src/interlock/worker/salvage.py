@@ -44,6 +44,13 @@ class Place:
     #: What is not as it was made, so that it must stay.
     odd: tuple[str, ...] = ()
 
+    @property
+    def rest(self) -> Path:
+        """Where to look for what could not be kept."""
+        if self.path is None and self.git_dir is not None and not os.path.lexists(self.home):
+            return self.git_dir
+        return self.path or self.home
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Salvage:
@@ -133,9 +140,7 @@ class Salvager:
         if not changes and not only_here and not left_out:
             return None
         tree = self._tree(head, changes.entries, scratch, left_out)
-        kept = Kept(
-            ref="", left_out=tuple(left_out), worktree=(place.path or place.home) if left_out else None
-        )
+        kept = Kept(ref="", left_out=tuple(left_out), worktree=place.rest if left_out else None)
         prefix = TAKEN if succeeded else WAITING
         earlier = None if only_here else self._kept_already(trace, tree, head, prefix)
         if earlier is not None:
@@ -270,7 +275,7 @@ def _document(trace: Trace, changes: Changes, left_out: Sequence[str], place: Pl
         "agent": trace.agent,
         "left_out": list(left_out[:NAMES_SHOWN]),
         "left_out_n": len(left_out),
-        "worktree": str(place.path or place.home) if left_out else None,
+        "worktree": str(place.rest) if left_out else None,
         "empty_directories": [shown(path) for path in changes.empty[:NAMES_SHOWN]],
         "ignored": [shown(path) for path in changes.ignored[:NAMES_SHOWN]],
         "ignored_n": len(changes.ignored),

@@ -43,6 +43,9 @@ CHECKOUT_TIMEOUT_S = 900.0
 _LOCKED = "Interlock could not salvage all of it"
 #: The baseline, in the directory of a run. And what is left of a worktree that is being removed.
 _BASELINE, _GONE = "baseline.json", ".gone-"
+#: In the directory of a run: all of its worktree is accounted for, and it is being removed. And what the
+#: system adds to the name of a directory that is nowhere.
+_REMOVING, _DELETED = "removing", " (deleted)"
 
 
 def confined(worktrees: Path) -> dict[str, str]:
@@ -130,6 +133,7 @@ class Workspaces:
             raise GitFailed(
                 f"The worktree {path} cannot be made: {made.complaint}.", "See git worktree list."
             )
+        files.hold(path)
         rules = absolute_addresses(self._repository)
         self._baseline(path, git_dir, base, rules.values()).write(files.path / _BASELINE)
         return Workspace(path=path, salvage=kept, environ=variables(rules, os.environ))
@@ -149,7 +153,7 @@ class Workspaces:
         with files.without_agent() as sure:
             # Only now: another may have been clearing up until now.
             baseline = Baseline.read(files.path / _BASELINE)
-            place = self._find(Path(trace.worktree or self._home.worktrees / files.path.name), baseline)
+            place = self._find(files, baseline)
             if _stays(place):
                 return None
             if not sure:
@@ -164,6 +168,7 @@ class Workspaces:
                 )
             if kept is None or not kept.left_out:
                 # After a success the branch itself stays, unless it is on the remote.
+                (files.path / _REMOVING).touch()
                 self._remove(place, trace, commits, None if succeeded else kept)
             elif place.git_dir is not None:
                 (place.git_dir / "locked").write_text(_LOCKED)
@@ -265,8 +270,9 @@ class Workspaces:
 
     # -- what became of it ----------------------------------------------------------------------------
 
-    def _find(self, path: Path, baseline: Baseline | None) -> Place:
+    def _find(self, files: RunFiles, baseline: Baseline | None) -> Place:
         """Where a run's worktree is now, and whether it is still the one that was made."""
+        path = Path(files.trace.worktree or self._home.worktrees / files.path.name)
         admins = self._git_dir / "worktrees"
         git_dir: Path | None = admins / (baseline.admin if baseline else path.name)
         assert git_dir is not None
@@ -284,12 +290,16 @@ class Workspaces:
         if is_it(path):
             own = not os.path.lexists(path / ".git") or _points_to(path, git_dir)
             return Place(home=path, path=path, git_dir=git_dir, odd=(*mounted, *(() if own else (".git",))))
+        removing = (files.path / _REMOVING).exists()
+        seen = "" if removing else files.whereabouts() or ""
         elsewhere = [] if git_dir is None else [_place_of(git_dir)]
-        others = (*elsewhere, *self._home.worktrees.glob("*"))
+        others = (*([Path(seen)] if seen else ()), *elsewhere, *self._home.worktrees.glob("*"))
         moved = next((p for p in others if p != path and not p.name.startswith(_GONE) and is_it(p)), None)
         odd = (*mounted, *([f"{path} is not what was made"] if os.path.lexists(path) else ()))
         if moved is not None:
-            odd = (*odd, f"it was moved to {moved}")
+            odd = (*odd, f"its place (it was moved to {moved})")
+        elif git_dir and baseline and not (odd or removing or seen.endswith(_DELETED)):
+            odd = (f"its files (it is not at {path}, and nobody saw where it went)",)
         return Place(home=path, path=moved, git_dir=git_dir, odd=odd)
 
     def _remove(self, place: Place, trace: Trace, commits: Commits, kept: Kept | None) -> None:
