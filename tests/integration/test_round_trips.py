@@ -27,7 +27,7 @@ class Desk:
         self.wire = wire
         self.store = PostgresStore(Database(wire.url, max_connections=1))
         self.store.database.notify = lambda: None  # type: ignore[method-assign]  # a thread of its own sends them
-        self.store.claims.slow_us = 10**12  # a claim that is slow, on a busy machine, makes the next another one
+        self.store.claims.slow_us = 10**12  # after a slow claim the next is another one
         self.service = LocalService(self.store)
         self.lanes = 0
 
