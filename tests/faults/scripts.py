@@ -105,6 +105,11 @@ WORK = {
     "stages and resets the file": "w page staged; git add page; git show HEAD:page > page",
     "loses its index": 'w new x; rm "$admin/index"',
     "breaks its index": 'w new x; echo junk > "$admin/index"',
+    "stages in a second index": (
+        'echo x > f; GIT_INDEX_FILE="$admin/alt.index" git add f; rm f;'
+        ' cp "$admin/alt.index" "$EVIDENCE/owed-1"'
+    ),
+    "writes into git's own directory": 'owe x; echo x > "$(git rev-parse --git-path NOTES.md)"',
     "leaves a lock": 'w new x; : > "$admin/index.lock"',
     # -- commits
     "commits": "w page committed; commit work",

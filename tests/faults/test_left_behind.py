@@ -226,6 +226,7 @@ class Judge:
         repositories += [Path(directory) for directory, names, _ in os.walk(modules) if "objects" in names]
         for repository in repositories:
             found |= _contents(repository, "--batch", "--batch-all-objects")
+        found |= set(_files(modules, inside=True).values()) if modules.exists() else set()
         refs = modules / "refs"
         for name in refs.rglob("*") if refs.exists() else ():
             if name.is_file():

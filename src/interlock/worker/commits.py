@@ -41,6 +41,13 @@ _FILE_MAX_BYTES = 64 << 20
 #: How long after a stash its reset may come.
 _RESET_WITHIN_S = 10
 _NOT_SCANNED = ("modules", "objects")
+#: What git itself writes into the directory that it has for a worktree.
+_GITS = re.compile(
+    r"HEAD|[A-Z_]+_(HEAD|MSG|EDITMSG|MODE|RR|AUTOSTASH|DESCRIPTION)|AUTO_MERGE|BISECT_[A-Z_]+|ADD_EDIT\.patch"
+    r"|index|sharedindex\.[0-9a-f]+|config\.worktree|gitdir|commondir|locked|addp-hunk-edit\.diff|.*\.lock"
+    r"|info/(sparse-checkout|exclude|attributes)|fsmonitor--daemon.*"
+    r"|(logs|refs|modules|rebase-merge|rebase-apply|sequencer|NOTES_MERGE_WORKTREE)/.*"
+)
 _REMOTE_TIMEOUT_S = 30.0
 #: Refs that stay in the clone when the worktree is gone. In the stash no run looks for work.
 _LASTING = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/interlock/", "refs/stash")
@@ -65,6 +72,7 @@ class Commits:
         self._git_dir = git_dir
         self._log = _read(git_dir / "logs" / "HEAD") if git_dir is not None else b""
         self._stash_before = set(baseline.stash) if baseline else set()
+        self._git_files = frozenset(baseline.git_files) if baseline else frozenset()
         self._remotes = baseline.remotes if baseline else {}
         self._safe = [oid for oid in (trace.base, *(baseline.refs if baseline else ())) if oid]
         self._known = frozenset(self._safe)
@@ -113,15 +121,17 @@ class Commits:
         """Whether a commit was there before, or is on a remote or below one of `but`."""
         return not self._without([oid], but)
 
-    def odd_refs(self) -> list[str]:
-        """Refs of the worktree's own that are no commits."""
+    def odd(self) -> list[str]:
+        """What is not git's in git's own directory, as a second index; and refs that are no commits."""
         if self._git_dir is None:
             return []
+        strange = [name for name in files_of(self._git_dir) if not _GITS.fullmatch(name)]
         refs = self._git_dir / "refs"
         files = [path for path in refs.rglob("*") if path.is_file()] if refs.is_dir() else []
         named = [(path, oid.decode()) for path in files for oid in _OID.findall(_read(path))]
         commits = set(self._commits(oid for _, oid in named))
-        return [str(path.relative_to(self._git_dir)) for path, oid in named if oid not in commits]
+        odd = [str(path.relative_to(self._git_dir)) for path, oid in named if oid not in commits]
+        return odd + [f"{name} in git's own directory" for name in strange if name not in self._git_files]
 
     def _named(self) -> list[str]:
         """Every id in the files of the worktree's own git directory."""
@@ -251,6 +261,15 @@ def stash_of(repository: Repository) -> list[Stashed]:
         for row in rows
         if len(row) == 4
     ]
+
+
+def files_of(git_dir: Path) -> list[str]:
+    """The files in git's own directory for a worktree."""
+    found = []
+    for place, names, files in os.walk(git_dir):
+        links = [name for name in names if Path(place, name).is_symlink()]
+        found += [os.path.relpath(Path(place, name), git_dir) for name in (*files, *links)]
+    return sorted(found)
 
 
 def _arrived(match: re.Match[bytes]) -> bool:

@@ -130,6 +130,8 @@ class Baseline:
     refs: list[str]
     stash: list[str]
     remotes: dict[str, str]
+    #: The files in git's own directory for it: a hook may have put some there.
+    git_files: list[str] = field(default_factory=list)
 
     def untouched(self, path: str, status: os.stat_result) -> bool:
         """Whether a file is surely as the checkout left it, by its times."""

@@ -136,7 +136,7 @@ class Salvager:
                 scratch=scratch,
             )
         )
-        left_out = [*map(shown, (*changes.left_out, *commits.odd_refs())), *place.odd]
+        left_out = [*map(shown, (*changes.left_out, *commits.odd())), *place.odd]
         if not changes and not only_here and not left_out:
             return None
         tree = self._tree(head, changes.entries, scratch, left_out)

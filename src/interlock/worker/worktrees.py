@@ -33,7 +33,7 @@ from interlock.git.remotes import absolute_addresses, check_relative, effective,
 from interlock.push.fence import FenceStore, LaneRun, arm
 from interlock.worker import mounts
 from interlock.worker.changes import MOUNTED, git_dir_of, tree_of
-from interlock.worker.commits import Commits, stash_of
+from interlock.worker.commits import Commits, files_of, stash_of
 from interlock.worker.inventory import Baseline, signatures, take
 from interlock.worker.rundirectory import Home, RunFiles, Trace
 from interlock.worker.salvage import Kept, Place, Salvage, Salvager
@@ -266,6 +266,7 @@ class Workspaces:
                 address: effective(self._repository, address)
                 for address in (*(url.partition("\n")[2] for url in urls.split("\0") if url), *more_remotes)
             },
+            git_files=files_of(git_dir),
         )
 
     # -- what became of it ----------------------------------------------------------------------------
