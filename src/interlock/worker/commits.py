@@ -23,6 +23,7 @@ from interlock.core.errors import InterlockError
 from interlock.git.plumbing import LISTING_MAX_BYTES, Repository
 from interlock.git.remotes import effective
 from interlock.process.smallfile import read_bytes
+from interlock.worker import mounts
 from interlock.worker.changes import check
 from interlock.worker.inventory import Baseline
 from interlock.worker.rundirectory import Trace
@@ -264,9 +265,11 @@ def stash_of(repository: Repository) -> list[Stashed]:
 
 
 def files_of(git_dir: Path) -> list[str]:
-    """The files in git's own directory for a worktree."""
+    """The files in git's own directory for a worktree, but for what is mounted there."""
     found = []
+    mounted = {git_dir / name for name in mounts.below(git_dir)}
     for place, names, files in os.walk(git_dir):
+        names[:] = [name for name in names if Path(place, name) not in mounted]
         links = [name for name in names if Path(place, name).is_symlink()]
         found += [os.path.relpath(Path(place, name), git_dir) for name in (*files, *links)]
     return sorted(found)
