@@ -363,3 +363,40 @@ def test_a_worktree_that_its_run_deleted_leaves_nothing(clone: Clone) -> None:
     assert not {"stays", "salvaged"} & set(worker.kinds())
     assert clone.worktrees() == 0
     assert clone.refs("refs/heads/interlock/") == []
+
+
+@pytest.mark.parametrize("name", ["sib", "run-99"])
+def test_a_worktree_that_a_run_made_beside_its_own_is_named(clone: Clone, name: str) -> None:
+    item = clone.site.add(lane=LANE, max_attempts=1)
+    script = f"git worktree add -q -b side ../{name}; echo x > ../{name}/loose; exit 1"
+    worker = clone.site.work(script, "--worktree", "--exit-when-idle")
+    beside = clone.path / ".interlock" / "worktrees" / name
+    assert worker.until("stays", item=item)["path"] == str(beside)
+    worker.until("ended")
+    assert worker.ended() == 0
+    assert (beside / "loose").read_text() == "x\n"
+    clone.site.add(lane=LANE, max_attempts=1)
+    later = clone.site.work("exit 0", "--worktree", "--exit-when-idle")
+    later.until("ended")
+    assert later.ended() == 0
+    assert "stays" not in later.kinds()
+
+
+def test_what_cannot_be_deleted_is_named(clone: Clone) -> None:
+    tried = clone.path.parent / "tried"
+    tried.touch()
+    if subprocess.run(["chattr", "+i", tried], check=False, capture_output=True).returncode:
+        pytest.skip("no file can be made immutable here")
+    subprocess.run(["chattr", "-i", tried], check=True)
+    item = clone.site.add(lane=LANE, max_attempts=1)
+    worker = clone.site.work(
+        "mkdir shut; echo x > shut/f; chattr +i shut/f; exit 1", "--worktree", "--exit-when-idle"
+    )
+    try:
+        rest = Path(worker.until("stays", item=item)["path"])
+        ref = worker.until("salvaged", item=item)["ref"]
+        assert worker.ended() == 0
+        assert clone.git("show", f"{ref}:shut/f") == "x"
+        assert (rest / "worktree" / "shut" / "f").exists()
+    finally:
+        subprocess.run(["chattr", "-R", "-i", clone.path / ".interlock"], check=True)

@@ -132,6 +132,8 @@ class Baseline:
     remotes: dict[str, str]
     #: The files in git's own directory for it: a hook may have put some there.
     git_files: list[str] = field(default_factory=list)
+    #: What else was in the folder of worktrees.
+    beside: list[str] = field(default_factory=list)
 
     def untouched(self, path: str, status: os.stat_result) -> bool:
         """Whether a file is surely as the checkout left it, by its times."""

@@ -390,7 +390,12 @@ class WorkerRun:
             return
         workspaces = self._worker.workspaces
         try:
-            kept = workspaces.close(self._files, succeeded=succeeded, given=self._salvage)
+            kept = workspaces.close(
+                self._files,
+                succeeded=succeeded,
+                given=self._salvage,
+                warn=lambda text, path: self._tell("stays", text, path=path),
+            )
         except (InterlockError, OSError) as error:
             self._cleared = False
             self._tell("stays", f"left its worktree behind: {error}")

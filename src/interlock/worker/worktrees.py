@@ -138,9 +138,17 @@ class Workspaces:
         self._baseline(path, git_dir, base, rules.values()).write(files.path / _BASELINE)
         return Workspace(path=path, salvage=kept, environ=variables(rules, os.environ))
 
-    def close(self, files: RunFiles, *, succeeded: bool, given: Sequence[Salvage] = ()) -> Kept | None:
+    def close(
+        self,
+        files: RunFiles,
+        *,
+        succeeded: bool,
+        given: Sequence[Salvage] = (),
+        warn: Callable[[str, str], None] = lambda _text, _path: None,
+    ) -> Kept | None:
         """Salvage the work in the worktree and remove it; returns what was kept, if anything.
 
+        `warn` gets a sentence and a path for what else is left.
         `given` is the salvage that the run began with. If some of the work could not be kept, the worktree
         stays for good. If this raises, for example because a process of the run is left, it stays until
         somebody tries again.
@@ -169,9 +177,13 @@ class Workspaces:
             if kept is None or not kept.left_out:
                 # After a success the branch itself stays, unless it is on the remote.
                 (files.path / _REMOVING).touch()
-                self._remove(place, trace, commits, None if succeeded else kept)
+                rest = self._remove(place, trace, commits, None if succeeded else kept)
+                if rest.exists():
+                    warn(f"left files that cannot be deleted, though all are kept; see {rest}", str(rest))
             elif place.git_dir is not None:
                 (place.git_dir / "locked").write_text(_LOCKED)
+            for other in self._beside(baseline, place) if baseline is not None else ():
+                warn(f"ended beside a worktree of no run, which stays; see {other}", str(other))
             return kept if kept is not None and kept.fresh else None
 
     def forget(self) -> None:
@@ -267,6 +279,7 @@ class Workspaces:
                 for address in (*(url.partition("\n")[2] for url in urls.split("\0") if url), *more_remotes)
             },
             git_files=files_of(git_dir),
+            beside=[other.name for other in self._home.worktrees.glob("*")],
         )
 
     # -- what became of it ----------------------------------------------------------------------------
@@ -303,9 +316,23 @@ class Workspaces:
             odd = (f"its files (it is not at {path}, and nobody saw where it went)",)
         return Place(home=path, path=moved, git_dir=git_dir, odd=odd)
 
-    def _remove(self, place: Place, trace: Trace, commits: Commits, kept: Kept | None) -> None:
+    def _beside(self, baseline: Baseline, place: Place) -> list[Path]:
+        """What came to the folder of worktrees since the run began, and is no run's: it may have made it."""
+        found = [other for other in self._home.worktrees.glob("*") if not other.name.startswith(_GONE)]
+        runs = (self._home.runs, self._home.former_runs)
+        return [
+            other
+            for other in found
+            if other.name not in baseline.beside
+            and other != place.path
+            and not any((folder / other.name).exists() for folder in runs)
+            and other.exists()  # still, now that its run is gone
+            and not _stays(Place(home=other, path=other, git_dir=git_dir_of(other)))
+        ]
+
+    def _remove(self, place: Place, trace: Trace, commits: Commits, kept: Kept | None) -> Path:
         """Remove the worktree, and its branch if its commits are elsewhere. First out of everybody's sight: a
-        half-removed worktree would look like one whose files were deleted by the run."""
+        half-removed worktree would look like one whose files were deleted by the run. Returns that place."""
         self._home.make_worktrees()
         rest = Path(tempfile.mkdtemp(prefix=_GONE, dir=self._home.worktrees))
         _put_aside(place, rest)
@@ -317,6 +344,7 @@ class Workspaces:
         tip = commits.branch_tip
         if tip is not None and commits.is_safe(tip, but=[kept.ref] if kept else []):
             Repository.exactly(self._git_dir).run("update-ref", "-d", f"refs/heads/{trace.branch}", tip)
+        return rest
 
 
 def _stays(place: Place) -> bool:
