@@ -22,7 +22,7 @@ from interlock.store.postgres.store import PostgresStore
 from interlock.testing.postgres import PostgresServer
 from tests.integration.postgres_costs import Costs, fill, watched_service
 
-SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "100000"))
+SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "200000"))
 #: Buffers that depend on how deep an index is and on what the catalogue's caches hold, not on the plan.
 SLACK = 40
 #: What may grow, and with what.
@@ -183,7 +183,7 @@ def test_no_statement_touches_more_of_a_larger_store(
 def queued(url: str, items: int) -> None:
     """Nothing but work that waits, all of it for anyone."""
     service = LocalService(PostgresStore(Database(url)))
-    for _ in range(items // 10_000):
+    for _ in range(items // 10_000 * 3):
         service.add([NewItem(title="work") for _ in range(1_000)])
     service.close()
     analyze(url)
