@@ -201,3 +201,10 @@ class TestWhatWaitsForAPerson:
         assert f"interlock msg {item}" in refused.value.hint
         assert scene.item(item).reason == "loop"
         assert scene.service.edit(item, {"priority": 3}, sender=sender).item.status == "waiting"
+
+    def test_a_retry_is_for_a_person_too(self, scene: Scene) -> None:
+        item = self.stopped(scene)
+        with pytest.raises(ItemEnded, match="waits for a person"):
+            scene.service.retry(item, sender=Sender(SenderKind.AGENT, "coder"))
+        assert scene.item(item).reason == "loop"
+        assert scene.service.retry(item).item.status == "pending"

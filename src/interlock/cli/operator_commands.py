@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 from interlock.cli import typer, views
@@ -45,7 +46,9 @@ def retry(
     call = invocation_of(ctx)
     by = call.settings.actor
     with call.service() as service:
-        return _each(call, items, lambda item: service.retry(item, why=reason, by=by), "is tried again")
+        sender = caller_of(service)
+        again = partial(service.retry, why=reason, by=by, sender=sender)
+        return _each(call, items, again, "is tried again")
 
 
 def edit(

@@ -102,6 +102,7 @@ class Retry(Record):
     item: ItemId
     why: str = ""
     by: str | None = None
+    sender: Sender = A_PERSON
 
 
 class Edit(Record):

@@ -62,6 +62,8 @@ def retry(ledger: Ledger, command: Retry) -> Moved:
         promoted = reenter(ledger, item, Reason.OPERATOR)
         return Moved(item=item.id, changed=True, promoted=promoted)
     if item.stopped:
+        if command.sender.kind is not SenderKind.PERSON:
+            return _refused(item, *_needs_person(item))
         _log_retry(ledger, item, command)
         return Moved(item=item.id, changed=True, promoted=restart(ledger, item.chain, Reason.OPERATOR))
     if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
@@ -122,14 +124,19 @@ def edit(ledger: Ledger, command: Edit) -> Moved:
     return Moved(item=item.id, changed=True, promoted=promoted)
 
 
+def _needs_person(item: Item) -> tuple[str, str]:
+    """What waits for a person is not started by anybody else."""
+    hint = f"A person starts it, with `interlock msg {item.id} …`."
+    return f"Item {item.id} waits for a person, and none has written.", hint
+
+
 def _why_not_edited(item: Item, timed_by: Sender) -> tuple[str, str] | None:
     """Why an item can no longer be changed, or not in this way, and what to do.
 
     What waits for a person gets another time from a person alone: that starts it, like a person's message.
     """
     if item.stopped and timed_by.kind is not SenderKind.PERSON:
-        hint = f"A person starts it, with `interlock msg {item.id} …`."
-        return f"Item {item.id} waits for a person, and none has written.", hint
+        return _needs_person(item)
     if item.terminal:
         return f"Item {item.id} has already ended as {item.status}.", ""
     if item.spec.plan is not None:  # an edit of its plan must be able to rely on what it is based on

@@ -323,9 +323,10 @@ class LocalService(Planning, Fleet, Notices, Presence):
         names.check_flag("force", force)
         return self._operate(Cancel(item=ItemId(item), why=given_reason(why), by=signed(by), force=force))
 
-    def retry(self, item: int, *, why: str = "", by: str = "") -> ChangeView:
+    def retry(self, item: int, *, why: str = "", by: str = "", sender: Sender = A_PERSON) -> ChangeView:
         """An operator brings a failed or cancelled item back, or ends a back-off."""
-        return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by)))
+        who = checked_sender(sender)
+        return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by), sender=who))
 
     def edit(
         self, item: int, changes: Mapping[str, Any], *, by: str = "", sender: Sender = A_PERSON
