@@ -135,6 +135,9 @@ class Prediction(Record):
 
     def takes(self, agent: str) -> bool:
         """Whether a claim of this agent may start it now."""
+        owner = self.owner
+        if owner is not None and not owner.closed and owner.item.spec.agent_key == agent:
+            return False  # an agent that asks is known by then, and the owner waits for it alone
         return not self.closed and self.takers is not None and self.takers.takes(agent)
 
 
