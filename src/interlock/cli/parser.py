@@ -57,6 +57,17 @@ class _GlobalOptions:
 class _Command(_GlobalOptions, TyperCommand):
     """A command that also takes the global options."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the line. What must stand before `--` is not taken from behind it: `hold -- nice …`."""
+        before = args[: args.index("--")] if "--" in args else None
+        rest: list[str] = super().parse_args(ctx, args)
+        if before is not None and not ctx.resilient_parsing and any(map(_is_command, self.params)):
+            given, _, _ = self.make_parser(ctx).parse_args(args=before)
+            for param in self.get_params(ctx):
+                if param.param_type_name == "argument" and param.required:
+                    param.process_value(ctx, given[param.name])  # raises if it is missing
+        return rest
+
 
 class _Group(_GlobalOptions, TyperGroup):
     """A command with commands below it, such as `agents`."""
@@ -105,6 +116,10 @@ def sentence_of(error: Any) -> tuple[str, str]:
     for theirs, ours in _IN_OUR_WORDS:
         sentence = theirs.sub(ours, sentence)
     return sentence if sentence.endswith((".", "?")) else f"{sentence}.", hint
+
+
+def _is_command(param: Any) -> bool:
+    return str(param.metavar).startswith("-- ")
 
 
 def _print_version(value: bool) -> None:
