@@ -57,6 +57,19 @@ def test_what_was_typed_is_named_as_it_was_typed(tmp_path: Path, args: tuple[str
     assert (answer.code, answer.err.splitlines()[0]) == (2, said)
 
 
+def test_a_filter_that_matches_nothing_says_so_and_names_what_was_meant(il: Command) -> None:
+    il.ok("agents", "set", "coder")
+    il.ok("add", "a", "--lane", "deploy:production")
+    assert il("ls", "--project", "nope").out.splitlines()[0] == "No item matches."
+    assert il("ls", "--agent", "codrr").err == "No agent is called 'codrr' yet; did you mean 'coder'?\n"
+    lane = il("ls", "--lane", "deploy:prodction")
+    assert lane.out.splitlines()[0] == "No item matches."
+    assert lane.err == "No item is on lane 'deploy:prodction'; did you mean 'deploy:production'?\n"
+    il.ok("cancel", 1, "--reason", "x")
+    assert il("ls", "--lane", "deploy:production").err == "", "it has ended, and the lane is right"
+    assert il("ls").out.splitlines()[0] == "Nothing is waiting or running."
+
+
 def test_several_reasons_are_told_once_each(il: Command) -> None:
     il.ok("plan", "create", "-", stdin='{"name": "p", "tasks": [{"key": "a"}], "edges": []}')
     edit = '{"operations": [{"op": "remove_task", "key": "x"}, {"op": "remove_task", "key": "y"}]}'

@@ -7,12 +7,12 @@ import sys
 from typing import Annotated
 
 from interlock.cli import typer, views
-from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.invocation import Invocation, invocation_of, mention_near_agent
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.output import tell
 from interlock.cli.values import whole_or_none
 from interlock.core.errors import Exit, InvalidInput
-from interlock.core.names import lane_key
+from interlock.core.names import lane_key, nearest
 from interlock.core.states import ItemStatus
 from interlock.service.contract import ItemFilter, Service, StatsBy
 from interlock.service.intake import choice, span_s, whole
@@ -59,7 +59,7 @@ def list_items(
         asking=asking,
         limit=count,
     )
-    unfinished = not (all_ or statuses or asking)
+    unfinished = wanted == ItemFilter(limit=count)
     if watch:
         every_s = every_s_of(every)
         with call.watching() as service:
@@ -67,11 +67,23 @@ def list_items(
         return Exit.OK
     with call.reading() as service:
         found = service.items(wanted)
+        if not (found or call.out.json):
+            mention_near_agent(service, agent)
+            _mention_near_lane(service, lane)
     call.out.answer(
         {"items": found}, lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished)
     )
     call.name_store(found)
     return Exit.OK
+
+
+def _mention_near_lane(service: Service, lane: str | None) -> None:
+    """Say so if a lane on which there never was an item looks like a typo of one with newer items."""
+    if lane is None or service.items(ItemFilter(all=True, lane=lane, limit=1)):
+        return
+    lanes = {item.lane or "" for item in service.items(ItemFilter(all=True, limit=1_000))}
+    if (near := nearest(lane_key(lane), lanes, likeness=0.8)) is not None:
+        tell(f"No item is on lane {lane!r}; did you mean {near!r}?")
 
 
 def show(
