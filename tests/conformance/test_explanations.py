@@ -153,6 +153,13 @@ def test_a_success_that_rules_out_a_task_cannot_be_retried(planner: Planner) -> 
     planner.do("A")
     planner.service.sweep()
     assert "A succeeded, which rules it out; that is final" in why_task(planner, "B")
+    b = planner.task("B").item
+    with pytest.raises(ItemEnded) as refused:
+        planner.service.retry(b)
+    assert str(refused.value) == (
+        "Task B can never start now: a task it depends on ended otherwise than it needs."
+        f" `interlock show {b}` tells more."
+    )
 
 
 def test_a_cancelled_task_is_not_offered_a_retry_that_is_refused(planner: Planner) -> None:

@@ -200,7 +200,8 @@ def why_not_retried(ledger: Ledger, item: Item) -> str:
     if plan.status is PlanStatus.CANCELLED and plan.ended_us is None:
         return f"Plan {plan.id} is being cancelled."
     if task.broken:
-        return f"Task {task.key} can never start now; retry the task it depends on."
+        # Which one is not read here. Only `why` knows whether its retry can help: a success has none.
+        return f"Task {task.key} can never start now: a task it depends on ended otherwise than it needs."
     return ""
 
 
