@@ -77,6 +77,7 @@ def test_nobody_is_called_none(il: Command, command: list[str]):
         ["work", "--agent", "codr", "--exit-when-idle", "--", "true"],
         ["add", "b", "--agent", "codr"],
         ["edit", "1", "--agent", "codr"],
+        ["agents", "set", "codr", "--max", "1"],
     ],
 )
 def test_a_misspelled_agent_is_mentioned_and_taken(il: Command, command: list[str]):
@@ -87,6 +88,13 @@ def test_a_misspelled_agent_is_mentioned_and_taken(il: Command, command: list[st
     assert answer.code in (0, 3)
     if command[0] == "next":
         assert il(*command).err == "", "it has asked for work, so it is known now"
+
+
+def test_a_typo_is_not_answered_with_another_typo(il: Command):
+    il.ok("agents", "set", "coder")
+    il.ok("add", "a", "--agent", "codrr")
+    refused = il("--json", "agents", "pause", "codr", "--reason", "x").error
+    assert refused["hint"].startswith("Did you mean coder?"), refused
 
 
 @pytest.mark.parametrize("name", ["coder", "Coder ", "tester"])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.command import Group
-from interlock.cli.invocation import invocation_of
+from interlock.cli.invocation import invocation_of, mention_near_agent
 from interlock.cli.options import Create, Limit, Reason, limit_of
 from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InvalidInput
@@ -55,6 +55,7 @@ def set_agent(
     limit = None if max_ is None or unlimited else whole("--max", max_)
     call = invocation_of(ctx)
     with call.service() as service:
+        mention_near_agent(service, name)
         answer = service.set_agent(
             name,
             max_concurrency=limit,

@@ -146,7 +146,8 @@ class Fleet:
         """Raise unless the agent was set, has asked for work, or is or was named by an item."""
         if self.store.agent(key) is None and not self.store.items(ItemQuery(agent=key, limit=1)):
             used = {agent.key for agent in self.store.agents()}
-            used |= {item.spec.agent_key for item in self._newest_items()}
+            if names.nearest(key, used) is None:  # one that only an item names may be a typo itself
+                used |= {item.spec.agent_key for item in self._newest_items()}
             raise names.unknown("agent", key, used, _CREATE)
 
     def _require_project(self, project: str) -> None:
