@@ -4,7 +4,8 @@
   changes nothing.
 * `completed`, `superseded` and `coalesced` are final. Only an explicit retry leaves `failed` and
   `cancelled`: of the item, or of a task that it depends on.
-* Only an edit moves an item back to `waiting`: of its time, or of the dependencies of a task.
+* Unstarted, an item goes back to `waiting` only by an edit, of its time or of the dependencies of a task, or
+  when its question times out.
 * A lane has at most one *active* item (`pending` or `in_progress`): its owner.
 
 The diagram in the documentation is generated from these tables.
