@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from interlock import app
+from interlock.cli.page import Text
 from interlock.cli.views import live
 from tests.acceptance.command import PROGRAM, Command, CommandHere
 from tests.patience import PATIENCE_S
@@ -164,7 +165,8 @@ def test_top_prints_one_frame_where_nobody_watches_and_ends_on_q(busy: Command):
     for word in ("Lanes held: 1, 1 with a line", "Running: 1", "Waiting: 1 pending", "run.started"):
         assert word in frame
     assert set(busy.ok("top")) == {
-        *("stats", "lanes", "running", "pending", "deferred", "events", "pools", "stopped", "asking"),
+        *("stats", "lanes", "running", "pending", "deferred", "waiting", "events", "pools", "stopped"),
+        "asking",
     }
 
     master, slave = pty.openpty()
@@ -197,12 +199,33 @@ def test_top_on_a_small_terminal_shows_some_of_everything(busy: Command):
     assert all(len(line) <= 80 for line in shown)
     parts = {line.partition(":")[0]: n for n, line in enumerate(shown)}
     assert parts["Running"] < parts["Waiting"] < parts["Lanes held"]
-    assert shown[parts["Waiting"]] == "Waiting: 9 pending   1 deferred   4 shown, all: interlock ls"
+    assert (
+        shown[parts["Waiting"]] == "Waiting: 9 pending   1 deferred   1 waiting   4 shown, all: interlock ls"
+    )
     assert shown[parts["Lanes held"]].startswith(
         "Lanes held: 9, 1 with a line   3 shown, all: interlock lanes"
     )
     assert "#4711" in shown[parts["Lanes held"] + 2], "the lane with a line behind it comes first"
     assert "item.added" in shown[-1]
+
+
+def test_top_lists_what_is_due_later_and_begins_with_what_goes_next(il: Command):
+    il.ok("add", "Later", "--run-at", "+2h")
+    il.ok("add", "Sooner", "--run-at", "+1h")
+    il.ok("add", "Plain")
+    il.ok("add", "Urgent", "--priority", 5)
+    frame = il("top").out
+    assert "Waiting: 2 pending   2 waiting\n" in frame
+    listed = frame.partition("Waiting: ")[2].partition("Lanes held")[0].splitlines()[2:6]
+    assert [line.split()[0] for line in listed] == ["4", "3", "2", "1"]
+    assert "0.0/min claimed  0.0/min done" in frame, "the same unit as with claims"
+
+
+def test_top_counts_the_statuses_that_its_line_has_no_room_for():
+    counted = [Text(f"3 {word}") for word in ("in_progress", "pending", "superseded", "coalesced")]
+    assert live.fitting(counted, 80).plain == "3 in_progress   3 pending   3 superseded   3 coalesced"
+    assert live.fitting(counted, 53).plain == "3 in_progress   3 pending   2 more: interlock stats"
+    assert live.fitting(counted, 10).plain == "4 more: interlock stats"
 
 
 def test_the_history_of_an_item_that_is_not_there_is_refused(busy: Command):

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from math import inf
 from typing import TYPE_CHECKING
 
 from interlock.core.absence import Absence
@@ -16,11 +17,15 @@ from interlock.service.itemview import ItemView
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from interlock.cli.page import Text
+
 _WINDOW_S = 300.0
 _ROWS_MAX = 50
 #: A terminal with fewer lines gets no blank ones, and not every question.
 _ROOMY = 30
 _ASKING_IF_SMALL = 2
+#: What has not started: those that may be claimed go first.
+_WAITING = ("pending", "deferred", "waiting")
 _ENDING_KEYS = ("q", "Q", "\x03", "\x04")
 #: How long to look for a key after each attempt to reach a store that is away.
 _LOOK_S = 0.1
@@ -37,6 +42,8 @@ class Frame(Record):
     pending: list[ItemView]
     #: Behind the owner of their lane.
     deferred: list[ItemView]
+    #: Due later, or tasks whose predecessors have not ended.
+    waiting: list[ItemView]
     #: Items that wait for a person.
     stopped: list[ItemView]
     events: list[EventView]
@@ -52,6 +59,7 @@ def look(service: Service) -> Frame:
         running=service.items(ItemFilter(statuses=("in_progress",), limit=_ROWS_MAX)),
         pending=service.items(ItemFilter(statuses=("pending",), limit=_ROWS_MAX)),
         deferred=service.items(ItemFilter(statuses=("deferred",), limit=_ROWS_MAX)),
+        waiting=service.items(ItemFilter(statuses=("waiting",), limit=_ROWS_MAX)),
         stopped=service.stopped(limit=_ROWS_MAX),
         events=service.events(limit=20, newest=True),
     )
@@ -115,9 +123,9 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     from interlock.cli.page import Text
     from interlock.cli.views import fleet, history, items, words
 
-    counts = Text("   ").join(words.counts(frame.stats.items)) if frame.stats.items else Text("no items")
-    counts.no_wrap, counts.overflow = True, "ellipsis"
-    claimed, done = words.rates(frame.stats.claims_per_s, frame.stats.completions_per_s)
+    counts = fitting(words.counts(frame.stats.items), width) if frame.stats.items else Text("no items")
+    # Always by the minute: of one in the whole window, 0.2 are left.
+    claimed, done = (f"{n * 60:.1f}/min" for n in (frame.stats.claims_per_s, frame.stats.completions_per_s))
     lost, refused = frame.stats.lease_losses, frame.stats.refused_writes
     figures = Text(f"{claimed} claimed  {done} done  ", style=words.QUIET, no_wrap=True, overflow="ellipsis")
     for n, what in ((lost, "lease{s} lost"), (refused, "write{s} refused")):
@@ -149,8 +157,8 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
         )
     lanes = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
     n_lines = sum(1 for lane in lanes if lane.waiting)
-    waiting = sorted([*frame.pending, *frame.deferred], key=lambda item: item.id)
-    n_waiting = {s: frame.stats.items.get(s, 0) for s in ("pending", "deferred")}
+    waiting = sorted([*frame.pending, *frame.deferred, *frame.waiting], key=_goes_next)
+    n_waiting = {s: frame.stats.items.get(s, 0) for s in _WAITING}
     n_running = frame.stats.items.get("in_progress", 0)
     needs = [len(frame.running), len(waiting), len(lanes), len(frame.events)]
     rows = needs if height is None else shares(needs, height - len(parts) - 1, spaced=not small)
@@ -176,6 +184,27 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
         *(history.text(event, width=width) for event in frame.events[len(frame.events) - rows[3] :]),
     ]
     return Group(*parts)
+
+
+def fitting(counted: list[Text], width: int) -> Text:
+    """Counts on one line; how many there was no room for is said at its end."""
+    from interlock.cli.page import Text
+    from interlock.cli.views import words
+
+    for kept in range(len(counted), -1, -1):
+        left_out = len(counted) - kept
+        more = [Text(f"{left_out} more: interlock stats", style=words.QUIET)] if left_out else []
+        line = Text("   ").join([*counted[:kept], *more])
+        if line.cell_len <= width:
+            break
+    return line
+
+
+def _goes_next(item: ItemView) -> tuple[object, ...]:
+    """The order in which items go, as far as they tell it: by priority; what is due later, by its time."""
+    untold = inf if item.status == "waiting" else 0.0
+    due = untold if item.run_at is None else item.run_at.timestamp()
+    return _WAITING.index(item.status), due, -item.priority, item.id
 
 
 def shares(needs: list[int], room: int, *, spaced: bool) -> list[int]:
