@@ -143,7 +143,8 @@ class Waiter:
             if turn is not None:
                 return turn
             if wish.if_held is IfHeld.FAIL:
-                raise Held(self._held(holder), _what_to_type(wish.lane))
+                unstarted = holder.item if holder.run is None else None
+                raise Held(self._held(holder), _what_to_type(wish.lane, unstarted))
             skipped = HoldView(status="skipped", lane=wish.lane, item=holder.item, run=None, exit_code=0)
             if wish.message is None:
                 self._tell(f"Skipped: {self._held(holder)}")
@@ -319,5 +320,6 @@ def _held(lane: str, holder: HolderView) -> str:
     return f"Lane {lane} is held by {who}(run {holder.run}) since {since}, until {until} {end}."
 
 
-def _what_to_type(lane: str) -> str:
-    return f"interlock lanes shows its line; interlock hold {lane} --if-held wait -- … waits for it."
+def _what_to_type(lane: str, unstarted: int | None = None) -> str:
+    wait = f"interlock lanes shows its line; interlock hold {lane} --if-held wait -- … waits for it"
+    return f"{wait}." if unstarted is None else f"{wait}, or overtakes item {unstarted} where it may."

@@ -254,3 +254,13 @@ def test_a_command_whose_time_is_up_is_ended(il: Command):
     answer = il("hold", LANE, "--timeout", "1", "--lease", "4", "--", "sleep", "60")
     assert answer.code == 124
     assert items(il)[0]["status"] == "cancelled"
+
+
+def test_a_refusal_says_that_waiting_may_overtake_what_has_not_started(il: Command) -> None:
+    il.ok("add", "some work", "--lane", LANE, "--agent", "nobody-yet")
+    refused = il("hold", LANE, "--if-held", "fail", "--", "true")
+    assert refused.code == 4
+    assert refused.err.endswith(
+        f"interlock hold {LANE} --if-held wait -- … waits for it, or overtakes item 1 where it may.\n"
+    )
+    assert il("hold", LANE, "--", "true").code == 0, "and so it does"
