@@ -8,6 +8,13 @@ import pytest
 from tests.acceptance.command import Command
 
 
+def test_a_worker_says_that_its_command_asked(il: Command):
+    il.ok("add", "some work")
+    script = '"$0" -m interlock ask "Which branch?"; exit 0'
+    said = il("work", "--agent", "coder", "--limit", 1, "--", "sh", "-c", script, sys.executable).out
+    assert "Run 1 asked a person, whose answer brings its item back\n" in said
+
+
 def test_a_workers_command_asks_and_its_next_run_has_the_answer(il: Command):
     il.ok("add", "some work", "--lane", "branch:main")
     il.ok("add", "behind it", "--lane", "branch:main")

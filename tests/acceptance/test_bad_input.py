@@ -109,7 +109,7 @@ MISTAKES = [
     (["lanes", "mode", "--project", "p"], 2, INVALID, "no mode"),
     (["pause", "agent"], 2, INVALID, "no agent or project"),
     (["pause", "--reason", "r"], 2, INVALID, "no agent or project"),
-    (["pause", "agent", "a"], 2, INVALID, "reason is needed"),
+    (["pause", "agent", "a"], 2, INVALID, "--reason is missing"),
     (["pause", "planet", "earth", "--reason", "r"], 2, INVALID, "planet"),
     (["migrate", "--check", "--sql"], 2, INVALID, "--sql"),
     (["completion", "tcsh"], 2, INVALID, "tcsh"),

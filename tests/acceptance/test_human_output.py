@@ -13,7 +13,8 @@ from rich.console import Console
 
 from interlock import app
 from interlock.cli.page import Text
-from interlock.cli.views import live
+from interlock.cli.views import arrivals, live
+from interlock.core.model import NewItem
 from tests.acceptance.command import PROGRAM, Command, CommandHere
 from tests.patience import PATIENCE_S
 
@@ -283,3 +284,15 @@ def test_a_claim_of_one_item_that_cannot_be_claimed_says_why(il: Command) -> Non
     il.ok("cancel", second, "--reason", "not needed")
     refused = il("--json", "next", "--agent", "coder", "--item", second)
     assert (refused.code, refused.error["code"]) == (1, "item_ended")
+
+
+def test_add_does_not_tell_to_claim_what_a_worker_has_taken_already(il: Command):
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    il.ok("agents", "set", "coder")
+    with closing(app.open_service(f"sqlite:///{il.directory}/.interlock/interlock.db")) as service:
+        (answer,) = service.add([NewItem(title="some work", agent="coder")])
+        service.next("coder")
+        arrivals.answer(console, answer, service.why(1))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "interlock next" not in said
+    assert "type  interlock why 1 " in said

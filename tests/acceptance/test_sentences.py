@@ -37,6 +37,10 @@ def test_an_option_out_of_range_is_named_by_its_spelling(il: Command) -> None:
         (("add", "a", "--agent", ""), "--agent is empty."),
         (("add", "a", "--typ", "x"), "There is no option --typ. Did you mean --type?"),
         (("next",), "--agent is missing."),
+        (("cancel", 1), "--reason is missing."),
+        (("cancel", 1, "--reason", " "), "--reason is missing."),
+        (("edit", 1, "--lane", "a:1"), "An item cannot change its lane."),
+        (("ls", "--stat", "x"), "There is no option --stat. Did you mean --agent, --status, --watch?"),
         (("msg",), "ITEM is missing."),
         (("ls", "--limit"), "--limit needs a value."),
         (("ls", "--status", "done"), "--status cannot be 'done'."),
@@ -70,6 +74,11 @@ def test_a_filter_that_matches_nothing_says_so_and_names_what_was_meant(il: Comm
     assert il("ls").out.splitlines()[0] == "Nothing is waiting or running."
 
 
+def test_the_hint_for_a_time_of_an_edit_names_now(il: Command) -> None:
+    assert il("edit", 1, "--run-at", "x").err.splitlines()[1].endswith(", +2h, +1d, or now.")
+    assert il("add", "a", "--run-at", "x").err.splitlines()[1].endswith(", +2h, +1d.")
+
+
 def test_several_reasons_are_told_once_each(il: Command) -> None:
     il.ok("plan", "create", "-", stdin='{"name": "p", "tasks": [{"key": "a"}], "edges": []}')
     edit = '{"operations": [{"op": "remove_task", "key": "x"}, {"op": "remove_task", "key": "y"}]}'
@@ -81,7 +90,7 @@ def test_several_reasons_are_told_once_each(il: Command) -> None:
 def test_one_mistake_about_several_items_is_told_once(il: Command) -> None:
     il.ok("add", "a")
     il.ok("add", "b")
-    assert il("cancel", 1, 2, "--reason", "").err.count("A reason is needed.") == 1
+    assert il("cancel", 1, 2, "--reason", "").err.count("--reason is missing.") == 1
 
 
 def test_a_wall_that_is_cut_says_so(il: Command) -> None:

@@ -23,6 +23,7 @@ from interlock.cli import completing
 from interlock.cli import typer as declared
 from interlock.cli.command import ENTRIES, Group
 from interlock.cli.invocation import Invocation
+from interlock.core.checking import NO_REASON
 
 UsageError = typer.TyperException
 
@@ -30,7 +31,7 @@ UsageError = typer.TyperException
 _IN_OUR_WORDS = (
     (re.compile(r"Missing (?:option|argument) '([^']+)'.*"), r"\1 is missing."),
     (
-        re.compile(r"No such option: (\S+?)\.?(?: \(Possible options: (\S+)\))"),
+        re.compile(r"No such option: (\S+?)\.?(?: \(Possible options: ([^)]+)\))"),
         r"There is no option \1. Did you mean \2?",
     ),
     (re.compile(r"No such option: (\S+?)\.?(?= |$)"), r"There is no option \1."),
@@ -111,6 +112,10 @@ def sentence_of(error: Any) -> tuple[str, str]:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "interlock"
     hint = f"See {path} --help."
+    if sentence.startswith("Missing option '--reason'"):
+        return NO_REASON
+    if (path, getattr(error, "option_name", "")) == ("interlock edit", "--lane"):
+        return "An item cannot change its lane.", "Cancel it, and add it again on the other lane."
     if extra := _EXTRA.fullmatch(sentence):
         return f"{path} does not take {extra[1]!r}.", f"A text with blanks needs quotes. {hint}"
     for theirs, ours in _IN_OUR_WORDS:

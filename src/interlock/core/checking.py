@@ -232,10 +232,14 @@ def check_batch(what: str, batch: Sequence[object], kind: type) -> None:
         raise TooLarge(f"A batch of {count} is too large.", f"At most {names.BATCH_MAX:,} at once.")
 
 
+#: What is said where there is none, also by the command line, which misses the option before we do.
+NO_REASON = ("--reason is missing.", 'Pass --reason "…" for the history.')
+
+
 def given_reason(why: str) -> str:
     """An operator's reason, which the history keeps."""
     if not checked_reason(why).strip():
-        raise InvalidInput("A reason is needed.", 'Pass --reason "…" for the history.')
+        raise InvalidInput(*NO_REASON)
     return why
 
 

@@ -113,7 +113,7 @@ def item_changes(fields: Mapping[str, object], *, options: bool = False) -> dict
         if value is None and name in _REMOVED:
             changed = _REMOVED[name]
         elif name == "run_at":
-            changed = _schedule(_spelled(name, option=options), field_value(name, value))
+            changed = _schedule(_spelled(name, option=options), field_value(name, value), now=options)
         else:
             changed = name, field_value(name, value, option=options)
         given[changed[0]] = changed[1]
@@ -170,8 +170,9 @@ def span_s(what: str, value: object) -> float:
     )
 
 
-def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
-    """When to run: `+5m` from now, or a time. A time without an offset is local."""
+def _schedule(what: str, time: str | datetime, *, now: bool = False) -> tuple[str, Any]:
+    """When to run: `+5m` from now, or a time. A time without an offset is local. With `now` that word will do
+    too, which the caller has read."""
     try:
         if isinstance(time, str) and time.startswith("+"):
             return "run_after_s", span_s(what, time[1:])
@@ -180,7 +181,7 @@ def _schedule(what: str, time: str | datetime) -> tuple[str, Any]:
     except (ValueError, OverflowError, OSError, InvalidInput):
         raise InvalidInput(
             f"{names.the(what)} {reprlib.repr(str(time))} is not a time.",
-            "Use ISO 8601, as in 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d.",
+            f"Use ISO 8601, as in 2027-01-31T09:00Z, or +30s, +5m, +2h, +1d{', or now' if now else ''}.",
         ) from None
 
 

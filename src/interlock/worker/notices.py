@@ -10,6 +10,7 @@ from typing import Any
 
 from interlock.core.commands import Outcome
 from interlock.core.errors import InterlockError
+from interlock.core.model import Reason
 from interlock.core.timing import span
 from interlock.service.contract import EndedRunView, RunView
 from interlock.service.itemview import ItemView
@@ -88,6 +89,8 @@ def left_notices(
 
 def already_reported(earlier: EndedRunView) -> str:
     """The command had reported its own end, so the worker has nothing to report."""
+    if earlier.reason == Reason.ASKED:
+        return f"Run {earlier.run} asked a person, whose answer brings its item back"
     return f"Run {earlier.run} had already reported itself: {earlier.status}"
 
 

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 
 from interlock.core.errors import InterlockError, InvalidInput, StoreReplaced
-from interlock.core.model import Reason
+from interlock.core.model import EventKind, Reason
+from interlock.core.record import replace
 from interlock.process.heartbeat import BackgroundLoop
 from interlock.process.reports import ReportQueue
 from interlock.service.contract import EndedRunView, RunView, Service
@@ -132,6 +133,11 @@ def ended_run(service: Service, *, item: int, run: int) -> EndedRunView | None:
 
 
 def reported_run(service: Service, *, item: int, run: int) -> EndedRunView | None:
-    """The same, if a report ended the run, not the store or an operator."""
+    """The same, if a report ended the run, not the store or an operator. That it asked is then its reason."""
     ended = ended_run(service, item=item, run=run)
-    return ended if ended is not None and ended.reason == Reason.REPORTED else None
+    if ended is None or ended.reason != Reason.REPORTED:
+        return None
+    with contextlib.suppress(InterlockError):
+        if any(e.kind == EventKind.QUESTION_ASKED and e.run == run for e in service.show(item).events):
+            return replace(ended, reason=Reason.ASKED.value)
+    return ended

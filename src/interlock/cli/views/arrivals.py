@@ -104,7 +104,7 @@ def _reader(item: ItemView | None) -> str | None:
 def _to_type(answer: AddView, why: WhyView) -> str | None:
     if answer.item is None:
         return "the same with --policy queue, to wait in the line"
-    if answer.item.status == "pending":
+    if why.item.status == "pending":  # as it is now: a worker may have taken it
         if why.hindered:
             return None  # `next` says what to type
         return f"interlock next --agent {answer.item.agent or 'NAME'}"
