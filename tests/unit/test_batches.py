@@ -56,7 +56,8 @@ def command(world: World, step: Any) -> Command | None:
     run = world.items[item].state.run or RunId(1)
     match kind:
         case "done" | "fail" | "release":
-            return Finish(run=run, item=item, outcome=Outcome(kind), seen=pick % 3, retry=pick % 4 > 0)
+            seen = min(pick % 3, world.items[item].state.message_count)  # more is refused as bad input
+            return Finish(run=run, item=item, outcome=Outcome(kind), seen=seen, retry=pick % 4 > 0)
         case "cancel" | "force":
             return Cancel(item=item, why="why", force=kind == "force")
         case "take back":
