@@ -186,6 +186,29 @@ def test_a_plan_goes_on_only_when_every_end_is_answered(planner: Planner) -> Non
     assert "is ready, but" in why_task(planner, "C")
 
 
+def test_an_edit_past_its_deadline_is_not_said_to_be_taken(planner: Planner) -> None:
+    planner.make("A, B", editor=EDITOR)
+    planner.do("A")
+    edit = planner.view().cycle
+    assert edit is not None
+    assert f"{EDITOR}'s " in planner.service.why(edit.item).why
+    planner.clock.advance(601)
+    ends = f"Item {edit.item} was not claimed in time; with the next claim or sweep it is ended as cancelled."
+    assert planner.service.why(edit.item).why == ends
+    assert edit.item not in [lease.item.id for lease in planner.service.next(EDITOR)]
+    assert planner.status(edit.item) == "cancelled"
+
+
+def test_an_item_that_nobody_claimed_in_time_is_not_said_to_be_ready(scene: Scene) -> None:
+    item = scene.put(lane=LANE, claim_within_s=30)
+    heir = scene.put(lane=LANE)
+    scene.clock.advance(31)
+    ends = f"with the next claim or sweep it is ended as cancelled, and item {heir} gets its lane"
+    assert why(scene, item) == f"Item {item} was not claimed in time; {ends}."
+    assert scene.claim("coder").item.id == heir
+    assert scene.status(item) == "cancelled"
+
+
 def test_an_item_behind_one_of_its_own_agent_is_not_said_to_overtake_it(scene: Scene) -> None:
     """Whoever could overtake the owner takes the owner."""
     scene.put("first", lane=LANE, agent="coder")

@@ -133,8 +133,15 @@ class Prediction(Record):
     #: it finds none in the line that it may start before this one.
     owner: Prediction | None = None
 
+    @property
+    def overdue(self) -> bool:
+        """Its time is over: the next sweep or claim moves it, before anything is started."""
+        return self.at_us is not None and self.at_us <= self.facts.now_us
+
     def takes(self, agent: str) -> bool:
         """Whether a claim of this agent may start it now."""
+        if self.overdue:
+            return False
         owner = self.owner
         if owner is not None and not owner.closed and owner.item.spec.agent_key == agent:
             return False  # an agent that asks is known by then, and the owner waits for it alone

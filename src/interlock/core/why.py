@@ -113,6 +113,9 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
     item, facts = prediction.item, prediction.facts
     if item.state.due_us is not None:
         return f"keeps its lane and is {_why_later(item)}", _comes_back(prediction)
+    if prediction.overdue:
+        then = _becomes(item, prediction.fates[End.TIME])
+        return "was not claimed in time", f"with the next claim or sweep {then}"
     ends = ""
     if End.TIME in prediction.fates:
         ends = f"; it ends {until(prediction.at_us, facts.now_us)} unless claimed"
