@@ -69,6 +69,55 @@ def test_unread_messages_go_before_who_waits_longer(scene: Scene) -> None:
     assert scene.status(heir) == "deferred"
 
 
+def test_unread_messages_stay_with_an_item_that_is_tried_again(scene: Scene) -> None:
+    lease = scene.put_running(lane=LANE, agent="coder")
+    scene.service.msg(lease.item.id, "and this", author="sam")
+    heir = scene.put(lane=LANE)
+    assert (
+        f"their own, when run {lease.fence} is done; it moves up when run {lease.fence} fails; if it"
+        in why(scene, heir)
+    )
+    scene.fail(lease)
+    assert scene.statuses(lease.item.id, heir) == ["waiting", "pending"]
+
+
+@pytest.mark.parametrize("end", ["done", "fail", "lose"])
+def test_a_hold_runs_its_command_again_for_messages_before_it_is_done(scene: Scene, end: str) -> None:
+    """`hold` reads what a person wrote before it reports that it is done, and then no item is made of it."""
+    hold = scene.put(type="hold", labels=("hold",), agent="coder", lane=LANE, max_attempts=1)
+    lease = scene.claim("coder", item=hold, types=("hold",), labels=("hold",))
+    scene.service.msg(hold, "and this", author="sam")
+    heir, run = scene.put(lane=LANE), f"run {lease.fence}"
+    again = (
+        f"{run} is done, which first runs its command again for the messages that item {hold} has not read;"
+    )
+    first = f"those not read by then go first, as an item of their own, when {run} fails or loses its lease;"
+    assert f"; it moves up when {again} {first} if it is released" in why(scene, heir)
+    assert f"the lane goes to the next in line when {again} {first}" in (scene.service.why(hold).lane or "")
+    match end:
+        case "done":
+            scene.done(lease, seen=1)
+        case "fail":
+            scene.fail(lease, retry=False)
+        case _:
+            scene.lose(lease)
+    assert scene.status(heir) == ("pending" if end == "done" else "deferred")
+
+
+@pytest.mark.parametrize("asked_to_stop", [False, True])
+def test_what_a_hold_does_not_read_before_it_is_done_goes_first(scene: Scene, asked_to_stop: bool) -> None:
+    """It runs again for persons only, and not if it was asked to stop."""
+    hold = scene.put(type="hold", labels=("hold",), agent="coder", lane=LANE, max_attempts=1)
+    lease = scene.claim("coder", item=hold, types=("hold",), labels=("hold",))
+    scene.service.msg(hold, "and this", sender=A_PERSON if asked_to_stop else ANOTHER_SYSTEM)
+    heir = scene.put(lane=LANE)
+    if asked_to_stop:
+        scene.cancel(hold)
+    assert "has not read go first, as an item of their own, when run" in why(scene, heir)
+    assert scene.done(lease).follow_up
+    assert scene.status(heir) == "deferred"
+
+
 @pytest.mark.parametrize("gone", ["paused project", "other types"])
 def test_the_answer_to_add_knows_who_may_claim_it(scene: Scene, gone: str) -> None:
     if gone == "paused project":

@@ -344,16 +344,29 @@ def _fates(item: Item, at_us: int | None, facts: Facts) -> dict[End, Fate]:
     fates = {}
     if item.state.run is not None:
         for end, outcome in _OUTCOMES.items():
-            fates[end] = _fate(item, _decided(item, [_report(item, outcome)], facts.now_us, facts), facts)
+            seen = item.state.message_count if end is End.DONE and _reads_first(item, facts) else 0
+            report = _report(item, outcome, seen)
+            fates[end] = _fate(item, _decided(item, [report], facts.now_us, facts), facts)
     if at_us is not None:
         then_us = max(at_us, facts.now_us)
         fates[End.TIME] = _fate(item, _decided(item, [Expire(item=item.id)], then_us, facts), facts)
     return fates
 
 
-def _report(item: Item, outcome: Outcome) -> Finish:
+def _reads_first(item: Item, facts: Facts) -> bool:
+    """Whether a hold runs its command again for its messages before it is done: if a person wrote any, and
+    nobody has asked it to stop."""
+    state = item.state
+    if not item.held or state.cancel_into is not None:
+        return False
+    mark = max(state.seen, state.delivered)
+    unread = facts.snapshot.unread.get(item.id, ())
+    return any(m.n > mark and m.sender == SenderKind.PERSON for m in unread)
+
+
+def _report(item: Item, outcome: Outcome, seen: int = 0) -> Finish:
     assert item.state.run is not None
-    return Finish(item.state.run, item.id, outcome, bits=item.state.run_bits)
+    return Finish(item.state.run, item.id, outcome, seen=seen, bits=item.state.run_bits)
 
 
 _OUTCOMES = {End.DONE: Outcome.DONE, End.FAIL: Outcome.FAIL, End.RELEASE: Outcome.RELEASE}

@@ -265,19 +265,26 @@ def _lane_of_owner(owner: Prediction, moves: str) -> str:
             aside = f" or its question times out {until(owner.at_us, owner.facts.now_us)}"
         return f"{moves} when item {item.id} has ended{aside}{beside}"
     run = f"run {item.state.run}"
-    frees = [end for end in End if not _keeps(item, fates[end])]
-    keeps = [end for end in End if end not in frees]
-    if any(fates[end].by_follow_up for end in frees):
-        moves = f"the messages that item {item.id} has not read go first, as an item of their own,"
-    if not keeps:
-        return f"{moves} when {run} ends{beside}"
+    keeps = [end for end in End if _keeps(item, fates[end])]
+    follows = [end for end in End if fates[end].by_follow_up]
+    frees = [end for end in End if end not in (*keeps, *follows)]
     lost = {"lease": "loses its lease", "time": "runs out of time"}.get(_last(owner)[0], "runs out of grace")
     ways = {End.DONE: "is done", End.FAIL: "fails", End.RELEASE: "is released", End.TIME: lost}
-    when = _listed([ways[end] for end in frees])
-    ways |= {End.FAIL: "fails and is to be tried again", End.RELEASE: "is released without --until"}
-    still = _listed([ways[end] for end in keeps])
-    kept = f"item {item.id} keeps the lane for another attempt"
-    return f"{moves} when {run} {when}{beside}; if it {still}, {kept}"
+    unread = f"the messages that item {item.id} has not read"
+    first, again = f"{unread} go first", ""
+    if item.held and follows and End.DONE in frees:
+        first, again = "those not read by then go first", f", which first runs its command again for {unread}"
+    goes = [(frees, moves, again + beside), (follows, f"{first}, as an item of their own,", beside)]
+    clauses = []
+    for ends, then, more in sorted(goes, key=lambda clause: End.DONE not in clause[0]):
+        if ends:
+            when = "ends" if len(ends) == len(End) else _listed([ways[end] for end in ends])
+            clauses.append(f"{then} when {run} {when}{more}")
+    if keeps:
+        ways |= {End.FAIL: "fails and is to be tried again", End.RELEASE: "is released without --until"}
+        still = _listed([ways[end] for end in keeps])
+        clauses.append(f"if it {still}, item {item.id} keeps the lane for another attempt")
+    return "; ".join(clauses)
 
 
 def _beside(owner: Prediction) -> str:

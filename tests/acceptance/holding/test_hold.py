@@ -142,6 +142,21 @@ def test_skip_leaves_its_message_with_the_holder_whose_command_runs_again(each_i
     assert [(i["status"], i["attempt"]) for i in items(il)] == [("completed", 1)]
 
 
+def test_who_waits_is_told_that_the_command_runs_again_before_the_line_moves(il: Command, start: Start):
+    holder = start(il, "--", "sh", "-c", f"echo $$ >> held; {UNTIL_LET_GO}")
+    pid_in(il.directory / "held")
+    assert il("hold", LANE, "--if-held", "skip", "--message", "one", "--", "false").code == 0
+    heir = il.ok("add", "work", "--lane", LANE)["arrival"]
+    again = "is done, which first runs its command again for the messages that item 1 has not read; those not"
+    assert f"it moves up when run 1 {again}" in il.ok("why", heir)["why"]
+    skipped = il("hold", LANE, "--if-held", "skip", "--", "false")
+    assert f"The lane goes to the next in line when run 1 {again}" in skipped.err
+    let_go(il, holder)
+    assert len((il.directory / "held").read_text().split()) == 2
+    assert [i["status"] for i in items(il)] == ["completed"], "no item is made of the message"
+    assert il.ok("show", heir)["item"]["status"] == "pending"
+
+
 def test_its_command_cannot_ask_and_a_failure_is_no_dead_letter(each_il: Command):
     """Nobody would get the answer, and nobody could retry it."""
     ask = f'{sys.executable} -m interlock ask "Which branch?"'
