@@ -34,6 +34,14 @@ def test_agents_that_may_not_take_what_anyone_may_are_named(scene: Scene) -> Non
     assert "any agent but ada (paused), coder (takes only review) may claim it" in why(scene, item)
 
 
+def test_an_item_for_anyone_is_not_said_to_go_before_what_an_agent_has_of_its_own(scene: Scene) -> None:
+    own, item = scene.put(agent="coder"), scene.put()
+    assert "is ready and first in the queue for anyone; any agent may claim it" in why(scene, item)
+    assert "is ready, with up to 1 for anyone ahead of it;" in why(scene, scene.put())
+    assert scene.claim("coder").item.id == own
+    assert "is ready for coder, with up to 2 ahead of it;" in why(scene, scene.put(agent="coder"))
+
+
 def test_a_last_attempt_is_not_offered_again(scene: Scene) -> None:
     lease = scene.put_running(lane=LANE, max_attempts=1)
     heir = scene.put(lane=LANE)

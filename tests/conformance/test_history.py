@@ -299,7 +299,7 @@ class TestWhy:
         for n in range(3):
             scene.put(f"item {n}", priority=n)
         item = scene.put("last")
-        assert "3 ahead of it" in scene.service.why(item).why
+        assert "3 for anyone ahead of it" in scene.service.why(item).why
 
 
 class TestLanes:

@@ -39,11 +39,11 @@ class TestPending:
     def test_anyone_may_take_it(self) -> None:
         world = World()
         text = sentence(world, world.put("work"))
-        assert "is ready and first in the queue; any agent may claim it" in text
+        assert "is ready and first in the queue for anyone; any agent may claim it" in text
 
     def test_others_go_before_it(self) -> None:
         world = World()
-        assert "3 ahead of it" in sentence(world, world.put("work"), ahead=3)
+        assert "3 for anyone ahead of it" in sentence(world, world.put("work"), ahead=3)
 
     def test_its_agent_has_never_asked(self) -> None:
         world = World()

@@ -131,7 +131,10 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
                 f"the next `interlock hold` on its lane takes it{ends}",
             )
         return f"is the turn of an `interlock hold` of {name}", f"that hold takes it{ends}"
-    queue = f", with up to {_counted(facts.ahead)} ahead of it" if facts.ahead else " and first in the queue"
+    # An agent's own items are in its queue too, but only those of the agent that an item names are counted.
+    among = " for anyone" if name == NO_AGENT else ""
+    ahead = f", with up to {_counted(facts.ahead)}{among} ahead of it"
+    queue = ahead if facts.ahead else f" and first in the queue{among}"
     if name == NO_AGENT:
         return f"is ready{queue}", f"{_claimers(item, takers)} may claim it{ends}"
     known = facts.agents is None or name in facts.agents
