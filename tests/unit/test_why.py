@@ -112,7 +112,7 @@ class TestDeferred:
         assert "next in line on lane issue:acme/app#42" in text
         assert "held by run 1 of planner (item 1)" in text
         assert "it moves up when run 1 is done or fails" in text
-        assert "if it is released without --until or loses its lease, item 1 keeps the lane" in text
+        assert "if it is released without a wall or loses its lease, item 1 keeps the lane" in text
 
     def test_it_says_that_the_holder_was_asked_to_stop(self) -> None:
         world = World()

@@ -284,7 +284,7 @@ def _lane_of_owner(owner: Prediction, moves: str) -> str:
             when = "ends" if len(ends) == len(End) else _listed([ways[end] for end in ends])
             clauses.append(f"{then} when {run} {when}{more}")
     if keeps:
-        ways |= {End.FAIL: "fails and is to be tried again", End.RELEASE: "is released without --until"}
+        ways |= {End.FAIL: "fails and is to be tried again", End.RELEASE: "is released without a wall"}
         still = _listed([ways[end] for end in keeps])
         clauses.append(f"if it {still}, item {item.id} keeps the lane for another attempt")
     return "; ".join(clauses)
