@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.core.commands import Wall
 from interlock.core.errors import ItemEnded
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender, SenderKind
 from interlock.core.plans.model import OnCancel, When
@@ -273,6 +274,26 @@ def test_an_item_behind_one_of_its_own_agent_is_not_said_to_overtake_it(scene: S
     assert "may overtake it" in why(scene, scene.put("third", lane=LANE, agent="reviewer"))
 
 
+def test_a_wall_is_told_with_its_reason_and_the_way_out(scene: Scene) -> None:
+    lease = scene.put_running()
+    item = lease.item.id
+    scene.release(lease, wall=Wall(for_s=3600, why="weekly quota"))
+    said = why(scene, item)
+    assert (
+        f"Item {item} is behind a wall that its last run has met (weekly quota); it comes back in 1 h" in said
+    )
+    assert f"; `interlock retry {item}` brings it back now." in said
+    scene.service.retry(item)
+    assert scene.status(item) == "pending"
+
+
+def test_a_back_off_is_told_with_the_way_out(scene: Scene) -> None:
+    item = scene.fail(scene.put_running(lane=LANE)).item
+    assert item is not None
+    assert f"; `interlock retry {item.id}` brings it back now." in why(scene, item.id)
+    assert "retry" not in why(scene, scene.put(in_s=60)), "what is only scheduled cannot be retried"
+
+
 # -- near the bound of wake-ups -------------------------------------------------------------------
 
 SYSTEM, OTHER = ANOTHER_SYSTEM, Sender(SenderKind.AGENT, "reviewer")
@@ -296,11 +317,11 @@ def test_a_back_off_at_the_bound_is_ended_by_a_person_alone(
     before = awake(scene, lane, WAKES_MAX - 1)
     item = before.item.id
     scene.fail(before)
-    assert "only a person's message" not in why(scene, item)
+    assert "(loop)" not in why(scene, item)
     scene.service.msg(item, "look again", sender=sender)
     assert scene.status(item) == "pending"  # the last wake-up that may be
     scene.fail(scene.claim("coder"))
-    assert "; before that only a person's message starts it (loop)." in why(scene, item)
+    assert "; before that no message but a person's starts it (loop); `interlock retry" in why(scene, item)
     scene.service.msg(item, "look again", sender=sender)
     assert scene.status(item) == "waiting"
     scene.service.msg(item, "do", sender=A_PERSON)

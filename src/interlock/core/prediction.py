@@ -124,7 +124,7 @@ class Prediction(Record):
     at_us: int | None = None
     #: What each end of its run makes of it; `TIME` also of an item without a run.
     fates: Mapping[End, Fate] = MappingProxyType({})
-    #: What a retry makes of a failed or cancelled item; null if it is refused.
+    #: What a retry makes of an item that failed, was cancelled or waits after a run; null if it is refused.
     again: Fate | None = None
     #: What a message makes of an item that waits for a time or a person, by who writes it; of a running one,
     #: what it and the end of its run make of it if it is not read.
@@ -373,7 +373,7 @@ _OUTCOMES = {End.DONE: Outcome.DONE, End.FAIL: Outcome.FAIL, End.RELEASE: Outcom
 
 
 def _again(item: Item, facts: Facts) -> Fate | None:
-    if item.status not in (ItemStatus.FAILED, ItemStatus.CANCELLED):
+    if not (item.parked or item.status in (ItemStatus.FAILED, ItemStatus.CANCELLED)):
         return None
     made = _decided(item, [Retry(item=item.id)], facts.now_us, facts)
     return _fate(item, made, facts) if made.answers[0].changed else None

@@ -44,10 +44,13 @@ class Explanation(Record):
         return f"Item {self.item.id} {self.state}; {self.next}."
 
 
-def explain(prediction: Prediction, *, question: str | None = None) -> Explanation:
-    """What an item waits for, and what will move it. `question` is what it asks a person."""
+def explain(prediction: Prediction, *, said: str | None = None) -> Explanation:
+    """What an item waits for, and what will move it. `said` is what its last run left: its question to a
+    person, or the reason of its wall."""
     item = prediction.item
-    state, onward = _asking(prediction, question) if item.asking else _clauses(prediction)
+    state, onward = _asking(prediction, said) if item.asking else _clauses(prediction)
+    if item.walled and said:
+        state += f" ({said})"
     hindrances = _hindrances(prediction)
     holds = item.active and item.spec.lane is not None
     return Explanation(
@@ -415,7 +418,10 @@ def _why_later(item: Item) -> str:
 def _comes_back(prediction: Prediction) -> str:
     when = until(prediction.at_us, prediction.facts.now_us)
     then = _lane_then(prediction.fates[End.TIME])
-    return f"it comes back {when}, with the next sweep or claim after that{then}{_at_bound(prediction)}"
+    sooner = _at_bound(prediction)
+    if prediction.again is not None and prediction.again.item.status is not ItemStatus.SUPERSEDED:
+        sooner += f"; `interlock retry {prediction.item.id}` brings it back now"
+    return f"it comes back {when}, with the next sweep or claim after that{then}{sooner}"
 
 
 def _at_bound(prediction: Prediction) -> str:
@@ -429,7 +435,7 @@ def _at_bound(prediction: Prediction) -> str:
         said = "what it is told now and does not read waits for a person, unless a person says it"
         return f"; {said} (loop)" if stopped else ""
     only_person = by_others.item.parked and not by_person.item.parked
-    return "; before that only a person's message starts it (loop)" if only_person else ""
+    return "; before that no message but a person's starts it (loop)" if only_person else ""
 
 
 def _lane_then(fate: Fate) -> str:

@@ -75,12 +75,14 @@ class Looking:
         return [ItemView(i) for i in reversed(self.store.items(query))]
 
     def _question(self, item: Item) -> str | None:
-        """What an item asks a person. The history has it."""
-        if not item.asking:
-            return None
+        """What an item asks a person."""
+        return self._last(item, EventKind.QUESTION_ASKED, "question") if item.asking else None
+
+    def _last(self, item: Item, kind: EventKind, name: str) -> str | None:
+        """What the history of an item says in its newest event of a kind."""
         lines = self.store.events(EventQuery(item=item.id, limit=200, newest=True))
-        asked = (e.event.data for e in reversed(lines) if e.event.kind is EventKind.QUESTION_ASKED)
-        return next((str(data["question"]) for data in asked), None)
+        found = next((e.event.data for e in reversed(lines) if e.event.kind is kind), {})
+        return str(found[name]) if found.get(name) else None
 
     def stopped(self, *, limit: int = 100) -> list[ItemView]:
         """Items that wait for a person, since one more wake-up in a row would be too many; oldest first."""
@@ -153,7 +155,9 @@ class Looking:
         from interlock.core.why import explain  # noqa: PLC0415
 
         made = self.predict(item)
-        return explain(made, question=self._question(made.item))
+        found = made.item
+        wall = self._last(found, EventKind.RUN_RELEASED, "why") if found.walled else None
+        return explain(made, said=wall or self._question(found))
 
     def events(
         self,
