@@ -274,6 +274,51 @@ def test_an_item_behind_one_of_its_own_agent_is_not_said_to_overtake_it(scene: S
     assert "may overtake it" in why(scene, scene.put("third", lane=LANE, agent="reviewer"))
 
 
+def test_a_lease_that_is_over_is_not_said_to_end_now(scene: Scene) -> None:
+    lease = scene.put_running(lane=LANE)
+    item, heir = lease.item.id, scene.put(lane=LANE)
+    scene.clock.advance(74)
+    assert "; its lease is over, and with the next claim or sweep, unless renewed before, it is" in why(
+        scene, item
+    )
+    assert f"(item {item}), whose lease is over; it moves up when" in why(scene, heir)
+    assert scene.renew(lease).refusal is None
+    assert "its lease ends in 60 s unless renewed, and then it is offered again" in why(scene, item)
+
+
+def test_a_question_that_nobody_answered_in_time_is_not_said_to_time_out_now(scene: Scene) -> None:
+    lease = scene.put_running(lane=LANE)
+    item, heir = lease.item.id, scene.put(lane=LANE)
+    scene.service.ask(lease.run, "Which?", timeout_s=50)
+    scene.clock.advance(60)
+    assert "; if nobody answers, it gives up its lane with the next claim or sweep and goes on" in why(
+        scene, item
+    )
+    assert "or its question times out, with the next claim or sweep." in why(scene, heir)
+    scene.service.sweep()
+    assert scene.statuses(item, heir) == ["waiting", "pending"]
+
+
+def test_a_back_off_that_is_over_is_not_said_to_come_back_now(scene: Scene) -> None:
+    lease = scene.put_running()
+    scene.fail(lease)
+    scene.clock.advance(60)
+    assert "; it comes back with the next claim or sweep;" in why(scene, lease.item.id)
+
+
+def test_a_deadline_that_is_over_is_not_said_to_be_now(planner: Planner) -> None:
+    planner.make("A, B", editor=EDITOR)
+    planner.do("A")
+    edit = planner.ask()
+    planner.clock.advance(30)
+    planner.renew(edit)
+    planner.clock.advance(601)
+    goes_on = (
+        "it goes on when every end is answered, or with the next claim or sweep, as the deadline is over"
+    )
+    assert goes_on in why_task(planner, "B")
+
+
 def test_a_wall_is_told_with_its_reason_and_the_way_out(scene: Scene) -> None:
     lease = scene.put_running()
     item = lease.item.id

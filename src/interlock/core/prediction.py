@@ -28,6 +28,8 @@ from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, until
 
 LACKS_LABEL = "lacks a label"
+#: When what is overdue moves.
+NEXT_LOOK = "with the next claim or sweep"
 #: Numbers of items and tickets that do not exist yet are above all that do.
 NEWEST = 2**62
 
@@ -190,8 +192,10 @@ def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
         yield Hindrance(what=f"plan {plan.id} is paused ({plan.paused_why})", cure=undo)
     if plan.cycle_us is not None:
         asked = f"plan {plan.id} waits for an edit of {plan.editor} (item {plan.edit_item})"
-        deadline = until(plan.deadline_us, facts.now_us)
-        goes_on = f"it goes on when every end is answered, or at the deadline, {deadline}"
+        deadline = f"at the deadline, {until(plan.deadline_us, facts.now_us)}"
+        if plan.deadline_us is not None and plan.deadline_us <= facts.now_us:
+            deadline = f"{NEXT_LOOK}, as the deadline is over"
+        goes_on = f"it goes on when every end is answered, or {deadline}"
         yield Hindrance(what=asked, cure=goes_on)
 
 

@@ -13,6 +13,7 @@ from interlock.core.model import AHEAD_MAX, NO_AGENT, US_PER_S, Item, PlanId, Re
 from interlock.core.plans.model import EDIT_TYPE, Edge, EdgeState, Need, Plan, PlanStatus, plan_of_lane
 from interlock.core.prediction import (
     LACKS_LABEL,
+    NEXT_LOOK,
     End,
     Fate,
     Hindrance,
@@ -73,7 +74,9 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
             lasted = span(round(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S))
             at_work = f"has been worked on by {state.run_agent} (run {state.run}) for {lasted}{asked}"
             then = _becomes(item, prediction.fates[End.TIME])
-            return at_work, f"its {_end_of_run(prediction)}, and then {then}{_at_bound(prediction)}"
+            before = ", unless renewed before," if _last(prediction)[1] else ""
+            when = f"{NEXT_LOOK}{before}" if prediction.overdue else "then"
+            return at_work, f"its {_end_of_run(prediction)}, and {when} {then}{_at_bound(prediction)}"
         case ItemStatus.DEFERRED:
             return _deferred(prediction)
         case ItemStatus.WAITING:
@@ -96,6 +99,11 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
             assert_never(other)
 
 
+def _when(prediction: Prediction) -> str:
+    """When time alone moves an item."""
+    return NEXT_LOOK if prediction.overdue else until(prediction.at_us, prediction.facts.now_us)
+
+
 # -- asking ---------------------------------------------------------------------------------------
 
 
@@ -104,8 +112,7 @@ def _asking(prediction: Prediction, question: str | None) -> tuple[str, str]:
     said = f": {question}" if question else ""
     onward = f"a person's `interlock msg {item.id} ANSWER` brings it back"
     if item.active:
-        times_out = until(prediction.at_us, prediction.facts.now_us)
-        onward += f"; if nobody answers, it gives up its lane {times_out} and goes on asking"
+        onward += f"; if nobody answers, it gives up its lane {_when(prediction)} and goes on asking"
     return f"waits for the answer of a person{said}", onward
 
 
@@ -118,7 +125,7 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
         return f"keeps its lane and is {_why_later(item)}", _comes_back(prediction)
     if prediction.overdue:
         then = _becomes(item, prediction.fates[End.TIME])
-        return "was not claimed in time", f"with the next claim or sweep {then}"
+        return "was not claimed in time", f"{NEXT_LOOK} {then}"
     ends = ""
     if End.TIME in prediction.fates:
         ends = f"; it ends {until(prediction.at_us, facts.now_us)} unless claimed"
@@ -185,6 +192,8 @@ def _end_of_run(prediction: Prediction) -> str:
     """What ends the item's run, and when: only a lease can be renewed."""
     now_us = prediction.facts.now_us
     what, renewable = _last(prediction)
+    if prediction.overdue:
+        return f"{what} is over"
     ends = "is up" if what == "time" else "ends"
     return f"{what} {ends} {until(prediction.at_us, now_us)}{' unless renewed' if renewable else ''}"
 
@@ -268,7 +277,7 @@ def _lane_of_owner(owner: Prediction, moves: str) -> str:
     if item.state.run is None:
         aside = "" if item.spec.retry_lane is RetryLane.KEEP else " or steps aside for a back-off"
         if item.asking:
-            aside = f" or its question times out {until(owner.at_us, owner.facts.now_us)}"
+            aside = f" or its question times out{',' if owner.overdue else ''} {_when(owner)}"
         return f"{moves} when item {item.id} has ended{aside}{beside}"
     run = f"run {item.state.run}"
     keeps = [end for end in End if _keeps(item, fates[end])]
@@ -416,12 +425,12 @@ def _why_later(item: Item) -> str:
 
 
 def _comes_back(prediction: Prediction) -> str:
-    when = until(prediction.at_us, prediction.facts.now_us)
+    when = _when(prediction) + ("" if prediction.overdue else ", with the next sweep or claim after that")
     then = _lane_then(prediction.fates[End.TIME])
     sooner = _at_bound(prediction)
     if prediction.again is not None and prediction.again.item.status is not ItemStatus.SUPERSEDED:
         sooner += f"; `interlock retry {prediction.item.id}` brings it back now"
-    return f"it comes back {when}, with the next sweep or claim after that{then}{sooner}"
+    return f"it comes back {when}{then}{sooner}"
 
 
 def _at_bound(prediction: Prediction) -> str:
