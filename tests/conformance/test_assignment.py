@@ -101,7 +101,7 @@ class TestMatching:
         assert scene.claim().item.id == plain
 
     def test_a_claim_needs_a_name(self, service: Service) -> None:
-        with pytest.raises(InvalidInput, match="agent's name is needed"):
+        with pytest.raises(InvalidInput, match="agent's name is empty"):
             service.next("  ")
 
 
