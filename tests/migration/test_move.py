@@ -167,9 +167,8 @@ def test_a_process_that_waits_for_the_old_file_meets_the_seal(
         assert waiting.stdin is not None
         waiting.stdin.write(b"go\n")
         waiting.stdin.flush()
-        while not any(
-            link.resolve() == clone.old for link in Path(f"/proc/{waiting.pid}/fd").iterdir() if link.exists()
-        ):
+        files = Path(f"/proc/{waiting.pid}/fd")  # which may go while one looks
+        while not any(os.path.realpath(link) == str(clone.old) for link in files.iterdir()):
             assert waiting.poll() is None
         copy(db, new)
 
