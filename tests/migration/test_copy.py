@@ -357,7 +357,7 @@ def test_a_sealed_store_can_be_read_and_refuses_every_write(
     assert "It was copied from" in next(c.detail for c in there.doctor() if c.name == "takes_writes")
     there.close()
 
-    # Of a run that has reported its end itself nothing is written; of a handle that nobody has, the refusal is.
+    # Nothing is written of a run that reported its end itself; of a handle that nobody has, the refusal is.
     unknown = lease.run[:-1] + ("0" if lease.run[-1] != "0" else "1")
     report = [Report(run=unknown)]
     for write in (
