@@ -8,11 +8,11 @@ from interlock.worker import mounts
 
 TABLE = rb"""21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 22 21 0:5 / /proc rw - proc proc rw
-30 21 254:0 /home/ada/data /work/run-1/mnt rw master:2 propagate_from:3 - ext4 /dev/vda rw
-31 21 0:40 / /work/run-1/a\040b\134c/new\012line\011tab rw - fuse.sshfs ada@host:/ rw
-32 21 0:41 / /work/run-1/caf\303\251\351 rw - tmpfs none rw
-33 21 0:42 / /work/run-10 rw - tmpfs none rw
-34 21 0:43 / /work/run-2/file//deleted rw - tmpfs none rw
+30 21 254:0 /home/ada/data /srv/run-1/mnt rw master:2 propagate_from:3 - ext4 /dev/vda rw
+31 21 0:40 / /srv/run-1/a\040b\134c/new\012line\011tab rw - fuse.sshfs ada@host:/ rw
+32 21 0:41 / /srv/run-1/caf\303\251\351 rw - tmpfs none rw
+33 21 0:42 / /srv/run-10 rw - tmpfs none rw
+34 21 0:43 / /srv/run-2/file//deleted rw - tmpfs none rw
 
 damaged
 """
@@ -20,16 +20,16 @@ damaged
 
 def test_mount_points_are_found_at_and_below_a_directory() -> None:
     below = [b"mnt", b"a b\\c/new\nline\ttab", b"caf\xc3\xa9\xe9"]
-    assert mounts.listed(TABLE, b"/work/run-1") == below
-    assert mounts.listed(TABLE, b"/work/run-10") == [b"."]
-    assert mounts.listed(TABLE, b"/work/run-2") == [b"file//deleted"]
-    assert mounts.listed(TABLE, b"/work/run") == []
+    assert mounts.listed(TABLE, b"/srv/run-1") == below
+    assert mounts.listed(TABLE, b"/srv/run-10") == [b"."]
+    assert mounts.listed(TABLE, b"/srv/run-2") == [b"file//deleted"]
+    assert mounts.listed(TABLE, b"/srv/run") == []
     assert mounts.listed(TABLE, b"/") == [
         b".",
         b"proc",
-        *(b"work/run-1/" + name for name in below),
-        b"work/run-10",
-        b"work/run-2/file//deleted",
+        *(b"srv/run-1/" + name for name in below),
+        b"srv/run-10",
+        b"srv/run-2/file//deleted",
     ]
 
 
