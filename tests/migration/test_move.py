@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -145,6 +146,14 @@ def test_a_store_that_somebody_has_open_stays(clone: Clone) -> None:
     moved.close()
 
 
+def _has_open(pid: int, path: Path) -> bool:
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # files come and go while one looks
+            if link.readlink() == path:
+                return True
+    return False
+
+
 def test_a_process_that_waits_for_the_old_file_meets_the_seal(
     clone: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,8 +176,7 @@ def test_a_process_that_waits_for_the_old_file_meets_the_seal(
         assert waiting.stdin is not None
         waiting.stdin.write(b"go\n")
         waiting.stdin.flush()
-        files = Path(f"/proc/{waiting.pid}/fd")  # which may go while one looks
-        while not any(os.path.realpath(link) == str(clone.old) for link in files.iterdir()):
+        while not _has_open(waiting.pid, clone.old):
             assert waiting.poll() is None
         copy(db, new)
 
