@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from interlock import app, settings
@@ -106,6 +106,11 @@ def pretend_run(site: Site, trace: Trace) -> int:
     return lock
 
 
+def note_session(site: Site, trace: Trace, session: int) -> None:
+    record = asdict(replace(trace, session=session, session_begun="1"))
+    site.file(f".interlock/runs/run-{trace.run}/record.json").write_text(json.dumps(record))
+
+
 def earlier(site: Site, item: int, **more: object) -> Trace:
     """A run of an item that the store knows as lost."""
     with site.service() as service:
@@ -170,6 +175,58 @@ def test_a_process_that_only_has_the_number_of_an_earlier_agent_is_left_alone(si
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def without_leader(lock: int, *, inherits: bool) -> tuple[int, int]:
+    """A session whose first process has ended, and what that left in it, without our environment."""
+    leader = subprocess.Popen(
+        ["/bin/sh", "-c", "exec >&-; sleep 300 & echo $! >&2"],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=(lock,) if inherits else (),
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert leader.stderr is not None
+    left = int(leader.stderr.readline())
+    leader.stderr.close()
+    leader.wait()
+    return leader.pid, left
+
+
+def test_a_session_that_only_has_the_number_of_an_earlier_agent_is_left_alone(site: Site) -> None:
+    """Its first process is dead, so that nobody knows when it began: a job that a user's shell left behind.
+
+    Without the look at what the processes inherited it is killed (tried by hand).
+    """
+    item = site.add(lane="issue:acme/app#9", lease_s=1.0)
+    trace = earlier(site, item)
+    lock = pretend_run(site, trace)
+    session, job = without_leader(lock, inherits=False)
+    try:
+        note_session(site, trace, session)
+        worker = site.work("exit 0")
+        watch_it_wait(site, worker, item)
+        os.close(lock)
+        assert worker.until("ended")["status"] == "succeeded"
+        assert not gone(job)
+    finally:
+        os.kill(job, signal.SIGKILL)
+
+
+def test_what_is_left_of_the_session_of_an_earlier_agent_is_killed(site: Site) -> None:
+    """It has the agent's lock, though not its environment. Without the look at locks the item is given back
+    again and again (tried by hand)."""
+    item = site.add(lane="issue:acme/app#9", lease_s=1.0)
+    trace = earlier(site, item)
+    lock = pretend_run(site, trace)
+    session, left = without_leader(lock, inherits=True)
+    os.close(lock)
+    try:
+        note_session(site, trace, session)
+        assert site.work("exit 0").until("ended")["status"] == "succeeded"
+        assert gone(left)
+    finally:
+        supervisor.signal_each([left], signal.SIGKILL)
 
 
 def test_an_agent_that_reports_its_own_end_is_not_killed_for_it(site: Site) -> None:

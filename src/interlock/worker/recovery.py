@@ -6,6 +6,7 @@ earlier runs on its lane are killed: two runs must never work on a lane at once.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
@@ -88,12 +89,31 @@ def _no_process(files: RunFiles) -> bool:
 def _kill(files: RunFiles) -> None:
     """Kill the processes of a run, unless a process number belongs to another process by now.
 
-    First those below its supervisor: once that is dead, only session and environment identify them.
+    First those below its supervisor: once that is dead, only session, environment and lock identify them. A
+    session whose first process is dead may be another's with that number: it is the run's only if a process
+    in it has inherited something from the run.
     """
     trace = files.trace
     above, session = trace.supervisor, trace.session
     if above is not None and trace.supervisor_begun and supervisor.begun(above) == trace.supervisor_begun:
         supervisor.signal_each([*supervisor.descendants(above), above], signal.SIGKILL)
-    if session is not None and supervisor.begun(session) in (None, trace.session_begun):
-        supervisor.signal_each(supervisor.members(session), signal.SIGKILL)
-    supervisor.signal_each(supervisor.marked(f"INTERLOCK_RESULT={files.briefing.result}"), signal.SIGKILL)
+    marked = supervisor.marked(f"INTERLOCK_RESULT={files.briefing.result}")
+    if session is not None:
+        begun, members = supervisor.begun(session), supervisor.members(session)
+        if begun is None:
+            ours = any(pid in marked or _shares(pid, files.agent_lock) for pid in members)
+        else:
+            ours = begun == trace.session_begun
+        if ours:
+            supervisor.signal_each(members, signal.SIGKILL)
+    supervisor.signal_each(marked, signal.SIGKILL)
+
+
+def _shares(pid: int, lock: Path) -> bool:
+    """Whether a process has the agent's lock as agents have it; a worker that tries it wants it alone."""
+    with contextlib.suppress(OSError):
+        for opened in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if opened.samefile(lock):
+                    return "READ" in Path(f"/proc/{pid}/fdinfo/{opened.name}").read_text().split()
+    return False
