@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -139,12 +140,62 @@ def test_salvage_of_a_dead_worker_names_the_worktree_that_stays(scene: Scene) ->
     recovery = Recovery(
         scene.home,
         scene.workspaces,
-        lambda trace, kept: told.append((trace.run, kept.left_out, kept.worktree)),
+        salvaged=lambda trace, kept: told.append((trace.run, kept.left_out, kept.worktree)),
+        left=lambda _trace, _text, _path: None,
     )
     recovery.clear()
     recovery.clear()
     assert told == [(1, ("sub/",), path)]
     assert (path / "sub" / "more").exists()
+
+
+def test_after_the_death_of_a_worker_a_worktree_beside_that_of_its_run_is_named(scene: Scene) -> None:
+    files, path = scene.run()
+    beside = scene.home.worktrees / "mine"
+    scene.git("worktree", "add", "-q", str(beside), at=path)
+    files.let_go()
+    told: list[tuple[int, str]] = []
+    Recovery(
+        scene.home,
+        scene.workspaces,
+        salvaged=lambda _trace, _kept: None,
+        left=lambda trace, _text, where: told.append((trace.run, where)),
+    ).clear()
+    assert told == [(1, str(beside))]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_worktree_that_somebody_deletes_while_it_is_looked_at_is_not_said_to_stay(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """As `git clean -ffdx` in the clone does. What the run has committed is kept all the same."""
+    files, path = scene.run()
+    (path / "page").write_text("two\n")
+    if committed:
+        scene.git("commit", "-qam", "two", at=path)
+    look = Salvager.commits
+
+    def commits(*args: Any) -> Any:
+        shutil.rmtree(path, ignore_errors=True)
+        return look(*args)
+
+    monkeypatch.setattr(Salvager, "commits", commits)
+    kept = scene.workspaces.close(files, succeeded=False)
+    assert [kept is not None, kept and kept.left_out] == ([True, ()] if committed else [False, None])
+
+
+def test_what_cannot_be_deleted_of_a_worktree_is_named_by_the_next_worker(scene: Scene) -> None:
+    rest = scene.home.worktrees / ".gone-x"
+    (rest / "worktree").mkdir(parents=True)
+    if subprocess.run(["chattr", "+i", rest / "worktree"], check=False, capture_output=True).returncode:
+        pytest.skip("this file system cannot make a directory immutable")
+    try:
+        assert scene.workspaces.forget() == [rest]
+    finally:
+        subprocess.run(["chattr", "-i", rest / "worktree"], check=True)
+    assert scene.workspaces.forget() == []
+    assert not rest.exists()
 
 
 def test_a_run_of_this_number_in_another_store_gets_a_worktree_beside_it(scene: Scene) -> None:

@@ -27,11 +27,20 @@ _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.005, 0.25
 class Recovery:
     """Clears away what dead runs left; many threads and workers may do it at once."""
 
-    def __init__(self, home: Home, workspaces: Workspaces, salvaged: Callable[[Trace, Kept], None]) -> None:
-        """`salvaged` gets the run whose work was salvaged, and what was kept."""
+    def __init__(
+        self,
+        home: Home,
+        workspaces: Workspaces,
+        *,
+        salvaged: Callable[[Trace, Kept], None],
+        left: Callable[[Trace, str, str], None],
+    ) -> None:
+        """`salvaged` gets the run whose work was salvaged, and what was kept; `left` gets what else is there:
+        the run, a sentence and a path."""
         self._home = home
         self._workspaces = workspaces
         self._salvaged = salvaged
+        self._left = left
 
     def clear(self) -> None:
         """Clear away the runs whose worker and command are gone. What cannot be salvaged stays."""
@@ -70,7 +79,9 @@ class Recovery:
     def _closed(self, files: RunFiles) -> bool:
         """Salvage and remove a run without processes; false if that failed."""
         try:
-            kept = self._workspaces.close(files, succeeded=False)
+            kept = self._workspaces.close(
+                files, succeeded=False, warn=lambda text, path: self._left(files.trace, text, path)
+            )
         except (InterlockError, OSError):
             return False
         if not _no_process(files):

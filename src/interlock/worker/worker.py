@@ -150,7 +150,7 @@ class Worker:
         #: The store, as a command can reach it from any directory.
         self.url = url
         self.workspaces = Workspaces(home)
-        self.recovery = Recovery(home, self.workspaces, self._salvaged)
+        self.recovery = Recovery(home, self.workspaces, salvaged=self._salvaged, left=self._left)
         self._changed = threading.Condition()
         self._runs: dict[int, WorkerRun] = {}
         self._idle: list[SupervisedCommand] = []
@@ -320,7 +320,9 @@ class Worker:
             program = self.wish.command[0]
             if "/" in program and not Path(program).exists() and not self.workspaces.has(program):
                 raise not_in_worktree(program)
-            self.workspaces.forget()
+            for rest in self.workspaces.forget():
+                text = f"Files of an earlier run cannot be deleted, though all are kept; see {rest}"
+                self.tell(Notice(kind="stays", text=text, data={"path": str(rest)}))
 
     # -- claiming -----------------------------------------------------------------------------------
 
@@ -554,6 +556,14 @@ class Worker:
             path = str(kept.worktree)
             text = f"Run {trace.run} had left its worktree behind: {kept.rest} could not be kept; see {path}"
             self.tell(whose(kind="stays", text=text, data={"path": path}))
+
+    def _left(self, trace: Trace, text: str, path: str) -> None:
+        text = f"Run {trace.run} {text}"
+        self.tell(
+            Notice(
+                kind="stays", text=text, run=trace.run, item=trace.item, lane=trace.lane, data={"path": path}
+            )
+        )
 
 
 def _machine_error(error: InterlockError | OSError) -> InterlockError:

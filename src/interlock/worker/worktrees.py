@@ -155,6 +155,15 @@ class Workspaces:
         """
         if succeeded and given:
             self._salvager.take(given)
+        try:
+            return self._close(files, succeeded=succeeded, warn=warn)
+        except (GitFailed, OSError):
+            if files.trace.worktree is None or Path(files.trace.worktree).exists():
+                raise
+        # Somebody deleted it meanwhile, as `git clean -ffdx` does. What it had committed is still there.
+        return self._close(files, succeeded=succeeded, warn=warn)
+
+    def _close(self, files: RunFiles, *, succeeded: bool, warn: Callable[[str, str], None]) -> Kept | None:
         trace = files.trace
         if trace.base is None or not files.path.exists():  # else another has cleared up already
             return None
@@ -186,12 +195,15 @@ class Workspaces:
                 warn(f"ended beside a worktree of no run, which stays; see {other}", str(other))
             return kept if kept is not None and kept.fresh else None
 
-    def forget(self) -> None:
-        """Remove old salvage that was taken, and what is left of worktrees that were being removed."""
+    def forget(self) -> list[Path]:
+        """Remove old salvage that was taken, and what is left of worktrees that were being removed; returns
+        what cannot be deleted of those."""
         with contextlib.suppress(GitFailed):
             self._salvager.forget()
-        for rest in self._home.worktrees.glob(f"{_GONE}*"):
+        rests = sorted(self._home.worktrees.glob(f"{_GONE}*"))
+        for rest in rests:
             _delete(rest)
+        return [rest for rest in rests if rest.exists()]
 
     def _base(self, run: LaneRun | None, store: FenceStore, warn: Callable[[str], None]) -> str:
         try:
