@@ -71,11 +71,12 @@ class ItemFields(TypedDict, total=False):
     max_attempts: int | None
     #: A `RetryLane`, or its name.
     retry_lane: str | None
-    #: Who wrote the message, if not this program: at most one of the four.
+    #: Who wrote the message, if not this program: at most one of them.
     from_person: bool | None
     from_agent: str | None
     from_bot: bool | None
     from_system: bool | None
+    from_outsider: bool | None
 
 
 class ItemChanges(TypedDict, total=False):
@@ -360,13 +361,15 @@ class Interlock:
         from_agent: str | None = None,
         from_bot: bool = False,
         from_system: bool = False,
+        from_outsider: bool = False,
     ) -> ChangeView:
-        """Send a message to an item, as whoever runs this program unless one of the four says otherwise."""
+        """Send a message to an item, as whoever runs this program unless `from_…` says otherwise."""
         stated = stated_sender(
             from_person=check_flag("from_person", from_person),
             from_agent=from_agent,
             from_bot=check_flag("from_bot", from_bot),
             from_system=check_flag("from_system", from_system),
+            from_outsider=check_flag("from_outsider", from_outsider),
         )
         who, signed = signature(stated, author, caller=self.actor, sender=self._sender())
         return self.service.msg(item, text, author=signed, sender=who)

@@ -10,16 +10,18 @@ def test_a_message_says_who_wrote_it(any_il: Command):
     run = any_il.claim("coder")["run"]
     any_il("msg", str(item), "by a person", "--author", "ann")
     any_il("msg", str(item), "by CI", "--from-system")
+    any_il("msg", str(item), "by a stranger", "--from-outsider", "--author", "eve")
     any_il("msg", str(item), "inside", env={"INTERLOCK_RUN": run})
     any_il("msg", str(item), "relayed", "--from-person", "--author", "bob", env={"INTERLOCK_RUN": run})
     found = any_il.ok("inbox", run)["messages"]
     assert [(m["text"], m["sender"], m["agent"]) for m in found] == [
         ("by a person", "person", None),
         ("by CI", "system", None),
+        ("by a stranger", "outsider", None),
         ("inside", "agent", "coder"),
         ("relayed", "person", None),
     ]
-    assert [m["author"] for m in found[2:]] == ["coder", "bob"]
+    assert [m["author"] for m in found[3:]] == ["coder", "bob"]
 
 
 def test_so_does_the_message_of_an_item_and_of_every_line_of_a_batch(il: Command):

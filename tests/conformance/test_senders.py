@@ -6,11 +6,17 @@ import pytest
 
 from interlock.client import Interlock
 from interlock.core.errors import InvalidInput
-from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, OUR_BOT, RunId, Sender, SenderKind
+from interlock.core.model import A_PERSON, AN_OUTSIDER, ANOTHER_SYSTEM, OUR_BOT, RunId, Sender, SenderKind
 from tests.conformance.scene import LANE, Scene
 
 CODER = Sender(SenderKind.AGENT, "coder")
-SENDERS = {"person": A_PERSON, "agent": CODER, "bot": OUR_BOT, "system": ANOTHER_SYSTEM}
+SENDERS = {
+    "person": A_PERSON,
+    "agent": CODER,
+    "bot": OUR_BOT,
+    "system": ANOTHER_SYSTEM,
+    "outsider": AN_OUTSIDER,
+}
 
 
 def written(scene: Scene, item: int) -> list[tuple[str, str, str | None, str]]:
@@ -105,11 +111,13 @@ class TestPython:
         il.msg(lease.item.id, "two", author="claude")
         il.msg(lease.item.id, "three", from_bot=True)
         il.msg(lease.item.id, "four", from_agent="Reviewer ")
+        il.msg(lease.item.id, "five", from_outsider=True)
         assert written(scene, lease.item.id) == [
             ("one", "agent", "coder", "coder"),
             ("two", "agent", "coder", "claude"),
             ("three", "bot", None, "ann"),
             ("four", "agent", "reviewer", "reviewer"),
+            ("five", "outsider", None, "ann"),
         ]
 
     def test_a_message_has_one_kind_of_sender(self, scene: Scene) -> None:

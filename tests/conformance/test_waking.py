@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from interlock.client import Interlock
-from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, OUR_BOT, Sender, SenderKind
+from interlock.core.model import A_PERSON, AN_OUTSIDER, ANOTHER_SYSTEM, OUR_BOT, Sender, SenderKind
 from interlock.core.timing import WAKES_MAX
 from interlock.service.contract import LeaseView
 from tests.conformance.scene import LANE, LEASE_S, Scene
 
 CODER, REVIEWER = Sender(SenderKind.AGENT, "coder"), Sender(SenderKind.AGENT, "reviewer")
-OWN = {"its agent": CODER, "our bot": OUR_BOT}
+#: Who starts nothing.
+OWN = {"its agent": CODER, "our bot": OUR_BOT, "an outsider": AN_OUTSIDER}
+WHY = {"its agent": "own_message", "our bot": "own_message", "an outsider": "outsider"}
 OTHERS = {"a person": A_PERSON, "another agent": REVIEWER, "a system": ANOTHER_SYSTEM}
 #: More than may ever be needed: a loop that does not end must fail, not hang.
 TOO_MANY = 3 * WAKES_MAX
@@ -34,7 +36,7 @@ class TestOwnMessages:
         assert ended.follow_up is None
         assert scene.idle()
         end = scene.last("run.succeeded")
-        assert (end.data["unread"], end.data["unread_why"]) == (2, "own_message")
+        assert (end.data["unread"], end.data["unread_why"]) == (2, WHY[who])
         assert scene.texts(lease.item.id) == ["one", "two"]
 
     @pytest.mark.parametrize("who", OTHERS)
@@ -101,7 +103,7 @@ class TestOwnMessages:
         assert answer.item is not None
         assert (answer.decision, answer.reason, answer.item.status) == (
             "rejected",
-            "own_message",
+            WHY[who],
             "cancelled",
         )
         assert scene.idle()
@@ -156,6 +158,57 @@ class TestOwnMessages:
         lease = scene.put_running("work", lane=LANE, agent="coder")
         me = scene.service.sender_of(lease.run)
         assert scene.add("then this", lane=LANE, agent="coder", sender=me).decision == "queued"
+
+
+class TestOutsiders:
+    """A stranger comments on a public issue: whoever runs reads it, and it starts nothing."""
+
+    def test_with_own_messages_beside_it_the_end_still_names_the_outsider(self, scene: Scene) -> None:
+        lease = scene.put_running("work", by="coder")
+        for sender in (OUR_BOT, AN_OUTSIDER, CODER):
+            scene.service.msg(lease.item.id, "hello", sender=sender)
+        assert scene.done(lease).follow_up is None
+        end = scene.last("run.succeeded")
+        assert (end.data["unread"], end.data["unread_why"]) == (3, "outsider")
+
+    @pytest.mark.parametrize("policy", ["coalesce", "supersede", "latest"])
+    def test_whoever_runs_the_lane_gets_it_whomever_it_names(self, scene: Scene, policy: str) -> None:
+        lease = scene.put_running("work", lane=LANE, agent="coder", policy="queue")
+        answer = scene.add(
+            "mention", lane=LANE, agent="reviewer", policy=policy, message="@reviewer", sender=AN_OUTSIDER
+        )
+        assert (answer.decision, answer.item and answer.item.id) == ("coalesced", lease.item.id)
+        assert [m.text for m in scene.service.inbox(lease.run)] == ["@reviewer"]
+        scene.done(lease)
+        assert scene.idle()
+
+    def test_it_starts_nothing_that_waits_for_a_person_and_is_no_person_for_the_bound(
+        self, scene: Scene
+    ) -> None:
+        event = {"lane": LANE, "agent": "coder", "policy": "coalesce"}
+        for _ in range(WAKES_MAX):
+            scene.add("build failed", **event, sender=ANOTHER_SYSTEM)
+            lease = scene.claim()
+            scene.service.msg(lease.item.id, "me too", sender=AN_OUTSIDER)
+            scene.done(lease)
+        stopped = scene.add("build failed", **event, sender=ANOTHER_SYSTEM)
+        assert (stopped.reason, stopped.item and stopped.item.status) == ("loop", "waiting")
+        assert stopped.item is not None
+        scene.add("me too", **event, message="me too", sender=AN_OUTSIDER)
+        scene.service.msg(stopped.item.id, "me three", sender=AN_OUTSIDER)
+        assert scene.idle()
+        scene.service.msg(stopped.item.id, "go on", sender=A_PERSON)
+        assert said(scene.claim()) == ["me too", "me three", "go on"]
+
+    def test_it_answers_no_question(self, scene: Scene) -> None:
+        lease = scene.put_running("work", lane=LANE, agent="coder")
+        scene.service.ask(lease.run, "Which?")
+        scene.service.msg(lease.item.id, "the red one", sender=AN_OUTSIDER)
+        assert scene.idle()
+
+    def test_what_an_outsider_asks_for_by_a_rule_is_new_work(self, scene: Scene) -> None:
+        """A rule that adds with `queue` means work, also where a stranger opened the issue."""
+        assert scene.add("triage", lane=LANE, sender=AN_OUTSIDER).decision == "admitted"
 
 
 class TestTheLoopOfAnIssue:

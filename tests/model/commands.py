@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from interlock.core.model import (
     A_PERSON,
+    AN_OUTSIDER,
     ANOTHER_SYSTEM,
     OUR_BOT,
     Mode,
@@ -28,6 +29,7 @@ from interlock.core.model import (
 SENDERS = (
     OUR_BOT,
     ANOTHER_SYSTEM,
+    AN_OUTSIDER,
     Sender(SenderKind.AGENT, "coder"),
     Sender(SenderKind.AGENT, "reviewer"),
 )

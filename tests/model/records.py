@@ -127,9 +127,9 @@ class Item:
         """Waiting for a person."""
         return self.status is ItemStatus.WAITING and self.reason == Reason.LOOP
 
-    def own(self, sender: Sender) -> bool:
-        """Whether our bot writes, or the agent that has it, had it last or is to have it."""
-        return sender.kind == "bot" or (
+    def unmoved_by(self, sender: Sender) -> bool:
+        """Whether our bot writes, an outsider, or the agent that has it, had it last or is to have it."""
+        return sender.kind in ("bot", "outsider") or (
             sender.kind == "agent" and sender.agent == (self.last_agent or self.agent)
         )
 

@@ -156,7 +156,7 @@ class Reference:
         to_itself = new.sender.kind == "agent" and new.sender.agent == (
             key_of(new.agent) or self.worker(lane, owner)
         )
-        if new.policy in events and (new.sender.kind == "bot" or to_itself):
+        if new.policy in events and (new.sender.kind in ("bot", "outsider") or to_itself):
             return self._start_nothing(new, lane, kin, owner)
         if new.policy is Policy.COALESCE and kin:
             return self._coalesce(new, lane, kin)
@@ -178,10 +178,11 @@ class Reference:
         return self._admit(self._bear(new, lane, ItemStatus.DEFERRED, reason), Verdict.QUEUED, owner)
 
     def _start_nothing(self, new: NewItem, lane: str, kin: list[Item], owner: Item | None) -> Added:
-        """Our side wrote it: whoever is there gets it, and nobody is started by it."""
-        if kin or (owner is not None and owner.own(new.sender)):
+        """Our side or an outsider wrote it: whoever is there gets it, and nobody is started by it."""
+        if kin or (owner is not None and owner.unmoved_by(new.sender)):
             return self._coalesce(new, lane, kin or [i for i in (owner,) if i is not None])
-        item = self._bear(new, lane, ItemStatus.CANCELLED, Reason.OWN_MESSAGE)
+        reason = Reason.OUTSIDER if new.sender.kind == "outsider" else Reason.OWN_MESSAGE
+        item = self._bear(new, lane, ItemStatus.CANCELLED, reason)
         item.ended_us = self.now_us
         return self._admit(item, Verdict.REJECTED, owner)
 
@@ -572,7 +573,7 @@ class Reference:
         unread = item.messages[read:]
         if not unread:
             return
-        if all(item.own(m.sender) for m in unread):
+        if all(item.unmoved_by(m.sender) for m in unread):
             return
         item.messages = item.messages[:read]
         streak, starts = item.streak, any(m.sender.kind == "person" for m in unread) or self._count(item)
@@ -687,7 +688,7 @@ class Reference:
         """A message ends a back-off, unless our side wrote it, or too many did before it without a person."""
         person = sender.kind == "person"
         promoted = self._restart(item) if person else []
-        if not item.in_back_off or item.own(sender):
+        if not item.in_back_off or item.unmoved_by(sender):
             return promoted
         if not person and not self._count(item):
             self._note(EventKind.WAKE_STOPPED, Reason.LOOP, item)

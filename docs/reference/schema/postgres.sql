@@ -203,7 +203,7 @@ CREATE TABLE interlock.messages (
     author text NOT NULL,
     origin bigint NOT NULL,
     at_us  bigint NOT NULL,
-    sender text NOT NULL DEFAULT 'person' CHECK (sender IN ('person', 'agent', 'bot', 'system')),
+    sender text NOT NULL DEFAULT 'person' CHECK (sender IN ('person', 'agent', 'bot', 'system', 'outsider')),
     agent  text NOT NULL DEFAULT '',
     CHECK ((sender = 'agent') = (agent <> '')),
     PRIMARY KEY (item, n)

@@ -188,7 +188,7 @@ CREATE TABLE messages (
     author TEXT NOT NULL,
     origin INTEGER NOT NULL,
     at_us  INTEGER NOT NULL,
-    sender TEXT NOT NULL DEFAULT 'person' CHECK (sender IN ('person', 'agent', 'bot', 'system')),
+    sender TEXT NOT NULL DEFAULT 'person' CHECK (sender IN ('person', 'agent', 'bot', 'system', 'outsider')),
     agent  TEXT NOT NULL DEFAULT '' CHECK ((sender = 'agent') = (agent <> '')),
     PRIMARY KEY (item, n)
 ) STRICT, WITHOUT ROWID;

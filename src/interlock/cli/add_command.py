@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, caller_of, invocation_of, mention_near_agent
-from interlock.cli.options import FromAgent, FromBot, FromPerson, FromSystem
+from interlock.cli.options import FromAgent, FromBot, FromOutsider, FromPerson, FromSystem
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import A_PERSON, NewItem, Policy, RetryLane, Sender, Verdict
@@ -92,6 +92,7 @@ def add(
     from_agent: FromAgent = None,
     from_bot: FromBot = False,
     from_system: FromSystem = False,
+    from_outsider: FromOutsider = False,
     batch: Annotated[
         str | None,
         _Option(metavar="FILE", help="Items from a file (or -), one JSON object a line, same names."),
@@ -127,6 +128,7 @@ def add(
         "from_agent": name_or_none("--from-agent", from_agent),
         "from_bot": from_bot or None,
         "from_system": from_system or None,
+        "from_outsider": from_outsider or None,
     }
     if batch is None:
         if title is None:

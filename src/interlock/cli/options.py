@@ -37,6 +37,12 @@ FromBot = Annotated[
     bool, typer.Option("--from-bot", help="Our own bot wrote it: it starts, wakes and supersedes nothing.")
 ]
 FromSystem = Annotated[bool, typer.Option("--from-system", help="Another system wrote it: CI, Dependabot, …")]
+FromOutsider = Annotated[
+    bool,
+    typer.Option(
+        "--from-outsider", help="Somebody wrote it who may start nothing, as a stranger on a public issue."
+    ),
+]
 
 
 def limit_of(text: str) -> int:

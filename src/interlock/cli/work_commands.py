@@ -13,6 +13,7 @@ from interlock.cli.invocation import caller_of, invocation_of, mention_near_agen
 from interlock.cli.options import (
     FromAgent,
     FromBot,
+    FromOutsider,
     FromPerson,
     FromSystem,
     LeaseLength,
@@ -217,6 +218,7 @@ def msg(
     from_agent: FromAgent = None,
     from_bot: FromBot = False,
     from_system: FromSystem = False,
+    from_outsider: FromOutsider = False,
 ) -> int:
     """Send a message to whoever works on an item, now or later.
 
@@ -230,6 +232,7 @@ def msg(
         from_agent=name_or_none("--from-agent", from_agent),
         from_bot=from_bot,
         from_system=from_system,
+        from_outsider=from_outsider,
     )
     actor = call.settings.actor
     with call.lanes() as service:

@@ -43,7 +43,15 @@ from interlock.core.model import (
 from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
-from interlock.core.waking import hear, is_own, one_too_many, own_event, restart, stop
+from interlock.core.waking import (
+    hear,
+    is_remark,
+    one_too_many,
+    restart,
+    starts_nothing,
+    stop,
+    why_nothing,
+)
 
 
 def arrive(ledger: Ledger, command: Arrive) -> Arrival:
@@ -99,7 +107,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
         restart(ledger, lane)  # what came earlier goes first
     owner = ledger.owner(lane)
     kin = ledger.kin(lane, agent_key(new.agent), new.policy)
-    if own_event(new, lane, ledger.worker(lane)):
+    if is_remark(new, lane, ledger.worker(lane)):
         return _mute(ledger, command, lane, owner, kin)
     if new.policy is Policy.COALESCE and kin:
         return _coalesce(ledger, command, lane, _absorber(kin))
@@ -168,16 +176,18 @@ def _absorber(kin: list[Item]) -> Item:
 
 
 def _mute(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
-    """What our own bot or the agent itself wrote starts nothing: whoever is there gets it as a message.
+    """What our own bot, an outsider or the agent itself wrote starts nothing: whoever is there gets it as a
+    message.
 
     If nobody is there, as when it comes late, it ends as it is. An operator's retry starts it after all.
     """
     sender = command.item.sender
     if kin:
         return _coalesce(ledger, command, lane, _absorber(kin))
-    if owner is not None and is_own(owner, sender.kind, sender.agent):
+    if owner is not None and starts_nothing(owner, sender.kind, sender.agent):
         return _coalesce(ledger, command, lane, owner)
-    state = State(status=ItemStatus.CANCELLED, ended_us=ledger.now_us, reason=Reason.OWN_MESSAGE)
+    reason = why_nothing({sender.kind})
+    state = State(status=ItemStatus.CANCELLED, ended_us=ledger.now_us, reason=reason)
     return _added(ledger, command, lane, state, Verdict.REJECTED, owner)
 
 

@@ -58,7 +58,7 @@ from interlock.core.timing import (
     clock,
     to_us,
 )
-from interlock.core.waking import is_own, one_more, stop
+from interlock.core.waking import one_more, starts_nothing, stop, why_nothing
 
 _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
@@ -291,7 +291,7 @@ def end_run(
         ledger.set_last_agent(item.spec.lane, state.run_agent)
     unread = _unread(ledger, item, report)
     after = _next_state(ledger, item, status, reason, report)
-    own = _own_alone(ledger, item, after, unread) if unread else {}
+    own = _mute_alone(ledger, item, after, unread) if unread else {}
     item = ledger.settle(item, after)
     kind, span_us = _EVENT_OF[status], ledger.now_us - state.run_started_us
     if status is RunStatus.SUCCEEDED:
@@ -463,13 +463,13 @@ def _unread(ledger: Ledger, item: Item, report: Finish | None) -> list[Unread]:
     return unread + [Unread(m.n, m.ticket, m.sender, m.agent) for m in here]
 
 
-def _own_alone(ledger: Ledger, item: Item, after: State, unread: list[Unread]) -> dict[str, Any]:
-    """What the event of the end says if an item ends with unread messages, and all of them are its own:
-    those start nothing and stay with it."""
+def _mute_alone(ledger: Ledger, item: Item, after: State, unread: list[Unread]) -> dict[str, Any]:
+    """What the event of the end says if an item ends with unread messages, and none of them starts anything:
+    they stay with it."""
     ends = after.ended_us is not None and _successor(ledger, after) is None
-    if not ends or not all(is_own(item, m.sender, m.agent) for m in unread):
+    if not ends or not all(starts_nothing(item, m.sender, m.agent) for m in unread):
         return {}
-    return {"unread": len(unread), "unread_why": Reason.OWN_MESSAGE}
+    return {"unread": len(unread), "unread_why": why_nothing({m.sender for m in unread})}
 
 
 def _successor(ledger: Ledger, state: State) -> Item | None:

@@ -86,6 +86,8 @@ class SenderKind(StrEnum):
     AGENT = "agent"
     BOT = "bot"
     SYSTEM = "system"
+    #: Somebody who may speak, but not start work: a stranger on a public issue.
+    OUTSIDER = "outsider"
 
 
 class Sender(NamedTuple):
@@ -101,6 +103,7 @@ class Sender(NamedTuple):
 A_PERSON = Sender()
 OUR_BOT = Sender(SenderKind.BOT)
 ANOTHER_SYSTEM = Sender(SenderKind.SYSTEM)
+AN_OUTSIDER = Sender(SenderKind.OUTSIDER)
 
 
 class Reason(StrEnum):
@@ -124,6 +127,7 @@ class Reason(StrEnum):
     WOULD_REJECT = "would_be_rejected"
     UNREAD_MESSAGES = "unread_messages"
     OWN_MESSAGE = "own_message"
+    OUTSIDER = "outsider"
     LOOP = "loop"
     # endings
     REPORTED = "reported"

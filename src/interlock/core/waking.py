@@ -5,8 +5,9 @@ written by                       wakes, makes a follow-up, supersedes  the wake-
 ===============================  ====================================  ==============================
 a person                         yes                                   begin again at zero
 another agent, another system    yes, up to `wakes_max` in a row       one more
-our own bot, the agent that      never: whoever runs gets it           stay
-runs the item or ran it last
+our own bot, an outsider, the    never: whoever runs gets it           stay
+agent that runs the item or
+ran it last
 ===============================  ====================================  ==============================
 
 They are counted for each lane, and for each chain of follow-ups of an item without a lane. What would be one
@@ -14,6 +15,8 @@ too many is *stopped*: it keeps its messages and waits for a person (`loop`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from interlock.core.lanes import answer, reenter
 from interlock.core.ledger import Ledger
@@ -32,14 +35,23 @@ from interlock.core.model import (
 )
 from interlock.core.names import agent_key
 
-
-def is_own(item: Item, kind: str, agent: str | None) -> bool:
-    """Whether our own bot wrote a message of the item, or the agent that runs it or ran it last."""
-    return kind == SenderKind.BOT or (kind == SenderKind.AGENT and agent == item.worked_by)
+#: Who starts nothing, on whatever item.
+_MUTE = frozenset({SenderKind.BOT, SenderKind.OUTSIDER})
 
 
-def own_event(new: NewItem, lane: str, worker: str) -> bool:
-    """Whether an arrival only tells an agent what it wrote itself, or our own bot did.
+def starts_nothing(item: Item, kind: SenderKind, agent: str | None) -> bool:
+    """Whether our own bot wrote a message of the item, or an outsider, or the agent that runs it or ran it
+    last."""
+    return kind in _MUTE or (kind is SenderKind.AGENT and agent == item.worked_by)
+
+
+def why_nothing(kinds: Iterable[SenderKind]) -> Reason:
+    """Why messages of these senders start nothing."""
+    return Reason.OUTSIDER if SenderKind.OUTSIDER in kinds else Reason.OWN_MESSAGE
+
+
+def is_remark(new: NewItem, lane: str, worker: str) -> bool:
+    """Whether an arrival only tells an agent what it wrote itself, or our own bot or an outsider did.
 
     It tells the agent that it names; if it names none, the worker: who runs the lane, or ran it last. Under
     `queue` and `reject` it is new work, whoever adds it. So is what a run adds on another lane.
@@ -50,7 +62,7 @@ def own_event(new: NewItem, lane: str, worker: str) -> bool:
     if sender.kind is SenderKind.AGENT:
         elsewhere = sender.run is not None and sender.lane != lane
         return not elsewhere and sender.agent == (agent_key(new.agent) or worker)
-    return sender.kind is SenderKind.BOT
+    return sender.kind in _MUTE
 
 
 def one_more(ledger: Ledger, of: str | ItemId, sender: Sender = ANOTHER_SYSTEM) -> Streak | None:
@@ -80,7 +92,7 @@ def hear(ledger: Ledger, item: Item, sender: Sender) -> tuple[ItemId, ...]:
     # A wall is not over because somebody speaks, and only a person answers a question.
     if item.asking and sender.kind is SenderKind.PERSON:
         return (*promoted, *answer(ledger, item))
-    if not item.parked or item.walled or item.asking or is_own(item, sender.kind, sender.agent):
+    if not item.parked or item.walled or item.asking or starts_nothing(item, sender.kind, sender.agent):
         return promoted
     if sender.kind is not SenderKind.PERSON:
         streak = one_more(ledger, item.chain, sender)

@@ -159,10 +159,8 @@ class Waiter:
         if item.run is None:
             return ", and its next run gets it"
         who, sender = f"{item.run_agent} (run {item.run})", self._wish.sender
-        own = sender.kind is SenderKind.BOT or (
-            sender.kind is SenderKind.AGENT and sender.agent == item.run_agent
-        )
-        if own or item.type != HOLD:
+        own = sender.kind is SenderKind.AGENT and sender.agent == item.run_agent
+        if own or sender.kind in (SenderKind.BOT, SenderKind.OUTSIDER) or item.type != HOLD:
             return f", and {who} can read it"
         return f", and the hold of {who} runs its command again for it before it gives the lane up"
 

@@ -27,6 +27,8 @@ RETRIED = ("failed", "cancelled")
 BACK_TO_WAITING = ("pending", "deferred")
 #: Kinds of lines that say nothing about who holds what.
 UNMODELLED = ("plan", "question", "cancel", "message", "agent", "pool", "project", "mode", "store", "clock")
+#: Reasons for which messages start nothing.
+_MUTE = ("own_message", "outsider")
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")
 
 
@@ -254,12 +256,12 @@ class History:
         match what:
             case "added" | "observed":
                 status = line.data.get("status", "")
-                kept = status == "cancelled" and line.reason == "own_message"
+                kept = status == "cancelled" and line.reason in _MUTE
                 if not kept and status not in ("waiting", "deferred", "pending"):
                     self._break("lawful_birth", f"{line} begins as {status!r}")
                 parent = self.items.get(line.data.get("follows_item", 0))
                 if parent is not None and parent.muted:
-                    self._break("nothing_wakes_itself", f"{line} follows item {parent.id}'s own messages")
+                    self._break("nothing_wakes_itself", f"{line} follows mute messages of item {parent.id}")
                 self._create(line, status, observed=what == "observed")
             case "coalesced":
                 self._create(line, "coalesced", absorbed_by=line.data.get("into_item"))
@@ -341,7 +343,7 @@ class History:
         self._move(line, run.item, ("in_progress",), after)
         if item is not None:
             item.run = None
-            item.muted = line.data.get("unread_why") == "own_message"
+            item.muted = line.data.get("unread_why") in _MUTE
 
     def _move(self, line: Line, item_id: int | None, before: Sequence[str], after: str) -> None:
         item = self.items.get(item_id) if item_id is not None else None

@@ -21,6 +21,7 @@ from interlock.core.commands import Wall
 from interlock.core.errors import InvalidInput
 from interlock.core.model import (
     A_PERSON,
+    AN_OUTSIDER,
     ANOTHER_SYSTEM,
     OUR_BOT,
     US_PER_S,
@@ -70,11 +71,13 @@ def new_item(
         if name in given:
             raise InvalidInput("A delay was given twice.", "Use either run_at or run_after_s.")
         given[name] = value
-    who = {name: given.pop(name, None) for name in ("from_person", "from_agent", "from_bot", "from_system")}
-    stated = stated_sender(**who)
+    stated = stated_sender(**{name: given.pop(name, None) for name in _SENDERS})
     given["sender"], signed = signature(stated, given.get("author"), caller=author, sender=sender)
     defaults = type_defaults(types or {}, given.get("type", "task")) | lane_default(lanes, given)
     return NewItem(**{**defaults, **given, "author": signed})
+
+
+_SENDERS = ("from_person", "from_agent", "from_bot", "from_system", "from_outsider")
 
 
 def stated_sender(
@@ -83,6 +86,7 @@ def stated_sender(
     from_agent: str | None = None,
     from_bot: bool | None = None,
     from_system: bool | None = None,
+    from_outsider: bool | None = None,
 ) -> Sender | None:
     """Who wrote a message, as its caller says; nothing if the caller says nothing."""
     stated = [
@@ -90,6 +94,7 @@ def stated_sender(
         *([Sender(SenderKind.AGENT, names.needed_agent(from_agent))] if from_agent is not None else []),
         *([OUR_BOT] if from_bot else []),
         *([ANOTHER_SYSTEM] if from_system else []),
+        *([AN_OUTSIDER] if from_outsider else []),
     ]
     if len(stated) > 1:
         raise InvalidInput("A message has one kind of sender.", "Use one of --from-person, --from-agent, …")
@@ -335,4 +340,5 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "from_agent": _text,
     "from_bot": names.check_flag,
     "from_system": names.check_flag,
+    "from_outsider": names.check_flag,
 }

@@ -20,6 +20,7 @@ _STYLES = {
 
 _STARTS_NOTHING: dict[str, str] = {
     Reason.OWN_MESSAGE: "starts nothing: our bot wrote it, or its agent, or the one that ran the lane last.",
+    Reason.OUTSIDER: "starts nothing: an outsider wrote it, and nobody is there to read it.",
     Reason.LOOP: "waits for a person: its lane was woken too often in a row without one.",
 }
 
