@@ -26,7 +26,7 @@ def test_old_items_go_with_their_logs_and_the_file_shrinks(il: Command) -> None:
         os.utime(log, (time.time() - age_s,) * 2)
 
     would = il.ok("prune", "--older-than", "0s", "--dry-run")
-    assert would == {"items": 1, "plans": 0, "runs": 1, "events": 3, "dry_run": True}
+    assert would == {"items": 1, "plans": 0, "runs": 1, "events": 3, "deliveries": 0, "dry_run": True}
     assert il.ok("prune", "--older-than", "90d")["items"] == 0
     before = file.stat().st_size
     gone = il.ok("prune", "--older-than", "0s", "--vacuum")

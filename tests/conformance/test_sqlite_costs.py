@@ -26,6 +26,7 @@ from interlock.service.local import LocalService
 from interlock.store.sqlite import reads
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
+from tests.conformance.github_cases import use_github
 from tests.faults.stores import broken
 
 FEW = 1_000
@@ -76,6 +77,14 @@ FROM fill CROSS JOIN (SELECT 0 AS step, 'item.added' AS event UNION ALL SELECT 1
     SELECT 2, 'run.succeeded')
 WHERE kind < 12 OR step = 0;
 UPDATE numbers SET value = {count};
+INSERT INTO github_repositories VALUES (1, 'acme/app', 'acme/app', '');
+INSERT INTO github_deliveries
+SELECT 'old-' || i, 'issues', 1, i / 20, {now_us} - {count} + i, NULL, 0, '', NULL FROM fill;
+INSERT INTO github_numbers SELECT 1, i / 20, 1, '{{}}', '{{}}', {now_us}, {count} FROM fill WHERE kind = 0;
+INSERT INTO github_consequences
+SELECT 1, iif(kind < 10, 1, i / 20), i, 'old-' || i, '{{}}', NULL, {now_us} - {count} + i, 0, i, ''
+FROM fill WHERE i >= 20;
+INSERT INTO github_answers SELECT 'old-' || i, '', NULL, x'', {now_us} - {count} + i FROM fill WHERE kind = 0;
 DROP TABLE fill;
 """
 
@@ -175,12 +184,15 @@ def run_everything(costs: Costs) -> None:
     with of("sweep, nothing due"):
         assert not service.sweep().expired
     tell_and_wait(costs, start)
+    with of("GitHub"):
+        use_github(service.store.github)
     look_at_everything(costs)
     plan_and_edit(costs)
     with of("prune"):
         before_us = service.store.now_us() + 1
         assert service.store.prune_items(before_us, 0, 20, really=True).items > 5
         assert service.store.prune_plans(before_us, 0, 5, really=True).plans == 1
+        assert service.store.github.prune(before_us, 20) == (20, False)
 
 
 def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:

@@ -136,6 +136,8 @@ class WatchedDatabase(Database):
         super().__init__(url, **options)
         folder = Path(statements.__file__).parent / "postgres" / "sql"
         costs.names.update({self.sql[file.stem]: file.stem for file in folder.glob("*.sql")})
+        of_github = [f"github/{file.stem}" for file in folder.glob("github/*.sql")]
+        costs.names.update({self.sql[name]: name for name in of_github})
         costs.names.update({Statement.numbered(text): name for name, text in self.sql.checks.items()})
 
     @contextmanager

@@ -20,6 +20,7 @@ from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.testing.postgres import PostgresServer
+from tests.conformance.github_cases import use_github
 from tests.integration.postgres_costs import Costs, fill, watched_service
 
 SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "200000"))
@@ -51,6 +52,7 @@ def use_everything(service: LocalService) -> None:
     _plan(service)
     _look(service)
     _operate(service)
+    use_github(service.store.github)
     service.sweep()
     _prune(service)
 
@@ -130,6 +132,7 @@ def _prune(service: LocalService) -> None:
     before_us = service.store.now_us()
     assert service.store.prune_items(before_us, 0, 20, really=True).items
     assert service.store.prune_plans(before_us, 0, 5, really=True).plans == 1
+    assert service.store.github.prune(before_us, 20) == (20, False)
 
 
 def analyze(url: str) -> None:

@@ -13,6 +13,7 @@ from interlock.core.plans.model import AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.copying import TABLES
+from interlock.store.github_port import Follows, GitHubStore, Known
 from tests.faults.stores import is_sqlite, query
 
 LANES = [f"issue:acme/app#{n}" for n in range(4)]
@@ -32,6 +33,7 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
     service.pause_project("frozen", paused=True, why="audit")
     service.set_mode(scope="lane", value="observed:", mode="observe")
     service.store.begin_mark("on_dead_letter", 1)
+    _hear_from_github(service.store.github)
     held: list[LeaseView] = []
     for n in range(steps):
         try:
@@ -42,6 +44,15 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
             continue  # what a random wish may be answered; there may be nothing to choose
     for lease in held:
         service.release([Report(run=lease.run)])
+
+
+def _hear_from_github(github: GitHubStore) -> None:
+    github.repository(1, "acme/app")
+    github.keep_delivery("decided", "issues", 1, 4, "{}")
+    github.decide_delivery("decided", "one item")
+    github.keep_delivery("due", "ping", None, None, '{"zen": "“ü”"}')
+    github.advance(Known(1, 4, 1, "{}", "{}"), [Follows("1:create", "{}"), Follows("1:adjust", "{}")])
+    github.carry_out(1, 4, "1:create", item=1, outcome="item 1")
 
 
 def _add(service: LocalService, dice: random.Random, held: list[LeaseView], n: int) -> None:

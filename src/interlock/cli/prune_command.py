@@ -50,12 +50,14 @@ def prune(
         "plans": found.plans,
         "runs": len(found.runs),
         "events": found.events,
+        "deliveries": found.deliveries,
         "dry_run": dry_run,
     }
     counted = (
         f"items {found.items:,}, plans {found.plans:,}, runs {len(found.runs):,}, events {found.events:,}"
+        + (f", deliveries of GitHub {found.deliveries:,}" if found.deliveries else "")
     )
     told = f"Would go: {counted}." if dry_run else f"Gone: {counted}."
-    if not dry_run and found.items and not vacuum:
+    if not dry_run and found and not vacuum:
         told += f"\n{app.space_of(call.settings)}"
     return call.out.answer(answer, told)

@@ -49,13 +49,16 @@ TABLES: dict[str, tuple[str, ...]] = {
     "edges": ("source", "target"),
     "revisions": ("plan", "revision"),
     "completions": ("plan", "n"),
+    "github_repositories": ("id",),
+    "github_deliveries": ("id",),
+    "github_numbers": ("repository", "number"),
+    "github_consequences": ("repository", "number", "place"),
 }
 #: What a store knows of itself, or makes of the rest; by backend.
+_BOTH = {"migrations", "meta", "stores", "tallies", "workers", "github_answers"}
 OWN = {
-    "sqlite": frozenset({"migrations", "meta", "stores", "numbers", "tallies", "workers"}),
-    "postgres": frozenset(
-        {"migrations", "meta", "stores", "clock", "gates", "tallies", "tally_changes", "workers"}
-    ),
+    "sqlite": frozenset({*_BOTH, "numbers"}),
+    "postgres": frozenset({*_BOTH, "clock", "gates", "tally_changes"}),
 }
 #: How many rows are read at once: some dozens of megabytes, if each has the largest payload.
 READ_ROWS = 64

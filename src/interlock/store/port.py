@@ -7,7 +7,7 @@ of its own. Claim and renew touch no lane and are single statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from interlock.core.claiming import Agent, Claim, Pool
 from interlock.core.commands import Command
@@ -31,6 +31,9 @@ from interlock.core.record import Record
 from interlock.core.timing import Timing
 from interlock.core.workers import Worker
 from interlock.store.pruning import Pruned
+
+if TYPE_CHECKING:
+    from interlock.store.github_port import GitHubStore
 
 T = TypeVar("T")
 
@@ -245,6 +248,10 @@ class Store(Protocol):
     def prune_plans(self, before_us: int, after: int, limit: int, *, really: bool) -> Pruned: ...
     #: Give the space of what went back to the disk, if the database does not by itself.
     def vacuum(self) -> None: ...
+
+    # -- GitHub
+    @property
+    def github(self) -> GitHubStore: ...
 
     # -- reading
     #: Whatever `work` reads is of one moment. It must not write, may be repeated, and has no other inside.

@@ -21,6 +21,8 @@ BY_ITEM = (
 )
 #: Tables that no item or plan has rows in.
 OF_THE_STORE = frozenset({"lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks"})
+#: What GitHub sent and what followed goes by its own age; repositories and numbers stay.
+OF_GITHUB = frozenset({"github_repositories", "github_deliveries", "github_numbers", "github_consequences"})
 
 
 class Pruned(NamedTuple):
@@ -33,6 +35,11 @@ class Pruned(NamedTuple):
     runs: tuple[int, ...] = ()
     #: The item, or the plan, behind which the next look begins; 0 when all were looked at.
     onward: int = 0
+    #: Deliveries of GitHub.
+    deliveries: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.items or self.plans or self.deliveries)
 
     def plus(self, other: Pruned) -> Pruned:
         return Pruned(
@@ -40,6 +47,7 @@ class Pruned(NamedTuple):
             self.plans + other.plans,
             self.events + other.events,
             self.runs + other.runs,
+            deliveries=self.deliveries + other.deliveries,
         )
 
 

@@ -28,6 +28,12 @@ INSERT INTO events (seq, at_us, kind, reason, project, item, lane)
     WHERE id >= {first};
 INSERT INTO payloads SELECT id, '{"n": 1}' FROM items WHERE id % 2 = 0 AND id >= {first};
 INSERT INTO dedupe_keys SELECT 'default', 'key-' || n, n, clock_us() + 86400000000 FROM generate_series({first}, {last}) n;
+INSERT INTO github_repositories VALUES (1, 'acme/app', 'acme/app') ON CONFLICT DO NOTHING;
+INSERT INTO github_deliveries SELECT 'old-' || n, 'issues', 1, n, n, NULL, 0, '', NULL FROM generate_series({first}, {last}) n;
+INSERT INTO github_numbers SELECT 1, n, 1, '{}', '{}', n, 1000000000 FROM generate_series({first}, {last}) n;
+INSERT INTO github_consequences
+    SELECT 1, CASE WHEN n % 2 = 0 THEN 1 ELSE n END, n, 'old-' || n, '{}', NULL, n, 0, n, '' FROM generate_series({first}, {last}) n;
+INSERT INTO github_answers SELECT 'old-' || n, '', NULL, '', n FROM generate_series({first}, {last}) n WHERE n % 20 = 0;
 DELETE FROM tallies;
 INSERT INTO tallies SELECT status, priority, count(*) FROM items GROUP BY status, priority;
 SELECT setval('item_ids', {last}), setval('tickets', {last}), setval('event_numbers', (3 * {last}::bigint >> 16) + 1);

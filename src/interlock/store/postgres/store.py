@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg.errors import ForeignKeyViolation
 
@@ -29,6 +29,9 @@ from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.postgres.transactions import EVENT_WIDTH, Transactions
 from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned, whole
 from interlock.store.rows import array, by_handle, columns, event_row, item_from_row, run_from_row
+
+if TYPE_CHECKING:
+    from interlock.store.postgres.github import PostgresGitHub
 
 T = TypeVar("T")
 
@@ -231,6 +234,12 @@ class PostgresStore(PostgresReads):
 
     def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
         return self.database.leap(past, armed_us=armed_us, run=run, lane=lane)
+
+    @property
+    def github(self) -> PostgresGitHub:
+        from interlock.store.postgres.github import PostgresGitHub  # noqa: PLC0415  (few commands need it)
+
+        return PostgresGitHub(self.database)
 
     # -- pruning ----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from interlock.core.absence import Absence
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
@@ -31,6 +32,9 @@ from interlock.store.rows import by_handle, event_row, item_row, run_from_row, s
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
 from interlock.store.sqlite.reads import SqliteReads, item_of_row
+
+if TYPE_CHECKING:
+    from interlock.store.sqlite.github import SqliteGitHub
 
 WATCH_INTERVAL_S = 0.005
 
@@ -343,6 +347,12 @@ class SqliteStore(SqliteReads):
 
     def leap(self, past: int, *, armed_us: int, run: int, lane: str | None) -> bool:
         return self.database.leap(past, armed_us=armed_us, run=run, lane=lane)
+
+    @property
+    def github(self) -> SqliteGitHub:
+        from interlock.store.sqlite.github import SqliteGitHub  # noqa: PLC0415  (few commands need it)
+
+        return SqliteGitHub(self.database, self.now_us)
 
     # -- pruning ----------------------------------------------------------------------------------
 

@@ -1,0 +1,168 @@
+"""What a database keeps of GitHub: deliveries, what numbers were when they were read, and what follows.
+
+A delivery, and each thing that follows, is *due* until it is decided on or carried out. What failed too often
+is due no longer: it waits for a person, and keeps what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class Repository(NamedTuple):
+    """A repository that was seen. Its lanes are called by the name that it had then, in lower case."""
+
+    id: int
+    name: str
+    lane_name: str
+    #: The `updated_at` up to which a sweep has read all that changed; empty before the first.
+    swept_to: str
+
+
+class KeptDelivery(NamedTuple):
+    """A delivery that is not decided on."""
+
+    id: str
+    event: str
+    body: str
+    tries: int
+
+
+class Undecided(NamedTuple):
+    """The same for people. Without `due_us` it waits for one."""
+
+    id: str
+    event: str
+    received_us: int
+    due_us: int | None
+    tries: int
+    outcome: str | None
+
+
+class Known(NamedTuple):
+    """An issue or pull request as it was read last. The first revision is 1."""
+
+    repository: int
+    number: int
+    revision: int
+    #: JSON.
+    facts: str
+    wanted: str
+
+
+class Follows(NamedTuple):
+    """Something that follows from a change or a remark. A number has each name once."""
+
+    name: str
+    #: JSON.
+    data: str
+
+
+class Owed(NamedTuple):
+    """Something that follows, and is not carried out yet."""
+
+    name: str
+    data: str
+    tries: int
+    due_us: int
+
+
+class Consequence(NamedTuple):
+    """Something that follows, and what became of it."""
+
+    name: str
+    data: str
+    due_us: int | None
+    done_us: int | None
+    tries: int
+    #: The item that it made, or that got its message.
+    item: int | None
+    outcome: str | None
+
+
+class Unpaid(NamedTuple):
+    """Something that is owed, by number. Without `due_us` it waits for a person."""
+
+    repository: int
+    number: int
+    name: str
+    due_us: int | None
+    tries: int
+    outcome: str | None
+
+
+class Answer(NamedTuple):
+    """An answer of GitHub."""
+
+    etag: str
+    body: bytes
+    link: str | None
+
+
+def lane_names(name: str, repository: int) -> tuple[str, str]:
+    """What the lanes of a repository are called; and if another repository had its name before."""
+    return name.lower(), f"{name.lower()}.{repository}"
+
+
+class GitHubStore(Protocol):
+    """The tables of GitHub. Each call is a transaction of its own, and may be repeated: what it writes, it
+    writes once."""
+
+    # -- repositories
+    #: Made known if it is new; its name is kept up to date.
+    def repository(self, repository: int, name: str) -> Repository: ...
+    def repository_named(self, name: str) -> Repository | None: ...
+    #: Those with larger ids than `after`, in order.
+    def repositories(self, after: int, limit: int) -> list[Repository]: ...
+    #: Never goes back.
+    def set_swept(self, repository: int, swept_to: str) -> None: ...
+
+    # -- deliveries
+    #: False if the delivery came before.
+    def keep_delivery(
+        self, delivery: str, event: str, repository: int | None, number: int | None, body: str
+    ) -> bool: ...
+    #: None once it is decided on.
+    def delivery(self, delivery: str) -> KeptDelivery | None: ...
+    #: The longest due first. Somebody else may decide on one of them at the same time.
+    def due_deliveries(self, limit: int) -> list[str]: ...
+    def decide_delivery(self, delivery: str, outcome: str) -> None: ...
+    #: `wait_s` None: until a person wants it again.
+    def put_off_delivery(self, delivery: str, wait_s: float | None, why: str) -> None: ...
+    #: The oldest first.
+    def undecided(self, limit: int) -> list[Undecided]: ...
+    def undecided_of(self, repository: int, number: int, limit: int) -> list[Undecided]: ...
+
+    # -- numbers and what follows
+    def known(self, repository: int, number: int) -> Known | None: ...
+    #: Write what a number has become, and what follows. False, and nothing written, unless the number's
+    #: revision is one less: then somebody else was first.
+    def advance(self, now: Known, follows: Sequence[Follows]) -> bool: ...
+    #: Write what follows from a remark on a known number; false if all of it was known.
+    def add(self, repository: int, number: int, follows: Sequence[Follows]) -> bool: ...
+    #: In order, also what is put off: what comes later waits for it.
+    def owed(self, repository: int, number: int, limit: int) -> list[Owed]: ...
+    #: Numbers that have something due.
+    def owing(self, limit: int) -> list[tuple[int, int]]: ...
+    #: False if somebody else was first.
+    def carry_out(
+        self, repository: int, number: int, name: str, *, item: int | None, outcome: str
+    ) -> bool: ...
+    #: `wait_s` None: until a person wants it again.
+    def put_off(self, repository: int, number: int, name: str, wait_s: float | None, why: str) -> None: ...
+    #: The last ones, the newest first.
+    def consequences(self, repository: int, number: int, limit: int) -> list[Consequence]: ...
+    def unpaid(self, limit: int) -> list[Unpaid]: ...
+    #: What waits for a person is due again, up to `limit` of each kind; gives how much that is.
+    def try_again(self, limit: int) -> int: ...
+
+    # -- answers
+    def answer(self, key: str) -> Answer | None: ...
+    def keep_answer(self, key: str, answer: Answer) -> None: ...
+
+    # -- pruning
+    #: How many deliveries were decided on before.
+    def old_deliveries(self, before_us: int) -> int: ...
+    #: Let deliveries, consequences and answers go; gives how many deliveries, and whether that was all.
+    def prune(self, before_us: int, limit: int) -> tuple[int, bool]: ...

@@ -1,0 +1,173 @@
+"""What SQLite keeps of GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from interlock.core.timing import to_us
+from interlock.store.github_port import (
+    Answer,
+    Consequence,
+    Follows,
+    KeptDelivery,
+    Known,
+    Owed,
+    Repository,
+    Undecided,
+    Unpaid,
+    lane_names,
+)
+from interlock.store.sqlite.database import SqliteDatabase
+
+
+class SqliteGitHub:
+    """The tables of GitHub in one SQLite file."""
+
+    def __init__(self, database: SqliteDatabase, now_us: Callable[[], int]) -> None:
+        self._database = database
+        self._now_us = now_us
+
+    # -- repositories -----------------------------------------------------------------------------
+
+    def repository(self, repository: int, name: str) -> Repository:
+        found = self._read("repository", id=repository)
+        if not found or found[0][1] != name:
+            lane_name, other = lane_names(name, repository)
+            with self._database.write():
+                self._read("add_repository", id=repository, name=name, lane_name=lane_name, other=other)
+                self._read("rename_repository", id=repository, name=name)
+            found = self._read("repository", id=repository)
+        return Repository(*found[0])
+
+    def repository_named(self, name: str) -> Repository | None:
+        found = self._read("repository_named", name=name)
+        return Repository(*found[0]) if found else None
+
+    def repositories(self, after: int, limit: int) -> list[Repository]:
+        return [Repository(*row) for row in self._read("repositories", after=after, limit=limit)]
+
+    def set_swept(self, repository: int, swept_to: str) -> None:
+        self._write("set_swept", id=repository, swept_to=swept_to)
+
+    # -- deliveries -------------------------------------------------------------------------------
+
+    def keep_delivery(
+        self, delivery: str, event: str, repository: int | None, number: int | None, body: str
+    ) -> bool:
+        kept = {"id": delivery, "event": event, "repository": repository, "number": number, "body": body}
+        return bool(self._write_at("keep_delivery", **kept))
+
+    def delivery(self, delivery: str) -> KeptDelivery | None:
+        found = self._read("delivery", id=delivery)
+        return KeptDelivery(*found[0]) if found else None
+
+    def due_deliveries(self, limit: int) -> list[str]:
+        return [row[0] for row in self._read("due_deliveries", now_us=self._now_us(), limit=limit)]
+
+    def decide_delivery(self, delivery: str, outcome: str) -> None:
+        self._write("decide_delivery", id=delivery, outcome=outcome)
+
+    def put_off_delivery(self, delivery: str, wait_s: float | None, why: str) -> None:
+        self._write_at("put_off_delivery", id=delivery, wait_us=_us(wait_s), why=why)
+
+    def undecided(self, limit: int) -> list[Undecided]:
+        return [Undecided(*row) for row in self._read("undecided", limit=limit)]
+
+    def undecided_of(self, repository: int, number: int, limit: int) -> list[Undecided]:
+        rows = self._read("undecided_of_number", repository=repository, number=number, limit=limit)
+        return [Undecided(*row) for row in rows]
+
+    # -- numbers and what follows -----------------------------------------------------------------
+
+    def known(self, repository: int, number: int) -> Known | None:
+        found = self._read("number", repository=repository, number=number)
+        return Known(*found[0]) if found else None
+
+    def advance(self, now: Known, follows: Sequence[Follows]) -> bool:
+        with self._database.write():
+            now_us = self._now_us()
+            last = self._read("advance_number", now_us=now_us, count=len(follows), **now._asdict())
+            if last:
+                self._add(now.repository, now.number, follows, last[0][0], now_us)
+            return bool(last)
+
+    def add(self, repository: int, number: int, follows: Sequence[Follows]) -> bool:
+        with self._database.write():
+            last = self._read("take_places", repository=repository, number=number, count=len(follows))
+            return self._add(repository, number, follows, last[0][0], self._now_us())
+
+    def _add(self, repository: int, number: int, follows: Sequence[Follows], last: int, now_us: int) -> bool:
+        of = {"repository": repository, "number": number, "now_us": now_us}
+        first = last - len(follows) + 1
+        new = [
+            self._read("add_consequence", place=place, **each._asdict(), **of)
+            for place, each in enumerate(follows, first)
+        ]
+        return any(new)
+
+    def owed(self, repository: int, number: int, limit: int) -> list[Owed]:
+        return [Owed(*row) for row in self._read("owed", repository=repository, number=number, limit=limit)]
+
+    def owing(self, limit: int) -> list[tuple[int, int]]:
+        return [(r, n) for r, n in self._read("owing", now_us=self._now_us(), limit=limit)]
+
+    def carry_out(self, repository: int, number: int, name: str, *, item: int | None, outcome: str) -> bool:
+        of = {"repository": repository, "number": number, "name": name}
+        return bool(self._write_at("carry_out", item=item, outcome=outcome, **of))
+
+    def put_off(self, repository: int, number: int, name: str, wait_s: float | None, why: str) -> None:
+        of = {"repository": repository, "number": number, "name": name}
+        self._write_at("put_off", wait_us=_us(wait_s), why=why, **of)
+
+    def consequences(self, repository: int, number: int, limit: int) -> list[Consequence]:
+        rows = self._read("consequences", repository=repository, number=number, limit=limit)
+        return [Consequence(*row) for row in rows]
+
+    def unpaid(self, limit: int) -> list[Unpaid]:
+        return [Unpaid(*row) for row in self._read("unpaid", limit=limit)]
+
+    def try_again(self, limit: int) -> int:
+        with self._database.write():
+            now_us = self._now_us()
+            names = ("retry_deliveries", "retry_consequences")
+            return sum(len(self._read(name, now_us=now_us, limit=limit)) for name in names)
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def answer(self, key: str) -> Answer | None:
+        found = self._read("answer", key=key)
+        return Answer(*found[0]) if found else None
+
+    def keep_answer(self, key: str, answer: Answer) -> None:
+        self._write_at("keep_answer", key=key, **answer._asdict())
+
+    # -- pruning ----------------------------------------------------------------------------------
+
+    def old_deliveries(self, before_us: int) -> int:
+        count: int = self._read("old_deliveries", before_us=before_us)[0][0]
+        return count
+
+    def prune(self, before_us: int, limit: int) -> tuple[int, bool]:
+        with self._database.write():
+            names = ("prune_deliveries", "prune_consequences", "prune_answers")
+            gone = [len(self._read(name, before_us=before_us, limit=limit)) for name in names]
+            return gone[0], max(gone) < limit
+
+    # -- statements -------------------------------------------------------------------------------
+
+    def _read(self, name: str, /, **params: Any) -> list[Any]:
+        return self._database.rows(f"github/{name}", **params)
+
+    def _write(self, name: str, /, **params: Any) -> list[Any]:
+        with self._database.write():
+            return self._read(name, **params)
+
+    def _write_at(self, name: str, /, **params: Any) -> list[Any]:
+        """Write what names the time, which is read behind the lock."""
+        with self._database.write():
+            return self._read(name, now_us=self._now_us(), **params)
+
+
+def _us(span_s: float | None) -> int | None:
+    return None if span_s is None else to_us(span_s)

@@ -1,0 +1,2 @@
+-- A delivery that could not be decided on waits for its next try; without a wait, for a person.
+UPDATE github_deliveries SET due_us = :now_us + :wait_us, tries = tries + 1, outcome = :why WHERE id = :id AND due_us IS NOT NULL

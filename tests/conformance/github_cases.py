@@ -1,0 +1,40 @@
+"""Every statement on what is kept of GitHub, for the tests of costs: a delivery, a number, what follows."""
+
+from __future__ import annotations
+
+from interlock.store.github_port import Answer, Follows, GitHubStore, Known
+
+#: The repository that the tests of costs fill, and a number of it with a long history.
+REPOSITORY, NUMBER = 1, 1
+
+
+def use_github(github: GitHubStore) -> None:
+    """Run every statement but those that let go."""
+    where = (REPOSITORY, NUMBER)
+    github.repository(REPOSITORY, "acme/app")
+    github.repository(2, "acme/tool")
+    github.repository(2, "acme/tools")
+    assert github.repository_named("acme/tools") is not None
+    assert len(github.repositories(0, 10)) == 2
+    github.set_swept(2, "2026-11-16T10:00:00Z")
+    assert github.keep_delivery("new", "issues", *where, "{}")
+    assert not github.keep_delivery("new", "issues", *where, "{}")
+    assert github.due_deliveries(10) == ["new"]
+    assert github.delivery("new") is not None
+    github.put_off_delivery("new", None, "GitHub is away")
+    assert len(github.undecided_of(*where, 10)) == len(github.undecided(10)) == 1
+    known = github.known(*where)
+    assert known is not None
+    assert github.advance(Known(*where, known.revision + 1, "{}", "{}"), [Follows("new:1", "{}")])
+    assert github.add(*where, [Follows("new:2", "{}")])
+    assert [owed.name for owed in github.owed(*where, 10)] == ["new:1", "new:2"]
+    assert github.owing(10) == [where]
+    github.put_off(*where, "new:1", None, "there is no room")
+    assert len(github.unpaid(10)) == 2
+    assert github.try_again(10) == 2
+    for name in ("new:1", "new:2"):
+        assert github.carry_out(*where, name, item=1, outcome="item 1")
+    github.decide_delivery("new", "item 1")
+    assert len(github.consequences(*where, 2)) == 2
+    github.keep_answer("me /a", Answer('"1"', b"", None))
+    assert github.answer("me /a") is not None
