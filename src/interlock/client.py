@@ -59,6 +59,9 @@ class ItemFields(TypedDict, total=False):
     payload: Mapping[str, Any] | str | None
     message: str | None
     author: str | None
+    #: Why the message came, by a name such as `issue_commented`, and where it was written.
+    reason: str | None
+    url: str | None
     dedupe_key: str | None
     labels: Sequence[str] | None
     #: A time (local, if it has no zone), its ISO 8601 text, or a delay such as `+5m`.
@@ -362,6 +365,8 @@ class Interlock:
         from_bot: bool = False,
         from_system: bool = False,
         from_outsider: bool = False,
+        reason: str = "",
+        url: str = "",
     ) -> ChangeView:
         """Send a message to an item, as whoever runs this program unless `from_…` says otherwise."""
         stated = stated_sender(
@@ -372,7 +377,7 @@ class Interlock:
             from_outsider=check_flag("from_outsider", from_outsider),
         )
         who, signed = signature(stated, author, caller=self.actor, sender=self._sender())
-        return self.service.msg(item, text, author=signed, sender=who)
+        return self.service.msg(item, text, author=signed, sender=who, reason=reason, url=url)
 
     def _sender(self) -> Sender:
         """Who writes here: the agent of the innermost `with` block of `next`, or of the run given."""

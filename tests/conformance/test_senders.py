@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 
 from interlock.client import Interlock
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import A_PERSON, AN_OUTSIDER, ANOTHER_SYSTEM, OUR_BOT, RunId, Sender, SenderKind
 from tests.conformance.scene import LANE, Scene
 
@@ -48,6 +50,56 @@ class TestEveryWayIn:
         scene.service.msg(older, "hello", sender=SENDERS[kind])
         newer = scene.put("newer", lane=LANE, agent="coder", policy="supersede", message="and this")
         assert [said[:2] for said in written(scene, newer)] == [("hello", kind), ("and this", "person")]
+
+
+class TestWhyItCame:
+    """A message keeps why it came and where it was written, however it reaches its item."""
+
+    WHY: ClassVar[dict[str, Any]] = {
+        "reason": "issue_comment_mentioned",
+        "url": "https://example.com/acme/app/issues/7#c1",
+    }
+
+    def test_every_way_in_keeps_both(self, scene: Scene) -> None:
+        sent = {"lane": LANE, "agent": "coder", "policy": "coalesce"}
+        item = scene.put("work", message="first", **sent, **self.WHY)
+        scene.service.msg(item, "second", **self.WHY)
+        scene.service.msg(item, "third")
+        scene.add("mention", message="fourth", **sent, **self.WHY)
+        both, neither = (self.WHY["reason"], self.WHY["url"]), (None, None)
+        lease = scene.claim()
+        assert [(m.reason, m.url) for m in lease.messages] == [both, both, neither, both]
+        assert scene.service.show(item).messages == lease.messages
+        scene.service.msg(item, "fifth", **self.WHY)
+        assert [(m.reason, m.url) for m in scene.service.inbox(lease.run, seen=4)] == [both]
+        scene.done(lease)
+        assert [(m.text, m.reason, m.url) for m in scene.claim().messages] == [("fifth", *both)]
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"reason": "two words"},
+            {"reason": "r" * 201},
+            {"url": "javascript:alert(1)"},
+            {"url": "https://example.com/a b"},
+            {"url": "https://example.com/\x1b[2J"},
+            {"url": "https://example.com/" + "a" * 2_000},
+        ],
+        ids=["spaces", "long name", "no web address", "space", "control", "long"],
+    )
+    def test_what_is_no_name_or_no_url_is_refused_and_changes_nothing(
+        self, scene: Scene, wrong: dict[str, Any]
+    ) -> None:
+        item = scene.put("work")
+        with pytest.raises((InvalidInput, TooLarge)):
+            scene.service.msg(item, "hello", **wrong)
+        with pytest.raises((InvalidInput, TooLarge)):
+            scene.add("more", message="hello", **wrong)
+        assert (written(scene, item), len(scene.every())) == ([], 1)
+
+    def test_without_a_message_there_is_nothing_to_keep_them_with(self, scene: Scene) -> None:
+        with pytest.raises(InvalidInput, match="belong to a message"):
+            scene.add("work", **self.WHY)
 
 
 class TestProof:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import Held, LeaseLost, StoreUnavailable
-from interlock.core.model import A_PERSON, NewItem, Sender
+from interlock.core.model import NewItem
 from interlock.core.timing import Timing
 from interlock.hold.hold import hold
 from interlock.hold.turn import Hold, IfHeld
@@ -56,11 +56,11 @@ class Interrupted(LocalService):
             act()
         return super().fail(reports)
 
-    def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
+    def msg(self, item: int, text: str, **said: Any) -> ChangeView:
         act, self.before_msg = self.before_msg, None
         if act is not None:
             act()
-        return super().msg(item, text, author=author, sender=sender)
+        return super().msg(item, text, **said)
 
 
 @pytest.fixture

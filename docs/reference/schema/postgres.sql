@@ -205,6 +205,8 @@ CREATE TABLE interlock.messages (
     at_us  bigint NOT NULL,
     sender text NOT NULL DEFAULT 'person' CHECK (sender IN ('person', 'agent', 'bot', 'system', 'outsider')),
     agent  text NOT NULL DEFAULT '',
+    reason text NOT NULL DEFAULT '',
+    url    text NOT NULL DEFAULT '',
     CHECK ((sender = 'agent') = (agent <> '')),
     PRIMARY KEY (item, n)
 );

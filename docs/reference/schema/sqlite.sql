@@ -190,6 +190,8 @@ CREATE TABLE messages (
     at_us  INTEGER NOT NULL,
     sender TEXT NOT NULL DEFAULT 'person' CHECK (sender IN ('person', 'agent', 'bot', 'system', 'outsider')),
     agent  TEXT NOT NULL DEFAULT '' CHECK ((sender = 'agent') = (agent <> '')),
+    reason TEXT NOT NULL DEFAULT '',
+    url    TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (item, n)
 ) STRICT, WITHOUT ROWID;
 

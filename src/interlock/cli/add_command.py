@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from interlock.cli import typer, views
 from interlock.cli.invocation import Invocation, caller_of, invocation_of, mention_near_agent
-from interlock.cli.options import FromAgent, FromBot, FromOutsider, FromPerson, FromSystem
+from interlock.cli.options import (
+    FromAgent,
+    FromBot,
+    FromOutsider,
+    FromPerson,
+    FromSystem,
+    MessageReason,
+    MessageUrl,
+)
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import A_PERSON, NewItem, Policy, RetryLane, Sender, Verdict
@@ -93,6 +101,8 @@ def add(
     from_bot: FromBot = False,
     from_system: FromSystem = False,
     from_outsider: FromOutsider = False,
+    reason: MessageReason = None,
+    url: MessageUrl = None,
     batch: Annotated[
         str | None,
         _Option(metavar="FILE", help="Items from a file (or -), one JSON object a line, same names."),
@@ -129,6 +139,8 @@ def add(
         "from_bot": from_bot or None,
         "from_system": from_system or None,
         "from_outsider": from_outsider or None,
+        "reason": reason,
+        "url": url,
     }
     if batch is None:
         if title is None:

@@ -43,6 +43,12 @@ FromOutsider = Annotated[
         "--from-outsider", help="Somebody wrote it who may start nothing, as a stranger on a public issue."
     ),
 ]
+MessageReason = Annotated[
+    str | None, typer.Option("--reason", metavar="NAME", help="Why the message came, as in issue_commented.")
+]
+MessageUrl = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="Where the message was written.")
+]
 
 
 def limit_of(text: str) -> int:

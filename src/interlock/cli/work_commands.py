@@ -17,6 +17,8 @@ from interlock.cli.options import (
     FromPerson,
     FromSystem,
     LeaseLength,
+    MessageReason,
+    MessageUrl,
     OnlyTypes,
     OwnLabels,
     limit_of,
@@ -219,6 +221,8 @@ def msg(
     from_bot: FromBot = False,
     from_system: FromSystem = False,
     from_outsider: FromOutsider = False,
+    reason: MessageReason = None,
+    url: MessageUrl = None,
 ) -> int:
     """Send a message to whoever works on an item, now or later.
 
@@ -237,7 +241,7 @@ def msg(
     actor = call.settings.actor
     with call.lanes() as service:
         who, signed = signature(stated, author, caller=actor, sender=stated or caller_of(service))
-        change = service.msg(number, message, author=signed, sender=who)
+        change = service.msg(number, message, author=signed, sender=who, reason=reason or "", url=url or "")
     return call.out.answer(change, lambda out: views.items.told(out, number, change))
 
 

@@ -333,7 +333,14 @@ def _announce(
 def _append(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
     new = command.item
     ledger.add_message(
-        target.id, text, ticket=command.ticket, origin=command.id, author=new.author, sender=new.sender
+        target.id,
+        text,
+        ticket=command.ticket,
+        origin=command.id,
+        author=new.author,
+        sender=new.sender,
+        reason=new.reason,
+        url=new.url,
     )
 
 

@@ -51,6 +51,11 @@ def checked(new: NewItem) -> NewItem:
             raise InvalidInput("A time to run at and a delay exclude each other.", "Use one or the other.")
     if new.message is not None:
         names.check_message(new.message)
+    names.check_cause(new.reason, new.url)
+    if new.message is None and (new.reason or new.url):
+        raise InvalidInput(
+            "A reason and a url belong to a message, and there is none.", "Give a message too."
+        )
     if new.dedupe_key is not None:
         names.check_name("dedupe key", new.dedupe_key)
     names.check_text("author", new.author, names.NAME_MAX_CHARS)

@@ -126,6 +126,9 @@ class Tell(Record):
     text: str
     author: str = ""
     sender: Sender = A_PERSON
+    #: Why it came, by a name, and where it was written.
+    reason: str = ""
+    url: str = ""
 
 
 class Repair(Record):

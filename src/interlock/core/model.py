@@ -435,6 +435,9 @@ class NewItem(Record):
     max_attempts: int = 3
     retry_lane: RetryLane = RetryLane.YIELD
     sender: Sender = A_PERSON
+    #: Why its message came, by a name such as `issue_commented`, and where it was written.
+    reason: str = ""
+    url: str = ""
 
 
 class NewMessage(NamedTuple):
@@ -450,6 +453,9 @@ class NewMessage(NamedTuple):
     sender: SenderKind = SenderKind.PERSON
     #: The key of an agent that wrote it.
     agent: str = NO_AGENT
+    #: Why it came, by a name, and where it was written.
+    reason: str = ""
+    url: str = ""
 
 
 class Unread(NamedTuple):

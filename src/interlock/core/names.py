@@ -18,6 +18,7 @@ T = TypeVar("T")
 _NOBODY = "none"
 NAME_MAX_CHARS = 200
 TITLE_MAX_CHARS = 500
+URL_MAX_CHARS = 2_000
 PAYLOAD_MAX_BYTES = 1 << 20
 MESSAGE_MAX_BYTES = 1 << 20
 BATCH_MAX = 1_000
@@ -34,6 +35,7 @@ RUN_AT_MAX_US = 253_402_300_799 * 1_000_000  # the last second of 9999
 # start with a dash (it would read as an option) and no part between slashes may start with a dot or
 # end with one or with ".lock", so that every name can also become a ref or, escaped, a file name.
 _ALPHABET = re.compile(r"[A-Za-z0-9_@#+=:./\[\]-]+", re.ASCII)
+_URL = re.compile(r"https?://[^\s\x00-\x20\x7f-\x9f]+")
 _ALPHABET_WORDS = "letters, digits and _ @ # + = : . / [ ] -"
 
 
@@ -127,6 +129,18 @@ def check_message(value: str) -> str:
     if not check_text("message", value).strip():
         raise InvalidInput("The message is empty.", "Say something, or leave it out.")
     return value
+
+
+def check_cause(reason: str, url: str) -> None:
+    """Raise unless they say why a message came, by a name, and where it was written; either may be empty."""
+    if reason != "":
+        check_name("reason", reason)
+    if url == "":
+        return
+    if len(check_text("url", url)) > URL_MAX_CHARS:
+        raise TooLarge(f"The url has {len(url)} characters.", f"At most {URL_MAX_CHARS:,} are allowed.")
+    if not _URL.fullmatch(url):
+        raise InvalidInput(f"{reprlib.repr(url)} is not a url.", "Use https://… or http://…, without spaces.")
 
 
 def check_title(value: str) -> str:

@@ -194,7 +194,14 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
         return _refused(item, f"Item {item.id} has already ended as {item.status} and reads no messages.")
     sender = command.sender
     item = ledger.add_message(
-        item.id, command.text, ticket=command.ticket, origin=item.id, author=command.author, sender=sender
+        item.id,
+        command.text,
+        ticket=command.ticket,
+        origin=item.id,
+        author=command.author,
+        sender=sender,
+        reason=command.reason,
+        url=command.url,
     )
     n, kind = item.state.message_count, None if sender.kind is SenderKind.PERSON else sender.kind
     ledger.event(EventKind.MESSAGE_ADDED, item, run=item.state.run, n=n, author=command.author, sender=kind)

@@ -371,16 +371,28 @@ class GitLanes:
 
     # -- messages and operators -----------------------------------------------------------------------
 
-    def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
+    def msg(
+        self,
+        item: int,
+        text: str,
+        *,
+        author: str = "",
+        sender: Sender = A_PERSON,
+        reason: str = "",
+        url: str = "",
+    ) -> ChangeView:
         """Append a message to an item, or to the item that absorbed it."""
         names.check_message(text)
+        names.check_cause(reason, url)
         names.check_text("author", author, names.NAME_MAX_CHARS)
         who = checked_sender(sender)
 
         def tell(lane: Lane) -> Tell:
             target = lane.last_absorber(ItemId(item))
             ticket = lane.queue.last_ticket + 1
-            return Tell(item=target, ticket=ticket, text=text, author=author, sender=who)
+            return Tell(
+                item=target, ticket=ticket, text=text, author=author, sender=who, reason=reason, url=url
+            )
 
         return self._operate(item, tell)
 

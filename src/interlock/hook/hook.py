@@ -226,7 +226,9 @@ class Hook:
             text = message.text
             if len(text) > MESSAGE_MAX_CHARS:
                 text = f"{text[:MESSAGE_MAX_CHARS]}… ({len(text) - MESSAGE_MAX_CHARS:,} more characters)"
-            line = f"Message {message.n} from {message.author or 'somebody'}: {text}"
+            cause = ", ".join(filter(None, (message.reason, message.url)))
+            who = f"{message.author or 'somebody'}{f' ({cause})' if cause else ''}"
+            line = f"Message {message.n} from {who}: {text}"
             if lines and sum(map(len, lines)) + len(line) > TOLD_MAX_CHARS:
                 break
             lines.append(line)

@@ -107,6 +107,8 @@ def message_view(message: StoredMessage | NewMessage, payload: str | None = None
         payload=json.loads(payload) if payload is not None and elsewhere else None,
         sender=message.sender,
         agent=message.agent or None,
+        reason=message.reason or None,
+        url=message.url or None,
     )
 
 

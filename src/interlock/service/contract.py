@@ -56,9 +56,12 @@ class MessageView(Record):
     at: datetime
     origin: int | None
     payload: Mapping[str, Any] | None = None
-    #: `person`, `agent`, `bot` or `system`; and which agent.
+    #: `person`, `agent`, `bot`, `system` or `outsider`; and which agent.
     sender: str = "person"
     agent: str | None = None
+    #: Why it came, by a name such as `issue_commented`, and where it was written.
+    reason: str | None = None
+    url: str | None = None
 
 
 class LeaseView(NamedTuple):
@@ -419,7 +422,16 @@ class LaneService(Protocol):
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]: ...
 
-    def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView: ...
+    def msg(
+        self,
+        item: int,
+        text: str,
+        *,
+        author: str = "",
+        sender: Sender = A_PERSON,
+        reason: str = "",
+        url: str = "",
+    ) -> ChangeView: ...
 
     def sender_of(self, run: str) -> Sender: ...
 

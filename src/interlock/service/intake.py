@@ -326,6 +326,8 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "position": whole,
     "payload": _payload,
     "message": _text,
+    "reason": _text,
+    "url": _text,
     "author": _text,
     "dedupe_key": _text,
     "labels": _words,

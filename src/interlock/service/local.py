@@ -337,13 +337,25 @@ class LocalService(Planning, Fleet, Notices, Presence):
         """
         return self._operate(checked_edit(ItemId(item), changes, by, sender))
 
-    def msg(self, item: int, text: str, *, author: str = "", sender: Sender = A_PERSON) -> ChangeView:
+    def msg(
+        self,
+        item: int,
+        text: str,
+        *,
+        author: str = "",
+        sender: Sender = A_PERSON,
+        reason: str = "",
+        url: str = "",
+    ) -> ChangeView:
         """Send a message to an item; if the item was absorbed, its absorber gets the message."""
         names.check_message(text)
+        names.check_cause(reason, url)
         names.check_text("author", author, names.NAME_MAX_CHARS)
         who = checked_sender(sender)
         ticket = self.store.tickets(1)[0]
-        tell = Tell(item=ItemId(item), ticket=ticket, text=text, author=author, sender=who)
+        tell = Tell(
+            item=ItemId(item), ticket=ticket, text=text, author=author, sender=who, reason=reason, url=url
+        )
         return self._operate(tell)
 
     def _operate(self, command: Cancel | TakeBack | Retry | Edit | Tell) -> ChangeView:

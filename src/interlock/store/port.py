@@ -126,6 +126,8 @@ class StoredMessage(Record):
     payload: str | None = None
     sender: SenderKind = SenderKind.PERSON
     agent: str = NO_AGENT
+    reason: str = ""
+    url: str = ""
 
 
 class StoredCompletion(NamedTuple):

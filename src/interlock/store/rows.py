@@ -142,7 +142,7 @@ def event_from_row(row: Sequence[Any]) -> Event:
 
 def stored_message(row: Sequence[Any]) -> StoredMessage:
     """A message from a row of the `messages` statement."""
-    item, n, text, author, origin, at_us, payload, sender, agent = row
+    item, n, text, author, origin, at_us, payload, sender, agent, reason, url = row
     return StoredMessage(
         item=item,
         n=n,
@@ -153,6 +153,8 @@ def stored_message(row: Sequence[Any]) -> StoredMessage:
         payload=payload,
         sender=SenderKind(sender),
         agent=agent,
+        reason=reason,
+        url=url,
     )
 
 

@@ -101,8 +101,11 @@ def messages(console: Console, found: Sequence[MessageView]) -> None:
     """Messages in their order, each with its number."""
     for message in found:
         origin = f", came as item {message.origin}" if message.origin is not None else ""
-        head = f"  {message.n}  {message.author or 'unsigned'}, {words.relative(message.at)}{origin}"
+        why = f", {message.reason}" if message.reason else ""
+        head = f"  {message.n}  {message.author or 'unsigned'}, {words.relative(message.at)}{why}{origin}"
         console.print(Text(words.harmless(head), style=words.QUIET))
+        if message.url is not None:
+            console.print(Text(f"     {words.harmless(message.url)}", style=words.QUIET))
         if message.text:
             lines = words.harmless(message.text.replace("\r\n", "\n")).split("\n")
             console.print(Text("\n".join("     " + line for line in lines)))
