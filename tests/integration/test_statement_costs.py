@@ -13,7 +13,8 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from interlock.core.model import NewItem
+from interlock.core.commands import Wall
+from interlock.core.model import ANOTHER_SYSTEM, NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
@@ -49,7 +50,9 @@ def use_everything(service: LocalService) -> None:
     service.next("idle", types=["nothing"])
     _end_otherwise(service)
     _promote(service)
+    _tell_and_wait(service)
     _plan(service)
+    _edit_cycle(service)
     _look(service)
     _operate(service)
     use_github(service.store.github)
@@ -93,6 +96,58 @@ def _promote(service: LocalService) -> None:
     assert service.next("bert", item=heir.id)
 
 
+def _next_own(service: LocalService, agent: str) -> list[LeaseView]:
+    """The next item that the store was not filled with."""
+    return service.next(agent, types=["own"])
+
+
+def _tell_and_wait(service: LocalService) -> None:
+    """Messages, questions, walls, loops, pools, workers and notices."""
+    store = service.store
+    service.add([NewItem(title="told", agent="solo", type="own", lane="mine:2", payload='{"n": 1}')])
+    lease = _next_own(service, "solo")[0]
+    service.msg(lease.item.id, "look", sender=ANOTHER_SYSTEM)
+    service.inbox(lease.run)
+    service.msg(lease.item.id, "look again", sender=ANOTHER_SYSTEM)
+    follow_up = service.done(_reports([lease]))[0].follow_up
+    assert follow_up is not None
+    service.fail(_reports(_next_own(service, "solo")))
+    service.msg(follow_up, "look again", sender=ANOTHER_SYSTEM)
+    service.ask(_next_own(service, "solo")[0].run, "Which?")
+    assert store.asking(10)
+    service.msg(follow_up, "This one")
+    service.release([Report(run=_next_own(service, "solo")[0].run, wall=Wall(for_s=60.0, whole_agent=True))])
+    service.stopped()
+    service.set_pool("gpu", max_concurrency=2)
+    service.set_agent("trainer", pool="gpu")
+    service.add([NewItem(title="train", agent="trainer", type="own")])
+    assert _next_own(service, "trainer")
+    service.pools()
+    service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
+    service.workers()
+    service.leave_worker("w")
+    store.begin_mark("on_question", 0)
+    mark = store.mark("on_question")
+    assert mark is not None
+    assert store.lease_mark(mark, 1, 60.0)
+    store.move_mark("on_question", 1, seq=1)
+    service.lineage()
+
+
+def _edit_cycle(service: LocalService) -> None:
+    for agent in ("solist", "editor"):
+        service.set_agent(agent)
+    tasks = tuple(TaskSpec(key=f"t{n}", title="task", agent="solist", type="own") for n in range(10))
+    plan = service.create_plan(name="edited", graph=Graph(tasks=tasks), editor="editor")
+    service.done(_reports(_next_own(service, "solist")))
+    edit = service.next("editor", types=["plan.edit"])[0]
+    service.edit_plan(
+        plan.id, base=plan.revision, operations=[AddTask(task=TaskSpec(key="new"))], run=edit.run
+    )
+    service.plans()
+    service.cancel_plan(plan.id, why="enough")
+
+
 def _plan(service: LocalService) -> None:
     service.set_agent("planner", labels=["any"])
     tasks = tuple(TaskSpec(key=f"t{n}", title="task", agent="planner") for n in range(30))
@@ -128,10 +183,10 @@ def _operate(service: LocalService) -> None:
 
 def _prune(service: LocalService) -> None:
     with psycopg.connect(service.store.database.url, autocommit=True) as conn:  # type: ignore[attr-defined]
-        conn.execute("UPDATE interlock.dedupe_keys SET expires_us = 0 WHERE item <= 20")
+        conn.execute("UPDATE interlock.dedupe_keys SET expires_us = 0 WHERE item <= 200")
     before_us = service.store.now_us()
-    assert service.store.prune_items(before_us, 0, 20, really=True).items
-    assert service.store.prune_plans(before_us, 0, 5, really=True).plans == 1
+    assert service.store.prune_items(before_us, 0, 200, really=True).items
+    assert service.store.prune_plans(before_us, 0, 5, really=True).plans == 2
     assert service.store.github.prune(before_us, 20) == (20, False)
 
 
