@@ -40,6 +40,7 @@ GROWS = {
         "claim in vain, waiting in many lines",
         "candidates",
     ): "looks at every lane it waits on",
+    ("list recent runs", "recent_runs"): "looks at every run that goes on",
 }
 
 #: Twenty kinds of items, evenly mixed: `i % 20` is the kind, and each twenty share a lane. Most have ended.
@@ -257,6 +258,9 @@ def look_at_everything(costs: Costs) -> None:
     with of("events"):
         assert len(service.events(after=100, limit=20)) == 20
         assert len(service.events(newest=True, limit=20)) == 20
+    with of("list recent runs"):
+        assert len(service.recent_runs()) > 100
+        assert len(service.recent_runs(lane="issue:acme/app#1")) <= 20
     with of("list lanes"):
         assert len(service.lanes(limit=10)) == 10
         assert len(service.lanes(prefix="issue:acme/app#1", limit=10)) == 10
@@ -298,6 +302,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "EVENTS_MAX", 500)
     monkeypatch.setattr(reads, "SPANS_MAX", 100)
     monkeypatch.setattr(reads, "AHEAD_MAX", 20)
+    monkeypatch.setattr(reads, "RUNS_MAX", 100)
     monkeypatch.setattr("interlock.core.why.AHEAD_MAX", 20)
     monkeypatch.setattr(sweeper, "LINES", 20)
 

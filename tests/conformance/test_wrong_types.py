@@ -158,6 +158,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "msg": {"item": item, "text": "x"},
         "cancel": {"item": gone, "why": "x"},
         "lanes": {},
+        "recent_runs": {},
         "hindered": {"item": item},
         "take_back": {"item": gone, "why": "x"},
         "retry": {"item": gone},

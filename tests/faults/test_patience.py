@@ -192,6 +192,7 @@ CASES: dict[str, Case] = {
     "leave_worker": _plain(lambda service: service.leave_worker("w")),
     "workers": _plain(lambda service: service.workers()),
     "lanes": _plain(lambda service: service.lanes()),
+    "recent_runs": _plain(lambda service: service.recent_runs()),
     "items": _plain(lambda service: service.items(ItemFilter())),
     "show": _on_item(lambda service, item: service.show(item)),
     "why": _on_item(lambda service, item: service.why(item)),

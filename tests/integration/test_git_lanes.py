@@ -22,10 +22,10 @@ from interlock.core.errors import (
 )
 from interlock.core.model import NewItem, Policy, Sender
 from interlock.git.plumbing import Repository
-from interlock.gitlanes.documents import ActionsRun
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.remote import BACK_OFF_MAX_S, BACK_OFF_MIN_S, back_off_s
 from interlock.gitlanes.service import GitLanes
+from interlock.process.workplace import ActionsRun
 from interlock.service.contract import LeaseView, Report
 from interlock.testing.clock import Clock
 from tests.conformance.test_wrong_types import WRONG, fits

@@ -188,6 +188,10 @@ def test_a_worker_that_says_it_is_there_takes_four(desk: Desk) -> None:
     assert desk.cost(lambda _: desk.service.workers())[0] == 2
 
 
+def test_recent_runs_are_listed_in_one(desk: Desk) -> None:
+    assert desk.cost(lambda _: desk.service.recent_runs(worker="actions-"))[0] == 1
+
+
 def test_what_waits_for_a_person_is_listed_in_one(desk: Desk) -> None:
     assert desk.cost(lambda _: desk.service.stopped())[0] == 1
 

@@ -36,6 +36,7 @@ GROWS = {
     "lanes": "reads every busy lane to give the first of them",
     "load_lines": "reads up to AHEAD_MAX of the line that an item joins, to tell its place",
     "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
+    "recent_runs": "reads what runs, and up to RUNS_MAX of the newest ended runs",
     "run_counts": "reads up to EVENTS_MAX events of its window, and the items of these by their keys",
     "stranded": "looks at the lines of LINES lanes",
 }
@@ -172,6 +173,7 @@ def _look(service: LocalService) -> None:
     service.events(newest=True, limit=50)
     service.lanes(limit=50)
     service.agents()
+    service.recent_runs()
 
 
 def _operate(service: LocalService) -> None:

@@ -504,6 +504,22 @@ class RunRecord(NamedTuple):
     bits: int | None = None
 
 
+class RecentRun(NamedTuple):
+    """A run that goes on or ended lately, as others see it."""
+
+    run: RunId
+    item: ItemId
+    lane: str | None
+    agent: str
+    worker: str | None
+    status: str
+    reason: str
+    started_us: int
+    ended_us: int | None
+    #: What became of its item; null if that is not known any more.
+    item_status: str | None
+
+
 class Event(NamedTuple):
     """One line of the history, before it has its number."""
 

@@ -28,6 +28,7 @@ from interlock.core.model import NO_STREAK, Item, ItemId, NewMessage, RunId, Run
 from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
 from interlock.git.plumbing import lane_ref_id
+from interlock.process.workplace import ActionsRun
 
 FORMAT = 1
 #: `item number = (lane bits << COUNT_BITS) + count`: numbers of two lanes differ without a common sequence.
@@ -40,14 +41,6 @@ NO_RUN = RunId(0)
 _NUMBERS, _LISTS = ("last_run", "last_count", "last_ticket"), ("messages", "ended", "keys")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class ActionsRun(NamedTuple):
-    """The workflow run that a holder is part of: when this attempt has ended, so has the holder."""
-
-    repository: str
-    run: int
-    attempt: int
 
 
 class OwnerRun(NamedTuple):

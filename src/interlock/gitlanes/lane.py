@@ -15,16 +15,15 @@ from interlock.core.commands import Arrive, Command, Expire, Repair
 from interlock.core.decide import decide
 from interlock.core.errors import InterlockError, ItemEnded, NotFound, TooLarge, UnreadableState
 from interlock.core.ledger import Decision, Snapshot
-from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage, Streak, Unread
+from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage, RecentRun, Streak, Unread
 from interlock.core.plans.commands import PlanCommand
-from interlock.core.states import ItemStatus
+from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
 from interlock.git.plumbing import lane_ref_id
 from interlock.gitlanes.documents import (
     COUNT_BITS,
     FORMAT,
     LEASE_FIELDS,
-    ActionsRun,
     Kept,
     Key,
     Owner,
@@ -36,6 +35,7 @@ from interlock.gitlanes.documents import (
     read_queue,
     unreadable,
 )
+from interlock.process.workplace import ActionsRun
 from interlock.service.answers import message_view
 from interlock.service.contract import MessageView
 
@@ -135,6 +135,26 @@ class Lane:
         found = sorted((m for m in self.queue.messages if m.item == item and m.n > after), key=lambda m: m.n)
         ordered = sorted(found[:limit], key=lambda m: (m.ticket, m.n))
         return tuple(message_view(m, self.queue.payloads.get(m.origin)) for m in ordered)
+
+    def recent_runs(self) -> list[RecentRun]:
+        """The run that holds the lane, and those that ended lately."""
+        items = self.queue.items
+        ended = [
+            RecentRun(
+                *(r.run, r.item, self.name, r.agent, r.worker, r.status, r.reason, r.started_us, r.ended_us),
+                item_status=items[r.item].status if r.item in items else None,
+            )
+            for r in self.queue.ended
+        ]
+        run = self.owner.run
+        if run is None:
+            return ended
+        who = run.run_agent, run.run_worker
+        held = RecentRun(
+            *(run.run, run.item, self.name, *who, RunStatus.RUNNING, "", run.run_started_us, None),
+            item_status=items[run.item].status,
+        )
+        return [*ended, held]
 
     # -- time -----------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -57,6 +58,7 @@ from interlock.core.model import (
     ItemId,
     Mode,
     NewItem,
+    RecentRun,
     RunId,
     Sender,
     SenderKind,
@@ -67,13 +69,22 @@ from interlock.core.timing import Timing, to_us
 from interlock.core.why import explain
 from interlock.git.refusals import RefMove
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
-from interlock.gitlanes.documents import ActionsRun, mend_hint
+from interlock.gitlanes.documents import mend_hint
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.history import Holder
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
 from interlock.gitlanes.mending import mended
 from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
-from interlock.service.answers import add_view, ended_view, holder_view, kept_view, refused_view, why_view
+from interlock.process.workplace import ActionsRun
+from interlock.service.answers import (
+    add_view,
+    ended_view,
+    holder_view,
+    kept_view,
+    recent_run_view,
+    refused_view,
+    why_view,
+)
 from interlock.service.contract import (
     AddView,
     ChangeView,
@@ -81,6 +92,7 @@ from interlock.service.contract import (
     LaneView,
     LeaseView,
     MessageView,
+    RecentRunView,
     Report,
     RunView,
     WhyView,
@@ -454,6 +466,19 @@ class GitLanes:
                 views.append(_lane_view(lane.name, lane.holder, lane.line))
         return [view for view in views if view.lane.startswith(beginning)][:limit]
 
+    def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
+        """Runs that hold lanes, and the last 20 that ended on each, on one lane or of workers whose names
+        begin with a text; the newest first."""
+        names.check_text("worker", worker, names.NAME_MAX_CHARS)
+        if lane:
+            key = names.lane_key(lane)
+            read: Sequence[Lane | UnreadableLane] = [self.remote.look(self.remote.ref_id(key))]
+        else:
+            read = self.remote.read_all()
+        runs = [run for lane in read if isinstance(lane, Lane) for run in lane.recent_runs()]
+        runs = [run for run in runs if (run.worker or "").startswith(worker)]
+        return [recent_run_view(run) for run in sorted(runs, key=_lately, reverse=True)]
+
     def why(self, item: int) -> WhyView:
         """What an item waits for, and what will move it, by the deadlines that hold on this machine."""
         lane = self.remote.read(self.remote.find(item))
@@ -531,6 +556,11 @@ def _check(name: str, promise: str, broken: Sequence[str], mend: str) -> CheckVi
     more = f"; and {len(broken) - BROKEN_SHOWN} more" if len(broken) > BROKEN_SHOWN else ""
     detail = f"{'; '.join(broken[:BROKEN_SHOWN])}{more}" if broken else promise
     return CheckView(name=name, ok=not broken, detail=detail, mend=mend if broken else "")
+
+
+def _lately(run: RecentRun) -> tuple[int, int]:
+    """Numbers of runs grow on each lane only: what ended last comes first, and what goes on before that."""
+    return run.ended_us or sys.maxsize, run.run
 
 
 def _holder(handle: str) -> Holder:

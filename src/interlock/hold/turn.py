@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +20,7 @@ from interlock.core.model import A_PERSON, HOLD, NewItem, Policy, Reason, Sender
 from interlock.core.names import TIMEOUT_MAX_S, WAIT_MAX_S, safe_name
 from interlock.process.clock import now_s
 from interlock.process.liverun import LiveRun
+from interlock.process.workplace import workplace
 from interlock.service.contract import HolderView, HoldView, LaneService, LaneView, MessageView
 from interlock.service.itemview import ItemView
 
@@ -241,7 +241,7 @@ class Waiter:
             item=item,
             wait_s=wait_s,
             lease_s=wish.lease_s,
-            worker=safe_name(f"{socket.gethostname()}.{os.getpid()}"),
+            worker=safe_name(f"{workplace(os.environ)}.{os.getpid()}"),
         )
         if not found:
             return None

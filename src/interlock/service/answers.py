@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from interlock.core.claiming import Agent, Pool
 from interlock.core.commands import Arrival, Ended
 from interlock.core.errors import Refusal
-from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, NewMessage, RunRecord, mode_for
+from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, NewMessage, RecentRun, RunRecord, mode_for
 from interlock.core.states import ItemStatus
 from interlock.service.contract import (
     AddView,
@@ -23,6 +23,7 @@ from interlock.service.contract import (
     LaneView,
     MessageView,
     PoolView,
+    RecentRunView,
     RefusalView,
     RunView,
     StatsView,
@@ -145,6 +146,21 @@ def live_run_view(item: Item) -> EndedRunView | None:
         reason="",
         started_at=moment(state.run_started_us),
         ended_at=None,
+    )
+
+
+def recent_run_view(run: RecentRun) -> RecentRunView:
+    return RecentRunView(
+        run=run.run,
+        item=run.item,
+        lane=run.lane,
+        agent=run.agent,
+        worker=run.worker,
+        status=run.status,
+        reason=run.reason,
+        started_at=moment(run.started_us),
+        ended_at=maybe_moment(run.ended_us),
+        item_status=run.item_status,
     )
 
 

@@ -163,6 +163,22 @@ class EndedRunView(Record):
     error: str | None = None
 
 
+class RecentRunView(Record):
+    """A run that goes on, or ended lately; of whichever item."""
+
+    run: int
+    item: int
+    lane: str | None
+    agent: str
+    worker: str | None
+    status: str
+    reason: str
+    started_at: datetime
+    ended_at: datetime | None
+    #: What became of its item; null if that is not known any more.
+    item_status: str | None
+
+
 class EventView(Record):
     """One line of the history."""
 
@@ -438,6 +454,8 @@ class LaneService(Protocol):
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]: ...
+
+    def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]: ...
 
     def why(self, item: int) -> WhyView: ...
 

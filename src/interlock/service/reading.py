@@ -24,8 +24,24 @@ from interlock.core.model import (
     SenderKind,
 )
 from interlock.core.states import TERMINAL, ItemStatus
-from interlock.service.answers import event_view, live_run_view, message_view, run_view, stats_view, why_view
-from interlock.service.contract import EventView, ItemFilter, ShowView, StatsBy, StatsView, WhyView
+from interlock.service.answers import (
+    event_view,
+    live_run_view,
+    message_view,
+    recent_run_view,
+    run_view,
+    stats_view,
+    why_view,
+)
+from interlock.service.contract import (
+    EventView,
+    ItemFilter,
+    RecentRunView,
+    ShowView,
+    StatsBy,
+    StatsView,
+    WhyView,
+)
 from interlock.service.itemview import ItemView
 from interlock.store.port import EventQuery, ItemQuery, Store
 
@@ -88,6 +104,13 @@ class Looking:
         """Items that wait for a person, since one more wake-up in a row would be too many; oldest first."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
         return [ItemView(i) for i in self.store.stopped(limit)]
+
+    def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
+        """Runs that go on, and of the last 10,000 that ended those on a lane, or of workers whose names begin
+        with a text; the newest first."""
+        key = names.lane_key(lane) if _given(lane) else None
+        beginning = names.check_text("worker", worker, names.NAME_MAX_CHARS)
+        return [recent_run_view(run) for run in self.store.recent_runs(key, beginning)]
 
     def item_of(self, handle: str) -> int:
         """The item that a handle is about."""

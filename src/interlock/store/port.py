@@ -21,6 +21,7 @@ from interlock.core.model import (
     ItemId,
     ModeRule,
     PlanId,
+    RecentRun,
     RunId,
     RunRecord,
     SenderKind,
@@ -39,6 +40,8 @@ T = TypeVar("T")
 
 #: Where reads stop that would grow with the history: events that `stats` counts, spans for its quantiles.
 EVENTS_MAX, SPANS_MAX = 20_000, 2_000
+#: How many of the newest ended runs are looked through for those of a lane or a worker.
+RUNS_MAX = 10_000
 #: And how many agents with limits an explanation looks at.
 AGENTS_MAX = 1_000
 
@@ -267,6 +270,8 @@ class Store(Protocol):
     def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]: ...
     def messages(self, item: ItemId, after: int, limit: int) -> list[StoredMessage]: ...
     def runs(self, item: ItemId) -> list[RunRecord]: ...
+    #: Those that go on, and of those that ended the newest `RUNS_MAX` are looked at; the newest first.
+    def recent_runs(self, lane: str | None, worker: str) -> list[RecentRun]: ...
     def events(self, query: EventQuery) -> list[StoredEvent]: ...
     #: With how many runs it has; what waits for it is not counted here.
     def agent(self, key: str) -> Agent | None: ...

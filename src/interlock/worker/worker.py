@@ -12,9 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -38,6 +36,7 @@ from interlock.core.names import BATCH_MAX, check_name, needed_agent
 from interlock.process.clock import now_s
 from interlock.process.command import SupervisedCommand, check_command, not_in_worktree
 from interlock.process.heartbeat import Heartbeat
+from interlock.process.workplace import workplace
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
 from interlock.worker.notices import Notice, drain_notice, end_notice, left_notices, unkept_notice
@@ -581,5 +580,4 @@ def _machine_error(error: InterlockError | OSError) -> InterlockError:
 
 def incarnation() -> str:
     """A name for this process that no other process ever has."""
-    host = re.sub(r"[^A-Za-z0-9]+", "-", socket.gethostname()).strip("-")[:60] or "host"
-    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{workplace(os.environ)}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -13,7 +13,7 @@ from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.errors import StoreUnavailable
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RunRecord, Streak
+from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RecentRun, RunRecord, Streak
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
@@ -32,6 +32,7 @@ from interlock.store.plan_rows import (
 from interlock.store.port import (
     AGENTS_MAX,
     EVENTS_MAX,
+    RUNS_MAX,
     SPANS_MAX,
     EventQuery,
     Figures,
@@ -120,6 +121,9 @@ class PostgresReads:
 
     def runs(self, item: ItemId) -> list[RunRecord]:
         return [run_from_row(r) for r in self._rows("runs_of_item", item=item)]
+
+    def recent_runs(self, lane: str | None, worker: str) -> list[RecentRun]:
+        return [RecentRun(*row) for row in self._rows("recent_runs", lane=lane, worker=worker, most=RUNS_MAX)]
 
     def events(self, query: EventQuery) -> list[StoredEvent]:
         database = self.database

@@ -18,6 +18,7 @@ from interlock.core.model import (
     Mode,
     ModeRule,
     PlanId,
+    RecentRun,
     RunRecord,
     Streak,
     Unread,
@@ -40,6 +41,7 @@ from interlock.store.plan_rows import (
 from interlock.store.port import (
     AGENTS_MAX,
     EVENTS_MAX,
+    RUNS_MAX,
     SPANS_MAX,
     EventQuery,
     Figures,
@@ -107,6 +109,10 @@ class SqliteReads:
 
     def runs(self, item: ItemId) -> list[RunRecord]:
         return [run_from_row(r) for r in self.database.rows("runs_of_item", item=item)]
+
+    def recent_runs(self, lane: str | None, worker: str) -> list[RecentRun]:
+        rows = self.database.rows("recent_runs", lane=lane, worker=worker, most=RUNS_MAX)
+        return [RecentRun(*row) for row in rows]
 
     def ahead_of(self, item: Item) -> int:
         spec = item.spec
