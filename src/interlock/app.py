@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +22,10 @@ from interlock.settings import Settings, places, sqlite_path
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
-    from interlock.gitlanes.documents import ActionsRun
+    from interlock.github.workflow_runs import Endings
+    from interlock.gitlanes.lane import HasEnded
     from interlock.gitlanes.service import GitLanes
+    from interlock.process.workplace import ActionsRun
     from interlock.service.contract import LaneService, LaneView, Service
     from interlock.service.pruning import Pruned
     from interlock.store.copying import Copied, End
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from interlock.store.sqlite.store import SqliteStore
 
 DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
+#: How long a look at a lane in git waits for GitHub's word on its holder.
+ENDED_TIMEOUT_S = 5.0
 _DATABASES = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _FORMS = (
     "Use sqlite:///path/to/file.db, postgresql://user@host/database,"
@@ -319,6 +323,7 @@ def _move_store(settings: Settings) -> bool:
 
 def _open_git(settings: Settings) -> GitLanes:
     from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
+    from interlock.process.workplace import actions_run  # noqa: PLC0415
 
     settings.check_store()
     directory = places.inside(settings.root, settings.home / "git")
@@ -333,8 +338,35 @@ def _open_git(settings: Settings) -> GitLanes:
         timing=settings.timing,
         lease_min_s=settings.git_lease_min_s,
         poll_s=settings.poll_s,
-        actions=_actions_run(os.environ),
+        actions=actions_run(os.environ),
+        has_ended=_has_ended(actions_run(os.environ)),
     )
+
+
+def _has_ended(own: ActionsRun | None) -> HasEnded:
+    """Whether a workflow run has ended, asked of GitHub if there is a token, and without patience."""
+    endings: Endings | None = None
+
+    def has_ended(run: ActionsRun) -> bool:
+        nonlocal endings
+        if run == own:
+            return False
+        if endings is None:
+            from interlock.github.tokens import is_given  # noqa: PLC0415
+
+            if not is_given(os.environ):
+                return False
+            from interlock.github import cache, client, workflow_runs  # noqa: PLC0415
+
+            kept = cache.MemoryCache()
+            endings = workflow_runs.Endings(
+                lambda: client.from_environment(
+                    os.environ, timeout_s=ENDED_TIMEOUT_S, patience_s=0.0, cache=kept
+                )
+            )
+        return endings.has_ended(run)
+
+    return has_ended
 
 
 def _git_remote(url: str) -> str:
@@ -347,18 +379,6 @@ def _git_remote(url: str) -> str:
             "Use git+https://host/name.git, or git+file:///absolute/path.git.",
         )
     return remote
-
-
-def _actions_run(environ: Mapping[str, str]) -> ActionsRun | None:
-    """The workflow run that this process is part of."""
-    from interlock.gitlanes.documents import ActionsRun  # noqa: PLC0415
-
-    repository, run, attempt = (
-        environ.get(f"GITHUB_{name}", "") for name in ("REPOSITORY", "RUN_ID", "RUN_ATTEMPT")
-    )
-    if not (repository and run.isdecimal() and attempt.isdecimal()):
-        return None
-    return ActionsRun(repository, int(run), int(attempt))
 
 
 def _make_directory(

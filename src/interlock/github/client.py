@@ -361,7 +361,14 @@ class GitHub:
         return f"{self._token.identity} {url}"
 
 
-def from_environment(environ: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> GitHub:
+def from_environment(
+    environ: Mapping[str, str],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    patience_s: float = PATIENCE_S,
+    cache: Cache | None = None,
+    clock: Callable[[], float] = time.time,
+) -> GitHub:
     """A client for the account and the GitHub that the environment names."""
     token = token_from_environment(environ, clock=clock)
     if token is None:
@@ -369,7 +376,8 @@ def from_environment(environ: Mapping[str, str], *, clock: Callable[[], float] =
             "There is no token for GitHub.",
             "Set INTERLOCK_GITHUB_TOKEN; in a workflow, give the step GITHUB_TOKEN: ${{ github.token }}.",
         )
-    return GitHub(token, api_url=environ.get("GITHUB_API_URL") or API_URL, clock=clock)
+    url = environ.get("GITHUB_API_URL") or API_URL
+    return GitHub(token, api_url=url, cache=cache, timeout_s=timeout_s, patience_s=patience_s, clock=clock)
 
 
 class _Patience:

@@ -20,6 +20,9 @@ _BACKDATED_S = 60
 #: How long before its end a token of an installation is replaced.
 _RENEWED_BEFORE_S = 300
 
+#: Where a token is looked for that is used as it is.
+_PLAIN = ("INTERLOCK_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")
+
 #: Asks GitHub for an installation's token with what the app signed: (path, signature) → answer.
 AskForToken = Callable[[str, str], Mapping[str, object]]
 
@@ -119,6 +122,11 @@ class AppToken:
             ) from None
 
 
+def is_given(environ: Mapping[str, str]) -> bool:
+    """Whether the environment names a token; it may turn out to be none."""
+    return any(environ.get(name, "").strip() for name in ("INTERLOCK_GITHUB_APP_ID", *_PLAIN))
+
+
 def from_environment(environ: Mapping[str, str], *, clock: Callable[[], float]) -> Token | None:
     """The token that the environment names: an app's, a user's, or that of the job. None if it names none.
 
@@ -137,7 +145,7 @@ def from_environment(environ: Mapping[str, str], *, clock: Callable[[], float]) 
                 "Set INTERLOCK_GITHUB_APP_KEY_FILE and INTERLOCK_GITHUB_APP_INSTALLATION.",
             )
         return AppToken(app_id=app_id, installation_id=installation, private_key=key, clock=clock)
-    for name in ("INTERLOCK_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"):
+    for name in _PLAIN:
         if secret := environ.get(name, "").strip():
             of_a_job = name == "GITHUB_TOKEN" and environ.get("GITHUB_ACTIONS") == "true"
             return PlainToken(secret, kind="actions" if of_a_job else "user")
