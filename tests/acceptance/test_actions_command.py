@@ -111,11 +111,28 @@ def test_people_who_may_write_wake_it_and_nobody_else(here: Command):
     assert truth(condition({"github": {"event_name": "schedule"}}))
 
 
+def test_of_two_schedules_one_is_the_agents_and_one_sweeps(here: Command):
+    workflow = written(here)
+    jobs = {name: parse_condition(job["if"]) for name, job in workflow["jobs"].items()}
+    found = []
+    for entry in workflow["on"]["schedule"]:
+        github = {"event_name": "schedule", "event": {"schedule": entry["cron"]}, "repository": "octo/app"}
+        found.append([name for name, condition in jobs.items() if truth(condition({"github": github}))])
+    assert found == [["agent"], ["sweep"]]
+    comment = said("issue_comment", "issue", 7)
+    assert not truth(jobs["sweep"](comment))
+    (step,) = (s for s in workflow["jobs"]["sweep"]["steps"] if s.get("name") == "Sweep")
+    assert step["run"] == "exec interlock actions sweep"
+
+
 def test_rights_and_time_are_limited(here: Command):
     workflow = written(here)
     assert workflow["permissions"] == {}
     job = workflow["jobs"]["agent"]
-    assert job["permissions"] == {"contents": "write", "issues": "write", "pull-requests": "write"}
+    rights = {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "write"}
+    assert job["permissions"] == rights
+    assert workflow["jobs"]["sweep"]["permissions"] == {"actions": "write", "contents": "read"}
+    assert workflow["jobs"]["sweep"]["timeout-minutes"] == 15
     assert job["timeout-minutes"] == 60
     assert set(workflow["on"]) >= {"issues", "issue_comment", "pull_request", "schedule", "workflow_dispatch"}
 

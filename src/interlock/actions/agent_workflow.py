@@ -1,6 +1,6 @@
 """The workflow that `interlock actions init` writes, in two styles.
 
-The text is in `agent_workflow.yml` beside this module; this module fills in what differs.
+The texts are in the `.yml` files beside this module; this module fills in what differs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ INSTALL_MAX_BYTES = 2 * 1024
 #: A script of the repository's own, so that the workflow favours no agent.
 DEFAULT_COMMAND = "bash .github/agent.sh"
 
-_TEMPLATE = "agent_workflow.yml"
+#: The second one is the steps that both jobs begin with.
+_TEMPLATE, _SETUP = "agent_workflow.yml", "setup_steps.yml"
 _COMMAND_INDENT = " " * 12
 _INSTALL_INDENT = " " * 10
 
@@ -54,17 +55,22 @@ def agent_workflow(style: Style, command: str, install: str | None) -> str:
     `command` goes into a shell script unchanged. `install` is the arguments of `pip install`; without it the
     workflow reads a variable of the repository, and fails while that is empty.
     """
-    text = resources.files("interlock.actions").joinpath(_TEMPLATE).read_text("utf-8")
+    text = _part(_TEMPLATE)
     for mark, value in (
         ("@STYLE@", style.value),
         ("@WAITING@", _WAITING[style]),
         ("@CONCURRENCY@", _CONCURRENCY[style]),
+        ("@SETUP@", _part(_SETUP).rstrip()),
         ("@INSTALL@", indent(_installed(install), _INSTALL_INDENT)),
         # Last: what people write may contain any of the other marks.
         ("@COMMAND@", indent(_checked(command), _COMMAND_INDENT)),
     ):
         text = text.replace(mark, value)
     return text
+
+
+def _part(name: str) -> str:
+    return resources.files("interlock.actions").joinpath(name).read_text("utf-8")
 
 
 def _installed(install: str | None) -> str:

@@ -1,7 +1,8 @@
-"""`actions`: write a workflow for an agent, and check workflows."""
+"""`actions`: write a workflow for an agent, check workflows, and cancel runs that go on for nothing."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,11 @@ from typing import Annotated
 from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
+from interlock.cli.output import tell
 from interlock.core.errors import Exit, InvalidInput, TooLarge
-from interlock.service.intake import choice
+from interlock.service.intake import choice, span_s
 
-actions = Group("Write a GitHub workflow for an agent, or find the known mistakes in workflows.")
+actions = Group("Write a GitHub workflow for an agent, find mistakes in workflows, cancel stray runs.")
 
 _DIRECTORY = Path(".github") / "workflows"
 _DEFAULT_OUTPUT = _DIRECTORY / "agent.yml"
@@ -22,7 +24,7 @@ _FILES_MAX = 1_000
 
 @actions.callback()
 def show_help(ctx: typer.Context) -> int:
-    """Write a GitHub workflow for an agent, or find the known mistakes in workflows."""
+    """Write a GitHub workflow for an agent, find mistakes in workflows, cancel stray runs."""
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help())
     return Exit.OK
@@ -108,6 +110,57 @@ def check(
         lambda out: views.workflows.findings(out, len(paths), findings),
     )
     return Exit.ERROR if findings else Exit.OK
+
+
+@actions.command("sweep")
+def sweep(
+    ctx: typer.Context,
+    *,
+    workflow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="A workflow whose runs may be cancelled; default: this one, or agent.yml."
+        ),
+    ] = None,
+    repo: Annotated[
+        str | None, typer.Option(metavar="OWNER/NAME", help="The repository; default: GITHUB_REPOSITORY.")
+    ] = None,
+    older_than: Annotated[
+        str, typer.Option(metavar="SPAN", help="Leave runs alone that began more recently; default: 10m.")
+    ] = "10m",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Cancel nothing; print what would be.")] = False,
+) -> int:
+    """Cancel workflow runs that lost their lane, or that a newer item superseded.
+
+    A run that does not end within 5 minutes of its cancellation is ended by force.
+    """
+    import os
+
+    from interlock.github import client, strays
+    from interlock.process.workplace import IN_ACTIONS
+
+    call = invocation_of(ctx)
+    chosen = repo or os.environ.get("GITHUB_REPOSITORY", "")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", chosen):
+        raise InvalidInput("There is no repository to sweep.", "Name it with --repo OWNER/NAME.")
+    older_than_s = span_s("--older-than", older_than)
+    with client.from_environment(os.environ) as github, call.reading_lanes() as lanes:
+        swept = strays.sweep(
+            github,
+            chosen,
+            workflow or [_this_workflow(os.environ.get("GITHUB_WORKFLOW_REF", ""))],
+            lanes.recent_runs(worker=IN_ACTIONS),
+            older_than_s=older_than_s,
+            force_after_s=strays.FORCE_AFTER_S,
+            dry_run=dry_run,
+            tell=tell,
+        )
+    return call.out.answer({"swept": swept}, lambda out: views.workflows.swept(out, swept))
+
+
+def _this_workflow(ref: str) -> str:
+    """The file of the workflow that we run in, from `OWNER/NAME/.github/workflows/FILE@REF`."""
+    return Path(ref.partition("@")[0]).name or _DEFAULT_OUTPUT.name
 
 
 def _workflows(given: list[str] | None) -> list[Path]:

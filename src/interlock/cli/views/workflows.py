@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from interlock.actions.findings import WorkflowFinding
 from interlock.cli.page import Console, Text
+from interlock.cli.views.words import harmless
+
+if TYPE_CHECKING:
+    from interlock.github.strays import Swept
 
 
 def findings(console: Console, files: int, found: Sequence[WorkflowFinding]) -> None:
@@ -18,3 +23,20 @@ def findings(console: Console, files: int, found: Sequence[WorkflowFinding]) -> 
     looked = "1 workflow" if files == 1 else f"{files} workflows"
     many = "no known mistake" if not found else "1 mistake" if len(found) == 1 else f"{len(found)} mistakes"
     console.print(Text(f"{looked}, {many}."))
+
+
+_DID = {
+    "would_cancel": "Would cancel",
+    "cancelled": "Cancelled",
+    "forced": "Ended by force",
+    "ended": "Left alone, for it has ended:",
+}
+
+
+def swept(console: Console, runs: Sequence[Swept]) -> None:
+    """What was done about each workflow run, and why."""
+    for run in runs:
+        which = f"run {run.workflow_run} of {run.workflow}, attempt {run.attempt}"
+        console.print(Text(harmless(f"{_DID[run.did]} {which}: {run.why} (run {run.run}).")))
+    if not runs:
+        console.print(Text("No workflow run goes on that lost its lane or was superseded."))
