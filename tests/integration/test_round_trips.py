@@ -178,13 +178,13 @@ def test_the_wire_counts_what_a_plain_client_does(pg_database18: str) -> None:
         assert (one.round_trips, three.round_trips, three.statements) == (1, 3, 3)
 
 
-def test_a_worker_that_says_it_is_there_takes_four(desk: Desk) -> None:
-    """A transaction of its own, every few seconds."""
+def test_a_worker_that_says_it_is_there_takes_two(desk: Desk) -> None:
+    """One for itself, and one for those that were not seen for long; every few seconds."""
 
     def see(_: object) -> None:
         desk.service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
 
-    assert desk.cost(see)[0] == 4
+    assert desk.cost(see)[0] == 2
     assert desk.cost(lambda _: desk.service.workers())[0] == 2
 
 
@@ -196,8 +196,8 @@ def test_what_waits_for_a_person_is_listed_in_one(desk: Desk) -> None:
     assert desk.cost(lambda _: desk.service.stopped())[0] == 1
 
 
-def test_a_notice_takes_seven(desk: Desk) -> None:
-    """One to read the mark, and a transaction each to lease and to move it."""
+def test_a_notice_takes_five(desk: Desk) -> None:
+    """One to read the mark, one to lease it, and a transaction to move it."""
     store = desk.store
     store.begin_mark("on_question", 0)
 
@@ -207,7 +207,7 @@ def test_a_notice_takes_seven(desk: Desk) -> None:
         store.lease_mark(mark, 1, 60.0)
         store.move_mark("on_question", 1, seq=mark.seq)
 
-    assert desk.cost(lease)[0] == 7
+    assert desk.cost(lease)[0] == 5
 
 
 def test_the_name_of_the_store_and_its_ancestors_take_one(desk: Desk) -> None:

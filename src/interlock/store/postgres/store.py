@@ -172,32 +172,29 @@ class PostgresStore(PostgresReads):
         conn.execute(self.database.sql["insert_events"], (self.database.given_now(), *lines))
 
     def see_worker(self, worker: Worker) -> None:
-        params = {**worker._asdict(), "now_us": self.database.given_now()}
-
-        def work(conn: Connection) -> None:
-            conn.execute(self.database.sql["see_worker"], params)
-            self._forget_workers(conn, None)
-
-        self._in_transaction(work)
+        self._alone("see_worker", {**worker._asdict(), "now_us": self.database.given_now()})
+        self.forget_workers(None)
 
     def forget_workers(self, gone: str | None) -> None:
-        self._in_transaction(lambda conn: self._forget_workers(conn, gone))
-
-    def _forget_workers(self, conn: Connection, gone: str | None) -> None:
         kept = {"kept_us": to_us(FORGOTTEN_S), "limit": FORGET_AT_ONCE, "now_us": self.database.given_now()}
-        conn.execute(self.database.sql["forget_workers"], {"gone": gone, **kept})
+        self._alone("forget_workers", {"gone": gone, **kept})
 
     def begin_mark(self, name: str, seq: int) -> None:
-        self._in_transaction(
-            lambda conn: conn.execute(self.database.sql["begin_mark"], {"name": name, "seq": seq})
-        )
+        self._alone("begin_mark", {"name": name, "seq": seq})
 
     def lease_mark(self, mark: Mark, token: int, lease_s: float) -> bool:
         wanted = {"name": mark.name, "seq": mark.seq, "tries": mark.tries, "token": token}
         timing = {"now_us": self.database.given_now(), "lease_us": to_us(lease_s)}
-        return self._in_transaction(
-            lambda conn: conn.execute(self.database.sql["lease_mark"], {**wanted, **timing}).rowcount > 0
-        )
+        return self._alone("lease_mark", {**wanted, **timing}) > 0
+
+    def _alone(self, name: str, params: dict[str, Any]) -> int:
+        """A statement that is a transaction by itself; how many rows it wrote."""
+
+        def once() -> int:
+            with self.database.connection() as conn:
+                return conn.execute(self.database.sql[name], params).rowcount
+
+        return self.database.persistently(once)
 
     def move_mark(
         self,
