@@ -392,6 +392,33 @@ class TestExecutors:
             assert orchestrator.view().status == "cancelled"
         assert log.lines == ["began", "cancelled"]
 
+    def test_a_cancelled_executor_keeps_its_task_until_it_has_cleaned_up(self, il: Interlock):
+        log = Log()
+        clean = threading.Event()
+
+        async def work(task: TaskRun) -> None:
+            log.add("began")
+            try:
+                await asyncio.sleep(PATIENCE_S)
+            finally:
+                log.add("cleaning up")
+                await asyncio.to_thread(clean.wait, PATIENCE_S)
+                log.add("clean")
+
+        with Orchestrator(plan("a"), executors={"coder": work}, interlock=il) as orchestrator:
+            running = threading.Thread(target=orchestrator.run, kwargs={"timeout_s": PATIENCE_S})
+            running.start()
+            log.wait_for("began")
+            il.service.cancel_plan(orchestrator.plan_id, why="a test")
+            log.wait_for("cleaning up")
+            running.join(0.5)
+            went_on = running.is_alive(), orchestrator.view().tasks[0].status
+            clean.set()
+            running.join(PATIENCE_S)
+            assert not running.is_alive()
+        assert went_on == (True, "in_progress")
+        assert log.lines == ["began", "cleaning up", "clean"]
+
 
 class TestEditors:
     def test_an_editor_answers_every_end_and_what_it_adds_runs(self, il: Interlock):

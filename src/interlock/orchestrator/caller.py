@@ -32,23 +32,35 @@ class Call:
     """One call, which may be cancelled."""
 
     def __init__(self) -> None:
-        self._future: Future[Any] | None = None
         self.cancelled = False
+        self._awaiting: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
-        """Cancel the awaitable, now or later. Nothing can stop a plain function."""
+        """Cancel the awaitable, now or later. Nothing can stop a plain function.
+
+        The call goes on until the awaitable has cleaned up: cancelling the future that its thread waits for
+        would end the call before.
+        """
         with self._lock:
             self.cancelled = True
-            if self._future is not None:
-                self._future.cancel()
+            if self._awaiting is not None:
+                loop, task = self._awaiting
+                with suppress(RuntimeError):  # the loop has ended, and so has the task
+                    loop.call_soon_threadsafe(task.cancel)
 
-    def wait_for(self, future: Future[_T]) -> _T:
+    async def awaited(self, awaitable: Awaitable[_T]) -> _T | _Raised:
+        """Await it in the task that runs this."""
+        task = asyncio.current_task()
+        assert task is not None
         with self._lock:
-            self._future = future
+            self._awaiting = (task.get_loop(), task)
             if self.cancelled:
-                future.cancel()
-        return future.result()
+                task.cancel()
+        try:
+            return await awaitable
+        except _STOPS as error:
+            return _Raised(error)
 
 
 class Caller:
@@ -68,7 +80,7 @@ class Caller:
         answer = function(argument)
         if not inspect.isawaitable(answer):
             return answer
-        value = call.wait_for(self._begun(_awaited(answer)))
+        value = self._begun(call.awaited(answer)).result()
         if isinstance(value, _Raised):
             raise value.error
         return value
@@ -118,10 +130,3 @@ class _OwnLoop:
                     loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         finally:
             loop.close()
-
-
-async def _awaited(awaitable: Awaitable[_T]) -> _T | _Raised:
-    try:
-        return await awaitable
-    except _STOPS as error:
-        return _Raised(error)
