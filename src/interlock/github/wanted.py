@@ -109,10 +109,18 @@ def conditions(facts: Facts, agents: Mapping[str, str]) -> Iterator[Condition]:
 
 
 def deciding(
-    rules: Rules, facts: Facts, condition: Condition, paths: Sequence[str] = ()
+    rules: Rules, facts: Facts, condition: Condition, paths: Sequence[str] = (), *, author: str = ""
 ) -> tuple[Rule | None, tuple[tuple[Rule, str], ...]]:
-    """The rule that decides on an event, and why the ones before it did not."""
-    given = {"author": (facts.author,), "title": (facts.title,), "labels": facts.labels, "path": paths}
+    """The rule that decides on an event, and why the ones before it did not.
+
+    `author` wrote the remark that the event is about; otherwise the number's author counts.
+    """
+    given = {
+        "author": (author or facts.author,),
+        "title": (facts.title,),
+        "labels": facts.labels,
+        "path": paths,
+    }
     passed: list[tuple[Rule, str]] = []
     for rule in rules.rules:
         why_not = fits(rule, condition.event, label=condition.label, draft=facts.draft, given=given)
