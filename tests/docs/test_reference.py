@@ -114,7 +114,7 @@ def test_the_configuration_file_of_the_page_is_accepted(tmp_path: Path):
 
 
 def test_variables_named_in_running_text_exist():
-    workflow = (SOURCE / "actions" / "agent_workflow.py").read_text("utf-8")
+    workflow = (SOURCE / "actions" / "setup_steps.yml").read_text("utf-8")
     of_repositories = set(re.findall(r"\bvars\.(INTERLOCK_[A-Z_]+)", workflow))
     known = {s.env for s in SETTINGS} | OTHER_VARIABLES | of_repositories | {"INTERLOCK_"}
     for path in pages():

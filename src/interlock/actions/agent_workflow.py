@@ -5,7 +5,7 @@ The texts are in the `.yml` files beside this module; this module fills in what 
 
 from __future__ import annotations
 
-import json
+import re
 from enum import StrEnum
 from importlib import resources
 from textwrap import dedent, indent
@@ -15,13 +15,13 @@ from interlock.core.names import check_text
 
 COMMAND_MAX_BYTES = 16 * 1024
 INSTALL_MAX_BYTES = 2 * 1024
+DIRECTORY_MAX_BYTES = 200
 #: A script of the repository's own, so that the workflow favours no agent.
 DEFAULT_COMMAND = "bash .github/agent.sh"
 
 #: The second one is the steps that both jobs begin with.
 _TEMPLATE, _SETUP = "agent_workflow.yml", "setup_steps.yml"
 _COMMAND_INDENT = " " * 12
-_INSTALL_INDENT = " " * 10
 
 
 class Style(StrEnum):
@@ -42,26 +42,45 @@ _WAITING = {
 }
 
 
-#: Only the owner of a repository knows where its Interlock comes from. A plain name would come from a public
-#: index, where it may be anybody's, and the installed code runs with the rights of the job.
-_INSTALL_FROM_VARIABLE = """\
-# What to install: the words behind `pip install`. No default, for this code gets the rights of the job.
-INSTALL: ${{ vars.INTERLOCK_INSTALL }}"""
+#: The state's working tree is beside the agent's own, so that its branch and the state are pushed apart.
+_STATE = """\
+# What agents know of all numbers is on the default branch, in $STATE. Keep one file for each number: runs on
+# other numbers push there too, and files of their own never conflict.
+git remote set-head origin --auto > /dev/null
+kept="$(mktemp -d "${RUNNER_TEMP:-/tmp}/kept-XXXXXX")"
+git worktree prune
+git worktree add --quiet --detach "$kept" origin/HEAD
+mkdir -p "$kept/@DIRECTORY@"
+export STATE="$kept/@DIRECTORY@"
+"""
+_KEEP = """\
+# A run that failed keeps nothing. If others pushed first, the commit is rebased and pushed again.
+git -C "$kept" add --all -- "@DIRECTORY@"
+git -C "$kept" diff --cached --quiet || git -C "$kept" commit --quiet --message "Keep the state of $LANE"
+if [ -n "$(git -C "$kept" rev-list --max-count=1 HEAD --not --remotes)" ]; then
+  cd "$kept"
+  default="$(git rev-parse --abbrev-ref origin/HEAD)"
+  interlock push origin "HEAD:${default#origin/}"
+fi
+"""
 
 
-def agent_workflow(style: Style, command: str, install: str | None) -> str:
+def agent_workflow(style: Style, command: str, install: str, *, state: str | None = None) -> str:
     """The text of the workflow.
 
-    `command` goes into a shell script unchanged. `install` is the arguments of `pip install`; without it the
-    workflow reads a variable of the repository, and fails while that is empty.
+    `command` goes into a shell script unchanged. `install` is the arguments of `pip install`, unless a
+    variable of the repository has others. `state` is a directory on the default branch that runs keep.
     """
+    directory = None if state is None else _directory(state)
     text = _part(_TEMPLATE)
     for mark, value in (
         ("@STYLE@", style.value),
         ("@WAITING@", _WAITING[style]),
         ("@CONCURRENCY@", _CONCURRENCY[style]),
         ("@SETUP@", _part(_SETUP).rstrip()),
-        ("@INSTALL@", indent(_installed(install), _INSTALL_INDENT)),
+        ("@INSTALL@", _words(install)),
+        ("@STATE@", _kept(_STATE, directory)),
+        ("@KEEP@", _kept(_KEEP, directory)),
         # Last: what people write may contain any of the other marks.
         ("@COMMAND@", indent(_checked(command), _COMMAND_INDENT)),
     ):
@@ -73,9 +92,7 @@ def _part(name: str) -> str:
     return resources.files("interlock.actions").joinpath(name).read_text("utf-8")
 
 
-def _installed(install: str | None) -> str:
-    if install is None:
-        return _INSTALL_FROM_VARIABLE
+def _words(install: str) -> str:
     words = " ".join(check_text("install", install, INSTALL_MAX_BYTES).split())
     if not words:
         raise InvalidInput(
@@ -86,7 +103,25 @@ def _installed(install: str | None) -> str:
             "What to install has a quote, a brace, a dollar or a control character, which are not allowed.",
             "Write the arguments of pip install, such as git+https://HOST/interlock@COMMIT.",
         )
-    return f"INSTALL: {json.dumps(words, ensure_ascii=False)}"
+    return words
+
+
+def _directory(state: str) -> str:
+    """A directory of the repository, as words of a script."""
+    name = check_text("state", state, DIRECTORY_MAX_BYTES).strip("/")
+    parts = name.split("/")
+    if not re.fullmatch(r"[\w./-]+", name, re.ASCII) or {"", ".", "..", ".git"} & {*parts} or name[0] == "-":
+        raise InvalidInput(
+            f"The state cannot be kept in {state}.",
+            "Name a directory of the repository, as in .agent/state; letters, digits, dots and - _ only.",
+        )
+    return name
+
+
+def _kept(lines: str, directory: str | None) -> str:
+    if directory is None:
+        return ""
+    return indent(lines.replace("@DIRECTORY@", directory), _COMMAND_INDENT)
 
 
 def _checked(command: str) -> str:

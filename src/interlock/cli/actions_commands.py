@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,8 @@ actions = Group("Write a GitHub workflow for an agent, find mistakes in workflow
 
 _DIRECTORY = Path(".github") / "workflows"
 _DEFAULT_OUTPUT = _DIRECTORY / "agent.yml"
+#: Where the workflow finds Interlock if nobody said where it comes from.
+_WHEELS = Path(".github")
 #: More than any repository has: a directory given by mistake is not read in full.
 _FILES_MAX = 1_000
 
@@ -50,7 +53,13 @@ def init(
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="What pip installs Interlock from; default: the repository variable INTERLOCK_INSTALL.",
+            help="What pip installs Interlock from; default: where this one came from, else a wheel of it.",
+        ),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY", help="Runs keep files in this directory of the default branch, in $STATE."
         ),
     ] = None,
     output: Annotated[
@@ -68,24 +77,40 @@ def init(
     One run for each number at a time, on a lane of the repository's own git server. The file explains itself.
     """
     from interlock.actions.agent_workflow import DEFAULT_COMMAND, Style, agent_workflow
+    from interlock.actions.own_wheel import own_wheel, pinned_address
     from interlock.settings.places import here, inside, worktree_root
 
     call = invocation_of(ctx)
     chosen = Style(choice("style", style, tuple(Style)))
-    text = agent_workflow(chosen, DEFAULT_COMMAND if agent_command is None else agent_command, install)
+    source = pinned_address() if install is None else install
+    wheel = own_wheel() if source is None else None
+    if wheel is not None:
+        source = f"./{_WHEELS / wheel.name}"
+    text = agent_workflow(
+        chosen, DEFAULT_COMMAND if agent_command is None else agent_command, source or "", state=state
+    )
     path = _file(output)
+    files = {path: text.encode()}
+    if wheel is not None:
+        files[_root() / _WHEELS / wheel.name] = wheel.content
     if not dry_run:
-        inside(worktree_root(here()), here() / path)
-        _write(path, text, force=force)
+        for file in files:
+            inside(worktree_root(here()), here() / file)
+        _write(files, force=force)
     if dry_run and not call.out.json:
         sys.stdout.write(text)
         return Exit.OK
-    lines = [f"Wrote {path}."]
+    lines = [f"Wrote {file}." for file in files]
     if agent_command is None:
         lines.append(f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command.")
-    if install is None:
-        lines.append("It installs from the repository variable INTERLOCK_INSTALL: set it, or use --install.")
-    return call.out.answer({"path": str(path), "written": not dry_run, "text": text}, "\n".join(lines))
+    if wheel is not None:
+        lines.append(
+            "It installs that wheel of this Interlock: commit both, or name a source with --install."
+        )
+    elif install is None:
+        lines.append(f"It installs {source}, as here; --install names another source.")
+    answer = {"path": str(path), "install": source, "written": not dry_run, "text": text}
+    return call.out.answer(answer, "\n".join(lines))
 
 
 @actions.command("check")
@@ -202,16 +227,20 @@ def _file(output: str | None) -> Path:
     return path if path.suffix in (".yml", ".yaml") else path / _DEFAULT_OUTPUT.name
 
 
-def _write(path: Path, text: str, *, force: bool) -> None:
+def _write(files: Mapping[Path, bytes], *, force: bool) -> None:
+    """Write all of them, or none if one exists with other content."""
+    path = next(iter(files))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
+        for path, content in files.items():
+            if not force and path.exists() and path.read_bytes() != content:
+                raise InvalidInput(
+                    f"{path} exists already.",
+                    "Replace it with --force, or choose another place with --output.",
+                )
+        for path, content in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
     except OSError as error:
-        if isinstance(error, FileExistsError) and path.exists():
-            raise InvalidInput(
-                f"{path} exists already.", "Replace it with --force, or choose another place with --output."
-            ) from None
         raise InvalidInput(
             f"{path} cannot be written: {error.strerror}.", "Choose another place with --output."
         ) from None

@@ -1,0 +1,82 @@
+"""Where a workflow gets this very Interlock from: the address it was installed from, or a wheel of it.
+
+A plain name would come from a public index, where it may be anybody's package, and the installed code runs
+with the rights of the job.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
+
+from interlock.core.record import Record
+
+_NAME = "interlock"
+#: The oldest time that a zip file can hold: the same files make the same wheel.
+_AT = (1980, 1, 1, 0, 0, 0)
+_PLAIN = re.compile(r"https://[\w.:/+~-]+", re.ASCII)
+
+
+class Wheel(Record):
+    """A wheel: the name of its file, and what is in that."""
+
+    name: str
+    content: bytes
+
+
+def pinned_address() -> str | None:
+    """Where pip fetched this Interlock, as a git commit or an archive with its digest; None if not known.
+
+    No address with a user, a password or a scheme that needs a key: a runner has none of them.
+    """
+    recorded = metadata.distribution(_NAME).read_text("direct_url.json")
+    origin = json.loads(recorded) if recorded else {}
+    address = str(origin.get("url", ""))
+    if not _PLAIN.fullmatch(address) or origin.get("subdirectory"):
+        return None
+    if (vcs := origin.get("vcs_info")) and vcs.get("vcs") == "git":
+        return f"git+{address}@{vcs['commit_id']}"
+    digest = origin.get("archive_info", {}).get("hashes", {}).get("sha256")
+    return f"{address}#sha256={digest}" if digest else None
+
+
+def own_wheel() -> Wheel:
+    """A wheel of the files that run here, also where they are a checkout that is not built."""
+    found = metadata.distribution(_NAME)
+    about = f"{_NAME}-{found.version}.dist-info"
+    files = {path: file.read_bytes() for path, file in _files(resources.files(_NAME), _NAME)}
+    for name in ("METADATA", "entry_points.txt"):
+        files[f"{about}/{name}"] = (found.read_text(name) or "").encode()
+    files[f"{about}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: interlock\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    record = f"{about}/RECORD"
+    rows = [f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items()]
+    files[record] = "".join([*rows, f"{record},,\n"]).encode()
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files.items():
+            entry = zipfile.ZipInfo(path, _AT)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return Wheel(name=f"{_NAME}-{found.version}-py3-none-any.whl", content=target.getvalue())
+
+
+def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                yield from _files(entry, f"{path}/{entry.name}")
+        elif not entry.name.endswith(".pyc"):
+            yield f"{path}/{entry.name}", entry
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
