@@ -86,6 +86,7 @@ ENTRIES = {
     "init": Entry("init_command", "init", _SET_UP),
     "trust": Entry("trust_command", "trust", _SET_UP),
     "actions": Entry("actions_commands", "actions", _SET_UP),
+    "policy": Entry("policy_commands", "policy", _SET_UP),
     "hook": Entry("hook_command", "hook", _SET_UP),
     "sweep": Entry("store_commands", "sweep", _STORE),
     "migrate": Entry("store_commands", "migrate", _STORE),

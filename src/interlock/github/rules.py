@@ -132,6 +132,13 @@ def default_rules() -> Rules:
     return Rules(rules=DEFAULTS, agents={}, priorities=PRIORITIES)
 
 
+def lane_of(rule: Rule, repository: str, number: int) -> str | None:
+    """The lane of what a rule makes, by what the repository's lanes are called; None for none."""
+    if rule.lane == "none":
+        return None
+    return rule.lane.format(repository=repository, number=number) or f"issue:{repository}#{number}"
+
+
 def fits(rule: Rule, event: str, *, label: str, draft: bool, given: Mapping[str, Iterable[str]]) -> str:
     """Why a rule does not fit an event, in a few words; empty if it fits.
 

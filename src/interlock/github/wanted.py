@@ -76,7 +76,7 @@ class Annotate(Record):
 Consequence = Create | Adjust | Withdraw | Annotate
 
 #: How a number ends: the reason, and whether whoever works on it should stop.
-_ENDS: Mapping[State, tuple[str, bool]] = {
+ENDS: Mapping[State, tuple[str, bool]] = {
     State.COMPLETED: ("closed", False),
     State.MERGED: ("merged", False),
     State.DROPPED: ("closed_undone", True),
@@ -167,7 +167,7 @@ def consequences(
     if not after.open:
         if before is None or not before.open:
             return ()
-        reason, stop = _ENDS[after.state]
+        reason, stop = ENDS[after.state]
         return (Withdraw(key=None, reason=reason, stop=stop),)
     found: list[Consequence] = [
         Withdraw(key=key, reason="not_wanted", stop=_should_stop(gone))

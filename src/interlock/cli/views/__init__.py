@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         history,
         items,
         live,
+        policies,
         presence,
         runs,
         sessions,

@@ -1,0 +1,66 @@
+"""The schema of a repository's rules, for editors that check TOML as one types (JSON Schema 2020-12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.core.model import Policy
+from interlock.github.rulefile import PATH, PRIORITY_MAX, RULES_MAX
+from interlock.github.rules import EVENTS, Does
+
+
+def schema() -> dict[str, Any]:
+    """What may stand in the file. `policy check` also knows agents, and the order of rules."""
+    words = {
+        "anyOf": [
+            {"type": "string", "pattern": r"\S"},
+            {"type": "array", "items": {"type": "string", "pattern": r"\S"}},
+        ]
+    }
+    events = sorted({*EVENTS, *(event.split(".")[0] for event in EVENTS), *_stars()})
+    priority = {"type": "integer", "minimum": -PRIORITY_MAX, "maximum": PRIORITY_MAX}
+    rule = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["event"],
+        # A rule that makes items says of which type.
+        "anyOf": [
+            {"required": ["type"]},
+            {"required": ["do"], "properties": {"do": {"not": {"const": "create"}}}},
+        ],
+        "properties": {
+            "event": {
+                "anyOf": [{"enum": events}, {"type": "array", "minItems": 1, "items": {"enum": events}}]
+            },
+            "action": words,
+            "label": words,
+            "author": words,
+            "title": words,
+            "path": words,
+            "draft": {"type": "boolean"},
+            "do": {"enum": [each.value for each in Does]},
+            "type": {"type": "string"},
+            "priority": priority,
+            "lane": {"type": "string", "examples": ["none", "branch:{repository}/{number}"]},
+            "agent": {"type": "string"},
+            "policy": {"enum": [each.value for each in Policy]},
+            "timeout": {"type": ["string", "number"], "examples": ["30m", 1800]},
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Interlock's rules for GitHub's events ({PATH})",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "rule": {"type": "array", "maxItems": RULES_MAX, "items": rule},
+            "agents": {"type": "object", "additionalProperties": {"type": "string"}},
+            "priorities": {"type": "object", "additionalProperties": priority},
+            "anyone_wakes": {"type": "boolean"},
+            "defaults": {"type": "boolean"},
+        },
+    }
+
+
+def _stars() -> set[str]:
+    return {f"{event.split('.')[0]}.*" for event in EVENTS if "." in event}
