@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.store.github_port import Answer, Follows, GitHubStore, Known
+from interlock.store.outbox_port import Effect, OutboxStore
 
 #: The repository that the tests of costs fill, and a number of it with a long history.
 REPOSITORY, NUMBER = 1, 1
@@ -38,3 +39,22 @@ def use_github(github: GitHubStore) -> None:
     assert len(github.consequences(*where, 2)) == 2
     github.keep_answer("me /a", Answer('"1"', b"", None))
     assert github.answer("me /a") is not None
+    use_outbox(github.outbox)
+
+
+def use_outbox(outbox: OutboxStore) -> None:
+    names = ("new:1", "new:2", "new:3")
+    assert outbox.owe([Effect(REPOSITORY, NUMBER, name, "comment", "{}", "sticky") for name in names]) == 3
+    assert outbox.next_s() == 0
+    taken = outbox.take(300)
+    assert taken is not None
+    assert outbox.put_off(taken, None, "GitHub refused it", failed=True, maybe_sent=True)
+    assert [each.name for each in outbox.dead(10)] == ["new:1"]
+    assert outbox.backlog(10)[::2] == (2, 1)
+    assert outbox.retry(10) == 1
+    for _ in names:
+        taken = outbox.take(300)
+        assert taken is not None
+        assert outbox.settle(taken, made=1, outcome="")
+    assert outbox.take(300) is None
+    assert [each.made for each in outbox.effects(REPOSITORY, NUMBER, 2)] == [1, 1]

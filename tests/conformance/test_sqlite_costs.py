@@ -85,6 +85,11 @@ INSERT INTO github_numbers SELECT 1, i / 20, 1, '{{}}', '{{}}', {now_us}, {count
 INSERT INTO github_consequences
 SELECT 1, iif(kind < 10, 1, i / 20), i, 'old-' || i, '{{}}', NULL, {now_us} - {count} + i, 0, i, ''
 FROM fill WHERE i >= 20;
+INSERT INTO github_outboxes SELECT 1, i / 20, {count}, NULL, NULL FROM fill WHERE kind = 0;
+INSERT INTO github_effects
+SELECT 1, iif(kind < 10, 1, i / 20), i, 'old-' || i, 'comment', iif(kind < 10, 'sticky', ''), '{{}}', NULL,
+    {now_us} - {count} + i, NULL, 0, {now_us} - 3600000000 - {count} + i, i, {now_us} - {count} + i, NULL, ''
+FROM fill WHERE i >= 20;
 INSERT INTO github_answers SELECT 'old-' || i, '', NULL, x'', {now_us} - {count} + i FROM fill WHERE kind = 0;
 DROP TABLE fill;
 """

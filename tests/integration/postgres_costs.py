@@ -136,7 +136,9 @@ class WatchedDatabase(Database):
         super().__init__(url, **options)
         folder = Path(statements.__file__).parent / "postgres" / "sql"
         costs.names.update({self.sql[file.stem]: file.stem for file in folder.glob("*.sql")})
-        of_github = [f"github/{file.stem}" for file in folder.glob("github/*.sql")]
+        of_github = [
+            f"{part}/{file.stem}" for part in ("github", "outbox") for file in folder.glob(f"{part}/*.sql")
+        ]
         costs.names.update({self.sql[name]: name for name in of_github})
         costs.names.update({Statement.numbered(text): name for name, text in self.sql.checks.items()})
 

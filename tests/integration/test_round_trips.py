@@ -12,6 +12,7 @@ from interlock.core.model import NewItem
 from interlock.core.plans.model import AddTask, Graph, TaskSpec
 from interlock.service.contract import LeaseView, Report
 from interlock.service.local import LocalService
+from interlock.store.outbox_port import Effect
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.wire import CountingWire
@@ -212,3 +213,22 @@ def test_a_notice_takes_five(desk: Desk) -> None:
 
 def test_the_name_of_the_store_and_its_ancestors_take_one(desk: Desk) -> None:
     assert desk.cost(lambda _: desk.service.lineage())[0] == 1
+
+
+def test_an_effect_is_owed_in_five_and_sent_with_ten(desk: Desk) -> None:
+    """A transaction each to owe, to take and to settle: with begin and commit five each."""
+    github = desk.store.github
+    github.repository(1, "acme/app")
+    outbox, names = github.outbox, iter(range(1_000))
+
+    def owe(_: object) -> None:
+        outbox.owe([Effect(1, 4, f"effect-{next(names)}", "comment", "{}")])
+
+    def send(_: object) -> None:
+        taken = outbox.take(60)
+        assert taken is not None
+        assert outbox.settle(taken, made=1, outcome="")
+
+    assert desk.cost(owe)[0] == 5
+    assert desk.cost(send)[0] == 10
+    assert desk.cost(lambda _: outbox.take(60))[0] == 3

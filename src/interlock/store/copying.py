@@ -53,6 +53,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "github_deliveries": ("id",),
     "github_numbers": ("repository", "number"),
     "github_consequences": ("repository", "number", "place"),
+    "github_outboxes": ("repository", "number"),
+    "github_effects": ("repository", "number", "place"),
 }
 #: What a store knows of itself, or makes of the rest; by backend.
 _BOTH = {"migrations", "meta", "stores", "tallies", "workers", "github_answers"}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from interlock.store.outbox_port import Effect, OutboxStore
+
 
 class Repository(NamedTuple):
     """A repository that was seen. Its lanes are called by the name that it had then, in lower case."""
@@ -145,9 +147,16 @@ class GitHubStore(Protocol):
     def owed(self, repository: int, number: int, limit: int) -> list[Owed]: ...
     #: Numbers that have something due.
     def owing(self, limit: int) -> list[tuple[int, int]]: ...
-    #: False if somebody else was first.
+    #: False if somebody else was first. Effects are owed at the same time.
     def carry_out(
-        self, repository: int, number: int, name: str, *, item: int | None, outcome: str
+        self,
+        repository: int,
+        number: int,
+        name: str,
+        *,
+        item: int | None,
+        outcome: str,
+        effects: Sequence[Effect] = (),
     ) -> bool: ...
     #: `wait_s` None: until a person wants it again.
     def put_off(self, repository: int, number: int, name: str, wait_s: float | None, why: str) -> None: ...
@@ -161,8 +170,12 @@ class GitHubStore(Protocol):
     def answer(self, key: str) -> Answer | None: ...
     def keep_answer(self, key: str, answer: Answer) -> None: ...
 
+    # -- the outbox
+    @property
+    def outbox(self) -> OutboxStore: ...
+
     # -- pruning
     #: How many deliveries were decided on before.
     def old_deliveries(self, before_us: int) -> int: ...
-    #: Let deliveries, consequences and answers go; gives how many deliveries, and whether that was all.
+    #: Let deliveries, consequences, effects and answers go; gives how many deliveries, and if that was all.
     def prune(self, before_us: int, limit: int) -> tuple[int, bool]: ...

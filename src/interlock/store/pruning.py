@@ -21,8 +21,17 @@ BY_ITEM = (
 )
 #: Tables that no item or plan has rows in.
 OF_THE_STORE = frozenset({"lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks"})
-#: What GitHub sent and what followed goes by its own age; repositories and numbers stay.
-OF_GITHUB = frozenset({"github_repositories", "github_deliveries", "github_numbers", "github_consequences"})
+#: What GitHub sent, what followed and effects go by their own age; repositories, numbers and queues stay.
+OF_GITHUB = frozenset(
+    {
+        "github_repositories",
+        "github_deliveries",
+        "github_numbers",
+        "github_consequences",
+        "github_outboxes",
+        "github_effects",
+    }
+)
 
 
 class Pruned(NamedTuple):

@@ -33,6 +33,10 @@ INSERT INTO github_deliveries SELECT 'old-' || n, 'issues', 1, n, n, NULL, 0, ''
 INSERT INTO github_numbers SELECT 1, n, 1, '{}', '{}', n, 1000000000 FROM generate_series({first}, {last}) n;
 INSERT INTO github_consequences
     SELECT 1, CASE WHEN n % 2 = 0 THEN 1 ELSE n END, n, 'old-' || n, '{}', NULL, n, 0, n, '' FROM generate_series({first}, {last}) n;
+INSERT INTO github_outboxes SELECT 1, n, 1000000000, NULL, NULL FROM generate_series({first}, {last}) n;
+INSERT INTO github_effects
+    SELECT 1, CASE WHEN n % 2 = 0 THEN 1 ELSE n END, n, 'old-' || n, 'comment', CASE WHEN n % 2 = 0 THEN 'sticky' ELSE '' END, '{}', NULL, n,
+        NULL, 0, n, n, n, NULL, '' FROM generate_series({first}, {last}) n;
 INSERT INTO github_answers SELECT 'old-' || n, '', NULL, '', n FROM generate_series({first}, {last}) n WHERE n % 20 = 0;
 DELETE FROM tallies;
 INSERT INTO tallies SELECT status, priority, count(*) FROM items GROUP BY status, priority;

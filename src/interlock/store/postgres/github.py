@@ -18,6 +18,8 @@ from interlock.store.github_port import (
     Unpaid,
     lane_names,
 )
+from interlock.store.outbox import Ask, Outbox, owe
+from interlock.store.outbox_port import Effect
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.statement import Connection
 
@@ -121,9 +123,25 @@ class PostgresGitHub:
     def owing(self, limit: int) -> list[tuple[int, int]]:
         return [(r, n) for r, n in self._rows("owing", limit=limit)]
 
-    def carry_out(self, repository: int, number: int, name: str, *, item: int | None, outcome: str) -> bool:
-        of = {"repository": repository, "number": number, "name": name}
-        return bool(self._rows("carry_out", item=item, outcome=outcome, **of))
+    def carry_out(
+        self,
+        repository: int,
+        number: int,
+        name: str,
+        *,
+        item: int | None,
+        outcome: str,
+        effects: Sequence[Effect] = (),
+    ) -> bool:
+        of = {"repository": repository, "number": number, "name": name, "item": item, "outcome": outcome}
+
+        def work(conn: Connection) -> bool:
+            done = self._ask(conn, "carry_out", **of)
+            if done:
+                owe(self._of_outbox(conn), effects)
+            return bool(done)
+
+        return self._in_transaction(work) if effects else bool(self._rows("carry_out", **of))
 
     def put_off(self, repository: int, number: int, name: str, wait_s: float | None, why: str) -> None:
         of = {"repository": repository, "number": number, "name": name}
@@ -138,9 +156,10 @@ class PostgresGitHub:
 
     def try_again(self, limit: int) -> int:
         names = ("retry_deliveries", "retry_consequences")
-        return self._in_transaction(
+        again = self._in_transaction(
             lambda conn: sum(len(self._ask(conn, name, limit=limit)) for name in names)
         )
+        return again + self.outbox.retry(limit)
 
     # -- answers ----------------------------------------------------------------------------------
 
@@ -159,11 +178,33 @@ class PostgresGitHub:
 
     def prune(self, before_us: int, limit: int) -> tuple[int, bool]:
         def work(conn: Connection) -> tuple[int, bool]:
-            names = ("prune_deliveries", "prune_consequences", "prune_answers")
+            names = ("prune_deliveries", "prune_consequences", "prune_answers", "outbox/prune")
             gone = [len(self._ask(conn, name, before_us=before_us, limit=limit)) for name in names]
             return gone[0], max(gone) < limit
 
         return self._in_transaction(work)
+
+    # -- the outbox -------------------------------------------------------------------------------
+
+    @property
+    def outbox(self) -> Outbox:
+        return Outbox(self)
+
+    def writing(self, work: Callable[[Ask], T]) -> T:
+        return self._in_transaction(lambda conn: work(self._of_outbox(conn)))
+
+    def reading(self, work: Callable[[Ask], T]) -> T:
+        def once() -> T:
+            with self._database.connection() as conn:
+                return work(self._of_outbox(conn))
+
+        return self._database.persistently(once)
+
+    def _of_outbox(self, conn: Connection) -> Ask:
+        def ask(name: str, /, **params: Any) -> list[Any]:
+            return self._ask(conn, f"outbox/{name}", **params)
+
+        return ask
 
     # -- statements -------------------------------------------------------------------------------
 
@@ -176,7 +217,9 @@ class PostgresGitHub:
 
     def _ask(self, conn: Connection, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
         given = {**params, "now_us": self._database.given_now()}
-        found = conn.execute(self._database.sql[f"github/{name}"], given, binary=True)
+        found = conn.execute(
+            self._database.sql[name if "/" in name else f"github/{name}"], given, binary=True
+        )
         return found.fetchall() if found.description else []
 
     def _in_transaction(self, work: Callable[[Connection], T]) -> T:

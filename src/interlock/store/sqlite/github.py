@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.core.timing import to_us
 from interlock.store.github_port import (
@@ -18,7 +18,11 @@ from interlock.store.github_port import (
     Unpaid,
     lane_names,
 )
+from interlock.store.outbox import Ask, Outbox, owe
+from interlock.store.outbox_port import Effect
 from interlock.store.sqlite.database import SqliteDatabase
+
+T = TypeVar("T")
 
 
 class SqliteGitHub:
@@ -112,9 +116,22 @@ class SqliteGitHub:
     def owing(self, limit: int) -> list[tuple[int, int]]:
         return [(r, n) for r, n in self._read("owing", now_us=self._now_us(), limit=limit)]
 
-    def carry_out(self, repository: int, number: int, name: str, *, item: int | None, outcome: str) -> bool:
-        of = {"repository": repository, "number": number, "name": name}
-        return bool(self._write_at("carry_out", item=item, outcome=outcome, **of))
+    def carry_out(
+        self,
+        repository: int,
+        number: int,
+        name: str,
+        *,
+        item: int | None,
+        outcome: str,
+        effects: Sequence[Effect] = (),
+    ) -> bool:
+        of = {"repository": repository, "number": number, "name": name, "item": item, "outcome": outcome}
+        with self._database.write():
+            done = self._read("carry_out", now_us=self._now_us(), **of)
+            if done:
+                owe(self._of_outbox, effects)
+            return bool(done)
 
     def put_off(self, repository: int, number: int, name: str, wait_s: float | None, why: str) -> None:
         of = {"repository": repository, "number": number, "name": name}
@@ -131,7 +148,8 @@ class SqliteGitHub:
         with self._database.write():
             now_us = self._now_us()
             names = ("retry_deliveries", "retry_consequences")
-            return sum(len(self._read(name, now_us=now_us, limit=limit)) for name in names)
+            again = sum(len(self._read(name, now_us=now_us, limit=limit)) for name in names)
+        return again + self.outbox.retry(limit)
 
     # -- answers ----------------------------------------------------------------------------------
 
@@ -150,14 +168,30 @@ class SqliteGitHub:
 
     def prune(self, before_us: int, limit: int) -> tuple[int, bool]:
         with self._database.write():
-            names = ("prune_deliveries", "prune_consequences", "prune_answers")
+            names = ("prune_deliveries", "prune_consequences", "prune_answers", "outbox/prune")
             gone = [len(self._read(name, before_us=before_us, limit=limit)) for name in names]
             return gone[0], max(gone) < limit
+
+    # -- the outbox -------------------------------------------------------------------------------
+
+    @property
+    def outbox(self) -> Outbox:
+        return Outbox(self)
+
+    def writing(self, work: Callable[[Ask], T]) -> T:
+        with self._database.write():
+            return work(self._of_outbox)
+
+    def reading(self, work: Callable[[Ask], T]) -> T:
+        return work(self._of_outbox)
+
+    def _of_outbox(self, name: str, /, **params: Any) -> list[Any]:
+        return self._read(f"outbox/{name}", now_us=self._now_us(), **params)
 
     # -- statements -------------------------------------------------------------------------------
 
     def _read(self, name: str, /, **params: Any) -> list[Any]:
-        return self._database.rows(f"github/{name}", **params)
+        return self._database.rows(name if "/" in name else f"github/{name}", **params)
 
     def _write(self, name: str, /, **params: Any) -> list[Any]:
         with self._database.write():

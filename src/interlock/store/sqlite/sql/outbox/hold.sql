@@ -1,0 +1,3 @@
+-- Whether a lease holds.
+SELECT 1 FROM github_outboxes
+WHERE repository = :repository AND number = :number AND token = :token
