@@ -22,6 +22,8 @@ from interlock.settings import Settings, places, sqlite_path
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
+    from interlock.github.intake import Intake
+    from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
     from interlock.gitlanes.service import GitLanes
@@ -106,6 +108,33 @@ def open_for_reading(settings: Settings) -> Service | None:
         raise
     store.close()
     return None
+
+
+@contextmanager
+def open_intake(settings: Settings) -> Iterator[Intake]:
+    """The way in for what GitHub sends. With a token in the environment GitHub is asked, else not."""
+    from interlock.github.intake import Intake  # noqa: PLC0415  (for few commands)
+    from interlock.github.tokens import is_given  # noqa: PLC0415
+
+    with ExitStack() as opened:
+        store = _open_store(settings, migrate=True)
+        service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+        opened.callback(service.close)
+        reader = None
+        if is_given(os.environ):
+            from interlock.github import answers, client, reading  # noqa: PLC0415
+
+            cache = answers.StoredAnswers(store.github)
+            reader = reading.Reader(opened.enter_context(client.from_environment(os.environ, cache=cache)))
+        yield Intake(service, store, reader, types=settings.types)
+
+
+def standing_of(service: Service, repository: str | None, number: int) -> NumberView:
+    """What is known about an issue or pull request, and owed for it."""
+    from interlock.github.standing import standing  # noqa: PLC0415
+
+    assert isinstance(service, LocalService)
+    return standing(service, service.store.github, repository, number)
 
 
 def open_lanes(settings: Settings) -> LaneService:

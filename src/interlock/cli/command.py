@@ -87,6 +87,7 @@ ENTRIES = {
     "trust": Entry("trust_command", "trust", _SET_UP),
     "actions": Entry("actions_commands", "actions", _SET_UP),
     "policy": Entry("policy_commands", "policy", _SET_UP),
+    "github": Entry("github_commands", "github", _SET_UP),
     "hook": Entry("hook_command", "hook", _SET_UP),
     "sweep": Entry("store_commands", "sweep", _STORE),
     "migrate": Entry("store_commands", "migrate", _STORE),

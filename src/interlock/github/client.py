@@ -127,6 +127,11 @@ class GitHub:
         self._http.close()
 
     @property
+    def token(self) -> Token:
+        """Whom requests speak for."""
+        return self._token
+
+    @property
     def counted(self) -> dict[tuple[str, str], int]:
         """How many requests were sent, by method and route. Answers of 304 are among them."""
         with self._counting:

@@ -12,6 +12,7 @@ from interlock.core.record import Record
 from interlock.github.facts import login
 
 BODY_MAX_BYTES = 25 * 1024 * 1024
+_NUMBERS_END = 1 << 63
 _EVENT = re.compile(r"[a-z_]{1,64}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
 
@@ -57,14 +58,14 @@ def read(event: str, delivery: str, body: bytes) -> Delivery:
     if not isinstance(payload, dict):
         raise InvalidInput("The delivery is not a JSON object.", "Pass the body as GitHub sent it.")
     repository = _part(payload, "repository")
-    action, known = payload.get("action"), repository.get("id")
+    action, known = payload.get("action"), _number(repository.get("id"))
     return Delivery(
         id=delivery,
         event=event,
         action=action if isinstance(action, str) else "",
-        repository=known if isinstance(known, int) else None,
+        repository=known,
         name=str(repository.get("full_name", "")),
-        numbers=tuple(sorted(set(_numbers(payload)))) if isinstance(known, int) else (),
+        numbers=tuple(sorted(set(_numbers(payload)))) if known is not None else (),
         sender=login(_part(payload, "sender") or None),
         payload=payload,
     )
@@ -76,24 +77,46 @@ _NUMBERED = ("issue", "pull_request", "parent_issue", "sub_issue", "blocked_issu
 _CHECKS = ("workflow_run", "check_run", "check_suite")
 
 
+def part_of(delivery: Delivery, number: int) -> Mapping[str, Any] | None:
+    """What a delivery says about a number; a pull request as such, if it has both forms."""
+    payload = delivery.payload
+    found = (
+        _part(payload, name)
+        for name in ("pull_request", *_NUMBERED)
+        if _repository_of(payload, name) in (None, delivery.repository)
+    )
+    return next((each for each in found if each.get("number") == number), None)
+
+
 def _numbers(payload: Mapping[str, Any]) -> Iterator[int]:
     here = _part(payload, "repository").get("id")
     for name in _NUMBERED:
         found = _part(payload, name)
         # A sub-issue or a blocker may be another repository's.
-        if isinstance(found.get("number"), int) and _repository_of(payload, name) in (None, here):
-            yield found["number"]
+        number = _number(found.get("number"))
+        if number is not None and _repository_of(payload, name) in (None, here):
+            yield number
     for name in _CHECKS:
         pulls = _part(payload, name).get("pull_requests")
         for pull in pulls if isinstance(pulls, list) else ():
-            if isinstance(pull, dict) and isinstance(pull.get("number"), int):
-                yield pull["number"]
+            number = _number(pull.get("number")) if isinstance(pull, dict) else None
+            # Of a fork, the list names pull requests of others.
+            base = _part(_part(pull, "base"), "repo").get("id") if number is not None else None
+            if number is not None and base in (None, here):
+                yield number
 
 
 def _repository_of(payload: Mapping[str, Any], name: str) -> int | None:
     owner = f"{name}_repo" if name != "parent_issue" else "parent_issue_repo"
     found = _part(payload, owner).get("id")
     return found if isinstance(found, int) else None
+
+
+def _number(value: object) -> int | None:
+    """A number of GitHub's that a database can keep."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 < value < _NUMBERS_END else None
 
 
 def _part(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:

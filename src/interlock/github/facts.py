@@ -78,12 +78,12 @@ def from_answer(
         number=number["number"],
         pull=pull,
         state=_state(number, pull=pull),
-        title=number["title"],
+        title=one_line(number["title"]),
         author=login(number.get("user")),
         url=number["html_url"],
         labels=_names(label if isinstance(label, str) else label["name"] for label in number["labels"]),
         assignees=_logins(number.get("assignees")),
-        body=hashlib.sha256((number.get("body") or "").encode()).hexdigest()[:16],
+        body=hashlib.sha256((number.get("body") or "").encode(errors="replace")).hexdigest()[:16],
         updated_at=number["updated_at"],
         blockers=tuple(sorted(blockers)),
         reopened=number.get("state_reason") == "reopened",
@@ -106,6 +106,17 @@ def from_json(stored: Mapping[str, Any]) -> Facts:
         k: tuple(v) if isinstance(v, list) else v for k, v in stored.items() if k in Facts.PARTS
     }
     return Facts(**{**known, "state": State(known["state"])})
+
+
+def one_line(text: object) -> str:
+    """A text as a title: every store can keep it, on one line."""
+    shown = "".join(" " if ord(char) < 32 or ord(char) == 127 else char for char in str(text))
+    return plain(" ".join(shown.split()))
+
+
+def plain(text: str) -> str:
+    """A text without what no store can keep: NUL and halves of characters."""
+    return text.replace("\x00", "").encode(errors="replace").decode()
 
 
 def login(user: Mapping[str, Any] | None) -> str:

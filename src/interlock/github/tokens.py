@@ -38,6 +38,10 @@ class Token(Protocol):
     def identity(self) -> str:
         """The same for the same account, and no secret: answers are kept under it."""
 
+    @property
+    def account(self) -> str:
+        """The app, by its number or its client id; empty for others."""
+
     def text(self, ask: AskForToken) -> str:
         """The secret to send now; an app asks for a new one when it must."""
 
@@ -50,6 +54,8 @@ class Token(Protocol):
 
 class PlainToken:
     """A token that somebody gave us: a user's, or GITHUB_TOKEN of a job."""
+
+    account = ""
 
     def __init__(self, secret: str, *, kind: str = "user") -> None:
         self._secret, self.kind = _printable(secret, "token"), kind
@@ -81,7 +87,7 @@ class AppToken:
                 "The number of the app's installation is not a number.",
                 "It is the last part of the installation's address in GitHub's settings.",
             )
-        self._app_id, self._installation_id = _printable(app_id, "number of the app"), installation_id
+        self.account, self._installation_id = _printable(app_id, "number of the app"), installation_id
         self._private_key, self._clock = private_key, clock
         self._lock = threading.Lock()
         self._secret: str | None = None
@@ -89,7 +95,7 @@ class AppToken:
         self.identity = f"installation {installation_id}"
 
     def __repr__(self) -> str:
-        return f"AppToken(app={self._app_id!r}, installation={self._installation_id!r})"
+        return f"AppToken(app={self.account!r}, installation={self._installation_id!r})"
 
     def text(self, ask: AskForToken) -> str:
         with self._lock:
@@ -112,7 +118,7 @@ class AppToken:
         import jwt  # noqa: PLC0415  (only apps need cryptography)
 
         issued_at = int(self._clock()) - _BACKDATED_S
-        claims = {"iat": issued_at, "exp": issued_at + _SIGNED_FOR_S, "iss": self._app_id}
+        claims = {"iat": issued_at, "exp": issued_at + _SIGNED_FOR_S, "iss": self.account}
         try:
             return jwt.encode(claims, self._private_key, algorithm="RS256")
         except (ValueError, TypeError, jwt.PyJWTError):

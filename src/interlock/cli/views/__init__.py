@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         arrivals,
         figures,
         fleet,
+        github,
         history,
         items,
         live,

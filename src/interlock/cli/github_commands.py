@@ -1,0 +1,100 @@
+"""`github`: take in what GitHub sends, look at a number, decide what was left."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from interlock.cli import typer, views
+from interlock.cli.command import Group
+from interlock.cli.invocation import invocation_of
+from interlock.core.errors import Exit, InvalidInput
+
+github = Group("Turn GitHub's events into work, and look at what is known and owed.")
+
+
+@github.callback()
+def show_help(ctx: typer.Context) -> int:
+    """Turn GitHub's events into work, and look at what is known and owed."""
+    if ctx.invoked_subcommand is None:
+        sys.stdout.write(ctx.get_help())
+    return Exit.OK
+
+
+@github.command("ingest")
+def ingest(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The payload as GitHub sent it; - reads it.")],
+    *,
+    event: Annotated[str, typer.Option(metavar="NAME", help="The header X-GitHub-Event, such as issues.")],
+    delivery: Annotated[str, typer.Option(metavar="ID", help="The header X-GitHub-Delivery.")],
+) -> int:
+    """Keep a webhook's delivery, decide on it, and do what follows.
+
+    The number is read again from GitHub; without a token, what the delivery says has to do.
+    """
+    from interlock import app
+
+    call = invocation_of(ctx)
+    body = _read(file)
+    with app.open_intake(call.settings) as intake:
+        found = intake.ingest(event, delivery, body)
+    return call.out.answer(found, lambda out: views.github.ingested(out, found))
+
+
+@github.command("status")
+def status(
+    ctx: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="An issue or a pull request.", min=1)],
+    *,
+    repo: Annotated[
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="Its repository; default: the only one that was seen."),
+    ] = None,
+) -> int:
+    """Show what Interlock knows about an issue or pull request, and what it owes for it."""
+    from interlock import app
+
+    call = invocation_of(ctx)
+    with call.reading(stand_in=False) as service:
+        found = app.standing_of(service, repo, number)
+    return call.out.answer(found, lambda out: views.github.number(out, found))
+
+
+@github.command("sweep")
+def sweep(
+    ctx: typer.Context,
+    *,
+    again: Annotated[
+        bool, typer.Option("--again", help="First let what waits for a person be tried again.")
+    ] = False,
+) -> int:
+    """Decide on deliveries that were left, and carry out what is owed; 100 of each at most.
+
+    Any number of sweeps may run at once, on any number of machines.
+    """
+    from interlock import app
+
+    call = invocation_of(ctx)
+    with app.open_intake(call.settings) as intake:
+        swept = intake.sweep(again=again)
+    return call.out.answer(
+        swept,
+        f"{swept.decided} decided, {swept.carried_out} carried out, {swept.put_off} put off.",
+    )
+
+
+def _read(file: str) -> bytes:
+    """The payload, cut one byte above the limit of a delivery."""
+    from interlock.github.delivery import BODY_MAX_BYTES
+
+    if file == "-":
+        return sys.stdin.buffer.read(BODY_MAX_BYTES + 1)
+    try:
+        with Path(file).open("rb") as stream:
+            return stream.read(BODY_MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(
+            f"{file} cannot be read: {error.strerror}.", "Name a file, or - to read it."
+        ) from None

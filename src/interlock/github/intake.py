@@ -1,0 +1,262 @@
+"""What GitHub sends becomes work: kept first, decided by a fresh look at the number, then carried out.
+
+1. `keep` stores a delivery by its id, and nothing else.
+2. `decide` reads the number again and writes, in one transaction, what it has become and what follows from
+   that (`interlock.github.wanted`, `interlock.github.heard`). Of two who decide at once, the second looks
+   again.
+3. What follows is carried out (`interlock.github.carrying`).
+
+Each step is its own transaction and may be repeated. `sweep` goes on where any of them stopped. Without a
+token nothing can be read: then the facts in the delivery have to do, and an older one than known is passed
+over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.core.errors import (
+    GitHubLimited,
+    GitHubRefused,
+    GitHubUnavailable,
+    InterlockError,
+    InvalidInput,
+)
+from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender
+from interlock.core.record import Record, replace
+from interlock.github import facts as facts_of
+from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s
+from interlock.github.delivery import Delivery, part_of, read
+from interlock.github.facts import Facts, State, from_answer
+from interlock.github.orders import following, place_of, wanted_from_json, wanted_to_json
+from interlock.github.reading import Gone, Reader
+from interlock.github.rules import Rules, default_rules
+from interlock.github.wanted import Create, consequences, wanted
+from interlock.service.contract import Service
+from interlock.settings import TypeDefaults
+from interlock.store.github_port import GitHubStore, KeptDelivery, Known, Repository
+from interlock.store.port import Store
+
+#: How many deliveries, and how many numbers, one sweep looks at.
+SWEEP_MAX = 100
+#: How often somebody else may be first before a delivery waits.
+_RACES_MAX = 10
+#: Reads may lag behind events: how often, and how long, an answer that is older than its event is waited for.
+_LAGS_MAX, _LAG_S = 4, 2.0
+#: How a number leaves its repository, by the action that says so.
+_LEAVES = {"deleted": State.DELETED, "transferred": State.TRANSFERRED}
+
+
+class Ingested(Record):
+    """What became of a delivery."""
+
+    delivery: str
+    #: `decided`, `repeated` if it came before, or `put_off`.
+    status: str
+    #: In words: what it led to, or why it waits.
+    outcome: str
+    #: What was carried out.
+    done: tuple[Done, ...] = ()
+
+
+class Swept(Record):
+    """What a sweep did."""
+
+    decided: int
+    put_off: int
+    carried_out: int
+
+
+class Intake:
+    """The way in for one store. Without a reader, what deliveries say is believed."""
+
+    def __init__(
+        self,
+        service: Service,
+        store: Store,
+        reader: Reader | None,
+        *,
+        types: Mapping[str, TypeDefaults] | None = None,
+    ) -> None:
+        self._service, self._store, self._reader = service, store, reader
+        self._carrier = Carrier(service, store, types or {})
+
+    @property
+    def _github(self) -> GitHubStore:
+        return self._store.github
+
+    # The steps
+
+    def ingest(self, event: str, delivery: str, body: bytes) -> Ingested:
+        """Keep a delivery, decide on it, and carry out what follows."""
+        if not self.keep(event, delivery, body):
+            return Ingested(delivery=delivery, status="repeated", outcome="It came before.")
+        return self.decide(delivery)
+
+    def keep(self, event: str, delivery: str, body: bytes) -> bool:
+        """Store a delivery; false if it came before. Nothing is decided."""
+        known = read(event, delivery, body)
+        text = body.decode(json.detect_encoding(body))
+        number = known.numbers[0] if known.numbers else None
+        return self._github.keep_delivery(delivery, event, known.repository, number, text)
+
+    def decide(self, delivery: str) -> Ingested:
+        """Decide on a delivery that was kept, and carry out what follows."""
+        kept = self._github.delivery(delivery)
+        if kept is None:
+            return Ingested(delivery=delivery, status="repeated", outcome="It was decided on before.")
+        try:
+            known = read(kept.event, kept.id, kept.body.encode(errors="replace"))
+            outcome = self._decided(known, kept.tries)
+        except (GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput, _Again) as error:
+            return self._put_off(kept, error)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            return self._put_off(kept, InvalidInput(f"It cannot be read: {type(error).__name__}: {error}."))
+        self._github.decide_delivery(delivery, outcome)
+        done = self._carried_out(known)
+        return Ingested(delivery=delivery, status="decided", outcome=outcome, done=done)
+
+    def sweep(self, limit: int = SWEEP_MAX, *, again: bool = False) -> Swept:
+        """Decide on deliveries that were left, and carry out what is owed. Many may sweep at once.
+
+        With `again`, what waits for a person is due first.
+        """
+        if again:
+            self._github.try_again(limit)
+        found = [self.decide(delivery) for delivery in self._github.due_deliveries(limit)]
+        done = [each for ingested in found for each in ingested.done]
+        for repository, number in self._github.owing(limit):
+            done += self._carrier.carry_out(repository, number)
+        return Swept(
+            decided=sum(each.status == "decided" for each in found),
+            put_off=sum(each.status == "put_off" for each in found) + sum(each.put_off for each in done),
+            carried_out=sum(not each.put_off for each in done),
+        )
+
+    def _carried_out(self, delivery: Delivery) -> tuple[Done, ...]:
+        if delivery.repository is None:
+            return ()
+        return tuple(
+            done
+            for number in delivery.numbers
+            for done in self._carrier.carry_out(delivery.repository, number)
+        )
+
+    def _put_off(self, kept: KeptDelivery, error: InterlockError) -> Ingested:
+        wait_s = error.wait_s if isinstance(error, GitHubLimited | _Again) else backoff_s(kept.tries)
+        last = kept.tries + 1 >= TRIES_MAX and not isinstance(error, GitHubLimited)
+        self._github.put_off_delivery(kept.id, None if last else wait_s, error.sentence)
+        return Ingested(delivery=kept.id, status="put_off", outcome=str(error))
+
+    # Deciding
+
+    def _decided(self, delivery: Delivery, tries: int) -> str:
+        if delivery.repository is None:
+            return "It is about no repository."
+        repository = self._repository(delivery)
+        if not delivery.numbers:
+            return "It is about no issue and no pull request."
+        rules = self._reader.rules(repository.name) if self._reader else default_rules()
+        words = [self._look(repository, number, rules, delivery, tries) for number in delivery.numbers]
+        return ", ".join(words)
+
+    def _repository(self, delivery: Delivery) -> Repository:
+        """The repository by its number. A late delivery may have an old name, which may be another's now."""
+        assert delivery.repository is not None
+        if self._reader is not None and delivery.name:
+            known = self._github.repository_named(delivery.name)
+            if known is None or known.id != delivery.repository:
+                name = self._reader.name_of(delivery.repository, delivery.name)
+                seen = self._github.repositories(delivery.repository - 1, 1)
+                if name is None and seen and seen[0].id == delivery.repository:
+                    return seen[0]
+                return self._github.repository(delivery.repository, name or delivery.name)
+        return self._github.repository(delivery.repository, delivery.name)
+
+    def _look(self, repository: Repository, number: int, rules: Rules, delivery: Delivery, tries: int) -> str:
+        """Look at a number, and write what it has become and what follows."""
+        for _ in range(_RACES_MAX):
+            known = self._github.known(repository.id, number)  # before the look: who writes meanwhile wins
+            before = facts_of.from_json(json.loads(known.facts)) if known else None
+            after = self._facts(repository, number, before, delivery, tries)
+            if after is None:
+                return f"#{number} is as it was"
+            if after.name != repository.name:
+                repository = self._github.repository(repository.id, after.name)
+            now = wanted(after, rules, self._paths(after, rules))
+            was = wanted_from_json(known.wanted) if known else {}
+            text = wanted_to_json({key: each for key, (each, _) in now.items()})
+            if known and after == before and text == known.wanted:
+                return f"#{number} is as it was"
+            found = consequences(before, was, after, now)
+            creates = any(isinstance(each, Create) for each in found)
+            sender = self._sender(delivery, repository, rules) if creates else ANOTHER_SYSTEM
+            revision = known.revision + 1 if known else 1
+            follows = following(revision, found, after, place_of(repository, number), sender)
+            row = Known(repository.id, number, revision, json.dumps(facts_of.to_json(after)), text)
+            if self._github.advance(row, follows):
+                return f"#{number} is {after.state}: {_count(len(follows))}"
+        raise _Again(f"Others decide on #{number} all the time.", _LAG_S)
+
+    def _facts(
+        self, repository: Repository, number: int, before: Facts | None, delivery: Delivery, tries: int
+    ) -> Facts | None:
+        """What a number is now; None if it cannot be known, or is known better."""
+        told = part_of(delivery, number)
+        said = _said(repository, told, delivery) if told is not None else None
+        if self._reader is None:
+            late = said is not None and before is not None and said.updated_at < before.updated_at
+            return None if late else said
+        last = before or said
+        pull = last is not None and last.pull
+        try:
+            found = self._reader.facts(repository.id, repository.name, number, pull=pull)
+        except GitHubRefused as refused:
+            if refused.status != 404 or delivery.event != "issues" or delivery.action not in _LEAVES:
+                raise
+            found = Gone(state=_LEAVES[delivery.action])
+        if isinstance(found, Gone):
+            return replace(last, state=found.state) if last is not None else None
+        newest = max((each.updated_at for each in (before, said) if each is not None), default="")
+        if found.updated_at < newest and tries < _LAGS_MAX:
+            raise _Again(f"GitHub's answer about #{number} is older than its event.", _LAG_S)
+        return found
+
+    def _paths(self, facts: Facts, rules: Rules) -> tuple[str, ...]:
+        """The changed files, if a rule asks for them."""
+        asked = facts.pull and facts.open and any(rule.paths for rule in rules.rules)
+        return self._reader.paths(facts.name, facts.number) if asked and self._reader else ()
+
+    def _sender(self, delivery: Delivery, repository: Repository, rules: Rules) -> Sender:
+        """A person who may write counts as one; whoever else did it, as a system, which is never muted."""
+        user = delivery.payload.get("sender")
+        bot = not isinstance(user, dict) or user.get("type") != "User" or delivery.sender in rules.agents
+        if bot or self._reader is None or not self._reader.may_write(repository.name, delivery.sender):
+            return ANOTHER_SYSTEM
+        return A_PERSON
+
+
+class _Again(InterlockError):
+    """Look again soon."""
+
+    def __init__(self, sentence: str, wait_s: float) -> None:
+        super().__init__(sentence, "It is looked at again soon.")
+        self.wait_s = wait_s
+
+
+def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -> Facts | None:
+    """The facts in a delivery. A pull request in the form of an issue lacks most of them."""
+    if "pull_request" in told and "head" not in told:
+        return None
+    try:
+        said = from_answer({"id": repository.id, "full_name": repository.name}, told)
+    except (LookupError, TypeError, AttributeError):
+        return None
+    leaves = delivery.event == "issues" and delivery.action in _LEAVES
+    return replace(said, state=_LEAVES[delivery.action]) if leaves else said
+
+
+def _count(orders: int) -> str:
+    return {0: "nothing follows", 1: "one thing follows"}.get(orders, f"{orders} things follow")

@@ -1,0 +1,212 @@
+"""What is to be done for a number, as it is kept until it is carried out: plain JSON with all that it needs.
+
+An order is one of these, by its `do`:
+- `add`: arrivals, in one transaction; `items` has their fields, as `interlock add` reads them from a line;
+- `tell`: a message to whoever is on the lane, which starts nothing;
+- `withdraw`: end what a `key` wanted, or all that the number wanted;
+- `adjust`: another priority for what a `key` wanted;
+- `cancel`, `retry`, `priority`: what a person commands with `/interlock …`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from interlock.core.errors import InvalidInput
+from interlock.core.model import OUR_BOT, Sender, SenderKind
+from interlock.core.names import check_name, safe_name
+from interlock.github.facts import Facts
+from interlock.github.rules import Rule
+from interlock.github.wanted import Adjust, Annotate, Consequence, Create, Key, Wanted, Withdraw
+from interlock.store.github_port import Follows, Repository
+
+Order = dict[str, Any]
+
+#: The events that occasions stand for. The first of several names the item.
+_ACTIONS = {
+    "opened": "opened",
+    "reopened": "reopened",
+    "ready": "ready_for_review",
+    "assigned": "assigned",
+    "review": "review_requested",
+    "head": "synchronize",
+    "label": "labeled",
+}
+_WORDS = {
+    "opened": "Opened by {author}.",
+    "reopened": "Reopened.",
+    "ready": "Ready for review.",
+    "assigned": "Assigned to {value}.",
+    "review": "{value} is asked for a review.",
+    "head": "The newest commit is {value}.",
+    "label": "Labelled {value}.",
+}
+_FROM = {
+    SenderKind.PERSON: "from_person",
+    SenderKind.BOT: "from_bot",
+    SenderKind.SYSTEM: "from_system",
+    SenderKind.OUTSIDER: "from_outsider",
+}
+
+
+class Place(NamedTuple):
+    """Where the items of a number are: their project, and their lane if no rule says another."""
+
+    project: str
+    lane: str
+
+
+def place_of(repository: Repository, number: int) -> Place:
+    """Named by the first name that the repository was seen with: a rename opens no second lane."""
+    project = named(repository)
+    return Place(project, f"issue:{project}#{number}")
+
+
+def named(repository: Repository) -> str:
+    """The name of a repository's lanes, or a likeness where it could not be the name of a lane."""
+    try:
+        return check_name("project", repository.lane_name)
+    except InvalidInput:
+        owner, _, name = repository.lane_name.partition("/")
+        return f"{safe_name(owner)}/{safe_name(name)}.{repository.id}"
+
+
+def following(
+    revision: int, found: Sequence[Consequence], facts: Facts, place: Place, sender: Sender
+) -> list[Follows]:
+    """What follows from a change to a revision, each with a name that this revision has once."""
+    orders = [_order(each, facts, place, sender) for each in found]
+    return [kept(f"{revision}.{n}:{order['do']}", order) for n, order in enumerate(orders, 1)]
+
+
+def kept(name: str, order: Order) -> Follows:
+    return Follows(name, json.dumps(order))
+
+
+def _order(each: Consequence, facts: Facts, place: Place, sender: Sender) -> Order:
+    match each:
+        case Create():
+            return {
+                "do": "add",
+                **place._asdict(),
+                "key": each.key,
+                "items": [_made(each, facts, place, sender)],
+            }
+        case Adjust():
+            return {"do": "adjust", **place._asdict(), "key": each.key, "priority": each.priority}
+        case Withdraw():
+            return {
+                "do": "withdraw",
+                **place._asdict(),
+                "key": each.key,
+                "reason": each.reason,
+                "stop": each.stop,
+                "url": facts.url,
+            }
+        case Annotate():
+            return telling(place, each.text, reason=f"{_kind(facts)}_edited", url=facts.url)
+
+
+def _made(each: Create, facts: Facts, place: Place, sender: Sender) -> Order:
+    said = [occasion.partition(":")[::2] for occasion in each.occasions]
+    said.sort(key=lambda pair: list(_ACTIONS).index(pair[0]))
+    action = _ACTIONS[said[0][0]]
+    label = next((value for word, value in said if word == "label"), None)
+    words = (_WORDS[word].format(value=value, author=facts.author) for word, value in said)
+    return arrival(
+        facts,
+        place,
+        rule=each.rule,
+        agent=each.key.agent,
+        priority=each.priority,
+        event=f"{'pull_request' if facts.pull else 'issues'}.{action}",
+        sender=sender,
+        message=" ".join(words),
+        reason=f"{_kind(facts)}_{action}",
+        payload={} if label is None else {"label": label},
+    )
+
+
+def arrival(
+    facts: Facts,
+    place: Place,
+    *,
+    rule: Rule,
+    agent: str,
+    priority: int,
+    event: str,
+    sender: Sender,
+    message: str,
+    reason: str,
+    author: str = "",
+    url: str = "",
+    title: str = "",
+    payload: Mapping[str, Any] | None = None,
+) -> Order:
+    """The fields of an item that a number wants, with a message that says why."""
+    described = {
+        "event_type": event,
+        "repository": facts.name,
+        "pr_number" if facts.pull else "issue_number": facts.number,
+        "title": facts.title,
+        "author": facts.author,
+        "url": facts.url,
+        "labels": facts.labels,
+        **(payload or {}),
+    }
+    lane = rule.lane.format(repository=place.project, number=facts.number)
+    return {
+        "title": (title or f"#{facts.number} {facts.title}".strip())[:500],
+        "project": place.project,
+        "type": rule.type,
+        "agent": agent,
+        **({"no_lane": True} if lane == "none" else {"lane": lane or place.lane}),
+        "policy": rule.policy,
+        "priority": priority,
+        **({} if rule.timeout_s is None else {"timeout_s": rule.timeout_s}),
+        "payload": described,
+        "message": message,
+        "reason": reason,
+        "url": url or facts.url,
+        "author": author,
+        **spoken_by(sender),
+    }
+
+
+def telling(
+    place: Place, text: str, *, reason: str, url: str, author: str = "", sender: Sender = OUR_BOT
+) -> Order:
+    """A message that starts nothing."""
+    said = {"message": text, "reason": reason, "url": url, "author": author}
+    return {"do": "tell", **place._asdict(), **said, **spoken_by(sender)}
+
+
+def spoken_by(sender: Sender) -> Order:
+    """A sender as a field of an item."""
+    return {"from_agent": sender.agent} if sender.kind is SenderKind.AGENT else {_FROM[sender.kind]: True}
+
+
+def _kind(facts: Facts) -> str:
+    return "pull_request" if facts.pull else "issue"
+
+
+# What a number wants, as it is kept
+
+
+def wanted_to_json(wanted: Mapping[Key, Wanted]) -> str:
+    rows = [
+        {"type": key.type, "agent": key.agent, "occasions": sorted(each.occasions), "priority": each.priority}
+        for key, each in sorted(wanted.items())
+    ]
+    return json.dumps(rows)
+
+
+def wanted_from_json(text: str) -> dict[Key, Wanted]:
+    return {
+        Key(row["type"], row["agent"]): Wanted(
+            occasions=frozenset(row["occasions"]), priority=row["priority"]
+        )
+        for row in json.loads(text)
+    }

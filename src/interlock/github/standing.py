@@ -1,0 +1,126 @@
+"""What Interlock knows about a number, and owes for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from interlock.core.errors import NotFound
+from interlock.core.record import Record
+from interlock.github.orders import place_of
+from interlock.service.contract import ItemFilter, Service
+from interlock.service.itemview import ItemView, maybe_moment, moment
+from interlock.store.github_port import Consequence, GitHubStore, Repository, Undecided
+
+#: The last things that followed, and the most deliveries and items, that are shown.
+SHOWN_MAX = 50
+
+
+class DeliveryView(Record):
+    """A delivery that is not decided on."""
+
+    delivery: str
+    event: str
+    received_at: datetime
+    tries: int
+    #: When it is tried again; null if it waits for a person.
+    due_at: datetime | None
+    why: str | None
+
+
+class FollowsView(Record):
+    """Something that followed from a change or a remark."""
+
+    name: str
+    #: `add`, `tell`, `withdraw`, `adjust`, or a command.
+    do: str
+    #: `done`, `owed`, or `stuck` if it waits for a person.
+    status: str
+    done_at: datetime | None
+    tries: int
+    item: int | None
+    outcome: str | None
+
+
+class NumberView(Record):
+    """A number as it was seen last, and what became of it."""
+
+    repository: str
+    number: int
+    lane: str
+    #: Null if it was never seen.
+    facts: Mapping[str, Any] | None
+    #: The items that it wants: `{"type", "agent", "occasions", "priority"}`.
+    wanted: tuple[Mapping[str, Any], ...]
+    #: The open items on its lane.
+    items: tuple[ItemView, ...]
+    deliveries: tuple[DeliveryView, ...]
+    #: The newest first.
+    follows: tuple[FollowsView, ...]
+
+
+def standing(service: Service, github: GitHubStore, name: str | None, number: int) -> NumberView:
+    """Look at one number of a repository; of the only one, if none is named."""
+    repository = _repository(github, name)
+    place = place_of(repository, number)
+    known = github.known(repository.id, number)
+    undecided = github.undecided_of(repository.id, number, SHOWN_MAX)
+    if known is None and not undecided:
+        raise NotFound(
+            f"Interlock has seen no #{number} of {repository.name}.",
+            "Nothing about it was delivered yet: `interlock github ingest`.",
+        )
+    wanted = ItemFilter(lane=place.lane, project=place.project, limit=SHOWN_MAX)
+    return NumberView(
+        repository=repository.name,
+        number=number,
+        lane=place.lane,
+        facts=json.loads(known.facts) if known else None,
+        wanted=tuple(json.loads(known.wanted)) if known else (),
+        items=tuple(service.items(wanted)),
+        deliveries=tuple(map(_delivery, undecided)),
+        follows=tuple(map(_follows, github.consequences(repository.id, number, SHOWN_MAX))) if known else (),
+    )
+
+
+def _repository(github: GitHubStore, name: str | None) -> Repository:
+    if name is not None:
+        found = github.repository_named(name)
+        if found is None:
+            raise NotFound(
+                f"Interlock has seen no repository {name}.", "Write it as GitHub does: OWNER/NAME."
+            )
+        return found
+    known = github.repositories(0, 2)
+    if len(known) != 1:
+        raise NotFound(
+            "Interlock has seen no repository." if not known else "There is more than one repository.",
+            "Name it with --repo OWNER/NAME.",
+        )
+    return known[0]
+
+
+def _delivery(kept: Undecided) -> DeliveryView:
+    return DeliveryView(
+        delivery=kept.id,
+        event=kept.event,
+        received_at=moment(kept.received_us),
+        tries=kept.tries,
+        due_at=maybe_moment(kept.due_us),
+        why=kept.outcome,
+    )
+
+
+def _follows(each: Consequence) -> FollowsView:
+    status = "done" if each.done_us is not None else "stuck" if each.due_us is None else "owed"
+    return FollowsView(
+        name=each.name,
+        do=json.loads(each.data)["do"],
+        status=status,
+        done_at=maybe_moment(each.done_us),
+        tries=each.tries,
+        item=each.item,
+        outcome=each.outcome,
+    )

@@ -1,0 +1,88 @@
+"""`interlock github`: ingest, status and sweep, as a person or a script calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command import Command, CommandHere
+from tests.github.fake import FakeGitHub, Repository
+from tests.github.hooks import Delivery
+
+
+@pytest.fixture
+def here(tmp_path: Path, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command in this process, with a token for the fake."""
+    for name in ("INTERLOCK_GITHUB_TOKEN", "GITHUB_TOKEN", "INTERLOCK_GITHUB_APP_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GH_TOKEN", github.token("boss"))
+    monkeypatch.setenv("GITHUB_API_URL", github.api_url)
+    return CommandHere(tmp_path)
+
+
+def ingest(here: Command, delivery: Delivery) -> dict[str, object]:
+    args = ("--event", delivery.event, "--delivery", delivery.guid, "-")
+    return dict(here.ok("github", "ingest", *args, stdin=delivery.body))
+
+
+def test_a_delivery_becomes_an_item_that_status_explains(here: Command, repo: Repository) -> None:
+    repo.issue("Crash", by="alice", labels=["bug"])
+    opened, labeled = (d for d in repo.github.deliveries if d.event == "issues")
+    assert ingest(here, opened)["status"] == "decided"
+    assert ingest(here, opened)["status"] == "repeated"
+    assert ingest(here, labeled)["outcome"] == "#1 is as it was"
+    shown = here.ok("github", "status", 1)
+    assert shown["facts"]["labels"] == ["bug"]
+    assert [(each["type"], each["priority"]) for each in shown["wanted"]] == [("issue_triage", 8)]
+    assert [item["type"] for item in shown["items"]] == ["issue_triage"]
+    assert [(each["name"], each["status"]) for each in shown["follows"]] == [("1.1:add", "done")]
+    text = here("github", "status", 1, "--repo", "acme/app").out
+    assert "acme/app#1  open: Crash" in text
+    assert "lane issue:acme/app#1" in text
+
+
+def test_what_github_did_not_answer_is_done_by_a_sweep(
+    here: Command, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.github.intake.backoff_s", lambda _: 0.0)
+    repo.issue("Crash", by="alice")
+    (opened,) = (d for d in repo.github.deliveries if d.event == "issues")
+    file = tmp_path / "opened.json"
+    file.write_bytes(opened.body)
+    repo.github.faults.refuse(403, "Resource not accessible", on="GET /repos/acme/app/issues/1")
+    answer = here("github", "ingest", "--event", "issues", "--delivery", "d1", str(file))
+    assert (answer.code, answer.out.startswith("Kept for later: ")) == (0, True)
+    shown = here.ok("github", "status", 1)
+    assert (shown["facts"], len(shown["deliveries"]), shown["deliveries"][0]["tries"]) == (None, 1, 1)
+    for _ in range(11):
+        repo.github.faults.refuse(403, "Resource not accessible", on="GET /repos/acme/app/issues/1")
+    while here.ok("github", "status", 1)["deliveries"][0]["due_at"] is not None:
+        assert here.ok("github", "sweep") == {"decided": 0, "put_off": 1, "carried_out": 0}
+    assert here.ok("github", "sweep", "--again") == {"decided": 1, "put_off": 0, "carried_out": 1}
+    assert len(here.ok("ls")["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("status", "1"), "There is no store yet"),
+        (("ingest", "--event", "issues", "--delivery", "d1", "no-such-file"), "no-such-file cannot be read"),
+        (("ingest", "--event", "Issues!", "--delivery", "d1", "-"), "is not the name of an event"),
+        (("ingest", "--event", "issues", "--delivery", "", "-"), "is not the id of a delivery"),
+        (("ingest", "--event", "issues", "--delivery", "d1", "-"), "not valid JSON"),
+    ],
+)
+def test_mistakes_are_named(here: Command, args: tuple[str, ...], says: str) -> None:
+    answer = here("github", *args, stdin="{")
+    assert answer.code != 0
+    assert says in answer.err
+
+
+def test_status_of_what_was_never_seen(here: Command, repo: Repository) -> None:
+    assert repo.full_name == "acme/app"
+    body = json.dumps({"repository": {"id": repo.id, "full_name": "acme/app"}})
+    here.ok("github", "ingest", "--event", "star", "--delivery", "d1", "-", stdin=body)
+    assert "has seen no #3 of acme/app" in here("github", "status", 3).err
+    assert "has seen no repository acme/other" in here("github", "status", 3, "--repo", "acme/other").err
