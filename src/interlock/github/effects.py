@@ -1,7 +1,8 @@
 """What is done on GitHub, as requests: for the outbox, and for whoever has no database. Nothing is sent here.
 
 Who may repeat what: a reaction, a label, an assignment, a status and a cancellation are the same when sent
-twice (`again`). A comment and a dispatch are not: look for the mark first (`marked`, `has_mark`).
+twice (`again`). A comment and a dispatch are not: look for the mark first (`marked`, `has_mark`). Nor is a
+request for a review: look who is asked.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def request_review(repo: str, number: int, logins: Sequence[str]) -> Request:
     values = {"repo": repo, "number": number}
     body = {"reviewers": list(logins)}
     route = _REPO + "/pulls/{number}/requested_reviewers"
-    return Request(method="POST", route=route, values=values, body=body)
+    return Request(method="POST", route=route, values=values, body=body, again=False)
 
 
 # Workflows and statuses

@@ -1,0 +1,569 @@
+"""The outbox against the fake, on both databases: each effect happens once, whatever goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.core.errors import GitHubRefused, InvalidInput
+from interlock.core.model import NewItem
+from interlock.github import owing
+from interlock.github.client import GitHub
+from interlock.github.effects import FORCE_AFTER_S, Subject
+from interlock.github.outbox import LEASE_S, OUTAGE, Passed, Sender
+from interlock.github.owing import Place
+from interlock.github.remarks import mark, marks
+from interlock.github.tokens import PlainToken
+from interlock.service.contract import Report
+from interlock.service.local import LocalService
+from interlock.store.outbox_port import Effect, OutboxStore, Owing, Taken
+from interlock.store.port import Store
+from interlock.store.postgres.database import Database
+from interlock.store.postgres.store import PostgresStore
+from interlock.store.sqlite.store import SqliteStore
+from tests.github.fake import FakeGitHub, Repository
+from tests.github.issues import Issue
+
+#: More than there can be due in a test.
+ALL = 1_000
+
+
+class Desk:
+    """A database whose clock is the fake's, and senders on it."""
+
+    def __init__(self, github: FakeGitHub, repo: Repository, store: Store) -> None:
+        self.github, self.repo, self.store = github, repo, store
+        store.github.repository(repo.id, repo.full_name)
+        self.outbox: OutboxStore = store.github.outbox
+        self.issue = repo.issue("one", by="carol")
+        self._clients: list[GitHub] = []
+
+    def at(self, issue: Issue | None = None) -> Place:
+        return Place(self.repo.id, (issue or self.issue).number)
+
+    def client(self, token: str = "") -> GitHub:
+        secret = token or self.github.token("alice")
+        clock = self.github.clock
+        made = GitHub(
+            PlainToken(secret), api_url=self.github.api_url, clock=clock, sleep=clock.advance, patience_s=5
+        )
+        self._clients.append(made)
+        return made
+
+    def owe(self, *effects: Effect) -> None:
+        self.outbox.owe(effects)
+
+    def send(self, client: GitHub | None = None) -> Passed:
+        return Sender(client or self.client(), self.outbox).send(ALL)
+
+    def pass_s(self, seconds: float) -> None:
+        self.github.clock.advance(seconds)
+
+    def send_all(self) -> None:
+        """Until nothing is owed, however long that takes."""
+        for _ in range(40):
+            passed = self.send()
+            if passed.next_s is None:
+                return
+            self.pass_s(passed.next_s + 0.001)
+        raise AssertionError("something is owed for ever")
+
+    def told(self, issue: Issue | None = None) -> list[Owing]:
+        return list(reversed(self.outbox.effects(*self.at(issue), 100)))
+
+    def outcomes(self) -> list[str | None]:
+        return [each.outcome for each in self.told()]
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        self.store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres18"])
+def desk(
+    request: pytest.FixtureRequest, github: FakeGitHub, repo: Repository, tmp_path: Path
+) -> Iterator[Desk]:
+    def now() -> int:
+        return int(github.clock() * 1e6)
+
+    store: Store
+    if request.param == "sqlite":
+        store = SqliteStore(tmp_path / "interlock.db", now=now)
+    else:
+        store = PostgresStore(Database(request.getfixturevalue("pg_database18"), now=now))
+    desk = Desk(github, repo, store)
+    yield desk
+    desk.close()
+
+
+def texts(issue: Issue) -> list[str]:
+    return [comment.body.split("\n")[0] for comment in issue.comments]
+
+
+# What each effect does
+
+
+def test_comments_come_in_order_each_once_and_carry_their_mark(desk: Desk) -> None:
+    desk.owe(*(owing.comment(desk.at(), f"c{n}", f"text {n}", agent="coder") for n in range(3)))
+    desk.owe(owing.comment(desk.at(), "c1", "another text"))
+    assert desk.send().sent == 3
+    assert texts(desk.issue) == ["text 0", "text 1", "text 2"]
+    assert marks(desk.issue.comments[1].body) == {"effect": "c1", "agent": "coder"}
+    assert [each.made for each in desk.told()] == [comment.id for comment in desk.issue.comments]
+    assert desk.send() == Passed(next_s=None)
+
+
+def test_a_sticky_comment_is_one_however_often_it_is_owed(desk: Desk) -> None:
+    for n in range(3):
+        desk.owe(owing.sticky(desk.at(), f"s{n}", "item-12", f"state {n}"))
+        desk.send()
+    desk.owe(owing.sticky(desk.at(), "other", "item-13", "another"))
+    desk.send()
+    assert texts(desk.issue) == ["state 2", "another"]
+    assert desk.outcomes() == ["posted", "edited", "edited", "posted"]
+
+
+def test_a_sticky_comment_that_somebody_deleted_is_made_anew(desk: Desk) -> None:
+    desk.owe(owing.sticky(desk.at(), "s1", "item-12", "state 1"))
+    desk.send()
+    desk.issue.comments[0].delete(by="alice")
+    desk.owe(owing.sticky(desk.at(), "s2", "item-12", "state 2"))
+    desk.send()
+    desk.owe(owing.sticky(desk.at(), "s3", "item-12", "state 3"))
+    desk.send()
+    assert texts(desk.issue) == ["state 3"]
+
+
+def test_a_sticky_comment_is_found_again_when_the_database_has_forgotten_it(desk: Desk) -> None:
+    desk.owe(owing.sticky(desk.at(), "s1", "item-12", "state 1"))
+    desk.send()
+    desk.pass_s(3600)
+    desk.store.github.prune(int(desk.github.clock() * 1e6), 100)
+    assert desk.told() == []
+    desk.owe(owing.sticky(desk.at(), "s2", "item-12", "state 2"))
+    desk.send()
+    assert texts(desk.issue) == ["state 2"]
+
+
+def test_a_mark_that_somebody_copied_is_not_taken_for_ours(desk: Desk) -> None:
+    stolen = f"mine\n\n{mark(effect='c1', sticky='item-12')}"
+    desk.issue.comment(stolen, by="mallory")
+    desk.github.faults.drop(on="POST")
+    desk.owe(owing.comment(desk.at(), "c1", "text"))
+    desk.owe(owing.sticky(desk.at(), "s1", "item-12", "state"))
+    desk.send_all()
+    assert texts(desk.issue) == ["mine", "text", "state"]
+
+
+def test_a_reaction_comes_and_goes_by_its_id(desk: Desk) -> None:
+    comment = desk.issue.comment("look", by="bob")
+    subject = Subject("comment", comment.id)
+    desk.owe(owing.react(desk.at(), "eyes:run-1", subject))
+    client = desk.client()
+    desk.send(client)
+    assert [reaction.content for reaction in comment.reactions] == ["eyes"]
+    assert desk.told()[0].made == comment.reactions[0].id
+    desk.owe(owing.unreact(desk.at(), "no-eyes:run-1", subject))
+    desk.send(client)
+    assert comment.reactions == []
+    assert sum(client.counted.values()) == 2
+
+
+def test_a_reaction_goes_also_if_nobody_knows_its_id(desk: Desk) -> None:
+    subject = Subject("issue", desk.issue.number)
+    desk.issue.react("eyes", by="alice")
+    desk.issue.react("eyes", by="bob")
+    desk.owe(owing.unreact(desk.at(), "no-eyes", subject))
+    desk.send()
+    assert [reaction.user for reaction in desk.issue.reactions] == ["bob"]
+    desk.owe(owing.unreact(desk.at(), "no-eyes:again", subject))
+    desk.send()
+    assert [reaction.user for reaction in desk.issue.reactions] == ["bob"]
+
+
+def test_a_reaction_on_a_comment_that_was_deleted_is_dropped(desk: Desk) -> None:
+    comment = desk.issue.comment("look", by="bob")
+    comment.delete(by="bob")
+    subject = Subject("comment", comment.id)
+    desk.owe(owing.react(desk.at(), "eyes", subject), owing.unreact(desk.at(), "no-eyes", subject))
+    passed = desk.send()
+    assert (passed.sent, passed.dropped) == (1, 1)
+
+
+def test_labels_come_and_go(desk: Desk) -> None:
+    desk.owe(owing.label(desk.at(), "l1", ["bug", "new/one"]), owing.unlabel(desk.at(), "l2", "bug"))
+    desk.owe(owing.unlabel(desk.at(), "l3", "nobody"))
+    assert desk.send().sent == 3
+    assert desk.issue.labels == ["new/one"]
+
+
+def test_assignees_come_and_go(desk: Desk) -> None:
+    desk.owe(owing.assign(desk.at(), "a1", ["Bob", "alice"]), owing.unassign(desk.at(), "a2", ["alice"]))
+    desk.send()
+    assert desk.issue.assignees == ["bob"]
+    assert desk.outcomes() == ["assigned", "unassigned"]
+
+
+def test_a_name_that_github_drops_without_a_word_waits_for_a_person(desk: Desk) -> None:
+    desk.owe(owing.assign(desk.at(), "a1", ["bob", "stranger"]), owing.comment(desk.at(), "c1", "text"))
+    desk.send_all()
+    assert desk.issue.assignees == ["bob"]
+    assert texts(desk.issue) == ["text"]
+    (dead,) = desk.outbox.dead(10)
+    assert dead.outcome == (
+        "GitHub did not assign stranger, and does not say why:"
+        " may they be assigned in this repository, and by this token?"
+    )
+
+
+def test_the_hosted_agent_is_assigned_once_the_repository_has_it(desk: Desk) -> None:
+    desk.owe(owing.assign(desk.at(), "a1", ["copilot-swe-agent[bot]"]))
+    assert desk.send().put_off == 1
+    desk.repo.hosted_agent = True
+    desk.send_all()
+    assert desk.issue.assignees == ["Copilot"]
+
+
+def test_people_are_asked_for_a_review_once_also_if_the_answer_is_lost(desk: Desk) -> None:
+    pull = desk.repo.pull("topic", by="carol", head="topic", files={"a": "1"})
+    desk.github.faults.lose_answers(on="requested_reviewers")
+    desk.owe(owing.request_review(desk.at(pull), "r1", ["Bob", "alice"]))
+    client = desk.client()
+    desk.send(client)
+    desk.pass_s(60)
+    desk.send(client)
+    assert pull.the_pull().reviewers == ["bob", "alice"]
+    assert desk.told(pull)[0].outcome == "was asked already"
+
+
+def test_a_status_shows_the_last_state_that_was_owed(desk: Desk) -> None:
+    sha = desk.repo.refs()["refs/heads/main"]
+    for n, state in enumerate(("pending", "failure", "success")):
+        desk.owe(owing.status(desk.at(), f"lane:{n}", sha, state, description="coder holds the lane"))
+    desk.github.faults.lose_answers(on="/statuses/")
+    desk.send_all()
+    assert [(s.context, s.state) for s in desk.repo.newest_statuses(sha)] == [("interlock/lane", "success")]
+
+
+def test_salvaged_work_is_told_once(desk: Desk) -> None:
+    for _ in range(2):
+        desk.owe(owing.salvage(desk.at(), run=12, ref="refs/interlock/salvage/12"))
+    desk.send()
+    (comment,) = desk.issue.comments
+    assert "it is kept in `refs/interlock/salvage/12`" in comment.body
+
+
+def test_what_no_effect_can_be_called_is_refused(desk: Desk) -> None:
+    with pytest.raises(InvalidInput, match="cannot be the name"):
+        owing.comment(desk.at(), "a b", "text")
+    with pytest.raises(InvalidInput, match="'wave' is no reaction"):
+        owing.react(desk.at(), "a", Subject("issue", 1), "wave")
+
+
+# Workflow runs
+
+
+def test_a_workflow_is_started_and_its_run_is_kept(desk: Desk) -> None:
+    desk.repo.workflow("agent.yml", inputs=["number"])
+    desk.owe(owing.dispatch(desk.at(), "d1", "agent.yml", "main", {"number": "1"}))
+    desk.send()
+    (run,) = desk.repo.workflow_runs.values()
+    assert desk.told()[0].made == run.id
+    assert run.inputs == {"number": "1"}
+
+
+def test_a_start_whose_answer_was_lost_is_found_by_the_mark_in_its_title(desk: Desk) -> None:
+    desk.repo.workflow("agent.yml", inputs=["number", "mark"])
+    desk.repo.run("agent.yml", event="workflow_dispatch", title="agent [interlock:other]")
+    desk.github.faults.lose_answers(on="/dispatches")
+    inputs = {"number": "1"}
+    desk.owe(owing.dispatch(desk.at(), "d1", "agent.yml", "main", inputs, mark_input="mark"))
+    desk.send()
+    run = list(desk.repo.workflow_runs.values())[-1]
+    run.title = f"agent {run.inputs['mark']}"  # as `run-name: agent ${{ inputs.mark }}` does
+    desk.send_all()
+    assert len(desk.repo.workflow_runs) == 2
+    assert (desk.told()[0].made, desk.outcomes()) == (run.id, ["had started already"])
+
+
+def test_a_start_that_never_reached_github_is_sent_again(desk: Desk) -> None:
+    desk.repo.workflow("agent.yml", inputs=["number"])
+    old = desk.repo.run("agent.yml", event="workflow_dispatch")
+    desk.pass_s(3600)
+    desk.github.faults.drop(on="/dispatches")
+    desk.owe(owing.dispatch(desk.at(), "d1", "agent.yml", "main", {"number": "1"}))
+    desk.send_all()
+    (new,) = (run for run in desk.repo.workflow_runs.values() if run is not old)
+    assert desk.told()[0].made == new.id
+
+
+def test_a_start_that_cannot_be_recognised_is_never_sent_twice_blindly(desk: Desk) -> None:
+    desk.repo.workflow("agent.yml", inputs=["number"])
+    desk.github.faults.lose_answers(on="/dispatches")
+    desk.owe(owing.dispatch(desk.at(), "d1", "agent.yml", "main", {"number": "1"}))
+    desk.send_all()
+    assert len(desk.repo.workflow_runs) == 1
+    (dead,) = desk.outbox.dead(10)
+    assert "may be that run, or not" in (dead.outcome or "")
+    desk.store.github.try_again(10)
+    desk.send_all()
+    assert len(desk.repo.workflow_runs) == 2, "a person wanted it"
+
+
+def test_a_run_that_does_not_end_when_asked_ends_by_force_after_githubs_own_time(desk: Desk) -> None:
+    desk.repo.workflow("agent.yml")
+    run = desk.repo.run("agent.yml")
+    run.stubborn = True
+    run.start()
+    desk.owe(owing.cancel(desk.at(), "cancel:1", run.id), owing.comment(desk.at(), "c1", "text"))
+    assert desk.send().sent == 2
+    assert (run.status, texts(desk.issue)) == ("in_progress", ["text"])
+    desk.pass_s(FORCE_AFTER_S - 10)
+    assert desk.send().sent == 0
+    desk.pass_s(11)
+    assert desk.send().sent == 1
+    assert run.conclusion == "cancelled"
+    assert desk.outcomes() == ["asked to end", "posted", "ended by force"]
+
+
+def test_a_run_that_has_ended_needs_no_force(desk: Desk) -> None:
+    desk.repo.workflow("agent.yml")
+    run = desk.repo.run("agent.yml")
+    run.start()
+    desk.owe(owing.cancel(desk.at(), "cancel:1", run.id), owing.cancel(desk.at(), "cancel:2", run.id))
+    desk.send_all()
+    assert desk.outcomes() == ["asked to end", "had ended already", "has ended"]
+
+
+# Runs
+
+
+def test_progress_of_a_run_that_lost_its_lease_is_dropped_and_clean_up_is_not(desk: Desk) -> None:
+    run = lost_run(desk)
+    subject = Subject("issue", desk.issue.number)
+    desk.owe(
+        owing.comment(desk.at(), "progress", "half done", run=run),
+        owing.react(desk.at(), "eyes", subject, run=run),
+        owing.unreact(desk.at(), "no-eyes", subject),
+        owing.comment(desk.at(), "result", "done"),
+    )
+    passed = desk.send()
+    assert (passed.sent, passed.dropped) == (2, 2)
+    assert texts(desk.issue) == ["done"]
+    assert desk.issue.reactions == []
+    assert desk.outcomes()[0] == f"not sent: run {run} lost its lease"
+
+
+def test_progress_of_a_live_run_and_of_one_that_ended_well_is_sent(desk: Desk) -> None:
+    service = LocalService(desk.store)
+    service.add([NewItem(title="work"), NewItem(title="work")])
+    live, ended = service.next("coder", limit=2)
+    service.done([Report(run=ended.run)])
+    desk.owe(
+        owing.comment(desk.at(), "a", "of the live one", run=live.fence),
+        owing.comment(desk.at(), "b", "of the ended one", run=ended.fence),
+    )
+    assert desk.send().sent == 2
+
+
+def lost_run(desk: Desk) -> int:
+    service = LocalService(desk.store)
+    service.add([NewItem(title="work", max_attempts=1)])
+    (lease,) = service.next("coder", limit=1)
+    desk.pass_s(3600)
+    service.sweep()
+    return lease.fence
+
+
+# What goes wrong
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Killer:
+    """Ends the process before or after its n-th step: a call of the outbox, or a request."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def step(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(*args: Any, **options: Any) -> Any:
+            self._tick()
+            done = work(*args, **options)
+            self._tick()
+            return done
+
+        return stepped
+
+    def _tick(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+class MortalOutbox:
+    """The outbox of a process that is killed."""
+
+    def __init__(self, outbox: OutboxStore, killer: Killer) -> None:
+        self._outbox, self._killer = outbox, killer
+
+    def __getattr__(self, name: str) -> Any:
+        return self._killer.step(getattr(self._outbox, name))
+
+
+def one_of_each(place: Place, issue: Issue) -> list[Effect]:
+    subject = Subject("issue", issue.number)
+    return [
+        owing.react(place, "eyes", subject),
+        owing.comment(place, "c1", "begun"),
+        owing.sticky(place, "s1", "item-1", "state 1"),
+        owing.sticky(place, "s2", "item-1", "state 2"),
+        owing.unreact(place, "no-eyes", subject),
+        owing.comment(place, "c2", "done"),
+    ]
+
+
+def test_a_crash_between_any_two_steps_leaves_each_effect_once(desk: Desk) -> None:
+    """Without the look in `_comment` and `_sticky` some are there twice."""
+    steps, survived = 0, False
+    desk.github.faults.limits.creations_per_minute = desk.github.faults.limits.creations_per_hour = 10_000
+    while not survived:
+        steps += 1
+        issue = desk.repo.issue(f"of step {steps}", by="carol")
+        desk.owe(*one_of_each(desk.at(issue), issue))
+        killer, client = Killer(steps), desk.client()
+        client.send = killer.step(client.send)  # type: ignore[method-assign]
+        try:
+            Sender(client, MortalOutbox(desk.outbox, killer)).send(ALL)
+            survived = True
+        except Killed:
+            desk.pass_s(LEASE_S + 1)
+            desk.send_all()
+        assert texts(issue) == ["begun", "state 2", "done"], steps
+        assert issue.reactions == [], steps
+        assert all(each.done_us for each in desk.told(issue))
+        desk.pass_s(60)
+    assert steps > 30
+
+
+@pytest.mark.parametrize("fault", ["lose_answers", "drop", "fail"])
+def test_an_answer_that_is_lost_is_not_sent_again_blindly(desk: Desk, fault: str) -> None:
+    for n in range(3):
+        getattr(desk.github.faults, fault)(1, on="POST")
+        desk.owe(owing.comment(desk.at(), f"c{n}", f"text {n}"))
+        desk.send_all()
+    getattr(desk.github.faults, fault)(1, on="POST")
+    desk.owe(owing.sticky(desk.at(), "s1", "item-1", "state"))
+    desk.send_all()
+    assert texts(desk.issue) == ["text 0", "text 1", "text 2", "state"]
+    assert {each.tries for each in desk.told()} == {1}
+
+
+@pytest.mark.parametrize(("status", "retry_after_s"), [(429, 300), (403, 300), (403, None)])
+def test_a_limit_is_waited_for_and_is_no_failure(desk: Desk, status: int, retry_after_s: int | None) -> None:
+    desk.github.faults.throttle(1, status=status, retry_after_s=retry_after_s, on="POST")
+    desk.owe(owing.comment(desk.at(), "c1", "text"))
+    other = desk.repo.issue("two", by="carol")
+    desk.owe(owing.comment(desk.at(other), "c1", "text"))
+    client = desk.client()
+    passed = desk.send(client)
+    assert (passed.sent, passed.put_off) == (0, 1)
+    assert "pause" in passed.stopped
+    assert sum(client.counted.values()) == 1, "nothing else is tried meanwhile"
+    assert desk.told()[0].tries == 0
+    desk.pass_s(retry_after_s or 60)
+    assert desk.send(client).sent == 2
+    assert texts(desk.issue) == texts(other) == ["text"]
+
+
+def test_an_outage_ends_the_pass_and_everything_is_sent_when_it_is_over(desk: Desk) -> None:
+    issues = [desk.repo.issue(str(n), by="carol") for n in range(6)]
+    desk.owe(*(owing.comment(desk.at(issue), "c1", "text") for issue in issues))
+    with desk.github.faults.outages():
+        passed = desk.send()
+        assert (passed.sent, passed.put_off) == (0, OUTAGE)
+        assert "fault of its own" in passed.stopped
+        for _ in range(8):
+            desk.pass_s(120)
+            desk.send()
+    desk.send_all()
+    assert [texts(issue) for issue in issues] == [["text"]] * 6
+
+
+def test_a_number_that_is_stuck_keeps_its_order_and_holds_up_no_other(desk: Desk) -> None:
+    other = desk.repo.issue("two", by="carol")
+    desk.github.faults.fail(on=f"POST /repos/acme/app/issues/{desk.issue.number}/comments")
+    for issue in (desk.issue, other):
+        desk.owe(*(owing.comment(desk.at(issue), f"c{n}", f"text {n}") for n in range(3)))
+    desk.send()
+    assert (texts(desk.issue), texts(other)) == ([], ["text 0", "text 1", "text 2"])
+    desk.send_all()
+    assert texts(desk.issue) == ["text 0", "text 1", "text 2"]
+
+
+def test_what_github_refuses_again_and_again_waits_for_a_person(desk: Desk) -> None:
+    refuse = desk.github.faults.refuse
+    refuse(403, "Unable to create comment because issue is locked.", 5, on="/comments")
+    desk.owe(owing.comment(desk.at(), "c1", "text 1"), owing.comment(desk.at(), "c2", "text 2"))
+    desk.send_all()
+    assert texts(desk.issue) == ["text 2"]
+    (dead,) = desk.outbox.dead(10)
+    assert (dead.name, dead.tries) == ("c1", 5)
+    assert "issue is locked" in (dead.outcome or "")
+    desk.store.github.try_again(10)
+    desk.send_all()
+    assert texts(desk.issue) == ["text 2", "text 1"]
+
+
+def test_a_token_that_is_over_makes_no_dead_letters(desk: Desk) -> None:
+    desk.owe(owing.comment(desk.at(), "c1", "text"))
+    for _ in range(10):
+        with pytest.raises(GitHubRefused, match="401"):
+            desk.send(desk.client("ghp_" + "x" * 36))
+        desk.pass_s(60)
+    assert desk.told()[0].tries == 0
+    desk.send_all()
+    assert texts(desk.issue) == ["text"]
+
+
+def test_no_more_is_sent_than_github_allows(desk: Desk) -> None:
+    """Without `github_pace` the fake refuses the 81st."""
+    desk.owe(*(owing.comment(desk.at(), f"c{n}", f"text {n}") for n in range(90)))
+    passed = desk.send()
+    assert (passed.sent, passed.put_off, passed.stopped) == (80, 0, "")
+    assert passed.next_s is not None
+    assert 50 < passed.next_s <= 60
+    desk.pass_s(passed.next_s + 1)
+    assert desk.send().sent == 10
+
+
+def test_a_sender_that_is_too_slow_does_not_post_what_another_may_be_posting(desk: Desk) -> None:
+    desk.owe(owing.comment(desk.at(), "c1", "text"))
+    ticks = iter([0.0, LEASE_S - 1])
+    passed = Sender(desk.client(), desk.outbox, clock=lambda: next(ticks)).send(1)
+    assert (passed.sent, passed.put_off) == (0, 1)
+    assert texts(desk.issue) == []
+
+
+def test_a_lease_that_ran_out_meanwhile_settles_nothing(desk: Desk) -> None:
+    """The one who was slow posts; the next one finds it by its mark."""
+    desk.owe(owing.comment(desk.at(), "c1", "text"))
+    late: list[Taken] = []
+
+    class Slow(MortalOutbox):
+        def settle(self, taken: Taken, **how: Any) -> bool:
+            late.append(taken)
+            desk.pass_s(LEASE_S + 1)
+            desk.send_all()
+            return desk.outbox.settle(taken, **how)
+
+    Sender(desk.client(), Slow(desk.outbox, Killer(0))).send(1)
+    assert texts(desk.issue) == ["text"]
+    assert desk.outcomes() == ["was there already"]
+    assert not desk.outbox.settle(late[0], made=1, outcome="late")
