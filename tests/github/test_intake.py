@@ -416,13 +416,13 @@ class Crash(Exception):
 
 #: Every step that writes: a process may die before or after it.
 STEPS = [
-    *(("store", name) for name in ("keep_delivery", "advance", "decide_delivery", "carry_out")),
+    *(("store", name) for name in ("keep_delivery", "advance", "add", "decide_delivery", "carry_out")),
     *(("service", name) for name in ("add", "edit", "cancel")),
 ]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("step", range(len(STEPS)), ids=[name for _, name in STEPS])
+@pytest.mark.parametrize("step", range(len(STEPS)), ids=[f"{where}.{name}" for where, name in STEPS])
 def test_a_crash_between_any_two_steps_leads_to_each_thing_once(
     desk: Desk, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
@@ -445,6 +445,9 @@ def test_a_crash_between_any_two_steps_leads_to_each_thing_once(
         lambda: issue.unlabel("bug", by="alice"),
         lambda: issue.unassign("coder-bot", by="alice"),
         lambda: issue.edit(by="alice", title="Crash at start"),
+        lambda: issue.comment("@critic: look", by="alice"),
+        lambda: issue.comment("me too\n/interlock priority 7", by="alice"),
+        lambda: issue.comment("@coder: this is spam", by="stranger"),
     ):
         act()
         deliveries = desk.new()

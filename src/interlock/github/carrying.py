@@ -83,12 +83,8 @@ class Carrier:
                 return None, self._withdraw(task)
             case "adjust":
                 return None, self._adjust(task)
-            case "cancel":
-                return None, self._cancel(task)
-            case "retry":
-                return self._retry(task)
-            case "priority":
-                return None, self._prioritise(task)
+            case "command":
+                return self._command(task)
             case other:
                 raise InvalidInput(f"There is no order {other!r}.", "A newer version of Interlock left it.")
 
@@ -190,6 +186,17 @@ class Carrier:
             priority = newest.priority
 
     # What people command
+
+    def _command(self, task: _Task) -> tuple[int | None, str]:
+        match task.order["command"]:
+            case "cancel":
+                return None, self._cancel(task)
+            case "retry":
+                return self._retry(task)
+            case "priority":
+                return None, self._prioritise(task)
+            case other:
+                return None, f"There is no command {other}"
 
     def _cancel(self, task: _Task) -> str:
         order = task.order

@@ -30,6 +30,7 @@ from interlock.github import facts as facts_of
 from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s
 from interlock.github.delivery import Delivery, part_of, read
 from interlock.github.facts import Facts, State, from_answer
+from interlock.github.hearing import PARTS, Hearing
 from interlock.github.orders import following, place_of, wanted_from_json, wanted_to_json
 from interlock.github.reading import Gone, Reader
 from interlock.github.rules import Rules, default_rules
@@ -45,6 +46,8 @@ SWEEP_MAX = 100
 _RACES_MAX = 10
 #: Reads may lag behind events: how often, and how long, an answer that is older than its event is waited for.
 _LAGS_MAX, _LAG_S = 4, 2.0
+#: The head of a pull request in a payload that has it in the form of an issue.
+_UNSAID = {"sha": "", "ref": ""}
 #: How a number leaves its repository, by the action that says so.
 _LEAVES = {"deleted": State.DELETED, "transferred": State.TRANSFERRED}
 
@@ -59,6 +62,14 @@ class Ingested(Record):
     outcome: str
     #: What was carried out.
     done: tuple[Done, ...] = ()
+
+
+class _Looked(Record):
+    """A number after a look. Its facts are None if nothing is known about it."""
+
+    repository: Repository
+    facts: Facts | None
+    words: str
 
 
 class Swept(Record):
@@ -82,6 +93,7 @@ class Intake:
     ) -> None:
         self._service, self._store, self._reader = service, store, reader
         self._carrier = Carrier(service, store, types or {})
+        self._hearing = Hearing(service, store.github, reader)
 
     @property
     def _github(self) -> GitHubStore:
@@ -159,8 +171,14 @@ class Intake:
         if not delivery.numbers:
             return "It is about no issue and no pull request."
         rules = self._reader.rules(repository.name) if self._reader else default_rules()
-        words = [self._look(repository, number, rules, delivery, tries) for number in delivery.numbers]
-        return ", ".join(words)
+        words = []
+        for number in delivery.numbers:
+            known = self._look(repository, number, rules, delivery, tries)
+            words.append(known.words)
+            if known.facts is not None and delivery.event in PARTS:
+                place = place_of(known.repository, number)
+                words.append(self._hearing.hear(delivery, known.facts, rules, place))
+        return ", ".join(filter(None, words))
 
     def _repository(self, delivery: Delivery) -> Repository:
         """The repository by its number. A late delivery may have an old name, which may be another's now."""
@@ -175,21 +193,24 @@ class Intake:
                 return self._github.repository(delivery.repository, name or delivery.name)
         return self._github.repository(delivery.repository, delivery.name)
 
-    def _look(self, repository: Repository, number: int, rules: Rules, delivery: Delivery, tries: int) -> str:
+    def _look(
+        self, repository: Repository, number: int, rules: Rules, delivery: Delivery, tries: int
+    ) -> _Looked:
         """Look at a number, and write what it has become and what follows."""
         for _ in range(_RACES_MAX):
             known = self._github.known(repository.id, number)  # before the look: who writes meanwhile wins
             before = facts_of.from_json(json.loads(known.facts)) if known else None
             after = self._facts(repository, number, before, delivery, tries)
             if after is None:
-                return f"#{number} is as it was"
+                return _Looked(repository=repository, facts=before, words=f"#{number} is as it was")
             if after.name != repository.name:
                 repository = self._github.repository(repository.id, after.name)
-            now = wanted(after, rules, self._paths(after, rules))
+            paths = self._reader.wanted_paths(after, rules) if self._reader else ()
+            now = {} if _is_partial(after) else wanted(after, rules, paths)
             was = wanted_from_json(known.wanted) if known else {}
             text = wanted_to_json({key: each for key, (each, _) in now.items()})
             if known and after == before and text == known.wanted:
-                return f"#{number} is as it was"
+                return _Looked(repository=repository, facts=after, words=f"#{number} is as it was")
             found = consequences(before, was, after, now)
             creates = any(isinstance(each, Create) for each in found)
             sender = self._sender(delivery, repository, rules) if creates else ANOTHER_SYSTEM
@@ -197,7 +218,8 @@ class Intake:
             follows = following(revision, found, after, place_of(repository, number), sender)
             row = Known(repository.id, number, revision, json.dumps(facts_of.to_json(after)), text)
             if self._github.advance(row, follows):
-                return f"#{number} is {after.state}: {_count(len(follows))}"
+                words = f"#{number} is {after.state}: {_count(len(follows))}"
+                return _Looked(repository=repository, facts=after, words=words)
         raise _Again(f"Others decide on #{number} all the time.", _LAG_S)
 
     def _facts(
@@ -208,7 +230,8 @@ class Intake:
         said = _said(repository, told, delivery) if told is not None else None
         if self._reader is None:
             late = said is not None and before is not None and said.updated_at < before.updated_at
-            return None if late else said
+            partial = said is not None and before is not None and _is_partial(said)
+            return None if late or partial else said
         last = before or said
         pull = last is not None and last.pull
         try:
@@ -223,11 +246,6 @@ class Intake:
         if found.updated_at < newest and tries < _LAGS_MAX:
             raise _Again(f"GitHub's answer about #{number} is older than its event.", _LAG_S)
         return found
-
-    def _paths(self, facts: Facts, rules: Rules) -> tuple[str, ...]:
-        """The changed files, if a rule asks for them."""
-        asked = facts.pull and facts.open and any(rule.paths for rule in rules.rules)
-        return self._reader.paths(facts.name, facts.number) if asked and self._reader else ()
 
     def _sender(self, delivery: Delivery, repository: Repository, rules: Rules) -> Sender:
         """A person who may write counts as one; whoever else did it, as a system, which is never muted."""
@@ -247,15 +265,20 @@ class _Again(InterlockError):
 
 
 def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -> Facts | None:
-    """The facts in a delivery. A pull request in the form of an issue lacks most of them."""
+    """The facts in a delivery."""
     if "pull_request" in told and "head" not in told:
-        return None
+        told = {**told, "head": _UNSAID, "base": _UNSAID}
     try:
         said = from_answer({"id": repository.id, "full_name": repository.name}, told)
     except (LookupError, TypeError, AttributeError):
         return None
     leaves = delivery.event == "issues" and delivery.action in _LEAVES
     return replace(said, state=_LEAVES[delivery.action]) if leaves else said
+
+
+def _is_partial(facts: Facts) -> bool:
+    """Whether a pull request was told of in the form of an issue, which lacks most that it wants."""
+    return facts.pull and not facts.head
 
 
 def _count(orders: int) -> str:

@@ -5,7 +5,7 @@ An order is one of these, by its `do`:
 - `tell`: a message to whoever is on the lane, which starts nothing;
 - `withdraw`: end what a `key` wanted, or all that the number wanted;
 - `adjust`: another priority for what a `key` wanted;
-- `cancel`, `retry`, `priority`: what a person commands with `/interlock …`.
+- `command`: what a person commands with `/interlock …`.
 """
 
 from __future__ import annotations

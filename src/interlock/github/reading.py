@@ -101,12 +101,13 @@ class Reader:
             raise InvalidInput(f"{where} is not a text file.", "Commit it as UTF-8 text.") from None
         return rulefile.parse(text, where)
 
-    def paths(self, name: str, number: int) -> tuple[str, ...]:
-        """The files that a pull request changes."""
+    def wanted_paths(self, facts: Facts, rules: Rules) -> tuple[str, ...]:
+        """The files that a pull request changes, if a rule asks for them."""
+        if not (facts.pull and facts.open and any(rule.paths for rule in rules.rules)):
+            return ()
         route = _REPO + "/pulls/{number}/files"
-        return tuple(
-            each["filename"] for each in self._github.pages(route, limit=FILES_MAX, repo=name, number=number)
-        )
+        found = self._github.pages(route, limit=FILES_MAX, repo=facts.name, number=facts.number)
+        return tuple(each["filename"] for each in found)
 
     def may_write(self, name: str, user: str) -> bool:
         """Whether somebody may write to a repository. What an event says about its author is not believed."""

@@ -34,7 +34,7 @@ class FollowsView(Record):
     """Something that followed from a change or a remark."""
 
     name: str
-    #: `add`, `tell`, `withdraw`, `adjust`, or a command.
+    #: `add`, `tell`, `withdraw`, `adjust` or `command`.
     do: str
     #: `done`, `owed`, or `stuck` if it waits for a person.
     status: str

@@ -1,0 +1,233 @@
+"""Comments and reviews reach whom they are for: once, with the reason, and never by way of a loop."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from interlock.github.remarks import mark
+from interlock.service.contract import ItemFilter, Report
+from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
+from tests.github.desk import Desk
+from tests.github.issues import Issue
+from tests.github.test_intake import OpenDesk, backend, desk, open_desk  # noqa: F401
+
+# ruff: noqa: F811  (fixtures)
+
+
+@pytest.fixture
+def issue(desk: Desk) -> Issue:
+    """An issue whose triage is done."""
+    made = desk.repo.issue("Crash", by="alice")
+    desk.take()
+    desk.finish(desk.run("helper"))
+    assert desk.open() == []
+    return made
+
+
+def test_five_comments_are_one_run_with_five_messages(desk: Desk, issue: Issue) -> None:
+    for n in range(5):
+        issue.comment(f"and {n}", by="alice")
+    desk.take()
+    (item,) = desk.open()
+    assert item.type == "issue_comment"
+    assert desk.said(item) == [(f"and {n}", "issue_commented") for n in range(5)]
+    (lease,) = desk.service.next("helper")
+    assert [m.url for m in lease.messages] == [
+        f"{desk.github.html_url}/acme/app/issues/1#issuecomment-{c.id}" for c in issue.comments
+    ]
+    assert {m.author for m in lease.messages} == {"alice"}
+    assert lease.item.payload is not None
+    assert lease.item.payload["event_type"] == "issue_comment.created"
+    desk.finish(lease.run)
+    assert desk.open() == [], "all were read"
+
+
+def test_one_comment_wakes_the_assignee_and_everyone_mentioned_once(desk: Desk, issue: Issue) -> None:
+    issue.assign("coder-bot", by="alice")
+    desk.take()
+    desk.finish(desk.run("coder"))
+    issue.comment("@critic-bot and @coder-bot and @coder: look, @nobody", by="alice")
+    desk.take()
+    woken = {i.agent: desk.said(i) for i in desk.open()}
+    said = "@critic-bot and @coder-bot and @coder: look, @nobody"
+    assert woken == {
+        "coder": [(said, "issue_comment_mentioned")],
+        "critic": [(said, "issue_comment_mentioned")],
+    }
+
+
+def test_our_own_comment_does_nothing_and_an_agents_wakes_only_whom_it_names(
+    desk: Desk, issue: Issue
+) -> None:
+    issue.comment(f"Working on it.\n\n{mark(run=7)}", by="boss")  # whose token Interlock uses
+    desk.take()
+    assert desk.service.items(ItemFilter(all=True, statuses=("pending", "cancelled"))) == []
+    issue.comment("Done, I think.", by="coder-bot")
+    desk.take()
+    assert desk.open() == []
+    issue.comment("@critic: what do you say? I, @coder, am done.", by="coder-bot")
+    desk.take()
+    assert [i.agent for i in desk.open()] == ["critic"]
+    issue.comment("please", by="boss")
+    desk.take()
+    assert {i.agent for i in desk.open()} == {"critic", None}, (
+        "a person's comment without our mark is not ours"
+    )
+
+
+def test_an_outsider_is_heard_by_whoever_runs_and_starts_nothing(desk: Desk, issue: Issue) -> None:
+    issue.comment("me too", by="stranger")
+    desk.take()
+    assert desk.open() == []
+    issue.comment("look", by="alice")
+    desk.take()
+    handle = desk.run("helper")
+    issue.comment("@critic: here is how", by="stranger")
+    desk.take()
+    assert [(m.text, m.sender) for m in desk.service.inbox(handle)][-1] == (
+        "@critic: here is how",
+        "outsider",
+    )
+    desk.service.done([Report(run=handle)])
+    assert desk.open() == [], "an outsider's unread message makes no follow-up"
+
+
+def test_what_an_event_says_about_its_author_is_not_believed(desk: Desk, issue: Issue) -> None:
+    """`author_association` says COLLABORATOR of somebody who may only read."""
+    desk.repo.collaborator("reader", "read")
+    issue.comment("start, please", by="reader")
+    delivery = desk.new()[-1]
+    assert delivery.payload["comment"]["author_association"] == "COLLABORATOR"
+    desk.take([delivery])
+    assert desk.open() == []
+
+
+def test_a_repository_may_let_anyone_wake(desk: Desk, issue: Issue) -> None:
+    desk.repo.commit({".github/interlock.toml": "anyone_wakes = true\n"})
+    issue.comment("me too", by="stranger")
+    desk.take()
+    assert [i.type for i in desk.open()] == ["issue_comment"]
+
+
+def test_comments_that_are_edited_or_deleted_before_anybody_looks(
+    desk: Desk, issue: Issue, open_desk: OpenDesk
+) -> None:
+    first, second = issue.comment("lok", by="alice"), issue.comment("never mind", by="alice")
+    first.edit("look", by="alice")
+    second.delete(by="alice")
+    deliveries = desk.new()
+    for _ in range(3):
+        random.Random(3).shuffle(deliveries)
+        desk.take(deliveries)
+    (item,) = desk.open()
+    assert desk.said(item) == [("look", "issue_commented")]
+    assert desk.owed() == 0
+
+
+def test_a_later_edit_or_deletion_of_what_was_told_is_told(desk: Desk, issue: Issue) -> None:
+    comment = issue.comment("lok", by="alice")
+    desk.take()
+    comment.edit("look", by="alice")
+    desk.take()
+    edited = desk.github.deliveries[-1]
+    desk.intake.ingest(edited.event, "the-same-edit-again", edited.body)
+    comment.delete(by="alice")
+    desk.take()
+    (item,) = desk.open()
+    assert [text for text, _ in desk.said(item)] == [
+        "lok",
+        "The remark of alice was edited:\n\nlook",
+        "The remark of alice was deleted.",
+    ]
+
+
+def test_a_review_that_requests_changes_wakes_the_agent_that_opened_the_pull_request(desk: Desk) -> None:
+    desk.repo.commit({"a": "1"}, by="coder-bot", branch="fix")
+    pull = desk.repo.pull("Fix", by="coder-bot", head="fix")
+    desk.take()
+    desk.finish(desk.run("critic"))
+    pull.review("APPROVED", "nice", by="bob")
+    desk.take()
+    assert desk.open() == []
+    review = pull.review("CHANGES_REQUESTED", "", by="bob")
+    pull.review_comment("rename this", "a", 3, by="bob")
+    desk.take()
+    (item,) = desk.open()
+    assert (item.type, item.agent) == ("changes_requested", "coder")
+    assert desk.said(item) == [
+        ("Changes were requested.", "pull_request_changes_requested"),
+        ("On a, line 3:\n\nrename this", "issue_commented"),
+    ]
+    review.dismiss("outdated", by="boss")
+    desk.take()
+    assert desk.said(item)[-1][0] == "The review of bob was dismissed."
+
+
+def test_a_comment_on_a_closed_issue_starts_nothing(desk: Desk, issue: Issue) -> None:
+    issue.close(by="alice")
+    issue.comment("thanks", by="alice")
+    desk.take()
+    assert desk.open() == []
+
+
+def test_agents_that_wake_each_other_stop_for_a_person(desk: Desk, issue: Issue) -> None:
+    writers = itertools.cycle([("coder-bot", "critic"), ("critic-bot", "coder")])
+    for _ in range(30):
+        writer, other = next(writers)
+        issue.comment(f"@{other}: your turn", by=writer)
+        desk.take()
+        leases = desk.service.next(other)
+        if not leases:
+            break
+        desk.finish(leases[0].run)
+    else:
+        pytest.fail("they go on for ever")
+    assert [i.reason for i in desk.service.stopped()] == ["loop"]
+
+
+@pytest.mark.parametrize("by", ["alice", "stranger"])
+def test_commands_are_obeyed_from_people_who_may_write(desk: Desk, by: str) -> None:
+    issue = desk.repo.issue("Crash", by="alice", labels=["bug"])
+    desk.take()
+    issue.comment("/interlock priority 9", by=by)
+    desk.take()
+    (item,) = desk.open()
+    assert item.priority == (9 if by == "alice" else 8)
+    issue.comment("/interlock cancel", by=by)
+    desk.take()
+    assert (desk.open() == []) == (by == "alice")
+    issue.comment("/interlock retry", by=by)
+    desk.take()
+    (item,) = desk.open()
+    assert item.status == "pending"
+    assert len(desk.said(item)) == 1, "commands are no messages"
+
+
+def test_a_command_is_obeyed_once(desk: Desk, issue: Issue) -> None:
+    issue.comment("look", by="alice")
+    issue.comment("/interlock cancel\n/interlock priority much", by="alice")
+    desk.take()
+    assert desk.open() == []
+    last = desk.github.deliveries[-1]
+    issue.comment("again", by="alice")
+    desk.take()
+    desk.intake.ingest(last.event, "sent-again-under-another-id", last.body)
+    assert len(desk.open()) == 1
+
+
+def test_without_a_token_comments_are_told_and_wake_nobody(desk: Desk) -> None:
+    issue = desk.repo.issue("Crash", by="alice")
+    desk.repo.commit({"a": "1"}, by="alice", branch="fix")
+    pull = desk.repo.pull("Fix", by="alice", head="fix")
+    pull.comment("first sight of it", by="alice")
+    issue.comment("look", by="alice")
+    for each in reversed(desk.new()):
+        desk.blind.ingest(each.event, each.guid, each.body)
+    desk.blind.sweep()
+    assert {(i.type, i.lane) for i in desk.open()} == {
+        ("issue_triage", "issue:acme/app#1"),
+        ("pr_review", "issue:acme/app#2"),
+    }
