@@ -310,6 +310,7 @@ class TestSafeNames:
             ("x.lock", "x"),
             ("日本", "unnamed"),
             ("", "unnamed"),
+            ("None", "unnamed"),  # which means any agent
         ],
     )
     def test_a_name_that_nobody_chose_is_made_lawful(self, text: str, name: str) -> None:

@@ -64,7 +64,7 @@ def safe_name(text: str) -> str:
     """A valid name made from any text, such as the name of a host, user or program."""
     name = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9_@+=:.-]+", "-", text, flags=re.ASCII))
     name = re.sub(r"\.lock$", "", name[: NAME_MAX_CHARS // 2]).strip(".-")
-    return name or "unnamed"
+    return name if name.lower() not in ("", _NOBODY) else "unnamed"
 
 
 def agent_key(name: str) -> str:
