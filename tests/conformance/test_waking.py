@@ -339,6 +339,30 @@ class TestTheBound:
         assert (answer.decision, answer.reason) == ("queued", "loop")
         assert scene.idle()
 
+    @pytest.mark.parametrize("policy", ["queue", "coalesce", "latest"])
+    def test_an_agent_may_set_itself_a_time_but_not_for_ever(self, scene: Scene, policy: str) -> None:
+        scene.put("watch the build", lane=LANE, agent="coder", policy=policy)
+        runs = 0
+        while leases := scene.service.next("coder"):
+            runs += 1
+            assert runs < TOO_MANY
+            me = scene.service.sender_of(leases[0].run)
+            later = {"lane": LANE, "agent": "coder", "policy": policy, "run_after_s": 60}
+            scene.add("look again", **later, sender=me)
+            scene.done(leases[0])
+            scene.pass_s(61)
+        assert runs == 1 + WAKES_MAX
+        (stopped,) = scene.every(statuses=("waiting",))
+        assert stopped.reason == "loop"
+        scene.service.msg(stopped.id, "go on", sender=A_PERSON)
+        assert scene.status(stopped.id) == "pending"
+
+    @pytest.mark.parametrize("who", [OUR_BOT, AN_OUTSIDER], ids=["our bot", "an outsider"])
+    def test_whoever_may_start_nothing_may_not_later_either(self, scene: Scene, who: Sender) -> None:
+        scene.add("later", lane=LANE, agent="coder", policy="coalesce", run_after_s=60, sender=who)
+        scene.pass_s(61)
+        assert scene.idle()
+
     def test_a_back_off_is_not_cut_short_any_more_and_ends_in_its_time(self, scene: Scene) -> None:
         lease = scene.put_running("work", lane=LANE, agent="coder", max_attempts=TOO_MANY)
         for _ in range(WAKES_MAX):

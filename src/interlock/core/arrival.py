@@ -97,8 +97,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
     new = command.item
     due_us = _due_us(ledger, new)
     if due_us is not None:
-        state = State(status=ItemStatus.WAITING, due_us=due_us, reason=Reason.SCHEDULED)
-        return _added(ledger, command, lane, state, Verdict.QUEUED)
+        return _schedule(ledger, command, lane, due_us)
     if lane is None:
         state = State(status=ItemStatus.PENDING, reason=Reason.NO_LANE)
         return _added(ledger, command, lane, state, Verdict.ADMITTED)
@@ -118,16 +117,34 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
     return _by_policy(ledger, command, lane, owner, kin)
 
 
+def _schedule(ledger: Ledger, command: Arrive, lane: str | None, due_us: int) -> Arrival:
+    """An arrival that is due later. An agent may set itself a time, as often as it may be woken in a row."""
+    new = command.item
+    if lane is not None:
+        owner, kin = ledger.owner(lane), ledger.kin(lane, agent_key(new.agent), new.policy)
+        if new.sender.kind is not SenderKind.AGENT and is_remark(new, lane, ledger.worker(lane)):
+            return _mute(ledger, command, lane, owner, kin)
+        if one_too_many(ledger, new, lane, kin):
+            return _stop(ledger, command, lane, owner)
+    state = State(status=ItemStatus.WAITING, due_us=due_us, reason=Reason.SCHEDULED)
+    return _added(ledger, command, lane, state, Verdict.QUEUED)
+
+
+def _stop(ledger: Ledger, command: Arrive, lane: str, owner: Item | None) -> Arrival:
+    """One wake-up too many in a row: it waits for a person."""
+    state = State(status=ItemStatus.WAITING, reason=Reason.LOOP)
+    arrival = _added(ledger, command, lane, state, Verdict.QUEUED, owner)
+    stop(ledger, ledger.items[command.id])
+    return arrival
+
+
 def _by_policy(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
     """An arrival that nobody absorbs."""
     new = command.item
     if new.policy is Policy.REJECT and owner is not None:
         return _reject(ledger, command, lane, owner)
     if one_too_many(ledger, new, lane, kin):
-        state = State(status=ItemStatus.WAITING, reason=Reason.LOOP)
-        arrival = _added(ledger, command, lane, state, Verdict.QUEUED, owner)
-        stop(ledger, ledger.items[command.id])
-        return arrival
+        return _stop(ledger, command, lane, owner)
     match new.policy:
         case Policy.QUEUE:
             return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
