@@ -142,7 +142,7 @@ def _wakes(
         found.update(dict.fromkeys(mentioned(remark.text, names), MENTIONED))
         if belongs and (changes or sender.kind is not SenderKind.AGENT):
             reason = CHANGES_REQUESTED if changes else COMMENTED
-            for agent in _owners(facts, rules):
+            for agent in owners(facts, rules):
                 found.setdefault(agent, reason)
             if not found and not changes:
                 found[""] = reason
@@ -150,7 +150,8 @@ def _wakes(
     return (Wake(agent=agent, reason=reason) for agent, reason in found.items() if agent != writing)
 
 
-def _owners(facts: Facts, rules: Rules) -> tuple[str, ...]:
+def owners(facts: Facts, rules: Rules) -> tuple[str, ...]:
+    """The agents that a number belongs to."""
     assigned = [agent_key(rules.agents[login]) for login in facts.assignees if login in rules.agents]
     if not assigned and facts.pull and facts.author in rules.agents:
         assigned = [agent_key(rules.agents[facts.author])]

@@ -27,11 +27,13 @@ from interlock.core.errors import (
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender
 from interlock.core.record import Record, replace
 from interlock.github import facts as facts_of
+from interlock.github import failures, hearing
 from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s
 from interlock.github.delivery import Delivery, part_of, read
 from interlock.github.facts import Facts, State, from_answer
-from interlock.github.hearing import PARTS, Hearing
-from interlock.github.orders import following, place_of, wanted_from_json, wanted_to_json
+from interlock.github.failures import Failure
+from interlock.github.hearing import Hearing
+from interlock.github.orders import Place, following, place_of, wanted_from_json, wanted_to_json
 from interlock.github.reading import Gone, Reader
 from interlock.github.rules import Rules, default_rules
 from interlock.github.wanted import Create, consequences, wanted
@@ -68,8 +70,25 @@ class _Looked(Record):
     """A number after a look. Its facts are None if nothing is known about it."""
 
     repository: Repository
+    number: int
     facts: Facts | None
+    #: What has changed, in words.
+    changed: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"#{self.number} {self.changed or 'is as it was'}"
+
+    @property
+    def place(self) -> Place:
+        return place_of(self.repository, self.number)
+
+
+class _Decided(Record):
+    """What was decided, in words, and the numbers for which something may follow."""
+
     words: str
+    numbers: tuple[int, ...] = ()
 
 
 class Swept(Record):
@@ -121,14 +140,14 @@ class Intake:
             return Ingested(delivery=delivery, status="repeated", outcome="It was decided on before.")
         try:
             known = read(kept.event, kept.id, kept.body.encode(errors="replace"))
-            outcome = self._decided(known, kept.tries)
+            decided = self._decided(known, kept.tries)
         except (GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput, _Again) as error:
             return self._put_off(kept, error)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             return self._put_off(kept, InvalidInput(f"It cannot be read: {type(error).__name__}: {error}."))
-        self._github.decide_delivery(delivery, outcome)
-        done = self._carried_out(known)
-        return Ingested(delivery=delivery, status="decided", outcome=outcome, done=done)
+        self._github.decide_delivery(delivery, decided.words)
+        done = self._carried_out(known.repository, decided.numbers)
+        return Ingested(delivery=delivery, status="decided", outcome=decided.words, done=done)
 
     def sweep(self, limit: int = SWEEP_MAX, *, again: bool = False) -> Swept:
         """Decide on deliveries that were left, and carry out what is owed. Many may sweep at once.
@@ -147,14 +166,10 @@ class Intake:
             carried_out=sum(not each.put_off for each in done),
         )
 
-    def _carried_out(self, delivery: Delivery) -> tuple[Done, ...]:
-        if delivery.repository is None:
+    def _carried_out(self, repository: int | None, numbers: tuple[int, ...]) -> tuple[Done, ...]:
+        if repository is None:
             return ()
-        return tuple(
-            done
-            for number in delivery.numbers
-            for done in self._carrier.carry_out(delivery.repository, number)
-        )
+        return tuple(done for number in numbers for done in self._carrier.carry_out(repository, number))
 
     def _put_off(self, kept: KeptDelivery, error: InterlockError) -> Ingested:
         wait_s = error.wait_s if isinstance(error, GitHubLimited | _Again) else backoff_s(kept.tries)
@@ -164,21 +179,52 @@ class Intake:
 
     # Deciding
 
-    def _decided(self, delivery: Delivery, tries: int) -> str:
+    def _decided(self, delivery: Delivery, tries: int) -> _Decided:
         if delivery.repository is None:
-            return "It is about no repository."
+            return _Decided(words="It is about no repository.")
         repository = self._repository(delivery)
-        if not delivery.numbers:
-            return "It is about no issue and no pull request."
+        if not delivery.numbers and delivery.kind not in failures.EVENTS:
+            return _Decided(words="It is about no issue and no pull request.")
         rules = self._reader.rules(repository.name) if self._reader else default_rules()
-        words = []
-        for number in delivery.numbers:
-            known = self._look(repository, number, rules, delivery, tries)
-            words.append(known.words)
-            if known.facts is not None and delivery.event in PARTS:
-                place = place_of(known.repository, number)
-                words.append(self._hearing.hear(delivery, known.facts, rules, place))
-        return ", ".join(filter(None, words))
+        looked = [self._look(repository, number, rules, delivery, tries) for number in delivery.numbers]
+        words, numbers = [each.words for each in looked], list(delivery.numbers)
+        for each in looked:
+            if each.facts is not None and delivery.event in hearing.PARTS:
+                words.append(self._hearing.hear(delivery, each.facts, rules, each.place))
+        if delivery.kind in failures.EVENTS:
+            failed = self._failed(repository, rules, delivery, tries, looked)
+            words.append(failed.words)
+            numbers += failed.numbers
+        return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
+
+    def _failed(
+        self, repository: Repository, rules: Rules, delivery: Delivery, tries: int, looked: list[_Looked]
+    ) -> _Decided:
+        """What follows if a check has failed."""
+        failure = failures.failure_in(delivery, repository.name, self._reader)
+        if failure is None:
+            return _Decided(words="no check has failed")
+        if not looked and self._reader is not None:
+            found = self._reader.pulls_of(repository.name, failure.sha)
+            looked = [self._look(repository, number, rules, delivery, tries) for number in found]
+        if not looked:
+            return self._branch_failed(repository, rules, failure)
+        current = [each for each in looked if each.facts is not None and each.facts.head == failure.sha]
+        for each in current:
+            if each.facts is not None and each.facts.open:
+                follows = failures.following(failure, each.facts, rules, each.place)
+                self._github.add(repository.id, each.facts.number, follows)
+        words = f"{failure.title} failed" if current else f"{failure.title} failed on an old commit"
+        return _Decided(words=words, numbers=tuple(each.number for each in looked))
+
+    def _branch_failed(self, repository: Repository, rules: Rules, failure: Failure) -> _Decided:
+        """A check of a commit that is in no open pull request."""
+        facts = failures.of_branch(repository.id, repository.name, failure)
+        place = failures.branch_place(place_of(repository, 0), failure.branch)
+        row = Known(repository.id, 0, 1, json.dumps(facts_of.to_json(facts)), "[]")
+        self._github.advance(row, [])  # once: it only carries what follows
+        self._github.add(repository.id, 0, failures.following(failure, facts, rules, place))
+        return _Decided(words=f"{failure.title} failed on {failure.branch}", numbers=(0,))
 
     def _repository(self, delivery: Delivery) -> Repository:
         """The repository by its number. A late delivery may have an old name, which may be another's now."""
@@ -202,7 +248,7 @@ class Intake:
             before = facts_of.from_json(json.loads(known.facts)) if known else None
             after = self._facts(repository, number, before, delivery, tries)
             if after is None:
-                return _Looked(repository=repository, facts=before, words=f"#{number} is as it was")
+                return _Looked(repository=repository, number=number, facts=before)
             if after.name != repository.name:
                 repository = self._github.repository(repository.id, after.name)
             paths = self._reader.wanted_paths(after, rules) if self._reader else ()
@@ -210,7 +256,7 @@ class Intake:
             was = wanted_from_json(known.wanted) if known else {}
             text = wanted_to_json({key: each for key, (each, _) in now.items()})
             if known and after == before and text == known.wanted:
-                return _Looked(repository=repository, facts=after, words=f"#{number} is as it was")
+                return _Looked(repository=repository, number=number, facts=after)
             found = consequences(before, was, after, now)
             creates = any(isinstance(each, Create) for each in found)
             sender = self._sender(delivery, repository, rules) if creates else ANOTHER_SYSTEM
@@ -218,8 +264,8 @@ class Intake:
             follows = following(revision, found, after, place_of(repository, number), sender)
             row = Known(repository.id, number, revision, json.dumps(facts_of.to_json(after)), text)
             if self._github.advance(row, follows):
-                words = f"#{number} is {after.state}: {_count(len(follows))}"
-                return _Looked(repository=repository, facts=after, words=words)
+                changed = f"is {after.state}: {_count(len(follows))}"
+                return _Looked(repository=repository, number=number, facts=after, changed=changed)
         raise _Again(f"Others decide on #{number} all the time.", _LAG_S)
 
     def _facts(
