@@ -17,6 +17,9 @@ const HELD = 4;
 // Told to later steps, so that `interlock push`, `renew`, `inbox` and the hook work for this run.
 const VARIABLES = ["RUN", "FENCE", "ITEM", "LANE", "AGENT", "URL"].map((name) => `INTERLOCK_${name}`);
 
+// A token that the job chose itself goes before ours.
+const TOKENS = ["INTERLOCK_GITHUB_APP_ID", "INTERLOCK_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
+
 class Refused extends Error {}
 
 function laneOfEvent() {
@@ -47,6 +50,7 @@ function start() {
   if (runner.input("lease")) wish.push("--lease", runner.input("lease"));
   const url = runner.input("url") || process.env.INTERLOCK_URL || storeOfRepository();
   const environment = { ...process.env, ...(url && { INTERLOCK_URL: url }) };
+  if (!TOKENS.some((name) => environment[name])) environment.GITHUB_TOKEN = runner.input("token");
   // Before the holder starts, so that whatever happens next the last step ends it.
   runner.keep("directory", tenancy.directory);
   const holder = [path.join(__dirname, "holder.js"), tenancy.directory, String(process.ppid), ...wish];

@@ -24,10 +24,12 @@ function runnerLives() {
 const keeper = [process.execPath, path.join(__dirname, "keeper.js"), directory];
 const hold = spawn("interlock", ["hold", ...wish, "--", ...keeper], { stdio: ["ignore", log, log] });
 
-// Under the lease the keeper ends by itself when asked. A wait for the lane has to be interrupted, and so has
-// everything when the runner died without asking.
+// Under the lease the keeper ends by itself when asked. A wait for the lane has to be interrupted, so has everything
+// when the runner died without asking, and so has the keeper of a cancelled job: the next holder of the lane then
+// knows that this one was interrupted.
 const watch = setInterval(() => {
-  if ((tenancy.has("release") && !tenancy.has("claim")) || !runnerLives()) {
+  const release = tenancy.read("release");
+  if ((release && (release.cancelled || !tenancy.has("claim"))) || !runnerLives()) {
     clearInterval(watch);
     hold.kill("SIGTERM");
   }

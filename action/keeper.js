@@ -13,5 +13,10 @@ if (tenancy.has("claim")) {
 } else {
   const mine = Object.entries(process.env).filter(([name]) => name.startsWith("INTERLOCK_"));
   tenancy.write("claim", Object.fromEntries(mine));
-  tenancy.first(["release"]);
+  // Whoever writes that the job was cancelled ends us by a signal.
+  const wait = async () => {
+    await tenancy.first(["release"]);
+    if (tenancy.read("release")?.cancelled) await tenancy.first(["ended"]);
+  };
+  wait();
 }

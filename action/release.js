@@ -5,6 +5,8 @@ const runner = require("./runner.js");
 const { Tenancy } = require("./tenancy.js");
 
 const LEASE_LOST = 5;
+// 128 and the number of SIGTERM.
+const INTERRUPTED = 143;
 // A git server may take its time; the runner waits for the last step of a job.
 const PATIENCE_S = 120;
 
@@ -12,7 +14,8 @@ async function main() {
   const directory = runner.kept("directory");
   if (!directory) return;
   const tenancy = new Tenancy(directory);
-  tenancy.write("release", {});
+  const cancelled = runner.input("job-status") === "cancelled";
+  tenancy.write("release", { cancelled });
   await tenancy.first(["ended"], { seconds: PATIENCE_S });
   const claim = tenancy.read("claim");
   if (!claim) return; // the lane was never ours
@@ -22,7 +25,7 @@ async function main() {
   for (const { author, text } of tenancy.read("unread") ?? []) {
     runner.warn(`A message came that this job did not read, from ${author || "somebody"}: ${text}`);
   }
-  if (ended.code === 0) {
+  if (ended.code === 0 || (cancelled && ended.code === INTERRUPTED)) {
     console.log(`${claim.INTERLOCK_LANE} is given back.`);
   } else if (ended.code === LEASE_LOST) {
     runner.fail(`The lane was lost while this job ran; another run may have worked on it too. ${said}`);

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,11 +22,14 @@ from interlock.settings import Settings, places, sqlite_path
 from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
+    from interlock.github.client import GitHub
+    from interlock.github.eyes import Eyes
     from interlock.github.intake import Intake
     from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
     from interlock.gitlanes.service import GitLanes
+    from interlock.process.sign import Sign
     from interlock.process.workplace import ActionsRun
     from interlock.service.contract import LaneService, LaneView, Service
     from interlock.service.pruning import Pruned
@@ -137,11 +140,39 @@ def standing_of(service: Service, repository: str | None, number: int) -> Number
     return standing(service, service.store.github, repository, number)
 
 
-def open_lanes(settings: Settings) -> LaneService:
-    """A service for holding lanes, on any store that the settings name."""
-    if scheme_of(settings.url) == "git":
+def open_lanes(settings: Settings, *, eyes: Eyes | None = None) -> LaneService:
+    """A service for holding lanes, on any store that the settings name.
+
+    A store in git keeps with a run what it shows on GitHub, so that the next one can take it away.
+    """
+    if scheme_of(settings.url) != "git":
+        return open_service(settings=settings)
+    if eyes is None:
         return _open_git(settings)
-    return open_service(settings=settings)
+    lanes = _open_git(settings, sign=lambda: eyes.sign)
+    eyes.before = lanes.before
+    return lanes
+
+
+def eyes(environ: Mapping[str, str], tell: Callable[[str], None]) -> Eyes | None:
+    """How a process in a job of Actions shows on GitHub that it works on a message; None if it does not.
+
+    Whoever works for a run already shows nothing: the holder of that run does.
+    """
+    if not environ.get("GITHUB_EVENT_PATH") or choices.working_for(environ) is not None:
+        return None
+    from interlock.github.eyes import TIMEOUT_S, Eyes, message_of  # noqa: PLC0415
+
+    message = message_of(environ)
+    if message is None:
+        return None
+
+    def open_client(patience_s: float) -> GitHub:
+        from interlock.github import client  # noqa: PLC0415
+
+        return client.from_environment(environ, timeout_s=TIMEOUT_S, patience_s=patience_s)
+
+    return Eyes(message, open_client, tell)
 
 
 def mend_lane(settings: Settings, lane: str, *, why: str) -> LaneView:
@@ -350,7 +381,7 @@ def _move_store(settings: Settings) -> bool:
     return move.move(settings.former, path, busy_timeout_s=settings.busy_timeout_s)
 
 
-def _open_git(settings: Settings) -> GitLanes:
+def _open_git(settings: Settings, *, sign: Callable[[], Sign | None] = lambda: None) -> GitLanes:
     from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
     from interlock.process.workplace import actions_run  # noqa: PLC0415
 
@@ -369,6 +400,7 @@ def _open_git(settings: Settings) -> GitLanes:
         poll_s=settings.poll_s,
         actions=actions_run(os.environ),
         has_ended=_has_ended(actions_run(os.environ)),
+        sign=sign,
     )
 
 

@@ -74,10 +74,11 @@ def hold(
     )
     try:
         hold.check(wish, os.environ)
-        with call.lanes() as lanes:
+        eyes = app.eyes(os.environ, tell)
+        with call.lanes(eyes=eyes) as lanes:
             sender, author = signature(None, None, caller=wish.author, sender=caller_of(lanes))
             wish = replace(wish, author=author, sender=sender)
-            ended = hold.hold(lanes, wish, tell=tell)
+            ended = hold.hold(lanes, wish, tell=tell, shown=eyes)
     except CommandUnusable as error:
         return cannot_run(call, wish.command[0], error)
     except signals.Signalled as signalled:

@@ -17,6 +17,7 @@ from interlock.core.record import replace
 
 if TYPE_CHECKING:
     from interlock.core.model import Sender
+    from interlock.github.eyes import Eyes
     from interlock.service.contract import LaneService, Service
     from interlock.settings import Settings, Withheld
 
@@ -113,11 +114,11 @@ class Invocation:
         return f"There is no store yet: {app.place_of(self.settings)}."
 
     @contextmanager
-    def lanes(self) -> Iterator[LaneService]:
+    def lanes(self, *, eyes: Eyes | None = None) -> Iterator[LaneService]:
         """The same for commands that only hold lanes: these work on a store without a database, too."""
         from interlock import app
 
-        with closing(app.open_lanes(self.settings)) as lanes:
+        with closing(app.open_lanes(self.settings, eyes=eyes)) as lanes:
             _hush_driver()
             yield lanes
 

@@ -28,6 +28,7 @@ from interlock.core.model import NO_STREAK, Item, ItemId, NewMessage, RunId, Run
 from interlock.core.names import agent_key
 from interlock.core.states import ItemStatus
 from interlock.git.plumbing import lane_ref_id
+from interlock.process.sign import Sign
 from interlock.process.workplace import ActionsRun
 
 FORMAT = 1
@@ -61,6 +62,7 @@ class OwnerRun(NamedTuple):
     #: Set with the first renewal that saw a request to stop.
     revoke_us: int | None = None
     actions: ActionsRun | None = None
+    sign: Sign | None = None
 
 
 #: The fields of a running item that are in the owner document; in the queue they have their defaults.
@@ -82,6 +84,8 @@ class Owner:
     last_run: RunId = NO_RUN
     run: OwnerRun | None = None
     kept: Kept | None = None
+    #: What the run before showed on GitHub. If that run died, its sign is still there.
+    before: Sign | None = None
 
 
 class Key(NamedTuple):
@@ -123,15 +127,16 @@ def owner_document(lane: str, owner: Owner, lines: tuple[str, ...]) -> dict[str,
         run = {name: value for name, value in owner.run._asdict().items() if value is not None}
         for name in run.keys() & _TIMES:
             run[name] = _written_time(run[name])
-        if owner.run.actions is not None:
-            run["actions"] = owner.run.actions._asdict()
-    kept = {} if owner.kept is None else {"kept": owner.kept._asdict()}
+        for name in ("actions", "sign"):
+            if name in run:
+                run[name] = run[name]._asdict()
+    notes = {"kept": owner.kept, "before": owner.before}
     return {
         "format": FORMAT,
         "lane": lane,
         "last_run": owner.last_run,
         "run": run,
-        **kept,
+        **{name: note._asdict() for name, note in notes.items() if note is not None},
         "happened": [*lines],
     }
 
@@ -186,7 +191,9 @@ def read_owner(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Owner]:
                 run[name] = _read_time(run[name])
             run = _read(OwnerRun, run)
         kept = _read(Kept, document["kept"]) if "kept" in document else None
-        owner = Owner(last_run=RunId(_typed(int, document["last_run"])), run=run, kept=kept)
+        before = _read(Sign, document["before"]) if "before" in document else None
+        last_run = RunId(_typed(int, document["last_run"]))
+        owner = Owner(last_run=last_run, run=run, kept=kept, before=before)
         _require(run is None or run.run <= owner.last_run, "a run above the last number")
         _require(run is None or agent_key(run.run_agent) == run.run_agent != "", "no agent")
         return lane, owner

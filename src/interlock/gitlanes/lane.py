@@ -35,6 +35,7 @@ from interlock.gitlanes.documents import (
     read_queue,
     unreadable,
 )
+from interlock.process.sign import INTERRUPTED, Before, Sign
 from interlock.process.workplace import ActionsRun
 from interlock.service.answers import message_view
 from interlock.service.contract import MessageView
@@ -156,6 +157,20 @@ class Lane:
         )
         return [*ended, held]
 
+    def before(self) -> Before | None:
+        """The run that ended last, if it showed a sign on GitHub."""
+        sign, ended = self.owner.before, self.queue.ended
+        if sign is None or not ended:
+            return None
+        last = ended[-1]
+        return Before(
+            run=last.run,
+            sign=sign,
+            ended_us=last.ended_us,
+            interrupted=(last.error or "").startswith(INTERRUPTED),
+            lost=last.status in (RunStatus.LOST, RunStatus.TIMED_OUT),
+        )
+
     # -- time -----------------------------------------------------------------------------------------
 
     def clock_keys(self) -> list[str]:
@@ -229,11 +244,14 @@ class Lane:
         due.sort(key=lambda i: (i.state.due_us or i.state.claim_by_us or 0, i.id))
         return [Expire(item=i.id) for i in due]
 
-    def with_start(self, item: Item, handle: str, actions: ActionsRun | None) -> Lane:
+    def with_start(
+        self, item: Item, handle: str, actions: ActionsRun | None, sign: Sign | None = None
+    ) -> Lane:
         """The lane after this item was started."""
         run = item.state.run
         assert run is not None
-        owner = replace(self.owner, last_run=run, run=_owner_run(item, handle, actions))
+        started = _owner_run(item, handle)._replace(actions=actions, sign=sign)
+        owner = replace(self.owner, last_run=run, run=started)
         queue = replace(self.queue, last_run=run, items={**self.queue.items, item.id: item})
         return replace(self, owner=owner, queue=queue)
 
@@ -245,7 +263,8 @@ class Lane:
         """The lane after its run was renewed. The queue does not change."""
         run = self.owner.run
         assert run is not None and run.run == item.state.run
-        return replace(self, owner=replace(self.owner, run=_owner_run(item, run.handle, run.actions)))
+        renewed = _owner_run(item, run.handle)._replace(actions=run.actions, sign=run.sign)
+        return replace(self, owner=replace(self.owner, run=renewed))
 
     def _with_queue(self, queue: Queue) -> Lane:
         """The lane with this queue, and without an owner if its run has ended there."""
@@ -253,7 +272,7 @@ class Lane:
         item = queue.items.get(run.item) if run is not None else None
         if run is None or (item is not None and item.state.run == run.run):
             return replace(self, queue=queue)
-        return replace(self, queue=queue, owner=replace(self.owner, run=None))
+        return replace(self, queue=queue, owner=replace(self.owner, run=None, before=run.sign))
 
     def _item_id(self, count: int) -> ItemId:
         if count >= 1 << COUNT_BITS:
@@ -290,11 +309,11 @@ def _ready(item: Item) -> str:
     return f"ready:{item.id}:{item.state.claim_by_us}"
 
 
-def _owner_run(item: Item, handle: str, actions: ActionsRun | None) -> OwnerRun:
+def _owner_run(item: Item, handle: str) -> OwnerRun:
     state = item.state
     lease: dict[str, Any] = {name: getattr(state, name) for name in LEASE_FIELDS}
     assert state.run is not None
-    return OwnerRun(run=state.run, item=item.id, handle=handle, actions=actions, **lease)
+    return OwnerRun(run=state.run, item=item.id, handle=handle, **lease)
 
 
 def _applied(

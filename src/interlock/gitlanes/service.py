@@ -75,6 +75,7 @@ from interlock.gitlanes.history import Holder
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
 from interlock.gitlanes.mending import mended
 from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
+from interlock.process.sign import Before, Sign
 from interlock.process.workplace import ActionsRun
 from interlock.service.answers import (
     add_view,
@@ -124,6 +125,7 @@ class GitLanes:
         poll_s: float = 1.0,
         actions: ActionsRun | None = None,
         has_ended: HasEnded = lambda _: False,
+        sign: Callable[[], Sign | None] = lambda: None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
         first_seen: FirstSeen | None = None,
         pause: Callable[[float], None] = time.sleep,
@@ -136,6 +138,8 @@ class GitLanes:
         self._poll_s = poll_s
         self._actions = actions
         self._has_ended = has_ended
+        self._sign = sign
+        self._befores: dict[str, Before] = {}
         self._now = now
         self._first_seen = first_seen or FirstSeen(self.remote.first_seen)
         self._pause = pause
@@ -239,7 +243,9 @@ class GitLanes:
         lease_s = max(wish.lease_s or item.spec.lease_s or self._timing.lease_s, self._lease_min_s)
         item = started(item, wish, RunId(after.owner.last_run + 1), lease_s, now_us)
         handle = f"{item.state.run}.{item.id}.{secrets.token_hex(8)}"
-        after = after.with_start(item, _digest(handle), self._actions)
+        if (before := after.before()) is not None:
+            self._befores[handle] = before
+        after = after.with_start(item, _digest(handle), self._actions, self._sign())
         state = item.state
         assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
         payload = after.queue.payloads.get(item.id) or lane.queue.payloads.get(item.id)
@@ -254,6 +260,10 @@ class GitLanes:
             waited_s=waited_s,
         )
         return Change(after=after, answer=lease, lines=(*lines, started_line(item)))
+
+    def before(self, run: str) -> Before | None:
+        """The run before this one on its lane, if it showed a sign on GitHub; only who claimed is told."""
+        return self._befores.get(run)
 
     # -- the holder's writes --------------------------------------------------------------------------
 

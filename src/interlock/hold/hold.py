@@ -30,6 +30,7 @@ from interlock.process.clock import now_s
 from interlock.process.command import Ending, SupervisedCommand, check_command
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.liverun import LiveRun
+from interlock.process.sign import INTERRUPTED, Shown
 from interlock.process.signals import Signals
 from interlock.service.contract import HoldView, LaneService, MessageView, Report, RunView
 
@@ -54,14 +55,34 @@ def check(wish: Hold, environ: Mapping[str, str]) -> None:
         )
 
 
-def hold(lanes: LaneService, wish: Hold, *, tell: Callable[[str], None]) -> HoldView:
+class _Unseen:
+    """Shows nothing to anybody."""
+
+    def show(self) -> None: ...
+
+    def hide_soon(self) -> None: ...
+
+    def hide(self) -> None: ...
+
+    def begin(self, run: str) -> None: ...
+
+
+def hold(
+    lanes: LaneService, wish: Hold, *, tell: Callable[[str], None], shown: Shown | None = None
+) -> HoldView:
     """Take the lane, run the command, give the lane back; returns how the command ended.
 
-    `tell` gets sentences for people. Raises `Held` if another holds the lane, and `LeaseLost` if the lane was
-    lost while the command ran.
+    `tell` gets sentences for people, and `shown` shows others that we are at work, from our arrival until we
+    end, in whatever way. Raises `Held` if another holds the lane, and `LeaseLost` if the lane was lost while
+    the command ran.
     """
-    with contextlib.ExitStack() as folders, Signals() as signals:
-        return _Holder(lanes, wish, signals, tell, folders).run()
+    shown = shown or _Unseen()
+    with contextlib.ExitStack() as folders, Signals(after=shown.hide_soon) as signals:
+        try:
+            shown.show()
+            return _Holder(lanes, wish, signals, tell, folders, shown).run()
+        finally:
+            shown.hide()
 
 
 @contextlib.contextmanager
@@ -85,12 +106,14 @@ class _Holder:
         signals: Signals,
         tell: Callable[[str], None],
         folders: contextlib.ExitStack,
+        shown: Shown,
     ) -> None:
         self._lanes = lanes
         self._wish = wish
         self._signals = signals
         self._tell = tell
         self._folders = folders
+        self._shown = shown
         self._briefing, self._used = self._new_briefing(), False  # before anything is stored
         self._waiter = Waiter(lanes, wish, tell)
         #: The item that we have claimed and not ended.
@@ -109,11 +132,14 @@ class _Holder:
             raise
 
     def _run(self) -> HoldView:
-        found: Turn | HoldView | None = self._waiter.wait()
-        if isinstance(found, HoldView):
-            return found
+        arrived = self._waiter.wait()
+        if isinstance(arrived, HoldView):
+            return arrived
+        self._running = arrived.live.lease.item.id
+        self._shown.begin(arrived.live.handle)
+        found: Turn | None = arrived
         code, ran = 0, False
-        while isinstance(found, Turn):
+        while found is not None:
             lease = found.live.lease
             self._running = lease.item.id
             try:
@@ -245,7 +271,10 @@ class _Holder:
             end = self._lanes.release
         elif code:
             end = self._lanes.fail
-            report = report._replace(error=f"The command ended with {code}.", retry=False)
+            error = f"The command ended with {code}."
+            if self._signals.forwarded:
+                error = f"{INTERRUPTED}, with {code}."
+            report = report._replace(error=error, retry=False)
         else:
             report = report._replace(result=self._read_result())
         view = self._sent(end, report)

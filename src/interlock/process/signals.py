@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
@@ -31,9 +31,11 @@ class Signalled(KeyboardInterrupt):
 class Signals:
     """Signal handlers for the length of a `with` block, in the main thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: Callable[[], None] = lambda: None) -> None:
+        """`after` is called after each signal that was forwarded, in another thread."""
         #: Whether any signal was forwarded.
         self.forwarded = False
+        self._after = after
         self._command: SupervisedCommand | None = None
         self._before: dict[int, Any] = {}
         # A handler must not take the command's lock: it may have interrupted the thread that holds it.
@@ -73,3 +75,4 @@ class Signals:
             command = self._command
             if command is not None:
                 command.signal(number)
+            self._after()

@@ -1,0 +1,170 @@
+"""👀 on the message that a process works on: put there at its start, taken away at its end, whichever it is.
+
+For a process without a database, in a job of Actions: what becomes of the reaction is up to this process, and
+after its death to the next run on its lane. Nothing here raises: work does not fail because GitHub does. The
+first failure is told, in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interlock.core.errors import GitHubRefused, InterlockError
+from interlock.core.record import Record
+from interlock.github import effects
+from interlock.process.sign import Before, Sign
+
+if TYPE_CHECKING:
+    from interlock.github.client import GitHub
+
+#: A cancelled job has ten seconds in all.
+TIMEOUT_S = 4.0
+_PATIENCE_S = 2.0
+_EVENT_MAX_BYTES = 32 * 1024 * 1024
+#: The clock of the machine that the run before worked on may be this much behind GitHub's.
+_SKEW = timedelta(seconds=5)
+SUPERSEDED = "An earlier run gave way to a newer message, which is being worked on now."
+
+
+class Message(Record):
+    """What somebody wrote, or did, that a job works on."""
+
+    repository: str
+    number: int
+    subject: effects.Subject
+    #: By GitHub's clock; None if the event does not say.
+    written_at: datetime | None
+
+
+def message_of(environ: Mapping[str, str]) -> Message | None:
+    """The message that a job of Actions was started for; None if its event is about no number."""
+    try:
+        with Path(environ["GITHUB_EVENT_PATH"]).open("rb") as file:
+            event = json.loads(file.read(_EVENT_MAX_BYTES))
+        return _read(environ["GITHUB_REPOSITORY"], event)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no file of GitHub's
+        return None
+
+
+def _read(repository: str, event: Mapping[str, Any]) -> Message | None:
+    issue = event.get("issue") or event.get("pull_request") or {}
+    comment, review = event.get("comment") or {}, event.get("review") or {}
+    asked = str((event.get("inputs") or {}).get("number") or "")
+    number = issue.get("number") or (int(asked) if asked.isdecimal() else None)
+    if not isinstance(number, int):
+        return None
+    # A review can have no reaction by itself: the pull request gets it.
+    subject = effects.Subject("issue", number)
+    if comment:
+        kind = "comment" if event.get("issue") else "review_comment"
+        subject = effects.Subject(kind, int(comment["id"]))
+    at = (comment or issue).get("updated_at") if not review else review.get("submitted_at")
+    return Message(
+        repository=repository,
+        number=number,
+        subject=subject,
+        written_at=datetime.fromisoformat(at) if at else None,
+    )
+
+
+class Eyes:
+    """The reaction of one process. It may be hidden from any thread, and more than once."""
+
+    def __init__(
+        self, message: Message, open_client: Callable[[float], GitHub], tell: Callable[[str], None]
+    ) -> None:
+        self._message, self._open_client, self._tell = message, open_client, tell
+        self.sign: Sign | None = None
+        #: The run before ours on the lane, where the store knows it.
+        self.before: Callable[[str], Before | None] = lambda _: None
+        #: A reaction of ours may be there.
+        self._may_be_there = False
+        self._failed = False
+        self._lock = threading.Lock()
+        self._hiding: threading.Thread | None = None
+
+    def show(self) -> None:
+        with self._quietly("put 👀 on the message"), self._open_client(0.0) as github:
+            self._may_be_there = True  # also if we never get the answer
+            try:
+                self.sign = self._reacted(github)
+            except GitHubRefused:
+                self._may_be_there = False
+                raise
+
+    def hide_soon(self) -> None:
+        # Not a daemon: the process does not end before it.
+        with self._lock:
+            if self._hiding is None:
+                self._hiding = threading.Thread(target=self._hide, name="interlock-eyes")
+                self._hiding.start()
+
+    def hide(self) -> None:
+        self.hide_soon()
+        assert self._hiding is not None
+        self._hiding.join()
+
+    def begin(self, run: str) -> None:
+        before = self.before(run)
+        if before is None or not (before.lost or before.interrupted) or self._is_ours(before.sign):
+            return
+        with self._quietly("see to what the run before left"), self._open_client(0.0) as github:
+            # One that was interrupted may have been killed before it could.
+            _remove(github, before.sign)
+            if self._gave_way(before):
+                text = effects.marked(SUPERSEDED, superseded=before.run)
+                _send(github, effects.comment(self._message.repository, self._message.number, text))
+
+    def _gave_way(self, before: Before) -> bool:
+        """Whether it was interrupted once our message was there, which then is why."""
+        at = self._message.written_at
+        ended = datetime.fromtimestamp(before.ended_us / 1_000_000, UTC)
+        return before.interrupted and at is not None and ended >= at - _SKEW
+
+    def _is_ours(self, sign: Sign) -> bool:
+        """A later attempt works on the message that its earlier one worked on."""
+        return (sign.repository, sign.kind, sign.subject) == (
+            self._message.repository,
+            *self._message.subject,
+        )
+
+    def _hide(self) -> None:
+        if not self._may_be_there:
+            return
+        with self._quietly("take 👀 away again"), self._open_client(_PATIENCE_S) as github:
+            # One account has a reaction once: to add it again tells its number.
+            _remove(github, self.sign or self._reacted(github))
+
+    def _reacted(self, github: GitHub) -> Sign:
+        answer = _send(github, effects.react(self._message.repository, self._message.subject))
+        return Sign(self._message.repository, *self._message.subject, reaction=int(answer["id"]))
+
+    @contextmanager
+    def _quietly(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (InterlockError, KeyError, TypeError, ValueError) as error:
+            # The last three: something else than GitHub answered.
+            if not self._failed:
+                self._failed = True
+                why = error if isinstance(error, InterlockError) else "what answered was not GitHub."
+                self._tell(f"Could not {what}: {why}")
+
+
+def _send(github: GitHub, request: effects.Request) -> Any:
+    return github.send(request.method, request.route, request.body, **request.options()).body
+
+
+def _remove(github: GitHub, sign: Sign) -> None:
+    try:
+        subject = effects.Subject(sign.kind, sign.subject)
+        _send(github, effects.unreact(sign.repository, subject, sign.reaction))
+    except GitHubRefused as refused:
+        if refused.status != 404:
+            raise
