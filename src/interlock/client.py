@@ -232,6 +232,7 @@ class Claimed:
         self._working: Token[tuple[Service, str] | None] | None = None
         self._heartbeat: Heartbeat | None = None
         if view is not None:
+            assert view.renew_within_s is not None
             timeout_s = view.item.timeout_s
             deadline_s = None if timeout_s is None else sent_s + view.waited_s + timeout_s
             live = LiveRun(view, sent_s, beat_s=view.renew_within_s, deadline_s=deadline_s)

@@ -104,6 +104,7 @@ class Scene:
 
     def lose(self, lease: LeaseView) -> None:
         """Let a lease run out."""
+        assert lease.expires_at is not None
         self.pass_s(max(0.0, (lease.expires_at - self.clock.now).total_seconds()))
 
     # -- looking ----------------------------------------------------------------------------------

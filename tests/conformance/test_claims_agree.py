@@ -40,14 +40,16 @@ def wish(agent: str, **options: object) -> Claim:
     return replace(asked, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("fields", [{}, {"timeout_s": 20.0}, {"lease_s": 300.0}, {"claim_within_s": 5.0}])
-def test_a_started_item_is_the_same_value(scene: Scene, fields: dict[str, float]) -> None:
+def test_a_started_item_is_the_same_value(scene: Scene, fields: dict[str, float], external: bool) -> None:
     item = scene.put("work", lane=LANE, message="hello", **fields)
     before = stored(scene, item)
     scene.clock.advance(3)
-    lease = scene.claim("coder", worker="box.1")
+    how: dict[str, Any] = {"external": True} if external else {"worker": "box.1"}
+    lease = scene.claim("coder", **how)
     after = stored(scene, item)
-    asked = wish("coder", worker="box.1")
+    asked = wish("coder", **how)
     assert wanted(asked, before)
     assert after.state.run is not None
     lease_s = before.spec.lease_s or 60.0
@@ -59,8 +61,10 @@ def test_a_started_item_is_the_same_value(scene: Scene, fields: dict[str, float]
     assert renewed(after, after.state.message_count, scene.clock.now_us) == stored(scene, item)
 
 
-def test_a_renewal_under_a_cancel_request_is_the_same_value(scene: Scene) -> None:
-    lease = scene.put_running("work", lane=LANE)
+@pytest.mark.parametrize("external", [False, True])
+def test_a_renewal_under_a_cancel_request_is_the_same_value(scene: Scene, external: bool) -> None:
+    scene.put("work", lane=LANE)
+    lease = scene.claim(external=external)
     scene.cancel(lease.item.id)
     before = stored(scene, lease.item.id)
     scene.clock.advance(7)
@@ -205,7 +209,8 @@ class Story:
         self.scene.add(**fields)
 
     def claim(self) -> None:
-        self.leases += self.scene.service.next(self.random.choice(LIMITED), limit=2)
+        agent, external = self.random.choice(LIMITED), self.random.random() < 0.2
+        self.leases += self.scene.service.next(agent, limit=2, external=external)
 
     def end(self) -> None:
         if self.leases:

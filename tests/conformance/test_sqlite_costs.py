@@ -225,6 +225,11 @@ def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
     with of("claim in a pool"):
         service.add([NewItem(title="train", agent="trainer")])
         assert service.next("trainer")
+    service.add([NewItem(title="outside", agent="copilot")])
+    (outside,) = service.next("copilot", external=True)
+    with of("list and end external runs"):
+        assert service.external()
+        service.end_external(outside.item.id, outside.fence, "done", why="merged")
     with of("list what waits for a person"):
         assert service.stopped() == []
     with of("workers"):
@@ -338,6 +343,7 @@ INDEXES = (
     "items_listed",
     "items_rivals",
     "items_running",
+    "items_external",
     "items_unclaimed",
     "items_observed",
     "items_absorbable",

@@ -155,6 +155,8 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "near_agent": {"name": "codr"},
         "sender_of": {"run": run},
         "stopped": {},
+        "external": {},
+        "end_external": {"item": gone, "run": 1, "outcome": "done", "why": "x"},
         "msg": {"item": item, "text": "x"},
         "cancel": {"item": gone, "why": "x"},
         "lanes": {},

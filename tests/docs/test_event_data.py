@@ -46,6 +46,7 @@ def tell(story: Story) -> None:
     """Do everything that leaves an event."""
     service = story.service
     tell_of_own_messages(story)
+    tell_of_work_outside(story)
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k", message="first")
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k")
     story.add("lane:1", "ada", Policy.COALESCE)
@@ -131,6 +132,16 @@ def tell_of_questions(story: Story) -> None:
     service.msg(service.items(ItemFilter(asking=True))[0].id, "main")
     ask(1_000)
     story.add("lane:5", "jana", Policy.SUPERSEDE, type="ask")
+
+
+def tell_of_work_outside(story: Story) -> None:
+    """The ends of external runs are seen."""
+    for outcome in ("done", "fail", "release", "cancel"):
+        story.add(f"outside:{outcome}", "copilot")
+        (lease,) = story.service.next("copilot", external=True)
+        story.service.end_external(lease.item.id, lease.fence, outcome, why="seen", by="github")
+        if outcome in ("fail", "release"):
+            story.service.cancel(lease.item.id, why="over")
 
 
 def tell_of_own_messages(story: Story) -> None:

@@ -227,6 +227,24 @@ def test_a_run_goes_on_over_a_step_and_its_end_is_accepted(server: Server) -> No
     assert_kept(server.url, steady_clock=False)
 
 
+@pytest.mark.parametrize("seconds", [HOUR_S, -HOUR_S])
+def test_an_external_run_has_no_lease_after_a_step_either(server: Server, seconds: int) -> None:
+    """Taken out: the look at `lease_until_us` in `spare_runs`; asked to stop, it then has a lease."""
+    service = open_service(server.url, timing=Timing(lease_s=60))
+    service.add([NewItem(title="free"), NewItem(title="asked to stop")])
+    free, asked = service.next("outside", limit=2, external=True)
+    service.cancel(asked.item.id, why="no longer wanted")
+    server.step(seconds)
+    service.add([NewItem(title="next")])
+    service.sweep()
+    wait_until(lambda: steps(server.url), "it was noticed")
+    assert {item.id for item in service.external()} >= {free.item.id}
+    assert query(server.url, "SELECT count(*) FROM items WHERE lease_until_us IS NOT NULL") == [(0,)]
+    assert service.done([Report(run=free.run)])[0].refusal is None
+    service.close()
+    assert_kept(server.url, steady_clock=False)
+
+
 def test_a_statement_that_a_step_ends_is_made_again(server: Server) -> None:
     """A server whose clock jumps ahead takes a statement that runs for one that has lasted too long.
 

@@ -142,7 +142,7 @@ def test_eight_sweepers_expire_each_run_once(crew: Crew, url: str) -> None:
         service.add([NewItem(title=f"item {n}", lane=f"issue:acme/app#{n % 100}")])
     leases = service.next("coder", limit=count)
     assert len(leases) == 100
-    ends_us = max(lease.expires_at.timestamp() for lease in leases) * 1e6
+    ends_us = max(lease.expires_at.timestamp() for lease in leases if lease.expires_at) * 1e6
     wait_until(lambda: service.store.now_us() > ends_us, "every lease is over")
     assert sum(crew.race(8, racers.sweep_once, url)) == 100
     lost = Counter(line.run for line in read_log(url) if line.kind == "run.lost")

@@ -199,6 +199,19 @@ def test_another_time_namespace_takes_nothing_early(linux: Host, ahead_s: float)
     assert steps(outside) == [0.0], "time could not be known, once"
 
 
+@pytest.mark.parametrize("wall_s", [NOON_S - YEAR_S, NOON_S + YEAR_S])
+def test_an_external_run_outlives_boots_and_clocks(host: Host, wall_s: float) -> None:
+    host.open.add([NewItem(title="outside", lane="deploy:production")])
+    (run,) = host.open.next("outside", external=True)
+    host.boot(wall_s=wall_s)
+    host.open.sweep()
+    assert host.open.renew([Report(run=run.run)])[0].expires_at is None
+    host.pass_(HOUR_S)
+    host.open.sweep()
+    assert [item.id for item in host.open.external()] == [run.item.id]
+    assert host.open.done([Report(run=run.run)])[0].refusal is None
+
+
 def test_two_namespaces_that_take_turns_do_not_keep_a_dead_holder_alive(linux: Host) -> None:
     hold(linux.open)
     for _ in range(11):

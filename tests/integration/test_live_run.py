@@ -31,6 +31,7 @@ def claim(service: LocalService, **fields: Any) -> LeaseView:
 
 def answer(lease: LeaseView, later_s: float) -> RunView:
     """A renewal that moved the end of the lease by so much."""
+    assert lease.expires_at is not None
     expires_at = lease.expires_at + timedelta(seconds=later_s)
     return RunView(run=lease.run, status="running", item=lease.item, expires_at=expires_at)
 
@@ -57,6 +58,7 @@ def test_a_timeout_ends_trust_early_and_only_then_is_it_the_reason(service: Loca
     short = LiveRun(lease, sent_s, deadline_s=sent_s)
     assert late.trusted_until_s < sent_s + 60
     assert (late.timed_out, early.timed_out, short.timed_out) == (False, False, True)
+    assert lease.expires_at is not None
     assert lease.expires_at > datetime.now(UTC)
 
 

@@ -197,6 +197,10 @@ def test_what_waits_for_a_person_is_listed_in_one(desk: Desk) -> None:
     assert desk.cost(lambda _: desk.service.stopped())[0] == 1
 
 
+def test_external_runs_are_listed_in_one(desk: Desk) -> None:
+    assert desk.cost(lambda _: desk.service.external())[0] == 1
+
+
 def test_a_notice_takes_five(desk: Desk) -> None:
     """One to read the mark, one to lease it, and a transaction to move it."""
     store = desk.store

@@ -244,6 +244,23 @@ def test_live_runs_are_named_and_nothing_is_changed(origin: str, destination: st
 
 
 @BOTH
+def test_an_external_run_goes_along_and_ends_in_the_copy(
+    origin: str, destination: str, make_url: MakeUrl
+) -> None:
+    source, target = make_url(origin), make_url(destination)
+    add(source)
+    service = open_service(source)
+    lease = service.next("ada", external=True)[0]
+    service.close()
+    copy(source, target)
+    moved = open_service(target)
+    assert [item.run for item in moved.external()] == [lease.fence]
+    assert moved.done([Report(run=lease.run)])[0].refusal is None
+    moved.close()
+    assert_kept(target)
+
+
+@BOTH
 def test_a_lease_that_is_over_does_not_hold_the_copy_up(
     origin: str, destination: str, make_url: MakeUrl
 ) -> None:

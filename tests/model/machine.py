@@ -246,7 +246,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         return {
             "attempt": lease.item.attempt,
             "agent": lease.item.run_agent,
-            "expires_us": round(lease.expires_at.timestamp() * SECOND),
+            "expires_us": lease.expires_at and round(lease.expires_at.timestamp() * SECOND),
             "payload": lease.item.payload,
             "messages": [self._message(subject, m) for m in lease.messages],
         }

@@ -86,6 +86,7 @@ STEPS = {
     "retry": 2,
     "wall": 1,
     "ask": 1,
+    "see_end": 1,
     "hold": 2,
     "limit": 2,
     "pause": 2,
@@ -209,6 +210,14 @@ class Oracle:
             run = self.handles[self.random.choice(running).id]
             self.service.release([Report(run=run, wall=wall)])
 
+    def see_end(self) -> None:
+        """The end of an external run is seen from outside."""
+        if outside := self.service.external():
+            item = self.random.choice(outside)
+            assert item.run is not None
+            how = self.random.choice(("done", "fail", "release", "cancel"))
+            self.service.end_external(item.id, item.run, how, why="closed")
+
     def ask(self) -> None:
         running = [i for i in self.live() if i.status is ItemStatus.IN_PROGRESS]
         if running:
@@ -323,7 +332,8 @@ class Oracle:
         for agent in agents:
             said, why = self.predict(item.id)  # an agent that has asked is known from then on
             expected = said.takes(agent)
-            leases = self.service.next(agent, item=item.id, **wish)
+            external = not item.held and self.random.random() < 0.2
+            leases = self.service.next(agent, item=item.id, external=external, **wish)
             sure = item.status is not ItemStatus.DEFERRED or said.facts.ahead == 0
             if sure:
                 assert bool(leases) is expected, f"{agent}: {why}"

@@ -153,7 +153,7 @@ CREATE TABLE interlock.items (
     last_agent       text,
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK ((run IS NULL) = (run_bits IS NULL)),
-    CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
+    CHECK (status <> 'in_progress' OR (run_agent IS NOT NULL AND (lease_until_us IS NULL OR due_us IS NOT NULL))),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
     CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL OR reason = 'loop'),
     CHECK (lane IS NULL OR observed_lane IS NULL),
@@ -176,6 +176,8 @@ CREATE INDEX items_stopped ON interlock.items (lane) WHERE status = 'waiting' AN
 CREATE INDEX items_observed ON interlock.items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
 CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pending' AND claim_by_us IS NOT NULL;
+-- External runs: under no lease, so nothing but a report, a timeout or a grace ends them.
+CREATE INDEX items_external ON interlock.items (run) WHERE status = 'in_progress' AND lease_until_us IS NULL;
 CREATE INDEX items_running ON interlock.items (run_agent) WHERE status = 'in_progress';
 -- Who could overtake an owner that cannot start.
 CREATE INDEX items_behind ON interlock.items (agent_key, lane) WHERE status = 'deferred';

@@ -116,7 +116,7 @@ CREATE TABLE items (
     streak           INTEGER NOT NULL DEFAULT 0,
     last_agent       TEXT,
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
-    CHECK (status <> 'in_progress' OR (due_us IS NOT NULL AND lease_until_us IS NOT NULL AND run_agent IS NOT NULL)),
+    CHECK (status <> 'in_progress' OR (run_agent IS NOT NULL AND (lease_until_us IS NULL OR due_us IS NOT NULL))),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
     CHECK (status <> 'waiting' OR due_us IS NOT NULL OR plan IS NOT NULL OR reason = 'loop'),
     CHECK (lane IS NULL OR observed_lane IS NULL),
@@ -136,6 +136,8 @@ CREATE INDEX items_observed ON items (observed_lane)
 CREATE INDEX items_ready ON items (plan, agent_key, sort_key, type) WHERE status = 'pending' AND due_us IS NULL;
 CREATE INDEX items_due ON items (due_us) WHERE due_us IS NOT NULL;
 CREATE INDEX items_unclaimed ON items (claim_by_us) WHERE claim_by_us IS NOT NULL;
+-- External runs: under no lease, so nothing but a report, a timeout or a grace ends them.
+CREATE INDEX items_external ON items (run) WHERE status = 'in_progress' AND lease_until_us IS NULL;
 CREATE INDEX items_running ON items (run_agent, type) WHERE run IS NOT NULL;
 CREATE INDEX items_rivals ON items (agent_key, lane, front DESC, ticket, id)
     WHERE status = 'deferred' AND position = 2147483647;

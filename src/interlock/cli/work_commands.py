@@ -51,6 +51,9 @@ def claim(
     item: Annotated[
         str | None, typer.Option(metavar="ITEM", help="Only this item, if it may be claimed.")
     ] = None,
+    external: Annotated[
+        bool, typer.Option("--external", help="Work outside of this machine: no lease, no deadline.")
+    ] = False,
 ) -> int:
     """Claim the next item; its handle is the right to end it."""
     call = invocation_of(ctx)
@@ -69,6 +72,7 @@ def claim(
             lease_s=lease_s,
             worker=worker,
             item=number,
+            external=external,
         )
         why = service.why(number).why if number is not None and not leases else None
     call.out.answer({"leases": leases}, lambda out: views.runs.leases(out, agent, leases, why=why))

@@ -175,6 +175,8 @@ def checked_wish(
     limit: int,
     lease_s: float | None,
     worker: str | None,
+    *,
+    external: bool = False,
 ) -> Claim:
     """A claim with its names in normal form, or a clear refusal."""
     key = names.needed_agent(agent)
@@ -183,6 +185,8 @@ def checked_wish(
         names.check_number("lease", lease_s, names.LEASE_MIN_S, names.LEASE_MAX_S)
     if worker is not None:
         names.check_name("worker", worker)
+    if names.check_flag("external", external) and not (lease_s is None and worker is None):
+        raise InvalidInput("An external run has neither a lease nor a worker.", "Use one or the other.")
     return Claim(
         agent=key,
         types=names.check_names("type", types),
@@ -190,6 +194,7 @@ def checked_wish(
         limit=limit,
         lease_s=lease_s,
         worker=worker,
+        external=external,
     )
 
 

@@ -54,6 +54,8 @@ class Claim(Record):
     item: ItemId | None = None
     #: Whether `plan.edit` items are wanted too.
     edits: bool = True
+    #: The work is done outside, by no process of ours: the run has no lease that could end.
+    external: bool = False
 
 
 def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
@@ -138,9 +140,10 @@ def wanted(wish: Claim, item: Item) -> bool:
 
 
 def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) -> Item:
-    """The item as a run of this wish's agent. The run gets the item's messages so far."""
+    """The item as a run of this wish's agent. The run gets the item's messages so far, and a lease unless
+    it is external."""
     state = item.state
-    until_us = now_us + to_us(lease_s)
+    until_us = None if wish.external else now_us + to_us(lease_s)
     return item._replace(
         state=state._replace(
             status=ItemStatus.IN_PROGRESS,
@@ -149,7 +152,7 @@ def started(item: Item, wish: Claim, run: RunId, lease_s: float, now_us: int) ->
             run_agent=wish.agent,
             run_worker=wish.worker,
             run_started_us=now_us,
-            run_lease_s=lease_s,
+            run_lease_s=None if wish.external else lease_s,
             lease_until_us=until_us,
             due_us=deadline_us(item.spec, until_us, now_us, None),
             claim_by_us=None,
@@ -171,12 +174,13 @@ def check_mark(item: Item, seen: int) -> None:
 
 
 def renewed(item: Item, seen: int, now_us: int) -> Item:
-    """The running item with a renewed lease; after a cancel request it ends with the grace at the latest."""
+    """The running item with a renewed lease; after a cancel request it ends with the grace at the latest. An
+    external run has no lease to renew."""
     check_mark(item, seen)
     state = item.state
-    assert state.run_lease_s is not None and state.run_started_us is not None
-    until_us = now_us + to_us(state.run_lease_s)
-    if state.revoke_us is not None:
+    assert state.run_started_us is not None
+    until_us = None if state.run_lease_s is None else now_us + to_us(state.run_lease_s)
+    if until_us is not None and state.revoke_us is not None:
         until_us = min(until_us, state.revoke_us)
     return item._replace(
         state=state._replace(

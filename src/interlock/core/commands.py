@@ -19,6 +19,8 @@ class Outcome(StrEnum):
     DONE = "done"
     FAIL = "fail"
     RELEASE = "release"
+    #: Nobody reports this of his own run; of an external one it is seen.
+    CANCEL = "cancel"
 
 
 class Arrive(Record):
@@ -96,6 +98,18 @@ class TakeBack(Record):
     by: str | None = None
 
 
+class EndExternal(Record):
+    """Somebody saw from outside that an external run has ended. It needs no handle: it is accepted iff the
+    item's current run has this number and is external."""
+
+    item: ItemId
+    run: RunId
+    outcome: Outcome
+    why: str
+    by: str | None = None
+    result: str | None = None
+
+
 class Retry(Record):
     """An operator gives a failed or cancelled item another attempt, or ends its back-off."""
 
@@ -144,7 +158,20 @@ class Overtake(Record):
     owner: ItemId
 
 
-Command = Arrive | Finish | Expire | Cancel | TakeBack | Retry | Edit | Tell | Repair | Overtake | PlanCommand
+Command = (
+    Arrive
+    | Finish
+    | Expire
+    | Cancel
+    | TakeBack
+    | EndExternal
+    | Retry
+    | Edit
+    | Tell
+    | Repair
+    | Overtake
+    | PlanCommand
+)
 
 
 class Arrival(Record):

@@ -7,7 +7,7 @@ the batch; the rules of plans are imported where there is a plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interlock.core.arrival import arrive
@@ -16,6 +16,7 @@ from interlock.core.commands import (
     Cancel,
     Command,
     Edit,
+    EndExternal,
     Expire,
     Finish,
     Moved,
@@ -25,7 +26,7 @@ from interlock.core.commands import (
     TakeBack,
     Tell,
 )
-from interlock.core.ending import expire, finish
+from interlock.core.ending import end_external, expire, finish
 from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import Item, ItemId
 from interlock.core.operating import cancel, edit, overtake, repair, retry, take_back, tell
@@ -51,37 +52,37 @@ def decide(
     return decision
 
 
+#: The rules of commands that need nothing else.
+_RULES: dict[type, Callable[[Ledger, Any], Any]] = {
+    Arrive: arrive,
+    Cancel: cancel,
+    TakeBack: take_back,
+    EndExternal: end_external,
+    Retry: retry,
+    Edit: edit,
+    Tell: tell,
+    Repair: repair,
+    Overtake: overtake,
+}
+
+
 def _answer(ledger: Ledger, command: Command) -> Any:
     match command:
         case Finish():
             if ledger.books:
                 _close_late_cycle(ledger, command)
             return finish(ledger, command)
-        case Arrive():
-            return arrive(ledger, command)
         case Expire():
             before = ledger.items[command.item]
             promoted = _expire_in_plan(ledger, before) if ledger.books else expire(ledger, before)
             changed = ledger.items[command.item] is not before
             return Moved(item=command.item, changed=changed, promoted=promoted)
-        case Cancel():
-            return cancel(ledger, command)
-        case TakeBack():
-            return take_back(ledger, command)
-        case Retry():
-            return retry(ledger, command)
-        case Edit():
-            return edit(ledger, command)
-        case Tell():
-            return tell(ledger, command)
-        case Repair():
-            return repair(ledger, command)
-        case Overtake():
-            return overtake(ledger, command)
+        case _ if (rule := _RULES.get(type(command))) is not None:
+            return rule(ledger, command)
         case plan_command:
             from interlock.core.plans.operating import operate
 
-            return operate(ledger, plan_command)
+            return operate(ledger, plan_command)  # type: ignore[arg-type]
 
 
 def _expire_in_plan(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from interlock.core.claiming import check_mark
-from interlock.core.commands import Ended, Finish, Outcome, Question, Wall
+from interlock.core.commands import Ended, EndExternal, Finish, Moved, Outcome, Question, Wall
 from interlock.core.errors import CycleExpired, LeaseLost, Refusal
 from interlock.core.handles import Handle
 from interlock.core.lanes import carry_messages, newest_replacement, promote, reenter
@@ -64,6 +64,7 @@ _STATUS_OF = {
     Outcome.DONE: RunStatus.SUCCEEDED,
     Outcome.FAIL: RunStatus.FAILED,
     Outcome.RELEASE: RunStatus.RELEASED,
+    Outcome.CANCEL: RunStatus.CANCELLED,
 }
 _EVENT_OF: dict[RunStatus, EventKind] = {
     s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING
@@ -89,6 +90,31 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
         _wall_off(ledger, item, command.wall)
     follow_up = dict(ledger.out.payload_copies).get(item.id) if ledger.out.payload_copies else None
     return Ended(command.run, command.item, status, None, promoted, follow_up)
+
+
+def end_external(ledger: Ledger, command: EndExternal) -> Moved:
+    """End an external run whose end was seen from outside, iff it is still the item's current run."""
+    item, status = ledger.items[command.item], _STATUS_OF[command.outcome]
+    if item.state.run != command.run:
+        now = f" has run {item.state.run}" if item.state.run is not None else f" is {item.status}"
+        sentence = f"Run {command.run} is not the current run of item {item.id}, which{now}."
+        return Moved(item=item.id, changed=False, refusal=sentence, hint="Look again, then decide again.")
+    if not item.external:
+        hint = f"Its holder ends it, or an operator: `interlock cancel {item.id} --reason …`."
+        return Moved(
+            item=item.id,
+            changed=False,
+            refusal=f"Run {command.run} of item {item.id} is not external.",
+            hint=hint,
+        )
+    if item.state.cancel_into is not None and status is RunStatus.RELEASED:
+        status = RunStatus.CANCELLED
+    elif item.state.cancel_into is None and status is RunStatus.CANCELLED:
+        item = ledger.change(item, cancel_into=ItemStatus.CANCELLED, cancel_why=command.why)
+    error = command.why if status is RunStatus.FAILED else None
+    report = Finish(command.run, item.id, command.outcome, result=command.result, error=error)
+    promoted = end_run(ledger, item, status, Reason.SEEN_OUTSIDE, report, why=command.why, by=command.by)
+    return Moved(item=item.id, changed=True, promoted=promoted)
 
 
 def _may_ask(ledger: Ledger, item: Item) -> bool:
@@ -211,10 +237,14 @@ def explain_loss(run: int, ended: RunRecord | None, item: Item | None) -> Refusa
 def _held_by(item: Item) -> str:
     """Who works on an item, since when and until when."""
     state = item.state
-    if state.run is None or state.run_started_us is None or state.due_us is None:
+    if state.run is None or state.run_started_us is None:
         return ""
+    run = f"{'external ' if item.external else ''}run {state.run}"
+    since = f" with {run} of {state.run_agent} since {clock(state.run_started_us)}"
+    if state.due_us is None:
+        return since
     until = clock(state.due_us) + (" unless renewed" if state.due_us == state.lease_until_us else "")
-    return f" with run {state.run} of {state.run_agent} since {clock(state.run_started_us)}, until {until}"
+    return f"{since}, until {until}"
 
 
 def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
@@ -228,12 +258,13 @@ def expire(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
         return _time_out(ledger, item)
     if item.status is not ItemStatus.IN_PROGRESS:
         return reenter(ledger, item, Reason.DUE)
-    assert state.run_started_us is not None and state.lease_until_us is not None
+    assert state.run_started_us is not None
     timeout_s = item.spec.timeout_s
     if state.revoke_us is not None and state.revoke_us <= ledger.now_us:
         return end_run(ledger, item, RunStatus.CANCELLED, Reason.CANCEL_GRACE_OVER)
     if timeout_s is not None and state.run_started_us + to_us(timeout_s) <= ledger.now_us:
         return end_run(ledger, item, RunStatus.TIMED_OUT, Reason.RUN_TIMEOUT)
+    assert not item.external, "no lease of an external run can end"
     return end_run(ledger, item, RunStatus.LOST, Reason.LEASE_EXPIRED)
 
 
@@ -295,7 +326,8 @@ def end_run(
     item = ledger.settle(item, after)
     kind, span_us = _EVENT_OF[status], ledger.now_us - state.run_started_us
     if status is RunStatus.SUCCEEDED:
-        ledger.event(kind, item, reason, run=state.run, agent=state.run_agent, span_us=span_us, **own)
+        seen = {"why": why, "by": by} if why is not None else {}
+        ledger.event(kind, item, reason, run=state.run, agent=state.run_agent, span_us=span_us, **own, **seen)
     else:
         ledger.event(
             kind,

@@ -132,20 +132,21 @@ def answer(ledger: Ledger, item: Item) -> tuple[ItemId, ...]:
 def ask_to_stop(
     ledger: Ledger, item: Item, into: ItemStatus, why: str, newer: Item | None = None, by: str | None = None
 ) -> None:
-    """Ask a running item to stop; when its grace is over, its lease is revoked.
+    """Ask a running item to stop; when its grace is over, its lease is revoked. An external run has no
+    process that could hear it: its grace is the time to stop the work outside.
 
     A second request does not change the grace of the first; an operator's is only added to the history.
     """
     first = item.state.cancel_into is None
     if first:
         revoke_us = ledger.now_us + to_us(ledger.timing.cancel_grace_s)
-        assert item.state.due_us is not None
+        due_us = item.state.due_us
         item = ledger.change(
             item,
             cancel_into=into,
             cancel_why=why,
             revoke_us=revoke_us,
-            due_us=min(item.state.due_us, revoke_us),
+            due_us=revoke_us if due_us is None else min(due_us, revoke_us),
         )
     if first or newer is None:
         ledger.event(

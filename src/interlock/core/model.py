@@ -131,6 +131,7 @@ class Reason(StrEnum):
     LOOP = "loop"
     # endings
     REPORTED = "reported"
+    SEEN_OUTSIDE = "seen_outside"
     LEASE_EXPIRED = "lease_expired"
     RUN_TIMEOUT = "run_timeout"
     CANCEL_GRACE_OVER = "cancel_grace_over"
@@ -377,8 +378,14 @@ class Item(NamedTuple):
         return waits and spec.lane is not None and spec.policy in REPLACEABLE
 
     @property
+    def external(self) -> bool:
+        """Whether its run is external: work outside, with no process that renews and no lease that ends."""
+        return self.state.run is not None and self.state.lease_until_us is None
+
+    @property
     def expires_us(self) -> int | None:
-        """When its run loses it: the earliest of lease, run timeout and cancel grace."""
+        """When its run loses it: the earliest of lease, run timeout and cancel grace. An external run has no
+        lease, and so may never lose it."""
         return self.state.due_us if self.state.status is ItemStatus.IN_PROGRESS else None
 
     def overdue(self, now_us: int) -> bool:

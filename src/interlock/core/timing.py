@@ -94,11 +94,10 @@ def back_off_s(timing: Timing, attempt: int, jitter: float) -> float:
     return plain * (1 + BACK_OFF_SPREAD * (2 * jitter - 1))
 
 
-def deadline_us(spec: Spec, lease_until_us: int, run_started_us: int, revoke_us: int | None) -> int:
-    """When a run ends without a report: the earliest of lease, run timeout and cancel grace."""
-    ends = [lease_until_us]
-    if spec.timeout_s is not None:
-        ends.append(run_started_us + to_us(spec.timeout_s))
-    if revoke_us is not None:
-        ends.append(revoke_us)
-    return min(ends)
+def deadline_us(
+    spec: Spec, lease_until_us: int | None, run_started_us: int, revoke_us: int | None
+) -> int | None:
+    """When a run ends without a report: the earliest of lease, run timeout and cancel grace; null if it has
+    none of them, as an external run may."""
+    timeout_us = None if spec.timeout_s is None else run_started_us + to_us(spec.timeout_s)
+    return min((end for end in (lease_until_us, timeout_us, revoke_us) if end is not None), default=None)

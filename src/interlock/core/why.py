@@ -72,7 +72,11 @@ def _clauses(prediction: Prediction) -> tuple[str, str]:
         case ItemStatus.IN_PROGRESS:
             asked = f", was asked to stop ({state.cancel_why})" if state.cancel_into else ""
             lasted = span(round(max(0, now_us - (state.run_started_us or now_us)) / US_PER_S))
-            at_work = f"has been worked on by {state.run_agent} (run {state.run}) for {lasted}{asked}"
+            run = f"{'external ' if item.external else ''}run {state.run}"
+            at_work = f"has been worked on by {state.run_agent} ({run}) for {lasted}{asked}"
+            if prediction.at_us is None:
+                onward = f"it ends when its end is reported or seen, or by `interlock cancel {item.id}`"
+                return at_work, f"no deadline ends it: {onward}{_at_bound(prediction)}"
             then = _becomes(item, prediction.fates[End.TIME])
             before = ", unless renewed before," if _last(prediction)[1] else ""
             when = f"{NEXT_LOOK}{before}" if prediction.overdue else "then"
@@ -244,8 +248,10 @@ def _deferred(prediction: Prediction) -> tuple[str, str]:
     held = owner.item
     if held.state.run is not None:
         stop = ", which was asked to stop" if held.state.cancel_into else ""
-        who = f"held by run {held.state.run} of {held.state.run_agent} (item {held.id}){stop}"
-        return f"is {place} on {lane}, {who}, whose {_end_of_run(owner)}", onward
+        run = f"{'external ' if held.external else ''}run {held.state.run}"
+        who = f"held by {run} of {held.state.run_agent} (item {held.id}){stop}"
+        ends = f"whose {_end_of_run(owner)}" if owner.at_us is not None else "which no deadline ends"
+        return f"is {place} on {lane}, {who}, {ends}", onward
     waits = f"is {place} on {lane} behind item {held.id}, which {_unstarted(owner)}"
     return waits, onward + _overtaking(prediction)
 
@@ -280,9 +286,9 @@ def _lane_of_owner(owner: Prediction, moves: str) -> str:
             aside = f" or its question times out{',' if owner.overdue else ''} {_when(owner)}"
         return f"{moves} when item {item.id} has ended{aside}{beside}"
     run = f"run {item.state.run}"
-    keeps = [end for end in End if _keeps(item, fates[end])]
-    follows = [end for end in End if fates[end].by_follow_up]
-    frees = [end for end in End if end not in (*keeps, *follows)]
+    keeps = [end for end in fates if _keeps(item, fates[end])]
+    follows = [end for end in fates if fates[end].by_follow_up]
+    frees = [end for end in fates if end not in (*keeps, *follows)]
     lost = {"lease": "loses its lease", "time": "runs out of time"}.get(_last(owner)[0], "runs out of grace")
     ways = {End.DONE: "is done", End.FAIL: "fails", End.RELEASE: "is released", End.TIME: lost}
     unread = f"the messages that item {item.id} has not read"
@@ -293,7 +299,7 @@ def _lane_of_owner(owner: Prediction, moves: str) -> str:
     clauses = []
     for ends, then, more in sorted(goes, key=lambda clause: End.DONE not in clause[0]):
         if ends:
-            when = "ends" if len(ends) == len(End) else _listed([ways[end] for end in ends])
+            when = "ends" if len(ends) == len(fates) else _listed([ways[end] for end in ends])
             clauses.append(f"{then} when {run} {when}{more}")
     if keeps:
         ways |= {End.FAIL: "fails and is to be tried again", End.RELEASE: "is released without a wall"}

@@ -311,11 +311,15 @@ def _held(lane: str, holder: HolderView) -> str:
     """Who holds the lane, since when and until when."""
     who = f"{holder.agent} " if holder.agent else ""
     since = f"{holder.since.astimezone():%Y-%m-%d %H:%M:%S}"
-    if holder.run is None or holder.expires_at is None:
+    if holder.run is None:
         return f"Lane {lane} is kept for item {holder.item} {f'of {who}' if who else ''}since {since}."
-    until = f"{holder.expires_at.astimezone():%H:%M:%S}"
-    end = "and was asked to stop by then" if holder.cancel_requested else "unless renewed"
-    return f"Lane {lane} is held by {who}(run {holder.run}) since {since}, until {until} {end}."
+    run = f"{'external ' if holder.external else ''}run {holder.run}"
+    held = f"Lane {lane} is held by {who}({run}) since {since}"
+    if holder.expires_at is None:
+        return f"{held}, until its end is reported."
+    end = "at the latest" if holder.external else "unless renewed"
+    end = "and was asked to stop by then" if holder.cancel_requested else end
+    return f"{held}, until {holder.expires_at.astimezone():%H:%M:%S} {end}."
 
 
 def _what_to_type(lane: str, unstarted: int | None = None) -> str:

@@ -142,6 +142,7 @@ class RunCalls:
         self, lease: LeaseView, /, ask: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
         """Retry while the store is away, for as long as the run can still have its lease."""
+        assert lease.lease_s is not None
         until_s = now_s() + lease.lease_s
         while True:
             try:

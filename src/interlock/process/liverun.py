@@ -44,7 +44,11 @@ class LiveRun:
         `answered` is called after each answer to a renewal, and when a command starts; without it, a command
         is stopped once its run is cancelled or lost.
         """
+        assert lease.lease_s is not None and lease.expires_at is not None, (
+            "no process works on an external run"
+        )
         self.lease = lease
+        self.lease_s = lease.lease_s
         self.ladder = ladder or Ladder().within(lease.lease_s)
         self._deadline_s = deadline_s
         self._answered = answered or self._stop_if_unwanted
@@ -119,7 +123,7 @@ class LiveRun:
                 self.renewed_s = max(self.renewed_s, sent_s)
                 if view.expires_at != self._expires_at or self._ends_at_timeout(view):
                     self._expires_at = view.expires_at
-                    trusted_s = sent_s + self.ladder.trust_s(self.lease.lease_s)
+                    trusted_s = sent_s + self.ladder.trust_s(self.lease_s)
                     self._trusted_until_s = max(self._trusted_until_s, trusted_s)
             if view.cancel_requested and self.cancel_reason is None:
                 self.cancel_reason = (view.item.cancel_reason if view.item else None) or "cancelled"
@@ -168,8 +172,8 @@ class LiveRun:
 
     def _ends_at_timeout(self, view: RunView) -> bool:
         """Whether a renewal could not move the end of the run because its timeout comes first."""
-        lease_s, timeout_s = self.lease.lease_s, self.lease.item.timeout_s
-        if timeout_s is None or view.expires_at is None:
+        timeout_s, first = self.lease.item.timeout_s, self.lease.expires_at
+        if timeout_s is None or view.expires_at is None or first is None:
             return False
-        rest_s = max(0.0, timeout_s - lease_s) - 0.001  # spans are rounded
-        return view.expires_at >= self.lease.expires_at + timedelta(seconds=rest_s)
+        rest_s = max(0.0, timeout_s - self.lease_s) - 0.001  # spans are rounded
+        return view.expires_at >= first + timedelta(seconds=rest_s)

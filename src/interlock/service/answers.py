@@ -46,6 +46,7 @@ def holder_view(owner: Item | None) -> HolderView | None:
         agent=(state.run_agent or owner.spec.agent_key) or None,
         since=moment(state.run_started_us or owner.spec.created_us),
         expires_at=maybe_moment(owner.expires_us),
+        external=owner.external,
         cancel_requested=state.cancel_into is not None,
         follow_up=owner.follow_up,
     )
@@ -80,12 +81,11 @@ def ended_view(handle: str, ended: Ended, after: Mapping[ItemId, Item]) -> RunVi
 
 
 def kept_view(handle: str, item: Item) -> RunView:
-    assert item.state.due_us is not None
     return RunView(
         run=handle,
         status="running",
         item=ItemView(item),
-        expires_at=moment(item.state.due_us),
+        expires_at=maybe_moment(item.state.due_us),
         cancel_requested=item.state.cancel_into is not None,
         unread=item.state.message_count - item.state.seen,
     )

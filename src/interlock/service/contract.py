@@ -33,6 +33,8 @@ class HolderView(Record):
     cancel_requested: bool
     #: It was made from messages that an earlier item's run did not read.
     follow_up: bool = False
+    #: The work is done outside: the run has no lease, and no `expires_at` unless it has another deadline.
+    external: bool = False
 
 
 class AddView(Record):
@@ -67,15 +69,16 @@ class MessageView(Record):
 class LeaseView(NamedTuple):
     """A claimed item: `run` is the handle, the right to write; `fence` is the run's number.
 
-    In JSON the handle is there under its own name too.
+    In JSON the handle is there under its own name too. An external run has no lease: both spans are null, and
+    so is `expires_at` unless the item has a timeout.
     """
 
     run: str
     fence: int
-    expires_at: datetime
+    expires_at: datetime | None
     #: How long a renewal keeps it.
-    lease_s: float
-    renew_within_s: float
+    lease_s: float | None
+    renew_within_s: float | None
     item: ItemView
     messages: tuple[MessageView, ...]
     #: How long the call had waited before the claim: the lease began no earlier.
@@ -468,6 +471,26 @@ class LaneService(Protocol):
 
 class Service(LaneService, PlanService, Protocol):
     """One function per use case. `by` is the operator, for the history."""
+
+    def next(
+        self,
+        agent: str,
+        *,
+        types: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        limit: int = 1,
+        wait_s: float = 0.0,
+        lease_s: float | None = None,
+        worker: str | None = None,
+        item: int | None = None,
+        external: bool = False,
+    ) -> list[LeaseView]: ...
+
+    def end_external(
+        self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
+    ) -> ChangeView: ...
+
+    def external(self, *, limit: int = 100) -> list[ItemView]: ...
 
     def take_back(self, item: int, *, why: str, by: str = "") -> ChangeView: ...
 

@@ -94,6 +94,8 @@ class ItemView:
     started_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.run_started_us))
     #: When its run loses it: the earliest of lease, run timeout and cancel grace.
     expires_at: datetime | None = _field(lambda view: maybe_moment(view._item.expires_us))
+    #: Whether its run is external: work outside, under no lease.
+    external: bool = _field(lambda view: view._item.external)
     #: When a waiting or parked item is due.
     run_at: datetime | None = _field(lambda view: _run_at(view._item))
     #: When it ends if nobody has claimed it.

@@ -29,6 +29,7 @@ from interlock.core.commands import (
     Cancel,
     Command,
     Edit,
+    EndExternal,
     Finish,
     Moved,
     Outcome,
@@ -39,10 +40,10 @@ from interlock.core.commands import (
 )
 from interlock.core.continuity import RUN_MAX, Lineage
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InvalidInput, ItemEnded, LeaseLost
+from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import A_PERSON, ItemId, NewItem, Sender
+from interlock.core.model import A_PERSON, ItemId, NewItem, RunId, Sender
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import replace
 from interlock.core.timing import QUESTION_TIMEOUT_S
@@ -59,7 +60,7 @@ from interlock.service.contract import (
     SweepView,
 )
 from interlock.service.fleet import Fleet
-from interlock.service.itemview import ItemView, moment
+from interlock.service.itemview import ItemView, maybe_moment, moment
 from interlock.service.notices import Notices
 from interlock.service.planning import Planning
 from interlock.service.presence import Presence
@@ -72,6 +73,8 @@ POLL_S = 1.0
 QUESTION_MAX_BYTES = 10_000
 IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
+#: How many external runs the doctor names.
+EXTERNAL_NAMED = 5
 
 
 class LocalService(Planning, Fleet, Notices, Presence):
@@ -116,12 +119,15 @@ class LocalService(Planning, Fleet, Notices, Presence):
         lease_s: float | None = None,
         worker: str | None = None,
         item: int | None = None,
+        external: bool = False,
     ) -> list[LeaseView]:
         """Claim up to `limit` items, waiting up to `wait_s` for the first.
 
         With `item`, only that one: nothing while it cannot be claimed, an `ItemEnded` once it never can be.
+        `external` is for work that is done outside: the run has no lease to renew, and ends when its end is
+        reported or seen (`end_external`).
         """
-        wish = checked_wish(agent, types, labels, limit, lease_s, worker)
+        wish = checked_wish(agent, types, labels, limit, lease_s, worker, external=external)
         if item is not None:
             wish = self._only(wish, ItemId(item))
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
@@ -179,15 +185,15 @@ class LocalService(Planning, Fleet, Notices, Presence):
     def _lease(self, claimed: ClaimedItem, waited_s: float) -> LeaseView:
         item, payload = claimed
         spec, state = item
-        assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
-        assert state.run_bits is not None
+        assert state.run is not None and state.run_bits is not None
+        lease_s = state.run_lease_s
         messages = self.store.messages(spec.id, 0, MESSAGES_AT_ONCE) if state.message_count else ()
         return LeaseView(
             str(Handle(state.run, spec.id, state.run_bits)),
             state.run,
-            moment(state.due_us),
-            state.run_lease_s,
-            round(state.run_lease_s / 3, 3),
+            maybe_moment(state.due_us),
+            lease_s,
+            None if lease_s is None else round(lease_s / 3, 3),
             ItemView(item, payload),
             tuple(map(message_view, messages)) if messages else (),
             waited_s,
@@ -292,6 +298,26 @@ class LocalService(Planning, Fleet, Notices, Presence):
         found = self.store.messages(ItemId(view.item.id), after, MESSAGES_AT_ONCE)
         return [message_view(m) for m in found]
 
+    def end_external(
+        self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
+    ) -> ChangeView:
+        """The end of an external run was seen from outside: `done`, `fail`, `release` or `cancel`.
+
+        Written iff the item's current run is this one and is external; otherwise raises `LeaseLost`.
+        """
+        names.check_whole("run", run, 1, RUN_MAX)
+        how = names.one_of("outcome", outcome, Outcome)
+        check_report(0, result, None, True)
+        end = EndExternal(
+            item=ItemId(item),
+            run=RunId(run),
+            outcome=how,
+            why=given_reason(why),
+            by=signed(by),
+            result=result,
+        )
+        return self._operate(end, refused=LeaseLost)
+
     # -- fences in git ----------------------------------------------------------------------------
 
     def lineage(self) -> Lineage:
@@ -358,7 +384,11 @@ class LocalService(Planning, Fleet, Notices, Presence):
         )
         return self._operate(tell)
 
-    def _operate(self, command: Cancel | TakeBack | Retry | Edit | Tell) -> ChangeView:
+    def _operate(
+        self,
+        command: Cancel | TakeBack | EndExternal | Retry | Edit | Tell,
+        refused: type[InterlockError] = ItemEnded,
+    ) -> ChangeView:
         while True:
             self._require(command.item)
             try:
@@ -372,11 +402,11 @@ class LocalService(Planning, Fleet, Notices, Presence):
                 break
             command = replace(command, item=moved.forward_to)
         if not moved.changed:
-            raise ItemEnded(moved.refusal, moved.hint or f"`interlock show {command.item}` tells more.")
+            raise refused(moved.refusal, moved.hint or f"`interlock show {command.item}` tells more.")
         after = decision.after[command.item]
         return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
 
-    def _decide(self, command: Cancel | TakeBack | Retry | Edit | Tell) -> Decision:
+    def _decide(self, command: Cancel | TakeBack | EndExternal | Retry | Edit | Tell) -> Decision:
         load = Load(items=(command.item,), rearm=isinstance(command, Retry))
         return self.store.transact(load, lambda _: [command])
 
@@ -403,7 +433,7 @@ class LocalService(Planning, Fleet, Notices, Presence):
             detail = shown + (f"; and {more} more" if more > 0 else "") if finding.broken else finding.promise
             mend = finding.mend if finding.broken else ""
             views.append(CheckView(name=finding.name, ok=not finding.broken, detail=detail, mend=mend))
-        return [*views, self._walls()]
+        return [*views, self._walls(), self._external()]
 
     def _walls(self) -> CheckView:
         """Which agents are behind a wall. That is no fault, but explains why nothing starts."""
@@ -411,6 +441,15 @@ class LocalService(Planning, Fleet, Notices, Presence):
         shown = [f"{a.name} until {moment(a.wall_us or 0):%Y-%m-%d %H:%M} UTC" for a in walled]
         detail = f"Agents behind a wall start nothing: {', '.join(shown)}."
         return CheckView(name="walls", ok=True, detail=detail if shown else "No agent is behind a wall.")
+
+    def _external(self) -> CheckView:
+        """Which runs are external. That is no fault, but nothing here ends them."""
+        runs = [
+            f"run {i.run} of {i.run_agent} (item {i.id})" for i in self.external(limit=EXTERNAL_NAMED + 1)
+        ]
+        more = " and more" if len(runs) > EXTERNAL_NAMED else ""
+        named = f"Work goes on outside, under no lease: {', '.join(runs[:EXTERNAL_NAMED])}{more}."
+        return CheckView(name="external_runs", ok=True, detail=named if runs else "No run is external.")
 
     def close(self) -> None:
         """Give the database connections back."""

@@ -100,6 +100,11 @@ class Looking:
         found = next((e.event.data for e in reversed(lines) if e.event.kind is kind), {})
         return str(found[name]) if found.get(name) else None
 
+    def external(self, *, limit: int = 100) -> list[ItemView]:
+        """Items whose runs are external, the longest first: what they do is not seen here."""
+        names.check_whole("limit", limit, 1, names.BATCH_MAX)
+        return [ItemView(i) for i in self.store.external(limit)]
+
     def stopped(self, *, limit: int = 100) -> list[ItemView]:
         """Items that wait for a person, since one more wake-up in a row would be too many; oldest first."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)

@@ -80,6 +80,7 @@ class WorkerRun:
         self.slot = slot
         self.begun_s = now_s()
         timeout_s = lease.item.timeout_s
+        assert lease.lease_s is not None, "a worker claims no external run"
         ladder = Ladder().within(min(lease.lease_s, timeout_s or lease.lease_s))
         #: When the store ends the run because of its timeout. The ladder is over by then.
         self._expires_s = None if timeout_s is None else sent_s + timeout_s
@@ -224,7 +225,7 @@ class WorkerRun:
     def _wait_for_fresh_lease(self) -> None:
         """The preparation may have taken long; the command begins with at least half of its trust."""
         live = self.live
-        late_s = live.ladder.trust_s(self._lease.lease_s) / 2
+        late_s = live.ladder.trust_s(live.lease_s) / 2
         while not live.unwanted.is_set() and now_s() - live.renewed_s > late_s:
             live.unwanted.wait(0.05)
         if live.lost is not None:

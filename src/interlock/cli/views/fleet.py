@@ -8,7 +8,7 @@ from math import ceil
 
 from interlock.cli.page import Console, Table, Text
 from interlock.cli.views import words
-from interlock.service.contract import AgentView, LaneView, PoolView
+from interlock.service.contract import AgentView, HolderView, LaneView, PoolView
 
 
 def agents(console: Console, found: Sequence[AgentView]) -> None:
@@ -89,7 +89,7 @@ def lane_table(found: Sequence[LaneView], width: int) -> Table:
     others = [
         (
             words.relative(held.since) if (held := lane.holder) is not None else "",
-            words.relative(held.expires_at) if held is not None and held.expires_at is not None else "",
+            _lease(held) if held is not None else "",
             str(lane.waiting),
             *((lane.mode,) if modes else ()),
         )
@@ -111,6 +111,12 @@ def lane_table(found: Sequence[LaneView], width: int) -> Table:
             *mode,
         )
     return made
+
+
+def _lease(held: HolderView) -> str:
+    if held.external and not held.cancel_requested:
+        return "external"
+    return words.relative(held.expires_at) if held.expires_at is not None else ""
 
 
 def _holder(lane: LaneView, width: int = 10_000) -> Text:

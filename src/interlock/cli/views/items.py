@@ -152,12 +152,17 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
     if item.run is not None:
         started = f", since {words.at(item.started_at)}" if item.started_at else ""
         worker = f" on {item.worker}" if item.worker else ""
-        run = f"run {item.run} by {item.run_agent}{worker}{started}"
-    lease = None
-    if item.expires_at is not None:
-        lease = f"until {words.at(item.expires_at)}"
-        if item.cancel_requested:
-            lease += f"; asked to stop: {item.cancel_reason or 'no reason given'}"
+        kind = "external run" if item.external else "run"
+        run = f"{kind} {item.run} by {item.run_agent}{worker}{started}"
+    lease = f"until {words.at(item.expires_at)}" if item.expires_at is not None else None
+    if item.external:
+        lease = (
+            f"none, ends {words.at(item.expires_at)} at the latest"
+            if item.expires_at
+            else "none, no deadline"
+        )
+    if lease is not None and item.cancel_requested:
+        lease += f"; asked to stop: {item.cancel_reason or 'no reason given'}"
     return [
         ("lane", lane),
         ("held by", run),

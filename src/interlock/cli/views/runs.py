@@ -35,7 +35,7 @@ def _lease(console: Console, lease: LeaseView) -> None:
             ("handle", Text(lease.run, style="bold cyan")),
             ("fence", str(lease.fence)),
             ("lane", item.lane or item.observed_lane),
-            ("lease", f"until {words.at(lease.expires_at)}; renew within {span(lease.renew_within_s)}"),
+            ("lease", _right(lease)),
             ("attempt", f"{item.attempt} of {item.max_attempts}"),
             ("payload", payload),
             ("type", f"interlock {'plan batch' if item.type == EDIT_TYPE else 'done'} {lease.run}"),
@@ -43,6 +43,14 @@ def _lease(console: Console, lease: LeaseView) -> None:
     )
     if lease.messages:
         items.messages(console, lease.messages)
+
+
+def _right(lease: LeaseView) -> str:
+    """Until when a run may act."""
+    until = f"until {words.at(lease.expires_at)}" if lease.expires_at is not None else "no deadline"
+    if lease.renew_within_s is None:
+        return f"none, the run is external: {until}"
+    return f"{until}; renew within {span(lease.renew_within_s)}"
 
 
 def reports(console: Console, answers: Sequence[RunView], refuse: Callable[[str, str], None]) -> None:
@@ -66,6 +74,8 @@ def _report(answer: RunView) -> Text:
     number = answer.run.partition(".")[0]
     if answer.status == "running":
         until = f", lease until {words.at(answer.expires_at)}" if answer.expires_at else ""
+        if answer.item is not None and answer.item.external:
+            until = ", external: there is no lease to renew"
         return Text.assemble(f"Run {number} is ", words.status(answer.status), f"{until}.")
     became = ""
     if answer.item is not None:

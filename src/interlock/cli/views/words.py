@@ -103,7 +103,10 @@ def holder(held: HolderView) -> str:
         return f"item {held.item} for {held.agent or 'any agent'}, not started yet, since {since}"
     right = "asked to stop, has" if held.cancel_requested else "lease"
     until = f", {right} until {at(held.expires_at)}" if held.expires_at else ""
-    return f"{held.agent or 'someone'}, run {held.run} of item {held.item}, since {since}{until}"
+    if held.external and not held.cancel_requested:
+        until = f", until {at(held.expires_at)} at most" if held.expires_at else ", until its end is reported"
+    run = f"{'external ' if held.external else ''}run"
+    return f"{held.agent or 'someone'}, {run} {held.run} of item {held.item}, since {since}{until}"
 
 
 def counts(items: Mapping[str, int]) -> list[Text]:
@@ -123,9 +126,11 @@ def when(item: ItemView, today: datetime | None = None) -> Text:
     """The time that matters for an item in its state."""
     if item.ended_at is not None:
         return Text(relative(item.ended_at, today), style=QUIET)
+    if item.run is not None and item.cancel_requested:
+        return Text("asked to stop", style="red")
+    if item.external:
+        return Text("external")
     if item.expires_at is not None:
-        if item.cancel_requested:
-            return Text("asked to stop", style="red")
         seconds = (item.expires_at - (today or now())).total_seconds()
         return Text(f"lease {span(seconds)}") if seconds > 0 else Text("lease is over", style="red")
     if item.reason == Reason.ASKED:

@@ -192,6 +192,7 @@ class Claims:
             "due_first": due_first,
             "worker": wish.worker,
             "lease_s": wish.lease_s,
+            "external": wish.external,
             "default_lease_s": self._database.timing.lease_s,
             "now_us": self._database.given_now(),
             "front": front.sort_key if front else None,

@@ -328,5 +328,8 @@ class PostgresReads:
     def asking(self, limit: int) -> list[Item]:
         return [item_from_row(r) for r in self._rows("asking", limit=limit)]
 
+    def external(self, limit: int) -> list[Item]:
+        return [item_from_row(r) for r in self._rows("external", limit=limit)]
+
     def stopped(self, limit: int) -> list[Item]:
         return [item_from_row(r) for r in self._rows("stopped", limit=limit)]

@@ -306,6 +306,9 @@ class SqliteReads:
     def asking(self, limit: int) -> list[Item]:
         return [item_of_row(r) for r in self.database.rows("asking", limit=limit)]
 
+    def external(self, limit: int) -> list[Item]:
+        return [item_of_row(r) for r in self.database.rows("external", limit=limit)]
+
     def stopped(self, limit: int) -> list[Item]:
         return [item_of_row(r) for r in self.database.rows("stopped", limit=limit)]
 

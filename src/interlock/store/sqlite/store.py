@@ -194,6 +194,7 @@ class SqliteStore(SqliteReads):
             agent=wish.agent,
             worker=wish.worker,
             lease_s=wish.lease_s,
+            external=wish.external,
             default_lease_s=self.timing.lease_s,
             now_us=now_us,
         )
@@ -417,5 +418,5 @@ def _started(item: Item, now_us: int) -> Event:
         lane=item.spec.lock_lane,
         agent=item.state.run_agent,
         span_us=now_us - item.spec.created_us if first else None,
-        data={"promoted_from": item.state.promoted_from},
+        data={"promoted_from": item.state.promoted_from, "external": item.external or None},
     )

@@ -7,6 +7,7 @@
 -- for all wishes, and the server keeps the latter.
 -- With a `front` it looks from that sort key on, for what became due since then, and for no rivals: what is behind it was looked
 -- at a moment ago, and may be nothing but entries of the indexes that no vacuum has removed yet.
+-- An external run gets no lease: only a timeout of its item ends it.
 WITH asked AS MATERIALIZED (
     SELECT w.due, w.rivals, %(limit)s::integer AS n, %(only)s::bigint AS one, %(types)s::text[] AS wanted,
         %(labels)s::text[] AS held, %(edits)s::boolean AS edits, %(agent)s::text AS me,
@@ -89,9 +90,10 @@ claimed AS (
         run_agent = %(agent)s,
         run_worker = %(worker)s,
         run_started_us = clock.now_us,
-        run_lease_s = coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s),
-        lease_until_us = clock.now_us + (coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) * 1000000)::bigint,
-        due_us = clock.now_us + (least(coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s), i.timeout_s) * 1000000)::bigint,
+        run_lease_s = CASE WHEN NOT %(external)s THEN coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) END,
+        lease_until_us = CASE WHEN NOT %(external)s THEN clock.now_us + (coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) * 1000000)::bigint END,
+        due_us = clock.now_us
+            + (least(CASE WHEN NOT %(external)s THEN coalesce(%(lease_s)s, i.lease_s, %(default_lease_s)s) END, i.timeout_s) * 1000000)::bigint,
         claim_by_us = NULL,
         delivered = least(i.message_count, 1000),
         seen = 0,
@@ -105,7 +107,8 @@ logged AS (
     SELECT (SELECT seq FROM clock) + row_number() OVER () - 1,
         run_started_us, 'run.started', '', project, id, run, coalesce(lane, observed_lane), run_agent,
         CASE WHEN first_claimed_us = run_started_us THEN run_started_us - created_us END,
-        CASE WHEN promoted_from IS NOT NULL THEN '{"promoted_from":' || promoted_from || '}' END
+        CASE WHEN lease_until_us IS NULL THEN json_strip_nulls(json_build_object('promoted_from', promoted_from, 'external', true))::text
+            WHEN promoted_from IS NOT NULL THEN '{"promoted_from":' || promoted_from || '}' END
     FROM claimed
 ),
 tallied AS (

@@ -1,5 +1,5 @@
 -- Runs that are still their items' current runs, by number and bits, keep their leases for another span; under a cancel
--- request they do not pass the grace. Any other run changes nothing, nor does a read mark above the last message. Rows are
+-- request they do not pass the grace. An external run has none to keep. Any other run changes nothing, nor does a read mark above the last message. Rows are
 -- locked in order of id, and the clock is read after the wait.
 WITH wishes AS MATERIALIZED (
     SELECT * FROM unnest((SELECT %(items)s::bigint[]), (SELECT %(runs)s::bigint[]), (SELECT %(bits)s::bigint[]),
@@ -16,7 +16,7 @@ kept AS MATERIALIZED (
     FROM clock, locked l JOIN wishes w ON w.item = l.id AND w.run = l.run AND w.bits = l.run_bits
 )
 UPDATE interlock.items i SET
-    lease_until_us = least(k.now_us + (i.run_lease_s * 1000000)::bigint, i.revoke_us),
+    lease_until_us = CASE WHEN i.lease_until_us IS NOT NULL THEN least(k.now_us + (i.run_lease_s * 1000000)::bigint, i.revoke_us) END,
     due_us = least(k.now_us + (i.run_lease_s * 1000000)::bigint,
         i.run_started_us + (i.timeout_s * 1000000)::bigint, i.revoke_us),
     seen = CASE WHEN k.seen BETWEEN i.seen AND i.message_count THEN k.seen ELSE i.seen END

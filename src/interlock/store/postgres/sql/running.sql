@@ -1,2 +1,3 @@
--- Runs that have not ended, the oldest first.
-SELECT run, id, run_agent FROM interlock.items WHERE status = 'in_progress' ORDER BY run LIMIT %(limit)s
+-- Runs that have not ended, the oldest first. An external run needs no process that finds the store: it goes along.
+SELECT run, id, run_agent FROM interlock.items
+WHERE status = 'in_progress' AND lease_until_us IS NOT NULL ORDER BY run LIMIT %(limit)s

@@ -5,4 +5,4 @@ UPDATE items SET
     lease_until_us = lease_until_us + :step_us,
     revoke_us = revoke_us + :step_us,
     claim_by_us = claim_by_us + :step_us
-WHERE status IN ('waiting', 'deferred', 'pending', 'in_progress') AND (due_us IS NOT NULL OR claim_by_us IS NOT NULL)
+WHERE status IN ('waiting', 'deferred', 'pending', 'in_progress') AND (due_us IS NOT NULL OR claim_by_us IS NOT NULL OR run IS NOT NULL)

@@ -1,12 +1,12 @@
--- The current run of an item, by number and bits, gets another lease, but not past the grace of a cancel request. Any
--- other run changes nothing, nor does a mark above the last message.
+-- The current run of an item, by number and bits, gets another lease, but not past the grace of a cancel request; an
+-- external one has none to get. Any other run changes nothing, nor does a mark above the last message.
 UPDATE items SET
     lease_until_us = min(
         :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER), ifnull(revoke_us, 9223372036854775807)),
-    due_us = min(
+    due_us = iif(lease_until_us IS NULL, due_us, min(
         :now_us + CAST(round(run_lease_s * 1000000) AS INTEGER),
         ifnull(run_started_us + CAST(round(timeout_s * 1000000) AS INTEGER), 9223372036854775807),
-        ifnull(revoke_us, 9223372036854775807)),
+        ifnull(revoke_us, 9223372036854775807))),
     seen = CASE WHEN :seen BETWEEN seen AND message_count THEN :seen ELSE seen END
 WHERE id = :item AND run = :run AND run_bits = :bits
 RETURNING *
