@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from interlock.github.remarks import mark
+from interlock.github.outbox import Sender
+from interlock.github.remarks import mark, spoken
 from interlock.service.contract import ItemFilter, Report
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk
@@ -216,6 +217,32 @@ def test_a_command_is_obeyed_once(desk: Desk, issue: Issue) -> None:
     desk.take()
     desk.intake.ingest(last.event, "sent-again-under-another-id", last.body)
     assert len(desk.open()) == 1
+
+
+def test_commands_are_answered_once_and_the_answer_is_no_message(desk: Desk, issue: Issue) -> None:
+    issue.comment("look, @coder", by="alice")
+    desk.take()
+    handle = desk.run("coder")
+    desk.service.ask(handle, "Which branch?")
+    (item,) = desk.open()
+    issue.comment("/interlock status\n/interlock why\n/interlock ask\n/interlock dance", by="alice")
+    commanded = desk.new()
+    for _ in range(2):
+        desk.take(commanded)
+        assert Sender(desk.client, desk.store.github.outbox).send(10).stopped == ""
+    said = [spoken(comment.body).strip() for comment in issue.comments[2:]]
+    assert len(said) == 4
+    assert said[0] == f"- item {item.id} (issue_comment for coder): pending ({item.reason}), priority 0"
+    assert "Which branch?" in said[1]
+    assert said[2] == f"- item {item.id} (issue_comment for coder) asks: Which branch?"
+    assert said[3] == "There is no command dance. Use cancel, retry, priority, ask, why, status."
+    assert issue.comments[2].body.startswith("> /interlock status\n")
+    before = desk.state()
+    desk.take()
+    assert desk.state() == before, "our answers came back, and did nothing"
+    issue.comment("/interlock cancel", by="stranger")
+    desk.take()
+    assert Sender(desk.client, desk.store.github.outbox).send(10).sent == 0
 
 
 def test_without_a_token_comments_are_told_and_wake_nobody(desk: Desk) -> None:

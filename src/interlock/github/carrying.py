@@ -17,21 +17,27 @@ from interlock.core.model import ABSORBING, Policy
 from interlock.core.names import NAME_MAX_CHARS
 from interlock.core.record import Record
 from interlock.core.states import TERMINAL
+from interlock.github import owing
 from interlock.github.orders import Order, wanted_from_json
+from interlock.github.remarks import COMMANDS
 from interlock.github.wanted import Key
 from interlock.service.contract import AddView, ItemFilter, Service
 from interlock.service.intake import new_item, whole
 from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
 from interlock.store.github_port import Owed
+from interlock.store.outbox_port import Effect
 from interlock.store.port import Store
 
 #: How many orders of one number are carried out in one go, and how many items of a lane are looked at.
 ORDERS_MAX, ITEMS_MAX = 100, 1_000
+#: How many items an answer to a command lists.
+SHOWN_MAX = 20
 TRIES_MAX = 12
 _WAIT_FIRST_S, _WAIT_MAX_S = 5.0, 3_600.0
 #: Who did it, in the history.
 BY = "github"
+_NOTHING = "Nothing is open here."
 
 
 class Done(Record):
@@ -69,7 +75,9 @@ class Carrier:
         except (InvalidInput, NotFound, LookupError, TypeError) as error:  # as it will be next time
             github.put_off(repository, number, task.name, None, _said(error))
             return Done(name=task.name, item=None, outcome=_said(error), put_off=True)
-        github.carry_out(repository, number, task.name, item=item, outcome=outcome)
+        github.carry_out(
+            repository, number, task.name, item=item, outcome=outcome, effects=_replies(task, outcome)
+        )
         return Done(name=task.name, item=item, outcome=outcome)
 
     def _obey(self, task: _Task) -> tuple[int | None, str]:
@@ -195,8 +203,34 @@ class Carrier:
                 return self._retry(task)
             case "priority":
                 return None, self._prioritise(task)
+            case "why":
+                return None, self._why(task)
+            case "status":
+                return None, self._status(task)
+            case "ask":
+                return None, self._questions(task)
             case other:
-                return None, f"There is no command {other}"
+                return None, f"There is no command {other}. Use {', '.join(COMMANDS)}."
+
+    def _why(self, task: _Task) -> str:
+        found = self._open(task.order)[:SHOWN_MAX]
+        return "\n".join(f"- {_named(item)}: {self._service.why(item.id).why}" for item in found) or _NOTHING
+
+    def _status(self, task: _Task) -> str:
+        lines = []
+        for item in self._open(task.order)[:SHOWN_MAX]:
+            by = f", run {item.run} of {item.run_agent}" if item.run is not None else ""
+            lines.append(f"- {_named(item)}: {item.status} ({item.reason}){by}, priority {item.priority}")
+        return "\n".join(lines) or _NOTHING
+
+    def _questions(self, task: _Task) -> str:
+        """What agents ask people about this number."""
+        order = task.order
+        wanted = ItemFilter(asking=True, lane=order["lane"], project=order["project"], limit=SHOWN_MAX)
+        found = self._service.items(wanted)
+        return (
+            "\n".join(f"- {_named(item)} asks: {item.question}" for item in found) or "Nobody asks anything."
+        )
 
     def _cancel(self, task: _Task) -> str:
         order = task.order
@@ -204,7 +238,7 @@ class Carrier:
         if not self._is_owed(task):
             return ""
         ended = [item for item in there if self._end(item, "/interlock cancel", by=order["by"])]
-        return ", ".join(f"item {item.id}" for item in ended) or "nothing was open"
+        return _listed(ended, "cancelled") or "nothing was open"
 
     def _retry(self, task: _Task) -> tuple[int | None, str]:
         order = task.order
@@ -227,7 +261,7 @@ class Carrier:
             there = [item for item in self._open(task.order) if self._edit(item, changes)]
         except InvalidInput as wrong:
             return wrong.sentence
-        return ", ".join(f"item {item.id}" for item in there) or "nothing waits"
+        return _listed(there, f"has priority {changes['priority']}") or "nothing waits"
 
     # Items
 
@@ -286,6 +320,16 @@ class _Task:
         return f"{key[:100]}:{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
+def _replies(task: _Task, outcome: str) -> list[Effect]:
+    """A comment that answers a command, owed together with what was done."""
+    order = task.order
+    if order["do"] != "command":
+        return []
+    said = f"> /interlock {order['command']} {order['argument']}".rstrip()
+    text = f"{said}\n\n{outcome[:1].upper()}{outcome[1:]}"
+    return [owing.comment(owing.Place(*task.where), f"reply:{task.name}", text)]
+
+
 def backoff_s(tries: int) -> float:
     """How long to wait after so many failures."""
     return float(min(_WAIT_FIRST_S * 2 ** min(tries, 20), _WAIT_MAX_S))
@@ -297,6 +341,14 @@ def _key(item: ItemView) -> Key:
 
 def _is_elsewhere(order: Order) -> bool:
     return bool(order["do"] == "add" and order["items"][0].get("lane") != order["lane"])
+
+
+def _listed(items: list[ItemView], what: str) -> str:
+    return ", ".join(f"item {item.id} {what}" for item in items)
+
+
+def _named(item: ItemView) -> str:
+    return f"item {item.id} ({item.type}{f' for {item.agent}' if item.agent else ''})"
 
 
 def _outcome(view: AddView, item: ItemView | None) -> str:

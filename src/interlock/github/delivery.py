@@ -13,7 +13,7 @@ from interlock.github.facts import login
 
 BODY_MAX_BYTES = 25 * 1024 * 1024
 _NUMBERS_END = 1 << 63
-_EVENT = re.compile(r"[a-z_]{1,64}", re.ASCII)
+_EVENT = re.compile(r"[a-z0-9_]{1,64}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
 
 
