@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.gitlanes.service import GitLanes
     from interlock.process.sign import Sign
     from interlock.process.workplace import ActionsRun
-    from interlock.service.contract import LaneService, LaneView, Service
+    from interlock.service.contract import LaneService, LaneView, LeaseView, Service
     from interlock.service.pruning import Pruned
     from interlock.store.copying import Copied, End
     from interlock.store.port import Store
@@ -130,6 +130,21 @@ def open_intake(settings: Settings) -> Iterator[Intake]:
             cache = answers.StoredAnswers(store.github)
             reader = reading.Reader(opened.enter_context(client.from_environment(os.environ, cache=cache)))
         yield Intake(service, store, reader, types=settings.types)
+
+
+@contextmanager
+def last_look(service: Service, tell: Callable[[str], None]) -> Iterator[Callable[[LeaseView], str | None]]:
+    """Whether a run is still wanted, asked just before it starts. Without a token every run is."""
+    from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
+
+    if not is_given(os.environ) or not isinstance(service, LocalService):
+        yield lambda _: None
+        return
+    from interlock.github import answers, client, dispatch, reading  # noqa: PLC0415
+
+    store = service.store.github
+    with client.from_environment(os.environ, cache=answers.StoredAnswers(store)) as github:
+        yield dispatch.LastLook(service, store, reading.Reader(github), tell)
 
 
 def standing_of(service: Service, repository: str | None, number: int) -> NumberView:

@@ -47,6 +47,7 @@ def work(
     from interlock.cli.hold_command import cannot_run
     from interlock.cli.store_commands import notifier_of
     from interlock.cli.views.workers import WorkerScreen
+    from interlock.worker.notices import Notice
     from interlock.worker.rundirectory import Home
     from interlock.worker.worker import Wish, Worker
 
@@ -78,7 +79,10 @@ def work(
     )
     url = app.absolute_url(call.settings)
     screen = WorkerScreen(call.out)
-    with call.service() as service:
+    with (
+        call.service() as service,
+        app.last_look(service, lambda text: screen.tell(Notice(kind="unseen", text=text))) as unwanted,
+    ):
         mention_near_agent(service, agent)
         worker = Worker(
             service,
@@ -93,6 +97,7 @@ def work(
             url=url,
             tell=screen.tell,
             echo=screen.echo,
+            unwanted=unwanted,
         )
         call.absence.heard = worker.missing_store
         notifier_of(call, service).start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from interlock.core.errors import GitHubRefused, InvalidInput
@@ -19,6 +19,7 @@ _REPO = "/repos/{+repo}"
 #: More than people look at; rules with paths are decided by these.
 FILES_MAX = 1_000
 BLOCKERS_MAX = 50
+PULLS_MAX = 300
 _MAY_WRITE = ("admin", "maintain", "write")
 #: Gone, or never there for us.
 _GONE = (404, 410)
@@ -108,6 +109,11 @@ class Reader:
         route = _REPO + "/pulls/{number}/files"
         found = self._github.pages(route, limit=FILES_MAX, repo=facts.name, number=facts.number)
         return tuple(each["filename"] for each in found)
+
+    def open_pulls(self, name: str) -> Iterator[Mapping[str, Any]]:
+        """The open pull requests of a repository, the newest first. An unchanged list costs nothing."""
+        query = {"state": "open", "sort": "created", "direction": "desc"}
+        yield from self._github.pages(_REPO + "/pulls", limit=PULLS_MAX, query=query, repo=name)
 
     def may_write(self, name: str, user: str) -> bool:
         """Whether somebody may write to a repository. What an event says about its author is not believed."""

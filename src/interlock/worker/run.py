@@ -180,6 +180,8 @@ class WorkerRun:
         )
         if not worker.recovery.end_rivals(trace, give_up=self.live.unwanted):
             raise NotStarted("a process of an earlier run on its lane is still alive here")
+        if (why := worker.unwanted(self._lease)) is not None:
+            raise NotStarted(why)
         self._files = files = RunFiles.make(worker.home, trace)
         if worker.wish.worktree:
             self._workspace = worker.workspaces.open(

@@ -138,12 +138,17 @@ class Worker:
         url: str,
         tell: Callable[[Notice], None],
         echo: Callable[[int, bytes], None],
+        unwanted: Callable[[LeaseView], str | None] = lambda _: None,
     ) -> None:
-        """`tell` gets notices, `echo` the output of commands; neither may wait."""
+        """`tell` gets notices, `echo` the output of commands; neither may wait.
+
+        `unwanted` is asked before a command starts: why it must not, for which it has cancelled the item.
+        """
         self.wish = wish
         self.name = incarnation()
         self.tell = tell
         self.echo = echo
+        self.unwanted = unwanted
         self.service = service
         self.home = home
         #: The store, as a command can reach it from any directory.

@@ -1,0 +1,144 @@
+"""Before a run starts the world is looked at again: what is over or under way elsewhere never starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.app import open_service as open_store
+from interlock.core.model import NewItem
+from interlock.github.dispatch import LastLook
+from interlock.github.reading import Reader
+from interlock.service.contract import Report
+from interlock.testing.clock import Clock
+from tests.faults.workers import Site
+from tests.github.desk import Desk
+from tests.github.fake import FakeGitHub, Repository
+from tests.github.issues import Issue
+
+
+@pytest.fixture
+def desk(github: FakeGitHub, repo: Repository, tmp_path: Path) -> Iterator[Desk]:
+    service = open_store(f"sqlite:///{tmp_path}/store.db")
+    desk = Desk(github, repo, service, Clock())
+    desk.rules()
+    desk.new()
+    with desk.client:
+        yield desk
+    service.close()
+
+
+class Scene:
+    """An issue, and the item that it made."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.told = desk, list[str]()
+        self.issue: Issue = desk.repo.issue("It is broken", by="alice")
+        self.url = f"{desk.github.html_url}/acme/app/issues/{self.issue.number}"
+        desk.take()
+        reader = Reader(desk.client)
+        self.look = LastLook(desk.service, desk.store.github, reader, self.told.append)
+
+    def start(self) -> str | None:
+        """Claim the item, and look: why it must not start."""
+        (self.lease,) = self.desk.service.next("coder")
+        return self.look(self.lease)
+
+    def pull(self, body: str, title: str = "A change") -> Issue:
+        return self.desk.repo.pull(title, body, by="bob", head="change", files={"a": "b"})
+
+
+@pytest.fixture
+def scene(desk: Desk) -> Scene:
+    return Scene(desk)
+
+
+class TestTheLook:
+    def test_an_open_issue_starts(self, scene: Scene) -> None:
+        assert scene.start() is None
+        assert scene.told == []
+
+    @pytest.mark.parametrize(("reason", "why"), [("completed", "closed"), ("not_planned", "closed_undone")])
+    def test_an_issue_that_was_closed_meanwhile_does_not(self, scene: Scene, reason: str, why: str) -> None:
+        scene.issue.close(by="alice", reason=reason)  # and its delivery never comes
+        assert scene.start() == f"{why}: {scene.url}"
+        scene.desk.service.release([Report(scene.lease.run)])
+        item = scene.desk.service.show(scene.lease.item.id)
+        assert item.item.status == "cancelled"
+        cancelled = next(e for e in item.events if e.kind == "cancel.requested")
+        assert f"{why}: {scene.url}" in cancelled.data.values()
+
+    def test_one_that_a_pull_request_closes_does_not(self, scene: Scene) -> None:
+        pull = scene.pull(f"Fixes #{scene.issue.number}")
+        assert scene.start() == f"has_pull_request: {scene.desk.github.html_url}/acme/app/pull/{pull.number}"
+
+    def test_the_title_counts_too(self, scene: Scene) -> None:
+        scene.pull("", title=f"Fix #{scene.issue.number}")
+        assert (scene.start() or "").startswith("has_pull_request: ")
+
+    def test_a_pull_request_that_was_closed_does_not_count(self, scene: Scene) -> None:
+        scene.pull(f"Fixes #{scene.issue.number}").close(by="bob")
+        assert scene.start() is None
+
+    def test_one_that_only_mentions_it_does_not_count(self, scene: Scene) -> None:
+        scene.pull(f"See #{scene.issue.number}")
+        assert scene.start() is None
+
+    def test_a_second_attempt_goes_on_with_its_pull_request(self, scene: Scene) -> None:
+        assert scene.start() is None
+        scene.desk.service.fail([Report(scene.lease.run)])
+        scene.pull(f"Fixes #{scene.issue.number}")
+        scene.desk.service.retry(scene.lease.item.id)
+        assert scene.start() is None
+
+    def test_whom_a_comment_woke_goes_on_with_its_pull_request(self, scene: Scene) -> None:
+        scene.pull(f"Fixes #{scene.issue.number}")
+        scene.issue.comment("Please rename it", by="alice")
+        scene.desk.take()
+        assert scene.start() is None
+
+    def test_a_transferred_issue_does_not_start(self, scene: Scene) -> None:
+        other = scene.desk.github.repository("acme/other", admin=["boss"], write=["alice"])
+        scene.issue.transfer(other, by="boss")
+        assert scene.start() == "transferred: acme/app#1"
+
+    def test_without_an_answer_it_starts_and_says_so(self, scene: Scene) -> None:
+        scene.issue.close(by="alice")
+        scene.desk.github.faults.outage = True
+        assert scene.start() is None
+        assert scene.told[0].startswith(f"Item {scene.lease.item.id} starts without a last look at GitHub: ")
+
+    def test_what_github_did_not_make_is_not_looked_at(self, scene: Scene) -> None:
+        before = len(scene.desk.github.requests)
+        payload = json.dumps({"repository": "acme/app", "issue_number": scene.issue.number})
+        scene.desk.service.add([NewItem(title="by hand", type="other", payload=payload, lane="x")])
+        (lease,) = scene.desk.service.next("coder", types=["other"])
+        assert scene.look(lease) is None
+        assert len(scene.desk.github.requests) == before
+
+    def test_a_look_at_what_has_not_changed_costs_nothing_of_the_allowance(self, scene: Scene) -> None:
+        assert scene.start() is None
+        before = len(scene.desk.github.requests)
+        assert scene.look(scene.lease) is None
+        assert [status for *_, status in scene.desk.github.requests[before:]] == [304, 304]
+
+
+def test_a_worker_does_not_start_what_is_over(
+    github: FakeGitHub, desk: Desk, scene: Scene, tmp_path: Path
+) -> None:
+    """A real worker: the command never runs, and the item ends with the reason."""
+    scene.issue.close(by="alice", reason="not_planned")
+    site = Site(tmp_path, f"sqlite:///{tmp_path}/store.db")
+    token = {"INTERLOCK_GITHUB_TOKEN": github.token("boss"), "GITHUB_API_URL": github.api_url}
+    worker = site.work("touch started", "--limit", "1", env=token)
+    try:
+        told = worker.until("not_started")
+        assert f"closed_undone: {scene.url}" in told["text"]
+        item = told["item"]
+        site.until_status(item, "cancelled")
+        assert not site.file("started").exists()
+    finally:
+        site.close()
