@@ -69,7 +69,7 @@ class TestTheLook:
         item = scene.desk.service.show(scene.lease.item.id)
         assert item.item.status == "cancelled"
         cancelled = next(e for e in item.events if e.kind == "cancel.requested")
-        assert f"{why}: {scene.url}" in cancelled.data.values()
+        assert cancelled.reason == f"{why}: {scene.url}"
 
     def test_one_that_a_pull_request_closes_does_not(self, scene: Scene) -> None:
         pull = scene.pull(f"Fixes #{scene.issue.number}")
