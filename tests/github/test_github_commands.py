@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.acceptance.command import Command, CommandHere
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.hooks import Delivery
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -86,3 +89,43 @@ def test_status_of_what_was_never_seen(here: Command, repo: Repository) -> None:
     here.ok("github", "ingest", "--event", "star", "--delivery", "d1", "-", stdin=body)
     assert "has seen no #3 of acme/app" in here("github", "status", 3).err
     assert "has seen no repository acme/other" in here("github", "status", 3, "--repo", "acme/other").err
+
+
+def test_processes_that_take_in_one_number_at_once_make_each_thing_once(
+    here: Command, repo: Repository, tmp_path: Path, github: FakeGitHub
+) -> None:
+    """Each round, two deliveries of one issue meet two processes, whose looks at it wait for each other."""
+    here.ok("ls")
+    il = Command(tmp_path, env={"GH_TOKEN": os.environ["GH_TOKEN"], "GITHUB_API_URL": github.api_url})
+    repo.collaborator("coder-bot")
+    repo.commit({".github/interlock.toml": '[agents]\ncoder-bot = "coder"\n'})
+    issue = repo.issue("Crash", by="alice", assignees=["coder-bot"])
+    rounds = [[d for d in github.deliveries if d.event == "issues"]]
+    for name in ("bug", "feature"):
+        seen = len(github.deliveries)
+        issue.label(name, by="alice")
+        issue.edit(by="alice", title=f"Crash of {name}")
+        rounds.append([d for d in github.deliveries[seen:] if d.event == "issues"])
+    for deliveries in rounds:
+        go = threading.Event()
+        held = [github.faults.hold(on="GET /repos/acme/app/issues/1", until=go) for _ in deliveries]
+        processes = []
+        for n, each in enumerate(deliveries):
+            file = tmp_path / f"{each.guid}.json"
+            file.write_bytes(each.body)
+            args = ("--event", each.event, "--delivery", each.guid, str(file))
+            processes.append(il.start("github", "ingest", *args))
+            assert held[n].wait(PATIENCE_S)
+        go.set()
+        for process in processes:
+            said = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 0, said
+    here.ok("github", "sweep")
+    found = here.ok("ls")["items"]
+    assert sorted((i["type"], i["agent"], i["priority"]) for i in found) == [
+        ("issue_triage", None, 8),
+        ("issue_work", "coder", 8),
+    ]
+    shown = here.ok("github", "status", 1)
+    assert {each["status"] for each in shown["follows"]} == {"done"}
+    assert shown["deliveries"] == []

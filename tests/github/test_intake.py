@@ -14,7 +14,7 @@ import pytest
 
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.github.delivery import BODY_MAX_BYTES
-from interlock.service.contract import ItemFilter
+from interlock.service.contract import ItemFilter, Report
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import (  # noqa: F401  (fixtures)
     OpenService,
@@ -408,6 +408,43 @@ def test_an_edited_title_is_told_to_whoever_is_there_and_starts_nothing(desk: De
     issue.edit(by="alice", title="Crash")
     desk.take()
     assert desk.open() == []
+
+
+def test_a_blocked_issue_waits_for_its_blocker(desk: Desk) -> None:
+    blocker = desk.repo.issue("First", by="alice")
+    issue = desk.repo.issue("Then", by="alice", assignees=["coder-bot"])
+    desk.take()
+    (first, triage, _) = desk.open()
+    desk.finish(desk.run("helper"))
+    (lease,) = desk.service.next("helper", item=triage.id)
+    issue.add_blocker(blocker, by="alice")
+    desk.take()
+    (running,) = desk.open()
+    assert (running.id, running.cancel_requested) == (triage.id, True)
+    assert running.cancel_reason is not None
+    assert running.cancel_reason.startswith("blocked by acme/app#1: ")
+    desk.service.release([Report(run=lease.run)])
+    assert desk.open() == []
+    blocker.close(by="alice")
+    desk.take()
+    assert {i.type for i in desk.open()} == {"issue_triage", "issue_work"}
+    blocker.reopen(by="alice")
+    desk.take()
+    assert [i.lane for i in desk.open()] == [first.lane]
+    issue.remove_blocker(blocker, by="alice")
+    desk.take()
+    assert len(desk.open()) == 3
+
+
+def test_parents_and_children_are_looked_at_and_change_nothing(desk: Desk) -> None:
+    parent, child = desk.repo.issue("Whole", by="alice"), desk.repo.issue("Part", by="alice")
+    desk.take()
+    before = desk.state()
+    parent.add_child(child, by="alice")
+    desk.take()
+    parent.remove_child(child, by="alice")
+    desk.take()
+    assert desk.state() == before
 
 
 class Crash(Exception):

@@ -50,6 +50,8 @@ _RACES_MAX = 10
 _LAGS_MAX, _LAG_S = 4, 2.0
 #: The head of a pull request in a payload that has it in the form of an issue.
 _UNSAID = {"sha": "", "ref": ""}
+#: When an issue changes whether others are blocked. Of those others, no delivery comes.
+_FREES = ("issues.closed", "issues.reopened", "issues.deleted", "issues.transferred")
 #: How a number leaves its repository, by the action that says so.
 _LEAVES = {"deleted": State.DELETED, "transferred": State.TRANSFERRED}
 
@@ -186,8 +188,11 @@ class Intake:
         if not delivery.numbers and delivery.kind not in failures.EVENTS:
             return _Decided(words="It is about no issue and no pull request.")
         rules = self._reader.rules(repository.name) if self._reader else default_rules()
-        looked = [self._look(repository, number, rules, delivery, tries) for number in delivery.numbers]
-        words, numbers = [each.words for each in looked], list(delivery.numbers)
+        numbers = list(delivery.numbers)
+        if self._reader is not None and delivery.kind in _FREES:
+            numbers += self._reader.blocked_by(repository.name, numbers[0])
+        looked = [self._look(repository, number, rules, delivery, tries) for number in numbers]
+        words = [each.words for each in looked]
         for each in looked:
             if each.facts is not None and delivery.event in hearing.PARTS:
                 words.append(self._hearing.hear(delivery, each.facts, rules, each.place))

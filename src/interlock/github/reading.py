@@ -77,6 +77,18 @@ class Reader:
         )
         return tuple(_short(each) for each in found if each["state"] == "open")
 
+    def blocked_by(self, name: str, number: int) -> tuple[int, ...]:
+        """The issues of the same repository that an issue blocks, or did while it was open."""
+        route = _REPO + "/issues/{number}/dependencies/blocking"
+        try:
+            found = list(self._github.pages(route, limit=BLOCKERS_MAX, repo=name, number=number))
+        except GitHubRefused as refused:
+            if refused.status in _GONE:
+                return ()
+            raise
+        here = name.lower()
+        return tuple(each["number"] for each in found if _short(each).lower() == f"{here}#{each['number']}")
+
     def name_of(self, repository: int, name: str) -> str | None:
         """What a repository is called now, of which a name is or was; None if that name is another's."""
         try:

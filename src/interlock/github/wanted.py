@@ -86,8 +86,8 @@ ENDS: Mapping[State, tuple[str, bool]] = {
 
 
 def conditions(facts: Facts, agents: Mapping[str, str]) -> Iterator[Condition]:
-    """The events that are true of a number now; none of one that is closed."""
-    if not facts.open:
+    """The events that are true of a number now; none of one that is closed or blocked."""
+    if not facts.open or facts.blockers:
         return
     kind = "pull_request" if facts.pull else "issues"
     yield Condition(f"{kind}.opened", "opened")
@@ -169,8 +169,9 @@ def consequences(
             return ()
         reason, stop = ENDS[after.state]
         return (Withdraw(key=None, reason=reason, stop=stop),)
+    reason = f"blocked by {', '.join(after.blockers)}" if after.blockers else "not_wanted"
     found: list[Consequence] = [
-        Withdraw(key=key, reason="not_wanted", stop=_should_stop(gone))
+        Withdraw(key=key, reason=reason, stop=bool(after.blockers) or _should_stop(gone))
         for key, gone in was.items()
         if key not in now
     ]

@@ -189,3 +189,15 @@ def test_whatever_deliveries_were_missed_the_same_items_are_open(
         seen_some.see(facts)
     seen_some.see(life[-1])
     assert seen_some.open == seen_all.open
+
+
+def test_a_blocked_issue_wants_nothing_and_all_of_it_again_when_it_is_free() -> None:
+    world = World()
+    world.see(replace(ISSUE, assignees=("coder-bot",)))
+    blocked = replace(ISSUE, assignees=("coder-bot",), blockers=("acme/app#3",))
+    assert world.see(blocked) == (
+        Withdraw(key=TRIAGE, reason="blocked by acme/app#3", stop=True),
+        Withdraw(key=WORK, reason="blocked by acme/app#3", stop=True),
+    )
+    world.see(replace(blocked, blockers=()))
+    assert set(world.open) == {TRIAGE, WORK}
