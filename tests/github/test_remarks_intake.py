@@ -145,6 +145,17 @@ def test_a_later_edit_or_deletion_of_what_was_told_is_told(desk: Desk, issue: Is
     ]
 
 
+def test_a_bots_comment_that_changes_all_day_is_told_once(desk: Desk, issue: Issue) -> None:
+    issue.comment("look", by="alice")
+    report = issue.comment("coverage 81 %", by="coverage")
+    desk.take()
+    for n in range(5):
+        report.edit(f"coverage {82 + n} %", by="coverage")
+        desk.take()
+    (item,) = desk.open()
+    assert [text for text, _ in desk.said(item)] == ["look", "coverage 81 %"]
+
+
 def test_a_review_that_requests_changes_wakes_the_agent_that_opened_the_pull_request(desk: Desk) -> None:
     desk.repo.commit({"a": "1"}, by="coder-bot", branch="fix")
     pull = desk.repo.pull("Fix", by="coder-bot", head="fix")

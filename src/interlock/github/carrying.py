@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, NotFound
-from interlock.core.model import ABSORBING, Policy
+from interlock.core.model import ABSORBING, Policy, Reason
 from interlock.core.names import NAME_MAX_CHARS
 from interlock.core.record import Record
 from interlock.core.states import TERMINAL
@@ -37,6 +37,8 @@ TRIES_MAX = 12
 _WAIT_FIRST_S, _WAIT_MAX_S = 5.0, 3_600.0
 #: Who did it, in the history.
 BY = "github"
+#: Why what was never work is kept as a cancelled item.
+_NO_WORK = (Reason.OWN_MESSAGE, Reason.OUTSIDER)
 _NOTHING = "Nothing is open here."
 
 
@@ -245,7 +247,7 @@ class Carrier:
         wanted = ItemFilter(
             statuses=("failed", "cancelled"), lane=order["lane"], project=order["project"], limit=ITEMS_MAX
         )
-        found = self._service.items(wanted)
+        found = [item for item in self._service.items(wanted) if item.reason not in _NO_WORK]
         if not found:
             return None, "nothing has failed or was cancelled"
         try:

@@ -55,7 +55,7 @@ class Hearing:
             return self._tell(facts, place, told, "dismissed", text)
         answer = self._answer(facts, told, said)
         if answer is None:
-            if self._known(facts, told) is None:
+            if not self._woke(facts, told):
                 return "the remark was deleted"
             return self._tell(facts, place, told, "deleted", f"The remark of {told.author} was deleted.")
         remark = from_answer(delivery.event, facts.number, answer)
@@ -94,10 +94,10 @@ class Hearing:
             kept(f"{name}:{n}:{command.name}", _commanded(place, remark, command))
             for n, command in enumerate(found.commands, 1)
         ]
-        before = self._known(facts, remark)
-        if not follows or not self._github.add(facts.repository, facts.number, follows):
-            follows = []
-        if before is not None and before.get("digest") not in (None, digest) and found.told:
+        before = self._woke(facts, remark)
+        if follows:
+            self._github.add(facts.repository, facts.number, follows)
+        if before and before != digest and found.told:
             edited = f"The remark of {remark.author} was edited:\n\n{text}"
             self._tell(facts, place, remark, digest, edited)
         woken = ", ".join(wake.agent or "anyone" for wake in found.wakes)
@@ -111,10 +111,11 @@ class Hearing:
         self._github.add(facts.repository, facts.number, [kept(f"{_name(remark)}:{what}", order)])
         return text.partition("\n")[0].rstrip(".:")
 
-    def _known(self, facts: Facts, remark: Remark) -> Order | None:
-        """What was made of a remark before, if it was heard."""
+    def _woke(self, facts: Facts, remark: Remark) -> str:
+        """The digest of a remark that woke somebody; empty of others: some bots edit theirs all day."""
         last = self._github.consequences(facts.repository, facts.number, TOLD_MAX)
-        return next((json.loads(each.data) for each in last if each.name == _name(remark)), None)
+        found = (json.loads(each.data) for each in last if each.name == _name(remark))
+        return next((str(order["digest"]) for order in found if order["do"] == "add"), "")
 
 
 def _name(remark: Remark) -> str:
