@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
     from interlock.gitlanes.service import GitLanes
-    from interlock.process.sign import Sign
+    from interlock.process.sign import Before, Sign
     from interlock.process.workplace import ActionsRun
     from interlock.service.contract import LaneService, LaneView, LeaseView, Service
     from interlock.service.pruning import Pruned
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
 #: How long a look at a lane in git waits for GitHub's word on its holder.
 ENDED_TIMEOUT_S = 5.0
+#: How many of a lane's newest superseded items are looked at for the one that gave way to a run.
+SUPERSEDED_LOOKED_AT = 10
 _DATABASES = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _FORMS = (
     "Use sqlite:///path/to/file.db, postgresql://user@host/database,"
@@ -179,15 +181,54 @@ def eyes(environ: Mapping[str, str], tell: Callable[[str], None]) -> Eyes | None
     from interlock.github.eyes import TIMEOUT_S, Eyes, message_of  # noqa: PLC0415
 
     message = message_of(environ)
-    if message is None:
+    return None if message is None else Eyes(message, _asking(environ, TIMEOUT_S), tell)
+
+
+def eyes_of_runs(
+    service: Service, environ: Mapping[str, str], tell: Callable[[str], None]
+) -> Callable[[LeaseView], Eyes | None]:
+    """How a worker shows on GitHub which messages its runs work on; without a token, not at all."""
+
+    def eyes_of(lease: LeaseView) -> Eyes | None:
+        from interlock.github.tokens import is_given  # noqa: PLC0415
+
+        if lease.item.payload is None or not is_given(environ):
+            return None
+        from interlock.github.eyes import TIMEOUT_S, Eyes, message_of_item  # noqa: PLC0415
+
+        message = message_of_item(lease.item)
+        if message is None:
+            return None
+        found = Eyes(message, _asking(environ, TIMEOUT_S), tell)
+        found.before = lambda _: _superseded_by(service, lease)
+        return found
+
+    return eyes_of
+
+
+def _superseded_by(service: Service, lease: LeaseView) -> Before | None:
+    """The item whose run was stopped for the sake of this one."""
+    from interlock.process.sign import Before  # noqa: PLC0415
+    from interlock.service.contract import ItemFilter  # noqa: PLC0415
+
+    if lease.item.lane is None:
         return None
+    wanted = ItemFilter(lane=lease.item.lane, statuses=("superseded",), limit=SUPERSEDED_LOOKED_AT)
+    for old in service.items(wanted):
+        if old.absorbed_by == lease.item.id and old.attempt:
+            return Before(name=f"item-{old.id}", superseded=True)
+    return None
+
+
+def _asking(environ: Mapping[str, str], timeout_s: float) -> Callable[[float], GitHub]:
+    """Opens a client with as much patience as is asked for."""
 
     def open_client(patience_s: float) -> GitHub:
         from interlock.github import client  # noqa: PLC0415
 
-        return client.from_environment(environ, timeout_s=TIMEOUT_S, patience_s=patience_s)
+        return client.from_environment(environ, timeout_s=timeout_s, patience_s=patience_s)
 
-    return Eyes(message, open_client, tell)
+    return open_client
 
 
 def mend_lane(settings: Settings, lane: str, *, why: str) -> LaneView:

@@ -258,7 +258,7 @@ def test_the_successor_says_that_an_earlier_run_gave_way_to_a_newer_message(jobs
     newer = jobs.stays(jobs.job("newer", event))
     (notice,) = jobs.notices()
     assert notice.startswith(SUPERSEDED)
-    assert has_mark(notice, superseded=1)
+    assert has_mark(notice, superseded="run-1")
     assert (eyes(first), eyes(second)) == ([], [ACTIONS_BOT])
     newer.send_signal(signal.SIGINT)
     ended(newer)
@@ -310,6 +310,86 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next_one_on_its_lane(jobs: 
     second, event = jobs.said("is anybody there?")
     assert jobs.job("next", event)("hold", jobs.lane, "--", "true").code == 0
     assert (eyes(first), eyes(second), jobs.notices()) == ([], [], [])
+
+
+# -- workers on a database ----------------------------------------------------------------------------
+
+
+def payload(jobs: Jobs, comment: Comment) -> str:
+    """As the intake makes it of a comment."""
+    said = {"event_type": "issue_comment.created", "repository": APP, "issue_number": jobs.issue.number}
+    return json.dumps({**said, "comment_id": comment.id})
+
+
+def worker(jobs: Jobs, name: str = "worker", **env: str) -> Command:
+    directory = jobs.root / name
+    directory.mkdir()
+    token = jobs.github.actions_token(jobs.repo)
+    return Command(
+        directory, env={"GITHUB_API_URL": jobs.github.api_url, "GITHUB_TOKEN": "", "GH_TOKEN": token} | env
+    )
+
+
+@pytest.mark.parametrize("code", [0, 3, 75])
+def test_a_worker_shows_eyes_while_it_works_on_a_comment(jobs: Jobs, code: int) -> None:
+    comment, _ = jobs.said()
+    il = worker(jobs)
+    il.ok("add", "Answer", "--lane", jobs.lane, "--agent", "coder", "--payload", payload(jobs, comment))
+    met: list[list[str]] = []
+    jobs.github.faults.before(lambda: met.append(eyes(comment)), on="DELETE")
+    il("work", "--agent", "coder", "--limit", "1", "--", "sh", "-c", f"exit {code}")
+    assert (met, eyes(comment), jobs.notices()) == ([[ACTIONS_BOT]], [], [])
+
+
+def test_a_worker_says_that_an_earlier_run_gave_way_to_a_newer_message(jobs: Jobs) -> None:
+    """Told once, also if the run that says it is given back and begins again."""
+    first, _ = jobs.said()
+    il = worker(jobs)
+    add = ("add", "Answer", "--lane", jobs.lane, "--agent", "coder", "--policy", "supersede")
+    il.ok(*add, "--payload", payload(jobs, first))
+    at_work = il.directory / "at-work"
+    script = (
+        f"cd {il.directory}; test -e again && exit 0;"
+        " test -e newer && { touch again; exit 75; }; touch at-work; sleep 600"
+    )
+    process = il.start("work", "--agent", "coder", "--limit", "3", "--", "sh", "-c", script)
+    jobs.started.append(process)
+    wait_until(at_work.exists, "the first run works")
+    assert eyes(first) == [ACTIONS_BOT]
+    second, _ = jobs.said("no, the other one")
+    (il.directory / "newer").write_text("")
+    item = il.ok(*add, "--payload", payload(jobs, second))["item"]["id"]
+    wait_until(lambda: il.ok("show", item)["item"]["status"] == "completed", "the second has run twice")
+    assert (il.directory / "again").exists()
+    (notice,) = jobs.notices()
+    assert notice.startswith(SUPERSEDED)
+    assert has_mark(notice, superseded=f"item-{item - 1}")
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    assert (eyes(first), eyes(second)) == ([], [])
+
+
+def test_a_worker_without_a_token_and_work_from_elsewhere_show_nothing(jobs: Jobs) -> None:
+    comment, _ = jobs.said()
+    silent = worker(jobs, "silent", GH_TOKEN="")
+    silent.ok("add", "Answer", "--agent", "coder", "--payload", payload(jobs, comment))
+    il = worker(jobs)
+    own = json.dumps({"repository": APP, "issue_number": jobs.issue.number})
+    il.ok("add", "Answer", "--agent", "coder", "--payload", own)
+    asked = len(jobs.github.requests)
+    for each in (silent, il):
+        assert each("work", "--agent", "coder", "--limit", "1", "--", "true").code == 0
+    assert len(jobs.github.requests) == asked
+
+
+def test_a_worker_goes_on_where_github_does_not_answer(jobs: Jobs) -> None:
+    comment, _ = jobs.said()
+    il = worker(jobs)
+    item = il.ok("add", "Answer", "--agent", "coder", "--payload", payload(jobs, comment))["item"]["id"]
+    with jobs.github.faults.outages():
+        answer = il("work", "--agent", "coder", "--limit", "1", "--", "true")
+    assert il.ok("show", item)["item"]["status"] == "completed"
+    assert (answer.out + answer.err).count("Could not put 👀 on the message") == 1
 
 
 # -- which message ------------------------------------------------------------------------------------

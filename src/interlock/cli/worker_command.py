@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import typer
@@ -79,6 +81,10 @@ def work(
     )
     url = app.absolute_url(call.settings)
     screen = WorkerScreen(call.out)
+
+    def said(text: str) -> None:
+        screen.tell(Notice(kind="github", text=text))
+
     with (
         call.service() as service,
         app.last_look(service, lambda text: screen.tell(Notice(kind="unseen", text=text))) as unwanted,
@@ -86,7 +92,7 @@ def work(
         mention_near_agent(service, agent)
         worker = Worker(
             service,
-            wish,
+            replace(wish, shown=app.eyes_of_runs(service, os.environ, said)),
             home=Home(
                 call.settings.root,
                 url,

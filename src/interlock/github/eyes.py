@@ -1,8 +1,7 @@
-"""👀 on the message that a process works on: put there at its start, taken away at its end, whichever it is.
+"""👀 on the message that a run works on: put there at its start, taken away at its end, whichever it is.
 
-For a process without a database, in a job of Actions: what becomes of the reaction is up to this process, and
-after its death to the next run on its lane. Nothing here raises: work does not fail because GitHub does. The
-first failure is told, in one sentence.
+What becomes of the reaction is up to this process, and after its death, on a lane in git, to the next run.
+Nothing here raises: work does not fail because GitHub does. The first failure is told, in one sentence.
 """
 
 from __future__ import annotations
@@ -22,13 +21,17 @@ from interlock.process.sign import Before, Sign
 
 if TYPE_CHECKING:
     from interlock.github.client import GitHub
+    from interlock.service.itemview import ItemView
 
 #: A cancelled job has ten seconds in all.
 TIMEOUT_S = 4.0
 _PATIENCE_S = 2.0
+_REMARKS = {"issue_comment": "comment", "pull_request_review_comment": "review_comment"}
 _EVENT_MAX_BYTES = 32 * 1024 * 1024
 #: The clock of the machine that the run before worked on may be this much behind GitHub's.
 _SKEW = timedelta(seconds=5)
+#: How far back a notice is looked for, so that it is not written twice.
+_LOOKED_BACK, _COMMENTS_MAX = timedelta(days=1), 100
 SUPERSEDED = "An earlier run gave way to a newer message, which is being worked on now."
 
 
@@ -73,8 +76,28 @@ def _read(repository: str, event: Mapping[str, Any]) -> Message | None:
     )
 
 
+def message_of_item(item: ItemView) -> Message | None:
+    """The message that an item came from; None if it did not come from GitHub."""
+    payload = item.payload
+    try:
+        if not payload or "event_type" not in payload:
+            return None
+        number = int(payload["pr_number" if "pr_number" in payload else "issue_number"])
+        # A review can have no reaction by itself: the pull request gets it.
+        kind = _REMARKS.get(str(payload["event_type"]).partition(".")[0])
+        subject = ("issue", number) if kind is None else (kind, int(payload["comment_id"]))
+        return Message(
+            repository=str(payload["repository"]),
+            number=number,
+            subject=effects.Subject(*subject),
+            written_at=None,
+        )
+    except (KeyError, TypeError, ValueError):  # somebody else's payload
+        return None
+
+
 class Eyes:
-    """The reaction of one process. It may be hidden from any thread, and more than once."""
+    """The reaction of one run. It may be hidden from any thread, and more than once."""
 
     def __init__(
         self, message: Message, open_client: Callable[[float], GitHub], tell: Callable[[str], None]
@@ -111,28 +134,43 @@ class Eyes:
         self._hiding.join()
 
     def begin(self, run: str) -> None:
-        before = self.before(run)
-        if before is None or not (before.lost or before.interrupted) or self._is_ours(before.sign):
-            return
-        with self._quietly("see to what the run before left"), self._open_client(0.0) as github:
-            # One that was interrupted may have been killed before it could.
-            _remove(github, before.sign)
-            if self._gave_way(before):
-                text = effects.marked(SUPERSEDED, superseded=before.run)
-                _send(github, effects.comment(self._message.repository, self._message.number, text))
+        with self._quietly("see to what the run before left"):
+            before = self.before(run)
+            if before is None or self._is_ours(before.sign):
+                return
+            gave_way, cut_off = self._gave_way(before), before.lost or before.interrupted
+            if not gave_way and not cut_off:
+                return
+            with self._open_client(0.0) as github:
+                # One that was interrupted may have been killed before it could.
+                if before.sign is not None and cut_off:
+                    _remove(github, before.sign)
+                if gave_way and not self._is_said(github, before.name):
+                    text = effects.marked(SUPERSEDED, superseded=before.name)
+                    _send(github, effects.comment(self._message.repository, self._message.number, text))
 
     def _gave_way(self, before: Before) -> bool:
         """Whether it was interrupted once our message was there, which then is why."""
         at = self._message.written_at
         ended = datetime.fromtimestamp(before.ended_us / 1_000_000, UTC)
-        return before.interrupted and at is not None and ended >= at - _SKEW
+        return before.superseded or (before.interrupted and at is not None and ended >= at - _SKEW)
 
-    def _is_ours(self, sign: Sign) -> bool:
-        """A later attempt works on the message that its earlier one worked on."""
-        return (sign.repository, sign.kind, sign.subject) == (
-            self._message.repository,
-            *self._message.subject,
+    def _is_said(self, github: GitHub, name: str) -> bool:
+        """A run that was given back begins again, and its successor too."""
+        since = datetime.now(UTC) - _LOOKED_BACK
+        comments = github.pages(
+            "/repos/{+repo}/issues/{number}/comments",
+            limit=_COMMENTS_MAX,
+            query={"since": f"{since:%Y-%m-%dT%H:%M:%SZ}"},
+            repo=self._message.repository,
+            number=self._message.number,
         )
+        return any(effects.has_mark(each.get("body") or "", superseded=name) for each in comments)
+
+    def _is_ours(self, sign: Sign | None) -> bool:
+        """A later attempt works on the message that its earlier one worked on."""
+        message = self._message
+        return sign is not None and sign[:3] == (message.repository, *message.subject)
 
     def _hide(self) -> None:
         if not self._may_be_there:

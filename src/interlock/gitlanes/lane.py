@@ -164,7 +164,7 @@ class Lane:
             return None
         last = ended[-1]
         return Before(
-            run=last.run,
+            name=f"run-{last.run}",
             sign=sign,
             ended_us=last.ended_us,
             interrupted=(last.error or "").startswith(INTERRUPTED),

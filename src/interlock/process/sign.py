@@ -21,14 +21,18 @@ class Sign(NamedTuple):
 class Before(NamedTuple):
     """The run that held a lane before, as it was when the next one began."""
 
-    run: int
-    sign: Sign
+    #: Which one: a number has each name once.
+    name: str
+    #: What it showed, where that is known.
+    sign: Sign | None = None
     #: By the clock of whoever ended it.
-    ended_us: int
+    ended_us: int = 0
     #: A signal ended it, and it could say so.
-    interrupted: bool
+    interrupted: bool = False
     #: It was ended without its word: its lease was over, or its workflow run.
-    lost: bool
+    lost: bool = False
+    #: It was stopped for the sake of the next one.
+    superseded: bool = False
 
 
 class Shown(Protocol):

@@ -42,6 +42,7 @@ from interlock.process.clock import now_s
 from interlock.process.command import Ending, in_worktree
 from interlock.process.ladder import Ladder
 from interlock.process.liverun import LiveRun
+from interlock.process.sign import Shown
 from interlock.service.contract import EndedRunView, LeaseView
 from interlock.service.intake import is_cut, wall
 from interlock.settings.places import run_log
@@ -97,6 +98,7 @@ class WorkerRun:
         self._stop_known = False
         self._files: RunFiles | None = None
         self._workspace: Workspace | None = None
+        self._shown: Shown | None = None
         self._cleared = True
         self._stdout, self._both = Tail(STDOUT_KEPT_BYTES), Tail(ERROR_KEPT_BYTES)
         self._log = RunLog(run_log(worker.home.directory, lease.fence))
@@ -137,7 +139,12 @@ class WorkerRun:
 
     def _run(self) -> None:
         try:
-            if not self._end(self._work()):
+            try:
+                ended = self._end(self._work())
+            finally:
+                if self._shown is not None:
+                    self._shown.hide()
+            if not ended:
                 return  # its files stay for the next worker
         except Exception as error:  # a defect: without its thread the run would keep its lease for ever
             self._worker.give_up(error)
@@ -195,7 +202,15 @@ class WorkerRun:
             {"n": 0, "author": "interlock", "text": text} for text in worker.recovery.left_by_rivals(trace)
         ]
         files.briefing.write(item.payload, [*messages, *self._lease.messages])
+        self._show()
         return files
+
+    def _show(self) -> None:
+        """Show that we are at work, until the end is reported."""
+        self._shown = self._worker.wish.shown(self._lease)
+        if self._shown is not None:
+            self._shown.show()
+            self._shown.begin(self._lease.run)
 
     def _outcome(self, files: RunFiles) -> RunEnd | None:
         """Start the command and follow it to its end; returns the end to report."""

@@ -36,6 +36,7 @@ from interlock.core.names import BATCH_MAX, check_name, needed_agent
 from interlock.process.clock import now_s
 from interlock.process.command import SupervisedCommand, check_command, not_in_worktree
 from interlock.process.heartbeat import Heartbeat
+from interlock.process.sign import Shown
 from interlock.process.workplace import workplace
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
@@ -81,6 +82,8 @@ class Wish:
     limit: int | None = None
     #: End when nothing runs and nothing can be claimed.
     exit_when_idle: bool = False
+    #: How a run shows to others that it is at work; None if it does not.
+    shown: Callable[[LeaseView], Shown | None] = lambda _: None
 
 
 class FaultPause:
