@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from interlock.github.client import GitHub
     from interlock.github.eyes import Eyes
     from interlock.github.intake import Intake
+    from interlock.github.outbox import Sender
     from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
@@ -147,6 +148,19 @@ def last_look(service: Service, tell: Callable[[str], None]) -> Iterator[Callabl
     store = service.store.github
     with client.from_environment(os.environ, cache=answers.StoredAnswers(store)) as github:
         yield dispatch.LastLook(service, store, reading.Reader(github), tell)
+
+
+@contextmanager
+def open_sender(settings: Settings) -> Iterator[Sender]:
+    """Who sends what is owed to GitHub, in the name of the token in the environment."""
+    from interlock.github import client, outbox  # noqa: PLC0415  (for one command)
+
+    with client.from_environment(os.environ, patience_s=outbox.PATIENCE_S) as github:
+        store = _open_store(settings, migrate=True)
+        try:
+            yield outbox.Sender(github, store.github.outbox)
+        finally:
+            store.close()
 
 
 def standing_of(service: Service, repository: str | None, number: int) -> NumberView:

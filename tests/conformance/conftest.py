@@ -39,7 +39,7 @@ OF_THE_MACHINE = frozenset({"clock_agrees", "writes_are_durable"})
 #: What waits for the next sweep, and is not wrong before it.
 OF_THE_SWEEPER = frozenset({"no_overdue_lease", "nothing_overdue"})
 #: What asks for a person's attention, and is not wrong.
-OF_PEOPLE = frozenset({"nothing_waits_for_a_person"})
+OF_PEOPLE = frozenset({"nothing_waits_for_a_person", "no_dead_effects", "effects_are_sent"})
 
 OpenService = Callable[..., Service]
 

@@ -286,6 +286,7 @@ class Shapes:
         url = f"{self.repo_url(repo)}/issues/comments/{comment.id}"
         word = "issues" if issue.pull is None else "pull"
         html = f"{self.github.html_url}/{repo.full_name}/{word}/{issue.number}#issuecomment-{comment.id}"
+        app = comment.user.removesuffix("[bot]")
         return {
             "url": url,
             "html_url": html,
@@ -298,7 +299,7 @@ class Shapes:
             "body": comment.body,
             "author_association": repo.association(comment.user),
             "reactions": self.reaction_counts(url, comment.reactions),
-            "performed_via_github_app": None,
+            "performed_via_github_app": self.app(app) if app in self.github.apps else None,
         }
 
     def reaction(self, reaction: issues.Reaction) -> Json:

@@ -1,4 +1,4 @@
-"""`interlock github`: ingest, status and sweep, as a person or a script calls them."""
+"""`interlock github`: ingest, status, sweep and send, as a person or a script calls them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from interlock.github import owing
+from interlock.github.owing import Place
+from interlock.store.outbox_port import Effect
+from interlock.store.sqlite.store import SqliteStore
 from tests.acceptance.command import Command, CommandHere
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.hooks import Delivery
@@ -129,3 +133,62 @@ def test_processes_that_take_in_one_number_at_once_make_each_thing_once(
     shown = here.ok("github", "status", 1)
     assert {each["status"] for each in shown["follows"]} == {"done"}
     assert shown["deliveries"] == []
+
+
+def owe(here: Command, repo: Repository, *effects: Effect) -> None:
+    """As whoever causes them does, in the command's own store."""
+    here.ok("migrate")
+    store = SqliteStore(here.directory / ".interlock" / "interlock.db")
+    store.github.repository(repo.id, repo.full_name)
+    store.github.outbox.owe(effects)
+    store.close()
+
+
+def test_what_is_owed_is_sent_and_shown(here: Command, repo: Repository) -> None:
+    issue = repo.issue("Crash", by="alice")
+    place = Place(repo.id, issue.number)
+    owe(here, repo, owing.comment(place, "c1", "hello"), owing.assign(place, "a1", ["nobody"]))
+    assert "Owed to GitHub: 2: interlock github send" in here("ls").out
+    assert "Owed to GitHub: 2" in here("top").out
+    answer = here("github", "send")
+    assert answer.out.splitlines()[0] == "1 sent, 1 put off."
+    assert answer.out.splitlines()[1].startswith("More is owed: the next in ")
+    assert [comment.body.split("\n")[0] for comment in issue.comments] == ["hello"]
+    shown = here.ok("github", "status", 1)["effects"]
+    assert [(each["name"], each["status"]) for each in shown] == [("a1", "owed"), ("c1", "done")]
+    assert "comment c1 done: posted" in here("github", "status", 1).out
+    assert here.ok("github", "send") == {
+        "sent": 0,
+        "dropped": 0,
+        "put_off": 0,
+        "dead": 0,
+        "stopped": "",
+        "next_s": pytest.approx(15, abs=6),
+    }
+
+
+def test_what_waits_for_a_person_is_seen_everywhere_and_sent_again(
+    here: Command, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.github.outbox.REFUSALS", 1)
+    issue = repo.issue("Crash", by="alice")
+    owe(here, repo, owing.comment(Place(repo.id, issue.number), "c1", "hello"))
+    repo.github.faults.refuse(403, "This issue is locked", on="/comments")
+    assert here("github", "send").out == "0 sent, 1 for a person: interlock doctor names the reasons.\n"
+    for command in (("ls",), ("ls", "--dead"), ("top",)):
+        assert "Owed to GitHub: 1, 1 of which a person must look at: interlock doctor" in here(*command).out
+    checks = {each["name"]: each for each in here("--json", "doctor").json["checks"]}
+    told = checks["no_dead_effects"]
+    assert (told["ok"], "acme/app#1 comment: " in told["detail"], "locked" in told["detail"]) == (
+        False,
+        True,
+        True,
+    )
+    assert here.ok("github", "send", "--again")["sent"] == 1
+    assert "Owed" not in here("ls").out
+    assert len(issue.comments) == 1
+
+
+def test_nobody_sends_without_a_token(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GH_TOKEN")
+    assert "There is no token for GitHub" in here("github", "send").err

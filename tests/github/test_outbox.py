@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from interlock.github.effects import FORCE_AFTER_S, Subject
 from interlock.github.outbox import LEASE_S, OUTAGE, Passed, Sender
 from interlock.github.owing import Place
 from interlock.github.remarks import mark, marks
-from interlock.github.tokens import PlainToken
+from interlock.github.tokens import AppToken, PlainToken
 from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from interlock.store.outbox_port import Effect, OutboxStore, Owing, Taken
@@ -24,8 +26,11 @@ from interlock.store.port import Store
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
+from tests.acceptance.command import Command
 from tests.github.fake import FakeGitHub, Repository
+from tests.github.fixtures import key_pair
 from tests.github.issues import Issue
+from tests.patience import PATIENCE_S
 
 #: More than there can be due in a test.
 ALL = 1_000
@@ -567,3 +572,88 @@ def test_a_lease_that_ran_out_meanwhile_settles_nothing(desk: Desk) -> None:
     assert texts(desk.issue) == ["text"]
     assert desk.outcomes() == ["was there already"]
     assert not desk.outbox.settle(late[0], made=1, outcome="late")
+
+
+# Several senders
+
+
+def test_two_senders_at_once_send_each_effect_once_and_in_order(
+    github: FakeGitHub, repo: Repository, tmp_path: Path, database: str
+) -> None:
+    """Two real processes. Without the lease both take the same number, and comments are there twice."""
+    github.faults.limits.creations_per_minute = 10_000
+    store = opened(database, tmp_path)
+    store.github.repository(repo.id, repo.full_name)
+    issues = [repo.issue(str(n), by="carol") for n in range(10)]
+    names = [f"c{n}" for n in range(5)]
+    store.github.outbox.owe(
+        [owing.comment(Place(repo.id, issue.number), name, name) for issue in issues for name in names]
+    )
+    command = Command(
+        tmp_path,
+        database.format(folder=tmp_path),
+        env={"GH_TOKEN": github.token("alice"), "GITHUB_API_URL": github.api_url},
+    )
+    both = threading.Event()
+    waiting = [github.faults.hold(on="POST", until=both) for _ in range(2)]
+    senders = [command.start("--json", "github", "send", "--limit", "60") for _ in range(2)]
+    assert all(each.wait(PATIENCE_S) for each in waiting), "each sends while the other does"
+    both.set()
+    ended = [json.loads(sender.communicate(timeout=PATIENCE_S)[0]) for sender in senders]
+    assert [texts(issue) for issue in issues] == [names] * 10
+    assert sum(each["sent"] for each in ended) == 50
+    assert all(each["sent"] for each in ended)
+    store.close()
+
+
+def test_a_sender_that_watches_sends_what_is_owed_later(
+    github: FakeGitHub, repo: Repository, tmp_path: Path, database: str
+) -> None:
+    store = opened(database, tmp_path)
+    store.github.repository(repo.id, repo.full_name)
+    issue = repo.issue("one", by="carol")
+    command = Command(
+        tmp_path,
+        database.format(folder=tmp_path),
+        env={"GH_TOKEN": github.token("alice"), "GITHUB_API_URL": github.api_url},
+    )
+    sender = command.start("github", "send", "--watch")
+    assert sender.stdout is not None
+    for name in ("c1", "c2"):
+        store.github.outbox.owe([owing.comment(Place(repo.id, issue.number), name, name)])
+        assert sender.stdout.readline() == b"1 sent.\n"
+    sender.terminate()
+    sender.communicate(timeout=PATIENCE_S)
+    assert texts(issue) == ["c1", "c2"]
+    store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres18"])
+def database(request: pytest.FixtureRequest) -> str:
+    """A url with `{folder}` in it."""
+    if request.param == "sqlite":
+        return "sqlite:///{folder}/shared.db"
+    return str(request.getfixturevalue("pg_database18"))
+
+
+def opened(database: str, folder: Path) -> Store:
+    if database.startswith("sqlite"):
+        return SqliteStore(folder / "shared.db")
+    return PostgresStore(Database(database))
+
+
+def test_an_app_finds_its_own_comment_again(desk: Desk) -> None:
+    private, public = key_pair()
+    app = desk.github.app_named("interlock", owner="boss", public_key=public)
+    desk.issue.comment(f"mine\n\n{mark(effect='c1')}", by="other[bot]")
+    desk.github.faults.lose_answers(on="POST /repos")
+    desk.owe(owing.comment(desk.at(), "c1", "text"))
+    clock = desk.github.clock
+    token = AppToken(
+        app_id=str(app.id), installation_id=str(app.installation_id), private_key=private, clock=clock
+    )
+    with GitHub(token, api_url=desk.github.api_url, clock=clock, sleep=clock.advance) as client:
+        assert desk.send(client).put_off == 1
+        desk.pass_s(60)
+        assert desk.send(client).sent == 1
+    assert texts(desk.issue) == ["mine", "text"]

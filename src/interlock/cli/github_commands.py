@@ -1,15 +1,21 @@
-"""`github`: take in what GitHub sends, look at a number, decide what was left."""
+"""`github`: take in what GitHub sends, look at a number, decide what was left, send what is owed."""
 
 from __future__ import annotations
 
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
-from interlock.core.errors import Exit, InvalidInput
+from interlock.cli.options import Limit, limit_of
+from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
+
+#: How long `send --watch` pauses.
+_EVERY_S = 5.0
 
 github = Group("Turn GitHub's events into work, and look at what is known and owed.")
 
@@ -83,6 +89,43 @@ def sweep(
         swept,
         f"{swept.decided} decided, {swept.carried_out} carried out, {swept.put_off} put off.",
     )
+
+
+@github.command("send")
+def send(
+    ctx: typer.Context,
+    *,
+    limit: Limit = "100",
+    again: Annotated[
+        bool, typer.Option("--again", help="First let what waits for a person be tried again.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on sending, every 5 s; a signal ends it.")
+    ] = False,
+) -> int:
+    """Send what is owed to GitHub: comments, reactions, labels, assignees, workflow starts and ends.
+
+    It needs a token that may write issues, pull requests, statuses and actions, as far as those are owed.
+    Any number of senders may run at once, on any number of machines.
+    """
+    from interlock import app
+
+    call = invocation_of(ctx)
+    count = limit_of(limit)
+    with app.open_sender(call.settings) as sender:
+        while True:
+            try:
+                passed = sender.send(count, again=again)
+                again = False
+                if passed.tried or not watch:
+                    call.out.answer(passed, partial(views.github.passed, found=passed))
+            except (StoreUnavailable, StoreBusy) as error:
+                if not watch:
+                    raise
+                call.out.error(error.code, error.sentence, error.hint)
+            if not watch:
+                return Exit.OK
+            time.sleep(_EVERY_S)
 
 
 def _read(file: str) -> bytes:

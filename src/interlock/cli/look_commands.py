@@ -65,13 +65,17 @@ def list_items(
         with call.watching() as service:
             views.watching.watch(call, service, wanted, every_s, unfinished=unfinished)
         return Exit.OK
+    owed = None
     with call.reading() as service:
         found = service.items(wanted)
+        if not call.out.json and (unfinished or dead):
+            owed = views.github.owed(service.owed_to_github())
         if not (found or call.out.json):
             mention_near_agent(service, agent)
             _mention_near_lane(service, lane)
     call.out.answer(
-        {"items": found}, lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished)
+        {"items": found},
+        lambda out: views.items.listing(out, found, limit=count, unfinished=unfinished, below=owed),
     )
     call.name_store(found)
     return Exit.OK

@@ -25,10 +25,14 @@ from interlock.github import effects, owing
 from interlock.github.client import Answer, GitHub
 from interlock.github.effects import Request, Subject
 from interlock.github.owing import Place
+from interlock.github.reading import Reader
+from interlock.github.remarks import from_answer
 from interlock.store.outbox_port import Effect, OutboxStore, Taken
 
 #: How long a sender has for one effect, and what of it must be left for a request that is not repeated.
 LEASE_S, LAST_REQUEST_S = 300.0, 60.0
+#: How long one request may wait for GitHub: what takes longer is put off, and other numbers go on.
+PATIENCE_S = 5.0
 #: How many comments are looked through for a mark, and how many workflow runs.
 COMMENTS_LOOKED_AT, RUNS_LOOKED_AT = 1_000, 100
 #: How long an effect waits after its first failure; twice as long after each further one. GitHub's reads may
@@ -58,6 +62,10 @@ class Passed(MutableRecord):
     #: In how many seconds something can be sent again; None if nothing is owed.
     next_s: float | None = None
 
+    @property
+    def tried(self) -> int:
+        return self.sent + self.dropped + self.put_off + self.dead
+
 
 class _Done(Record):
     """An effect that was carried out, or need not be."""
@@ -83,11 +91,13 @@ class Sender:
         self, github: GitHub, outbox: OutboxStore, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._github, self._outbox, self._clock = github, outbox, clock
-        self._own_login: str | None = None
+        self._reader = Reader(github)
         self._leased_at = 0.0
 
-    def send(self, limit: int) -> Passed:
-        """Send what is due, up to so many effects."""
+    def send(self, limit: int, *, again: bool = False) -> Passed:
+        """Send what is due, up to so many effects. With `again`, what waits for a person is owed first."""
+        if again:
+            self._outbox.retry(limit)
         passed, faults = Passed(), 0
         for _ in range(limit):
             self._leased_at = self._clock()
@@ -203,21 +213,11 @@ class Sender:
             number=taken.number,
         )
         for comment in comments:
-            if effects.has_mark(comment.get("body") or "", **mark) and self._is_ours(comment):
-                return int(comment["id"])
+            remark = from_answer("issue_comment", taken.number, comment)
+            # Anybody can copy a mark.
+            if effects.has_mark(remark.text, **mark) and remark.author in self._reader.own(remark, comment):
+                return remark.id
         return None
-
-    def _is_ours(self, comment: Mapping[str, Any]) -> bool:
-        """Whether we wrote it: anybody can copy a mark. An app cannot ask for its name: it is some bot."""
-        user = comment.get("user") or {}
-        if self._own_login is None:
-            try:
-                self._own_login = str(self._github.get("/user").body["login"]).lower()
-            except GitHubRefused:
-                self._own_login = ""
-        if self._own_login:
-            return str(user.get("login", "")).lower() == self._own_login
-        return user.get("type") == "Bot"
 
     def _react(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
         answer = self._ask_for(effects.react(taken.repo, _subject(data), data["content"]), 404, 410)

@@ -163,7 +163,12 @@ class Reader:
             return frozenset({remark.author}) if token.account in named else frozenset()
         if not marks(remark.text):
             return frozenset()
-        return frozenset({login(self._github.get("/user").body)})
+        try:
+            return frozenset({login(self._github.get("/user").body)})
+        except GitHubRefused as refused:
+            if refused.status != 403:
+                raise
+            return frozenset({ACTIONS_BOT})  # a job's token under another name: it is no user's
 
     def workflow_run(self, name: str, run_id: int) -> Mapping[str, Any] | None:
         """A workflow run as it is now; None if it was deleted."""

@@ -13,6 +13,7 @@ from interlock.github.orders import place_of
 from interlock.service.contract import ItemFilter, Service
 from interlock.service.itemview import ItemView, maybe_moment, moment
 from interlock.store.github_port import Consequence, GitHubStore, Repository, Undecided
+from interlock.store.outbox_port import Owing
 
 #: The last things that followed, and the most deliveries and items, that are shown.
 SHOWN_MAX = 50
@@ -44,6 +45,21 @@ class FollowsView(Record):
     outcome: str | None
 
 
+class EffectView(Record):
+    """Something that is owed to GitHub, or was sent."""
+
+    name: str
+    kind: str
+    #: `done`, `owed`, or `stuck` if it waits for a person.
+    status: str
+    owed_at: datetime
+    done_at: datetime | None
+    tries: int
+    #: GitHub's id of what it made.
+    made: int | None
+    outcome: str | None
+
+
 class NumberView(Record):
     """A number as it was seen last, and what became of it."""
 
@@ -59,6 +75,8 @@ class NumberView(Record):
     deliveries: tuple[DeliveryView, ...]
     #: The newest first.
     follows: tuple[FollowsView, ...]
+    #: The newest first.
+    effects: tuple[EffectView, ...]
 
 
 def standing(service: Service, github: GitHubStore, name: str | None, number: int) -> NumberView:
@@ -67,7 +85,8 @@ def standing(service: Service, github: GitHubStore, name: str | None, number: in
     place = place_of(repository, number)
     known = github.known(repository.id, number)
     undecided = github.undecided_of(repository.id, number, SHOWN_MAX)
-    if known is None and not undecided:
+    effects = github.outbox.effects(repository.id, number, SHOWN_MAX)
+    if known is None and not undecided and not effects:
         raise NotFound(
             f"Interlock has seen no #{number} of {repository.name}.",
             "Nothing about it was delivered yet: `interlock github ingest`.",
@@ -82,6 +101,7 @@ def standing(service: Service, github: GitHubStore, name: str | None, number: in
         items=tuple(service.items(wanted)),
         deliveries=tuple(map(_delivery, undecided)),
         follows=tuple(map(_follows, github.consequences(repository.id, number, SHOWN_MAX))) if known else (),
+        effects=tuple(map(_effect, effects)),
     )
 
 
@@ -122,5 +142,19 @@ def _follows(each: Consequence) -> FollowsView:
         done_at=maybe_moment(each.done_us),
         tries=each.tries,
         item=each.item,
+        outcome=each.outcome,
+    )
+
+
+def _effect(each: Owing) -> EffectView:
+    status = "done" if each.done_us is not None else "stuck" if each.dead_us is not None else "owed"
+    return EffectView(
+        name=each.name,
+        kind=each.kind,
+        status=status,
+        owed_at=moment(each.owed_us),
+        done_at=maybe_moment(each.done_us),
+        tries=each.tries,
+        made=each.made,
         outcome=each.outcome,
     )

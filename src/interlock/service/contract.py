@@ -66,6 +66,16 @@ class MessageView(Record):
     url: str | None = None
 
 
+class OwedView(NamedTuple):
+    """What is owed to GitHub, each counted up to a thousand."""
+
+    owed: int
+    #: What failed so often that it waits for a person.
+    dead: int
+    #: Since when something is due, or when it is.
+    due_at: datetime | None
+
+
 class LeaseView(NamedTuple):
     """A claimed item: `run` is the handle, the right to write; `fence` is the run's number.
 
@@ -507,6 +517,8 @@ class Service(LaneService, PlanService, Protocol):
     def items(self, wanted: ItemFilter) -> list[ItemView]: ...
 
     def stopped(self, *, limit: int = 100) -> list[ItemView]: ...
+
+    def owed_to_github(self) -> OwedView: ...
 
     def item_of(self, handle: str) -> int: ...
 

@@ -36,13 +36,14 @@ from interlock.service.answers import (
 from interlock.service.contract import (
     EventView,
     ItemFilter,
+    OwedView,
     RecentRunView,
     ShowView,
     StatsBy,
     StatsView,
     WhyView,
 )
-from interlock.service.itemview import ItemView
+from interlock.service.itemview import ItemView, maybe_moment
 from interlock.store.port import EventQuery, ItemQuery, Store
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 FOLLOW_POLL_S = 0.2
 ID_LIMIT = 1 << 63
+#: How far what is owed to GitHub is counted.
+_OWED_COUNTED = 1_000
 
 
 class Looking:
@@ -109,6 +112,11 @@ class Looking:
         """Items that wait for a person, since one more wake-up in a row would be too many; oldest first."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
         return [ItemView(i) for i in self.store.stopped(limit)]
+
+    def owed_to_github(self) -> OwedView:
+        """How much waits to be sent to GitHub, and how much for a person."""
+        owed, due_us, dead = self.store.github.outbox.backlog(_OWED_COUNTED)
+        return OwedView(owed=owed, dead=dead, due_at=maybe_moment(due_us))
 
     def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
         """Runs that go on, and of the last 10,000 that ended those on a lane, or of workers whose names begin

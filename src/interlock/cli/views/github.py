@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from interlock.cli.page import Console, Text
 from interlock.cli.views.words import harmless
+from interlock.core.timing import span
 
 if TYPE_CHECKING:
     from interlock.github.carrying import Done
     from interlock.github.intake import Ingested
+    from interlock.github.outbox import Passed
     from interlock.github.standing import NumberView
+    from interlock.service.contract import OwedView
 
 _STATUS = {"decided": "Decided", "repeated": "Nothing to do", "put_off": "Kept for later"}
 
@@ -40,8 +43,38 @@ def number(console: Console, found: NumberView) -> None:
         lines.append(f"delivery {delivery.delivery} ({delivery.event}) {when}: {delivery.why or 'new'}")
     for each in found.follows:
         lines.append(f"{each.name} {each.status}{': ' + each.outcome if each.outcome else ''}")
+    for effect in found.effects:
+        lines.append(
+            f"{effect.kind} {effect.name} {effect.status}{': ' + effect.outcome if effect.outcome else ''}"
+        )
     for line in lines:
         console.print(Text(harmless(line)))
+
+
+def owed(found: OwedView) -> Text | None:
+    """A line on what is owed to GitHub, for pages that show other things; None if that is nothing."""
+    if found.dead:
+        more = f", {_up_to(found.dead)} of which a person must look at: interlock doctor"
+        return Text(f"Owed to GitHub: {_up_to(found.owed + found.dead)}{more}", style="yellow", no_wrap=True)
+    if found.owed:
+        return Text(f"Owed to GitHub: {_up_to(found.owed)}: interlock github send", no_wrap=True)
+    return None
+
+
+def _up_to(n: int) -> str:
+    return f"{n}+" if n >= 1_000 else str(n)
+
+
+def passed(console: Console, found: Passed) -> None:
+    """What one pass of a sender did."""
+    told = [f"{found.sent} sent"]
+    told += [f"{n} {what}" for n, what in ((found.dropped, "dropped"), (found.put_off, "put off")) if n]
+    told += [f"{found.dead} for a person: interlock doctor names the reasons"] if found.dead else []
+    console.print(f"{', '.join(told)}.")
+    if found.stopped:
+        console.print(Text(harmless(found.stopped)))
+    if found.next_s is not None:
+        console.print(f"More is owed: the next in {span(max(1.0, found.next_s))}.")
 
 
 def _for(agent: str | None) -> str:

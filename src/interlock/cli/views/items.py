@@ -19,15 +19,19 @@ _AGENT_AT = 3
 _INDENT = 4
 
 
-def listing(console: Console, items: Sequence[ItemView], *, limit: int, unfinished: bool) -> None:
-    """A table of items."""
-    if not items:
+def listing(
+    console: Console, items: Sequence[ItemView], *, limit: int, unfinished: bool, below: Text | None = None
+) -> None:
+    """A table of items, and a line below it."""
+    if items:
+        console.print(item_table(items, console.width))
+        questions(console, items)
+    else:
         console.print("Nothing is waiting or running." if unfinished else "No item matches.")
-        return
-    console.print(item_table(items, console.width))
-    questions(console, items)
     if len(items) == limit:
         console.print(Text(f"The newest {limit}; there may be more: --limit N.", style=words.QUIET))
+    if below is not None:
+        console.print(below)
 
 
 def questions(console: Console, items: Sequence[ItemView]) -> None:

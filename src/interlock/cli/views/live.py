@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from interlock.core.absence import Absence
 from interlock.core.record import Record
-from interlock.service.contract import EventView, ItemFilter, LaneView, PoolView, Service, StatsView
+from interlock.service.contract import (
+    EventView,
+    ItemFilter,
+    LaneView,
+    OwedView,
+    PoolView,
+    Service,
+    StatsView,
+)
 from interlock.service.itemview import ItemView
 
 if TYPE_CHECKING:
@@ -46,6 +54,7 @@ class Frame(Record):
     waiting: list[ItemView]
     #: Items that wait for a person.
     stopped: list[ItemView]
+    github: OwedView
     events: list[EventView]
 
 
@@ -61,6 +70,7 @@ def look(service: Service) -> Frame:
         deferred=service.items(ItemFilter(statuses=("deferred",), limit=_ROWS_MAX)),
         waiting=service.items(ItemFilter(statuses=("waiting",), limit=_ROWS_MAX)),
         stopped=service.stopped(limit=_ROWS_MAX),
+        github=service.owed_to_github(),
         events=service.events(limit=20, newest=True),
     )
 
@@ -121,7 +131,7 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
     from rich.console import Group
 
     from interlock.cli.page import Text
-    from interlock.cli.views import fleet, history, items, words
+    from interlock.cli.views import fleet, github, history, items, words
 
     counts = fitting(words.counts(frame.stats.items), width) if frame.stats.items else Text("no items")
     # Always by the minute: of one in the whole window, 0.2 are left.
@@ -155,6 +165,8 @@ def draw(frame: Frame, width: int, height: int | None) -> RenderableType:
         parts.append(
             Text(f"Waiting for a person: {len(frame.stopped)}  {cure}", style="yellow", no_wrap=True)
         )
+    if (owed := github.owed(frame.github)) is not None:
+        parts.append(owed)
     lanes = sorted(frame.lanes, key=lambda lane: -lane.waiting)  # those with a line behind them first
     n_lines = sum(1 for lane in lanes if lane.waiting)
     waiting = sorted([*frame.pending, *frame.deferred, *frame.waiting], key=_goes_next)
