@@ -258,7 +258,7 @@ def test_the_command_says_what_it_did_and_why(yard: Yard, tmp_path: Path) -> Non
 
 def test_without_a_repository_or_a_token_the_command_says_what_is_missing(tmp_path: Path) -> None:
     il = Command(tmp_path, env={"GITHUB_REPOSITORY": "", "GITHUB_TOKEN": "", "GH_TOKEN": ""})
-    for args, missing in (((), "no repository"), (("--repo", APP), "no token")):
+    for args, missing in (((), "which repository is meant"), (("--repo", APP), "no token")):
         answer = il("--json", "actions", "sweep", *args)
         assert missing in answer.error["message"]
 

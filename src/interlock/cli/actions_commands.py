@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.output import tell
+from interlock.cli.values import repository
 from interlock.core.errors import Exit, InvalidInput, TooLarge
 from interlock.service.intake import choice, span_s
 
@@ -165,9 +165,7 @@ def sweep(
     from interlock.process.workplace import IN_ACTIONS
 
     call = invocation_of(ctx)
-    chosen = repo or os.environ.get("GITHUB_REPOSITORY", "")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", chosen):
-        raise InvalidInput("There is no repository to sweep.", "Name it with --repo OWNER/NAME.")
+    chosen = repository(repo)
     older_than_s = span_s("--older-than", older_than)
     with client.from_environment(os.environ) as github, call.reading_lanes() as lanes:
         swept = strays.sweep(

@@ -1,7 +1,8 @@
-"""`github`: take in what GitHub sends, look at a number, decide what was left, send what is owed."""
+"""`github`: take in what GitHub sends, decide what was left, send what is owed, check the set-up."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from functools import partial
@@ -12,6 +13,7 @@ from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Limit, limit_of
+from interlock.cli.values import repository
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 
 #: How long `send --watch` pauses.
@@ -126,6 +128,29 @@ def send(
             if not watch:
                 return Exit.OK
             time.sleep(_EVERY_S)
+
+
+@github.command("doctor")
+def doctor(
+    ctx: typer.Context,
+    *,
+    repo: Annotated[
+        str | None, typer.Option(metavar="OWNER/NAME", help="The repository; default: GITHUB_REPOSITORY.")
+    ] = None,
+) -> int:
+    """Check the token, the repository's rules, labels and webhook, limits and the clock; exit 1 if one fails.
+
+    It only reads.
+    """
+    from interlock.github import checkup, client
+
+    call = invocation_of(ctx)
+    chosen = repository(repo)
+    with client.from_environment(os.environ) as asked:
+        checks = checkup.check_up(asked, chosen)
+    well = all(check.ok for check in checks)
+    call.out.answer({"ok": well, "checks": checks}, lambda out: views.figures.checks(out, checks))
+    return Exit.OK if well else Exit.ERROR
 
 
 def _read(file: str) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,14 @@ def name_or_none(what: str, text: str | None) -> str | None:
     if text is not None and not text.strip():
         raise InvalidInput(f"{the(what)} is empty.", "Give it a name, or leave the option out.")
     return text
+
+
+def repository(option: str | None) -> str:
+    """The repository on GitHub that a command is about, or that the job runs for."""
+    chosen = option or os.environ.get("GITHUB_REPOSITORY", "")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", chosen, re.ASCII):
+        raise InvalidInput("It is not clear which repository is meant.", "Name it with --repo OWNER/NAME.")
+    return chosen
 
 
 def text_of(what: str, text: str, max_bytes: int = PAYLOAD_MAX_BYTES) -> str:

@@ -1,0 +1,159 @@
+"""`github doctor`: what will not work with this token and this repository, and why. Only reads are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput
+from interlock.github.client import GitHub
+from interlock.github.reading import Reader
+from interlock.github.rules import PRIORITIES, Rules
+from interlock.service.contract import CheckView
+
+_REPO = "/repos/{+repo}"
+LABELS_MAX, HOOKS_MAX = 1_000, 100
+#: A signature or a lease is not off by less.
+SKEW_MAX_S = 30.0
+#: Of the hour's requests, so few are too few to go on with.
+LEFT_MIN = 0.1
+_Check = Callable[[GitHub, Mapping[str, Any]], Iterator[CheckView]]
+#: What the intake makes something of.
+EVENTS = frozenset(
+    {
+        "issues",
+        "issue_comment",
+        "pull_request",
+        "pull_request_review",
+        "pull_request_review_comment",
+        "workflow_run",
+    }
+)
+_ACCOUNTS = {
+    "user": "a user",
+    "app": "an app",
+    "actions": "a job of Actions: what it does starts no workflow, and it cannot assign a hosted agent",
+}
+
+
+def check_up(github: GitHub, repo: str) -> list[CheckView]:
+    """Look at a repository. What comes after an answer that is missing is not looked at."""
+    try:
+        found = github.get(_REPO, repo=repo).body
+    except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
+        mend = "Give the token access to it, or mend the name." if isinstance(error, GitHubRefused) else ""
+        return [_of("repository", error.sentence, mend or error.hint)]
+    checks: tuple[_Check, ...] = (_access, _rules, _webhook, _limits)
+    return [each for check in checks for each in _tried(check, github, found)]
+
+
+def _tried(check: _Check, github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
+    try:
+        yield from check(github, found)
+    except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
+        yield _of(check.__name__.strip("_"), error.sentence, error.hint)
+
+
+def _access(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
+    who = _ACCOUNTS[github.token.kind]
+    yield _of("token", f"Requests come from {who}.")
+    name, rights = found["full_name"], found.get("permissions") or {}
+    # A job's and an app's rights are set elsewhere, and an answer about the repository does not tell them.
+    if github.token.kind == "user" and not rights.get("push"):
+        yield _of(
+            "access",
+            f"The token may read {name} and not write: no comment, reaction, label or assignment.",
+            "Use a token whose account has write access.",
+        )
+        return
+    if found.get("archived"):
+        yield _of("access", f"{name} is archived: nothing can be written.", "Unarchive it.")
+        return
+    yield _of("access", f"{name} can be read and written." if rights.get("push") else f"{name} can be read.")
+
+
+def _rules(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
+    name = found["full_name"]
+    try:
+        rules = Reader(github).rules(name)
+    except InvalidInput as wrong:
+        yield _of("rules", wrong.sentence, f"{wrong.hint} Meanwhile deliveries wait.".strip())
+        return
+    own = sum(not rule.name.startswith("default:") for rule in rules.rules)
+    yield _of("rules", f"{name} has {_many(own, 'rule')} of its own.")
+    labels = github.pages(_REPO + "/labels", limit=LABELS_MAX, repo=name)
+    there = {str(label["name"]).lower() for label in labels}
+    missing = sorted(_wanted_labels(rules) - there)
+    if missing:
+        yield _of(
+            "labels",
+            f"{name} lacks {_list(missing)}, which its rules name.",
+            "Make them, or mend the rules: nobody can set a label that is not there.",
+        )
+    else:
+        yield _of("labels", "Every label that the rules name is there.")
+
+
+def _webhook(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
+    name = found["full_name"]
+    try:
+        hooks = list(github.pages(_REPO + "/hooks", limit=HOOKS_MAX, repo=name))
+    except GitHubRefused as refused:
+        if refused.status not in (403, 404):
+            raise
+        yield _of("webhook", "Only an administrator's token can see webhooks: not looked at.")
+        return
+    heard = {event for hook in hooks if hook["active"] for event in hook["events"]}
+    if not heard:
+        yield _of("webhook", "There is no active webhook: events arrive through Actions only.")
+        return
+    missing = sorted(EVENTS - heard) if "*" not in heard else []
+    failing = [hook for hook in hooks if hook["active"] and (hook["last_response"].get("code") or 200) >= 300]
+    if missing:
+        yield _of("webhook", f"No webhook sends {_list(missing)}.", "Choose them in the webhook's settings.")
+    elif failing:
+        code = failing[0]["last_response"]["code"]
+        yield _of(
+            "webhook",
+            f"The webhook {failing[0]['config'].get('url', '')} answered its last delivery with {code}.",
+            "Look at its recent deliveries; GitHub does not send them again by itself.",
+        )
+    else:
+        yield _of("webhook", "A webhook sends every event that makes work.")
+
+
+def _limits(github: GitHub, _found: Mapping[str, Any]) -> Iterator[CheckView]:
+    known = github.limits.remaining()
+    if known is not None:
+        left, hourly = known
+        few = left < LEFT_MIN * hourly
+        yield _of("allowance", f"{left:,} of {hourly:,} requests are left this hour.", _FEW if few else "")
+    skew_s = github.limits.skew_s
+    if skew_s is not None:
+        off = abs(skew_s) > SKEW_MAX_S
+        told = (
+            f"This machine's clock is {abs(skew_s):.0f} s {'behind' if skew_s > 0 else 'ahead of'} GitHub's."
+        )
+        yield _of("clock", told if off else "The clock agrees with GitHub's.", _SET if off else "")
+
+
+_FEW = "What is read in the background waits for the next hour."
+_SET = "Set it: GitHub refuses what an app signs in the future."
+
+
+def _wanted_labels(rules: Rules) -> set[str]:
+    """Labels that rules name as they are. Those of the default priorities need not be there."""
+    named = {label.lower() for rule in rules.rules for label in rule.labels if not set("*?[") & set(label)}
+    return named | (set(rules.priorities) - set(PRIORITIES))
+
+
+def _of(name: str, detail: str, mend: str = "") -> CheckView:
+    return CheckView(name=name, ok=not mend, detail=detail, mend=mend)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count or 'no'} {what}s"
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,98 @@
+"""`github doctor`: what will not work, and why, before somebody waits for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.github.checkup import EVENTS, check_up
+from interlock.github.client import GitHub
+from interlock.github.tokens import PlainToken
+from tests.acceptance.command import CommandHere
+from tests.github.fake import FakeGitHub, Repository
+
+
+def looked(github: FakeGitHub, who: str = "boss", repo: str = "acme/app", **how: Any) -> dict[str, str]:
+    """The checks: what each says, with the remedy if it failed."""
+    token = PlainToken(github.token(who))
+    with GitHub(token, api_url=github.api_url, sleep=lambda _: None, **how) as client:
+        checks = check_up(client, repo)
+    return {each.name: each.detail if each.ok else f"✗ {each.detail} {each.mend}" for each in checks}
+
+
+def test_a_set_up_that_works(github: FakeGitHub, repo: Repository) -> None:
+    found = looked(github)
+    left = found.pop("allowance")
+    assert left.endswith(" of 5,000 requests are left this hour.")
+    assert found == {
+        "token": "Requests come from a user.",
+        "access": "acme/app can be read and written.",
+        "rules": "acme/app has no rules of its own.",
+        "labels": "Every label that the rules name is there.",
+        "webhook": "A webhook sends every event that makes work.",
+        "clock": "The clock agrees with GitHub's.",
+    }
+
+
+def test_a_repository_that_is_not_there(github: FakeGitHub, repo: Repository) -> None:
+    found = looked(github, repo="acme/nothing")
+    assert list(found) == ["repository"]
+    assert found["repository"].endswith(" Give the token access to it, or mend the name.")
+
+
+def test_github_that_is_away(github: FakeGitHub, repo: Repository) -> None:
+    github.faults.outage = True
+    assert list(looked(github)) == ["repository"]
+
+
+def test_a_token_that_may_only_read(github: FakeGitHub, repo: Repository) -> None:
+    found = looked(github, who="mallory")
+    assert found["access"].startswith("✗ The token may read acme/app and not write: ")
+    assert found["webhook"] == "Only an administrator's token can see webhooks: not looked at."
+
+
+def test_rules_that_cannot_be_read_and_labels_that_are_not_there(
+    github: FakeGitHub, repo: Repository
+) -> None:
+    rule = '[[rule]]\nevent = "issues.labeled"\nlabel = ["ready", "bug", "any*"]\ntype = "x"\n'
+    repo.commit({".github/interlock.toml": f"[priorities]\nurgent = 10\n{rule}"})
+    found = looked(github)
+    assert found["rules"] == "acme/app has 1 rule of its own."
+    assert found["labels"].startswith("✗ acme/app lacks ready and urgent, which its rules name.")
+    repo.commit({".github/interlock.toml": "colour = 1\n"})
+    assert looked(github)["rules"].startswith("✗ .github/interlock.toml of acme/app has a field 'colour'.")
+
+
+def test_no_webhook_and_one_that_sends_too_little(github: FakeGitHub) -> None:
+    repo = github.repository("acme/app", admin=["boss"])
+    assert looked(github)["webhook"] == "There is no active webhook: events arrive through Actions only."
+    repo.hook(events=sorted(EVENTS - {"workflow_run", "issues"}))
+    assert looked(github)["webhook"].startswith("✗ No webhook sends issues and workflow_run.")
+
+
+def test_a_clock_that_is_wrong_and_an_allowance_that_is_nearly_used_up(
+    github: FakeGitHub, repo: Repository
+) -> None:
+    github.faults.limits.hourly["user"] = 4
+    found = looked(github, clock=lambda: github.clock() - 120)
+    assert found["clock"].startswith("✗ This machine's clock is 120 s behind GitHub's.")
+    assert found["allowance"].startswith("✗ 0 of 4 requests are left this hour.")
+
+
+def test_the_command(
+    github: FakeGitHub, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("INTERLOCK_GITHUB_TOKEN", "GITHUB_TOKEN", "INTERLOCK_GITHUB_APP_ID", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GH_TOKEN", github.token("boss"))
+    monkeypatch.setenv("GITHUB_API_URL", github.api_url)
+    here = CommandHere(tmp_path)
+    answer = here("github", "doctor")
+    assert (answer.code, answer.err.splitlines()[0]) == (2, "It is not clear which repository is meant.")
+    assert here("github", "doctor", "--repo", "acme/app").code == 0
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/none")
+    answer = here("--json", "github", "doctor")
+    assert (answer.code, json.loads(answer.out)["ok"]) == (1, False)
