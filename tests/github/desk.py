@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -84,13 +83,9 @@ class Desk:
         (lease,) = self.service.next(agent)
         return lease.run
 
-    def finish(self, handle: str, seen: int = 100) -> None:
+    def finish(self, handle: str) -> None:
+        """Read all messages, and be done."""
         messages = self.service.inbox(handle)
         read = max((m.n for m in messages), default=0)
         (view,) = self.service.done([Report(run=handle, seen=read)])
         assert view.refusal is None, view.refusal
-
-
-def orders(deliveries: list[Delivery], most: int = 24) -> Iterable[tuple[Delivery, ...]]:
-    """Different orders of deliveries, the first one as they came."""
-    return itertools.islice(itertools.permutations(deliveries), most)

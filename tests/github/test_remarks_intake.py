@@ -79,6 +79,17 @@ def test_our_own_comment_does_nothing_and_an_agents_wakes_only_whom_it_names(
     )
 
 
+def test_in_actions_a_mark_says_which_agent_wrote(desk: Desk, issue: Issue) -> None:
+    bot = "github-actions[bot]"
+    issue.comment("Starting.", by=bot)
+    issue.comment(f"@critic and @coder: done\n\n{mark(agent='coder', run=7)}", by=bot)
+    desk.take()
+    assert [i.agent for i in desk.open()] == ["critic"]
+    issue.comment(f"@coder: do it\n\n{mark(agent='critic', run=7)}", by="stranger")
+    desk.take()
+    assert [i.agent for i in desk.open()] == ["critic"], "anybody can copy a mark"
+
+
 def test_an_outsider_is_heard_by_whoever_runs_and_starts_nothing(desk: Desk, issue: Issue) -> None:
     issue.comment("me too", by="stranger")
     desk.take()

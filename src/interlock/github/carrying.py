@@ -186,14 +186,14 @@ class Carrier:
     def _set_priority(self, task: _Task, key: Key, item: ItemView, priority: int) -> None:
         """Give an item the priority that is wanted now; one that does other work too, only a higher one."""
         if _key(item) != key:
-            self._edit(item, {"priority": max(priority, item.priority)})
+            if priority > item.priority:
+                self._edit(item, {"priority": priority})
             return
-        while True:
+        has = item.priority
+        while has != priority:
             self._edit(item, {"priority": priority})
-            newest = self._wanted(task).get(key)
-            if newest is None or newest.priority == priority:
-                return
-            priority = newest.priority
+            has, newest = priority, self._wanted(task).get(key)
+            priority = priority if newest is None else newest.priority
 
     # What people command
 

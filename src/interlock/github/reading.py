@@ -160,7 +160,7 @@ class Reader:
         if token.kind == "app":
             app = answer.get("performed_via_github_app") or {}
             named = {str(app.get("id")), str(app.get("client_id"))}
-            return frozenset({remark.author}) if token.account in named else frozenset()
+            return frozenset({remark.author}) if remark.bot and token.account in named else frozenset()
         if not marks(remark.text):
             return frozenset()
         try:
