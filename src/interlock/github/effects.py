@@ -158,7 +158,7 @@ def unassign(repo: str, number: int, logins: Sequence[str]) -> Request:
 def assigned(issue: Mapping[str, Any], logins: Iterable[str]) -> tuple[str, ...]:
     """Those of the logins that an issue is assigned to, by what GitHub answered about it."""
     there = {str(user["login"]).lower() for user in issue.get("assignees") or ()}
-    return tuple(login for login in logins if there & _also_called(login))
+    return tuple(login for login in logins if there & names_of(login))
 
 
 def not_assigned(issue: Mapping[str, Any], logins: Iterable[str]) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def status(
     )
 
 
-def _also_called(login: str) -> set[str]:
+def names_of(login: str) -> set[str]:
     """A bot is assigned by `name[bot]`; the hosted agent is then listed under another name."""
     known = login.lower()
     return {known, "copilot"} if known == "copilot-swe-agent[bot]" else {known}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from interlock.cli.page import Console, Text
@@ -10,6 +11,7 @@ from interlock.core.timing import span
 
 if TYPE_CHECKING:
     from interlock.github.carrying import Done
+    from interlock.github.hosted import Reconciled
     from interlock.github.intake import Ingested
     from interlock.github.outbox import Passed
     from interlock.github.standing import NumberView
@@ -27,6 +29,14 @@ def ingested(console: Console, found: Ingested) -> None:
 
 def _done(done: Done) -> str:
     return f"{done.name}: {done.outcome}" + (" (not done)" if done.put_off else "")
+
+
+def hosted(console: Console, ended: Sequence[Reconciled]) -> None:
+    """The runs of hosted agents whose ends were seen."""
+    for each in ended:
+        console.print(Text(harmless(f"Item {each.item}, run {each.run}: {each.outcome} ({each.why})")))
+    if not ended:
+        console.print(Text("No run has ended since the last look."))
 
 
 def number(console: Console, found: NumberView) -> None:
