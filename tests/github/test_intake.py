@@ -226,6 +226,7 @@ def test_another_repository_that_takes_the_old_name_is_not_mistaken_for_it(desk:
     assert found == {("#1 Crash", "acme/tool"), ("#1 Another", "acme/app")}
 
 
+@pytest.mark.slow
 def test_every_order_of_deliveries_gives_the_same_items_lanes_and_messages(
     desk: Desk, open_desk: OpenDesk, backend: str
 ) -> None:
