@@ -87,6 +87,8 @@ class Workflow:
     on: tuple[str, ...]
     created_at: int
     inputs: tuple[str, ...] = ()
+    #: The title of its runs, with inputs in braces.
+    run_name: str = ""
 
 
 @dataclass(eq=False)
@@ -293,11 +295,17 @@ class Checks:
         self.required[branch or self.default_branch] = ("rule" if by_rule else "protection", list(contexts))
 
     def workflow(
-        self, file: str, *, on: Iterable[str] = ("workflow_dispatch",), inputs: Iterable[str] = ()
+        self,
+        file: str,
+        *,
+        on: Iterable[str] = ("workflow_dispatch",),
+        inputs: Iterable[str] = (),
+        run_name: str = "",
     ) -> Workflow:
         repo: Any = self
         path, name = f".github/workflows/{file}", file.rsplit(".", 1)[0]
-        made = Workflow(self.github.next_id(), repo, path, name, tuple(on), self.github.now(), tuple(inputs))
+        now = self.github.now()
+        made = Workflow(self.github.next_id(), repo, path, name, tuple(on), now, tuple(inputs), run_name)
         self.workflows[file] = made
         return made
 
@@ -330,7 +338,7 @@ class Checks:
             repo=repo,
             workflow=workflow,
             number=number,
-            title=title or workflow.name,
+            title=title or workflow.run_name.format(**(inputs or {})) or workflow.name,
             event=event,
             head_branch=branch,
             head_sha=head,

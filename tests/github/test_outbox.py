@@ -27,6 +27,7 @@ from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.store.sqlite.store import SqliteStore
 from tests.acceptance.command import Command
+from tests.github.actions import WorkflowRun
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.fixtures import key_pair
 from tests.github.issues import Issue
@@ -282,14 +283,13 @@ def test_a_workflow_is_started_and_its_run_is_kept(desk: Desk) -> None:
 
 
 def test_a_start_whose_answer_was_lost_is_found_by_the_mark_in_its_title(desk: Desk) -> None:
-    desk.repo.workflow("agent.yml", inputs=["number", "mark"])
+    desk.repo.workflow("agent.yml", inputs=["number", "mark"], run_name="agent {mark}")
     desk.repo.run("agent.yml", event="workflow_dispatch", title="agent [interlock:other]")
     desk.github.faults.lose_answers(on="/dispatches")
     inputs = {"number": "1"}
     desk.owe(owing.dispatch(desk.at(), "d1", "agent.yml", "main", inputs, mark_input="mark"))
     desk.send()
     run = list(desk.repo.workflow_runs.values())[-1]
-    run.title = f"agent {run.inputs['mark']}"  # as `run-name: agent ${{ inputs.mark }}` does
     desk.send_all()
     assert len(desk.repo.workflow_runs) == 2
     assert (desk.told()[0].made, desk.outcomes()) == (run.id, ["had started already"])
@@ -422,39 +422,84 @@ class MortalOutbox:
         return self._killer.step(getattr(self._outbox, name))
 
 
-def one_of_each(place: Place, issue: Issue) -> list[Effect]:
-    subject = Subject("issue", issue.number)
-    return [
-        owing.react(place, "eyes", subject),
-        owing.comment(place, "c1", "begun"),
-        owing.sticky(place, "s1", "item-1", "state 1"),
-        owing.sticky(place, "s2", "item-1", "state 2"),
-        owing.unreact(place, "no-eyes", subject),
-        owing.comment(place, "c2", "done"),
-    ]
-
-
-def test_a_crash_between_any_two_steps_leaves_each_effect_once(desk: Desk) -> None:
-    """Without the look in `_comment` and `_sticky` some are there twice."""
-    steps, survived = 0, False
-    desk.github.faults.limits.creations_per_minute = desk.github.faults.limits.creations_per_hour = 10_000
+def until_survived(desk: Desk, effects_of: Callable[[int], list[Effect]]) -> Iterator[int]:
+    """Owe effects, kill their sender at its n-th step, and let another one go on; for each n there is."""
+    n, survived = 0, False
     while not survived:
-        steps += 1
-        issue = desk.repo.issue(f"of step {steps}", by="carol")
-        desk.owe(*one_of_each(desk.at(issue), issue))
-        killer, client = Killer(steps), desk.client()
+        n += 1
+        desk.owe(*effects_of(n))
+        killer, client = Killer(n), desk.client()
         client.send = killer.step(client.send)  # type: ignore[method-assign]
         try:
             Sender(client, MortalOutbox(desk.outbox, killer)).send(ALL)
             survived = True
         except Killed:
             desk.pass_s(LEASE_S + 1)
-            desk.send_all()
-        assert texts(issue) == ["begun", "state 2", "done"], steps
-        assert issue.reactions == [], steps
-        assert all(each.done_us for each in desk.told(issue))
+        desk.send_all()
+        yield n
         desk.pass_s(60)
-    assert steps > 30
+
+
+def test_a_crash_between_any_two_steps_leaves_each_effect_once_and_in_order(desk: Desk) -> None:
+    """Without the looks in `_comment` and `_sticky` some are there twice."""
+    issues: list[Issue] = []
+
+    def story(n: int) -> list[Effect]:
+        issues.append(desk.repo.issue(f"of step {n}", by="carol"))
+        place, subject = desk.at(issues[-1]), Subject("issue", issues[-1].number)
+        return [
+            owing.react(place, "eyes", subject),
+            owing.comment(place, "c1", "begun"),
+            owing.sticky(place, "s1", "item-1", "state 1"),
+            owing.sticky(place, "s2", "item-1", "state 2"),
+            owing.unreact(place, "no-eyes", subject),
+            owing.comment(place, "c2", "done"),
+        ]
+
+    for n in until_survived(desk, story):
+        assert texts(issues[-1]) == ["begun", "state 2", "done"], n
+        assert issues[-1].reactions == [], n
+        assert all(each.done_us for each in desk.told(issues[-1]))
+    assert len(issues) > 30
+
+
+def test_a_crash_while_a_workflow_is_started_starts_it_once(desk: Desk) -> None:
+    """Without the look in `_dispatch` some start twice."""
+    desk.repo.workflow("agent.yml", inputs=["number", "mark"], run_name="{number} {mark}")
+
+    def start(n: int) -> list[Effect]:
+        place, inputs = Place(desk.repo.id, n), {"number": str(n)}
+        return [owing.dispatch(place, "d1", "agent.yml", "main", inputs, mark_input="mark")]
+
+    steps = list(until_survived(desk, start))
+    started = [int(run.inputs["number"]) for run in desk.repo.workflow_runs.values()]
+    assert started == steps
+    assert len(steps) > 5
+
+
+def test_a_crash_during_any_other_effect_leaves_it_done(desk: Desk) -> None:
+    sha = desk.repo.refs()["refs/heads/main"]
+    desk.repo.workflow("agent.yml")
+    made: list[tuple[Issue, WorkflowRun]] = []
+
+    def others(n: int) -> list[Effect]:
+        issue, run = desk.repo.issue(f"of step {n}", by="carol"), desk.repo.run("agent.yml")
+        run.stubborn = True
+        run.start()
+        made.append((issue, run))
+        place = desk.at(issue)
+        return [
+            owing.label(place, "l1", ["bug"]),
+            owing.assign(place, "a1", ["bob"]),
+            owing.cancel(place, "cancel:1", run.id),
+            owing.status(place, f"lane:{n}", sha, "success"),
+        ]
+
+    for n in until_survived(desk, others):
+        issue, run = made[-1]
+        assert (issue.labels, issue.assignees) == (["bug"], ["bob"]), n
+        assert run.conclusion == "cancelled", n
+        assert [status.state for status in desk.repo.newest_statuses(sha)] == ["success"], n
 
 
 @pytest.mark.parametrize("fault", ["lose_answers", "drop", "fail"])

@@ -280,7 +280,8 @@ class Sender:
     # Workflow runs
 
     def _dispatch(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
-        mark, inputs = f"[interlock:{taken.name}]", dict(data["inputs"])
+        # A workflow's runs are of all numbers, and a name is of one.
+        mark, inputs = f"[interlock:{taken.number}:{taken.name}]", dict(data["inputs"])
         if taken.sent_us is not None:
             found = self._dispatched(taken, data, mark)
             if found is not None:
