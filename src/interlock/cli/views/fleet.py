@@ -41,11 +41,13 @@ def _runs(running: int, most: int | None) -> str:
 
 
 def _asked(agent: AgentView) -> Text | str:
-    """When it last asked for work, in whole minutes: the store knows it to half a minute."""
+    """When it last asked for work, in minutes: the store knows it to half a minute."""
     if agent.last_seen_at is None:
         return Text("never", style=words.QUIET)
     minutes = ceil((words.now() - agent.last_seen_at) / timedelta(minutes=1))
-    return f"{max(minutes, 1)} min ago" if minutes < 60 else words.relative(agent.last_seen_at)
+    if minutes <= 1:
+        return "< 1 min ago"
+    return f"{minutes} min ago" if minutes < 60 else words.relative(agent.last_seen_at)
 
 
 def _held(agent: AgentView) -> str | None:

@@ -232,18 +232,24 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _said(run: EndedRunView, item: int) -> list[Text]:
-    """What a run said of itself: of an error the last line, which most often names the cause."""
+    """What a run said of itself: of an error, or of what it printed, the last line, which often says it."""
     if run.error:
-        lines = [words.harmless(line).strip() for line in run.error.splitlines() if line.strip()]
-        before = "1 line comes" if len(lines) == 2 else f"{len(lines) - 1} lines come"
-        more = [f"{before} before it; all of them: interlock --json show {item}"] if len(lines) > 1 else []
-        return [
-            *(Text(line, style="red") for line in lines[-1:]),
-            *(Text(line, style=words.QUIET) for line in more),
-        ]
+        return _last_line(run.error, item, style="red")
+    if isinstance(run.result, dict) and run.result.keys() == {"stdout"}:  # a worker's command
+        return _last_line(str(run.result["stdout"]), item)
     if run.result is not None:
         return [Text(words.harmless(json.dumps(run.result, ensure_ascii=False)))]
     return [Text(words.harmless(run.reason))] if run.reason not in ("", Reason.REPORTED) else []
+
+
+def _last_line(text: str, item: int, style: str = "") -> list[Text]:
+    lines = [words.harmless(line).strip() for line in text.splitlines() if line.strip()]
+    before = "1 line comes" if len(lines) == 2 else f"{len(lines) - 1} lines come"
+    more = [f"{before} before it; all of them: interlock --json show {item}"] if len(lines) > 1 else []
+    return [
+        *(Text(line, style=style) for line in lines[-1:]),
+        *(Text(line, style=words.QUIET) for line in more),
+    ]
 
 
 def _heading(console: Console, text: str) -> None:
