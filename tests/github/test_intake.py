@@ -598,3 +598,6 @@ def test_odd_names_and_texts_are_no_obstacle(desk: Desk) -> None:
         "issue": {"number": 1 << 70, "title": "\ud800"},
     }
     assert desk.intake.ingest("issues", "odd", json.dumps(body).encode()).status == "decided"
+    nameless = {"repository": {"id": 5}, "issue": {"number": 1}}
+    assert desk.intake.ingest("issues", "nameless", json.dumps(nameless).encode()).status == "decided"
+    assert [each.id for each in desk.store.github.repositories(0, 10)] == [odd.id]

@@ -273,9 +273,13 @@ def test_without_a_token_comments_are_told_and_wake_nobody(desk: Desk) -> None:
     pull = desk.repo.pull("Fix", by="alice", head="fix")
     pull.comment("first sight of it", by="alice")
     issue.comment("look", by="alice")
-    for each in reversed(desk.new()):
+    issue.comment("wrong", by="alice").delete(by="alice")
+    *others, _lost, deleted = desk.new()
+    for each in (deleted, *reversed(others)):
         desk.blind.ingest(each.event, each.guid, each.body)
     desk.blind.sweep()
+    triage = next(i for i in desk.open() if i.type == "issue_triage")
+    assert [text for text, _ in desk.said(triage)] == ["Opened by alice.", "look"]
     assert {(i.type, i.lane) for i in desk.open()} == {
         ("issue_triage", "issue:acme/app#1"),
         ("pr_review", "issue:acme/app#2"),

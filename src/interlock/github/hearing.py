@@ -53,7 +53,7 @@ class Hearing:
         if delivery.action == "dismissed":
             text = f"The review of {told.author} was dismissed."
             return self._tell(facts, place, told, "dismissed", text)
-        answer = self._answer(facts, told, said)
+        answer = self._answer(facts, told, said, delivery.action)
         if answer is None:
             if not self._woke(facts, told):
                 return "the remark was deleted"
@@ -70,10 +70,12 @@ class Hearing:
         )
         return self._write(facts, place, remark, answer, found)
 
-    def _answer(self, facts: Facts, told: Remark, said: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _answer(
+        self, facts: Facts, told: Remark, said: Mapping[str, Any], action: str
+    ) -> Mapping[str, Any] | None:
         """The remark as it is now. Reviews are not read again: nobody can delete a submitted one."""
         if self._reader is None or told.kind == "pull_request_review":
-            return said
+            return None if action == "deleted" else said
         return self._reader.remark(told.kind, facts.name, told.id)
 
     def _may_write(self, facts: Facts, remark: Remark, rules: Rules) -> bool:

@@ -182,7 +182,7 @@ class Intake:
     # Deciding
 
     def _decided(self, delivery: Delivery, tries: int) -> _Decided:
-        if delivery.repository is None:
+        if delivery.repository is None or not delivery.name:
             return _Decided(words="It is about no repository.")
         repository = self._repository(delivery)
         if not delivery.numbers and delivery.kind not in failures.EVENTS:
@@ -219,7 +219,7 @@ class Intake:
             if each.facts is not None and each.facts.open:
                 follows = failures.following(failure, each.facts, rules, each.place)
                 self._github.add(repository.id, each.facts.number, follows)
-        words = f"{failure.title} failed" if current else f"{failure.title} failed on an old commit"
+        words = f"{failure.title} failed" if current else f"{failure.title} failed on no newest commit"
         return _Decided(words=words, numbers=tuple(each.number for each in looked))
 
     def _branch_failed(self, repository: Repository, rules: Rules, failure: Failure) -> _Decided:
@@ -234,7 +234,7 @@ class Intake:
     def _repository(self, delivery: Delivery) -> Repository:
         """The repository by its number. A late delivery may have an old name, which may be another's now."""
         assert delivery.repository is not None
-        if self._reader is not None and delivery.name:
+        if self._reader is not None:
             known = self._github.repository_named(delivery.name)
             if known is None or known.id != delivery.repository:
                 name = self._reader.name_of(delivery.repository, delivery.name)
@@ -293,7 +293,9 @@ class Intake:
             found = Gone(state=_LEAVES[delivery.action])
         if isinstance(found, Gone):
             return replace(last, state=found.state) if last is not None else None
-        newest = max((each.updated_at for each in (before, said) if each is not None), default="")
+        # An issue and its pull request do not always have the same time, so only like is compared with like.
+        whole = (each for each in (before, said) if each is not None and not _is_partial(each))
+        newest = max((each.updated_at for each in whole), default="")
         if found.updated_at < newest and tries < _LAGS_MAX:
             raise _Again(f"GitHub's answer about #{number} is older than its event.", _LAG_S)
         return found
