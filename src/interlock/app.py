@@ -185,6 +185,13 @@ def open_lanes(settings: Settings, *, eyes: Eyes | None = None) -> LaneService:
     return lanes
 
 
+def left_signs(lanes: LaneService) -> list[Sign]:
+    """What dead runs still show on GitHub; a database does not know."""
+    from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
+
+    return lanes.left() if isinstance(lanes, GitLanes) else []
+
+
 def eyes(environ: Mapping[str, str], tell: Callable[[str], None]) -> Eyes | None:
     """How a process in a job of Actions shows on GitHub that it works on a message; None if it does not.
 

@@ -200,7 +200,8 @@ def test_rights_and_time_are_limited(here: Command):
     job = workflow["jobs"]["agent"]
     rights = {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "write"}
     assert job["permissions"] == rights
-    assert workflow["jobs"]["sweep"]["permissions"] == {"actions": "write", "contents": "read"}
+    rights = {"actions": "write", "contents": "read", "issues": "write", "pull-requests": "write"}
+    assert workflow["jobs"]["sweep"]["permissions"] == rights
     assert workflow["jobs"]["sweep"]["timeout-minutes"] == 15
     assert job["timeout-minutes"] == 60
     assert set(workflow["on"]) >= {"issues", "issue_comment", "pull_request", "schedule", "workflow_dispatch"}

@@ -91,6 +91,14 @@ class Jobs:
         wait_until(lambda: any(view.waiting for view in lanes.lanes()), "it waits")
         return process
 
+    def killed(self, job: Command) -> None:
+        """Hold the lane, and die with everything that was started."""
+        process = self.stays(job)
+        process.kill()
+        for pid in (job.directory / "at-work").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        process.communicate()
+
     def notices(self) -> list[str]:
         return [c.body for c in self.issue.comments if c.user == ACTIONS_BOT]
 
@@ -300,16 +308,31 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next_one_on_its_lane(jobs: 
     run.start()
     first, event = jobs.said()
     job = jobs.job("killed", event, run=run)
-    process = jobs.stays(job)
-    process.kill()
-    for pid in (job.directory / "at-work").read_text().split():
-        os.kill(int(pid), signal.SIGKILL)
-    process.communicate()
+    jobs.killed(job)
     assert eyes(first) == [ACTIONS_BOT]
     run.finish("failure")
     second, event = jobs.said("is anybody there?")
     assert jobs.job("next", event)("hold", jobs.lane, "--", "true").code == 0
     assert (eyes(first), eyes(second), jobs.notices()) == ([], [], [])
+
+
+def test_a_sweep_takes_away_what_a_killed_run_left_if_nobody_comes_next(jobs: Jobs) -> None:
+    run = jobs.repo.run("agent.yml")
+    run.start()
+    comment, event = jobs.said()
+    job = jobs.job("killed", event, run=run)
+    jobs.killed(job)
+    sweeper = jobs.job("sweeper", {})
+    assert (sweeper.ok("actions", "sweep")["reactions"], eyes(comment)) == ([], [ACTIONS_BOT])
+    run.finish("failure")
+    assert "Would take 👀 away from comment" in sweeper("actions", "sweep", "--dry-run").out
+    assert eyes(comment) == [ACTIONS_BOT]
+    blind = jobs.job("blind", {}, token=jobs.github.actions_token(jobs.repo, {"actions": "write"}))
+    refused = blind("actions", "sweep")
+    assert (refused.code, refused.err.count("Could not take 👀 away")) == (0, 1)
+    assert "Took 👀 away from comment" in sweeper("actions", "sweep").out
+    assert eyes(comment) == []
+    assert sweeper.ok("actions", "sweep")["reactions"] == []
 
 
 # -- workers on a database ----------------------------------------------------------------------------

@@ -157,11 +157,14 @@ def sweep(
 ) -> int:
     """Cancel workflow runs that lost their lane, or that a newer item superseded.
 
-    A run that does not end within 5 minutes of its cancellation is ended by force.
+    A run that does not end within 5 minutes of its cancellation is ended by force. 👀 that dead runs left is
+    taken away.
     """
     import os
 
+    from interlock import app
     from interlock.github import client, strays
+    from interlock.github.eyes import take_away
     from interlock.process.workplace import IN_ACTIONS
 
     call = invocation_of(ctx)
@@ -178,7 +181,12 @@ def sweep(
             dry_run=dry_run,
             tell=tell,
         )
-    return call.out.answer({"swept": swept}, lambda out: views.workflows.swept(out, swept))
+        left = app.left_signs(lanes)
+        taken = left if dry_run else take_away(github, left, tell)
+    return call.out.answer(
+        {"swept": swept, "reactions": taken},
+        lambda out: views.workflows.swept(out, swept, taken, dry_run=dry_run),
+    )
 
 
 def _this_workflow(ref: str) -> str:

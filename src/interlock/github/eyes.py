@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -195,14 +195,26 @@ class Eyes:
                 self._tell(f"Could not {what}: {why}")
 
 
+def take_away(github: GitHub, signs: Iterable[Sign], tell: Callable[[str], None]) -> list[Sign]:
+    """Take away what dead runs left; gives what was still there. A refusal is told, and ends it."""
+    try:
+        return [sign for sign in signs if _remove(github, sign)]
+    except InterlockError as error:
+        tell(f"Could not take 👀 away that dead runs left: {error}")
+        return []
+
+
 def _send(github: GitHub, request: effects.Request) -> Any:
     return github.send(request.method, request.route, request.body, **request.options()).body
 
 
-def _remove(github: GitHub, sign: Sign) -> None:
+def _remove(github: GitHub, sign: Sign) -> bool:
+    """Whether it was there."""
     try:
         subject = effects.Subject(sign.kind, sign.subject)
         _send(github, effects.unreact(sign.repository, subject, sign.reaction))
     except GitHubRefused as refused:
         if refused.status != 404:
             raise
+        return False
+    return True

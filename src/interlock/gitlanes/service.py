@@ -105,6 +105,8 @@ MARGIN_SHARE = 0.1
 #: A waiting claim looks less and less often, down to `poll_s * POLL_MAX_FACTOR`, to spare the remote.
 POLL_GROWTH, POLL_MAX_FACTOR = 1.5, 10.0
 LINE_SHOWN = 20
+#: How long after its end a run's sign is looked for that nobody took away.
+LEFT_SHOWN_S = 86_400.0
 #: How many broken lanes a check names.
 BROKEN_SHOWN = 5
 #: A renewal makes a commit once this share of the lease is gone; holders renew every third.
@@ -264,6 +266,21 @@ class GitLanes:
     def before(self, run: str) -> Before | None:
         """The run before this one on its lane, if it showed a sign on GitHub; only who claimed is told."""
         return self._befores.get(run)
+
+    def left(self) -> list[Sign]:
+        """Signs on GitHub of runs that died, where no later run has seen to them."""
+        since_us = self._now() - to_us(LEFT_SHOWN_S)
+        found = []
+        for lane in self.remote.read_all():
+            if isinstance(lane, UnreadableLane):
+                continue
+            run, before = lane.owner.run, lane.before()
+            if run is not None:
+                if run.sign is not None and run.actions is not None and self._has_ended(run.actions):
+                    found.append(run.sign)
+            elif before is not None and before.sign is not None and before.lost:
+                found += [before.sign] if before.ended_us > since_us else []
+        return found
 
     # -- the holder's writes --------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from interlock.cli.views.words import harmless
 
 if TYPE_CHECKING:
     from interlock.github.strays import Swept
+    from interlock.process.sign import Sign
 
 
 def findings(console: Console, files: int, found: Sequence[WorkflowFinding]) -> None:
@@ -33,10 +34,14 @@ _DID = {
 }
 
 
-def swept(console: Console, runs: Sequence[Swept]) -> None:
-    """What was done about each workflow run, and why."""
+def swept(console: Console, runs: Sequence[Swept], reactions: Sequence[Sign], *, dry_run: bool) -> None:
+    """What was done about each workflow run, and why; and what dead ones had left."""
     for run in runs:
         which = f"run {run.workflow_run} of {run.workflow}, attempt {run.attempt}"
         console.print(Text(harmless(f"{_DID[run.did]} {which}: {run.why} (run {run.run}).")))
     if not runs:
         console.print(Text("No workflow run goes on that lost its lane or was superseded."))
+    for sign in reactions:
+        did = "Would take" if dry_run else "Took"
+        where = f"{sign.kind.replace('_', ' ')} {sign.subject} of {sign.repository}"
+        console.print(Text(harmless(f"{did} 👀 away from {where}: the run that put it there is dead.")))
