@@ -125,15 +125,17 @@ class Rules:
         self._plans: dict[PlanId, Plan] = {p.id: p for p in store.plans(ended=True, limit=1_000)}
         self._agents: dict[str, Agent] = {a.key: a for a in store.agents()}
         self._paused = store.paused_projects()
+        self._blocks = tuple(store.blocks(1_000))
         live = [i for i in self.items if i.state.run is not None]
         self._running = Counter((i.state.run_agent, i.spec.type == EDIT_TYPE) for i in live)
 
     def gated(self, item: Item) -> bool:
-        """Whether its project or its plan keeps an item from starting; asked as if it were ready."""
+        """Whether its project, its plan or a block keeps an item from starting; asked as if it were ready."""
         facts = Facts(
             now_us=self.now_us,
             snapshot=Snapshot(items={item.id: item}),
             paused_projects=self._paused,
+            blocks=self._blocks,
             plans=self._plans,
         )
         return bool(predict(as_ready(item), facts).closed)
@@ -185,7 +187,7 @@ class Story:
     def go_on(self) -> None:
         often = [self.arrive, self.arrive, self.claim] * 2
         seldom = [self.end, self.fail, self.meet_wall, self.wait, self.turn, self.cancel]
-        seldom += [self.plan, self.turn_plan]
+        seldom += [self.plan, self.turn_plan, self.turn_block]
         happens = self.random.choice([*often, *seldom])
         with suppress(InterlockError):  # refused: nothing changed, which is a state too
             happens()
@@ -259,6 +261,18 @@ class Story:
                     self.scene.service.resume_plan(plan)
                 case _:
                     self.scene.service.cancel_plan(plan, why="not wanted")
+
+    def turn_block(self) -> None:
+        """Block or unblock an item, or a lane."""
+        waiting = [i for i in Rules(self.scene).items if not i.terminal]
+        target: dict[str, Any] = {"lane": LANES[1]}
+        if waiting and self.random.random() < 0.7:
+            target = {"item": self.random.choice(waiting).id}
+        if self.random.random() < 0.6:
+            self.scene.service.block(**target, blocker="acme/app#3", why="blocked by")
+        else:
+            for block in self.scene.service.blocks():
+                self.scene.service.unblock(lane=block.lane, item=block.item)
 
     def meet_wall(self) -> None:
         if self.leases:

@@ -230,6 +230,16 @@ def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
     with of("list and end external runs"):
         assert service.external()
         service.end_external(outside.item.id, outside.fence, "done", why="merged")
+    (mine,) = service.add([NewItem(title="blocked", agent="coder", lane="issue:mine/mine#9")])
+    with of("block, explain, unblock"):
+        service.block(lane="issue:mine/mine#9", blocker="acme/app#3", why="blocked by")
+        assert mine.item is not None
+        service.block(item=mine.item.id, blocker="acme/app#3", why="blocked by")
+        assert "blocked by" in service.why(mine.item.id).why
+        assert service.blocks()
+        service.unblock(item=mine.item.id)
+        service.unblock(lane="issue:mine/mine#9")
+    service.cancel(mine.item.id, why="over")
     with of("list what waits for a person"):
         assert service.stopped() == []
     with of("workers"):

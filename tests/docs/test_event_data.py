@@ -47,6 +47,10 @@ def tell(story: Story) -> None:
     service = story.service
     tell_of_own_messages(story)
     tell_of_work_outside(story)
+    service.block(
+        lane="lane:blocked", blocker="acme/app#3", why="blocked by", url="https://example.com/3", by="ann"
+    )
+    service.unblock(lane="lane:blocked", by="ann")
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k", message="first")
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k")
     story.add("lane:1", "ada", Policy.COALESCE)

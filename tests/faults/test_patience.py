@@ -67,6 +67,9 @@ class Desk:
         """Of an item that nobody else asks for."""
         return self.service.next("coder", item=self.item(**fields))[0]
 
+    def outside(self) -> LeaseView:
+        return self.service.next("coder", item=self.item(), external=True)[0]
+
     def failed(self) -> int:
         lease = self.lease(max_attempts=1)
         self.service.fail([Report(run=lease.run, error="broken")])
@@ -171,6 +174,14 @@ CASES: dict[str, Case] = {
     "edit": _on_item(lambda service, item: service.edit(item, {"priority": 3})),
     "sender_of": _on_run(lambda desk: desk.lease().run, lambda service, run: service.sender_of(run)),
     "stopped": _plain(lambda service: service.stopped()),
+    "external": _plain(lambda service: service.external()),
+    "end_external": _on_run(
+        lambda desk: desk.outside(),
+        lambda service, lease: service.end_external(lease.item.id, lease.fence, "done", why="merged"),
+    ),
+    "block": _on_item(lambda service, item: service.block(item=item, blocker="x", why="x")),
+    "unblock": _plain(lambda service: service.unblock(lane="issue:acme/app#9")),
+    "blocks": _plain(lambda service: service.blocks()),
     "lineage": _plain(lambda service: service.lineage()),
     "pass_fence": _on_run(
         lambda desk: desk.lease(lane=desk.lane()).run,

@@ -119,6 +119,15 @@ def _tell_and_wait(service: LocalService) -> None:
     service.msg(follow_up, "This one")
     service.release([Report(run=_next_own(service, "solo")[0].run, wall=Wall(for_s=60.0, whole_agent=True))])
     service.stopped()
+    (blocked,) = service.add([NewItem(title="blocked", agent="solo", lane="mine:3")])
+    assert blocked.item is not None
+    service.block(lane="mine:3", blocker="acme/app#3", why="blocked by")
+    service.block(item=blocked.item.id, blocker="acme/app#3", why="blocked by")
+    assert "blocked by" in service.why(blocked.item.id).why
+    assert service.blocks()
+    service.unblock(item=blocked.item.id)
+    service.unblock(lane="mine:3")
+    service.cancel(blocked.item.id, why="over")
     service.add([NewItem(title="outside", agent="copilot", type="own")])
     (outside,) = service.next("copilot", types=["own"], external=True)
     assert service.external()

@@ -33,6 +33,7 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
     service.pause_agent("bob", paused=True, why="on holiday")
     service.pause_project("frozen", paused=True, why="audit")
     service.set_mode(scope="lane", value="observed:", mode="observe")
+    service.block(lane="issue:acme/app#99", blocker="acme/app#3", why="blocked by")
     service.store.begin_mark("on_dead_letter", 1)
     _hear_from_github(service.store.github)
     held: list[LeaseView] = []

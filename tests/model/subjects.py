@@ -41,6 +41,7 @@ TABLES = (
     "pools",
     "paused_projects",
     "modes",
+    "blocks",
     "tallies",
 )
 #: These depend on the test's clock and on a server that need not survive a crash.

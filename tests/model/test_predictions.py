@@ -9,11 +9,11 @@ with what the ends of its sources, the edit cycle and the editor made of it.
 To look longer: `INTERLOCK_MODEL_EXAMPLES=5000 make test ARGS="tests/model/test_predictions.py -k sqlite"`.
 
 Tried by breaking predictions one at a time. Within 150 stories on SQLite it found: labels, types, pauses,
-walls and limits of agents not looked at; a paused project, a plan's pause and edit cycle; a last attempt
-offered again; a lane that is given up instead of kept for a retry; a cancel request; unread messages; a run's
-timeout; an edit's deadline; a hold that reads its messages first; an owner that may be overtaken. Too rare to
-be found in so few: the third release in a row, and an owner that may be overtaken only because its agent is
-full.
+walls and limits of agents not looked at; a paused project, a block, a plan's pause and edit cycle; a last
+attempt offered again; a lane that is given up instead of kept for a retry; a cancel request; unread
+messages; a run's timeout; an edit's deadline; a hold that reads its messages first; an owner that may be
+overtaken. Too rare to be found in so few: the third release in a row, and an owner that may be overtaken
+only because its agent is full.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ STEPS = {
     "pause_plan": 1,
     "cancel_plan": 1,
     "mode": 1,
+    "block": 2,
 }
 _NAMES_OF_STEPS = [name for name, often in STEPS.items() for _ in range(often)]
 stories = st.lists(
@@ -263,6 +264,17 @@ class Oracle:
             self.service.pause_project(PROJECT, paused=on, why="release day")
         else:
             self.service.pause_agent(self.random.choice(("ada", "bob")), paused=on, why="holiday")
+
+    def block(self) -> None:
+        blocks = self.service.blocks()
+        if blocks and self.random.random() < 0.5:
+            one = self.random.choice(blocks)
+            self.service.unblock(lane=one.lane, item=one.item)
+        elif self.random.random() < 0.3:
+            self.service.block(lane=LANES[2], blocker="acme/app#3", why="blocked by")
+        elif live := self.live():
+            item = self.random.choice(live).id
+            self.service.block(item=item, blocker="acme/app#3", why="blocked by")
 
     def mode(self) -> None:
         mode = self.random.choice(("observe", "enforce", "enforce"))

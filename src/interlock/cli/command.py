@@ -78,6 +78,8 @@ ENTRIES = {
     "edit": Entry("operator_commands", "edit", _OPERATE),
     "retry": Entry("operator_commands", "retry", _OPERATE),
     "pause": Entry("operator_commands", "pause", _OPERATE),
+    "block": Entry("block_commands", "block", _OPERATE),
+    "unblock": Entry("block_commands", "unblock", _OPERATE),
     "resume": Entry("operator_commands", "resume", _OPERATE),
     "agents": Entry("fleet_commands", "agents", _OPERATE),
     "pools": Entry("fleet_commands", "pools", _OPERATE),

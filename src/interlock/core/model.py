@@ -219,6 +219,8 @@ class EventKind(StrEnum):
     PLAN_ENDED = "plan.ended"
     PLAN_REOPENED = "plan.reopened"
     NOTICE_FAILED = "notice.failed"
+    BLOCK_SET = "block.set"
+    BLOCK_REMOVED = "block.removed"
 
 
 class Spec(NamedTuple):

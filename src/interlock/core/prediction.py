@@ -11,10 +11,12 @@ stores, and does to every item what was predicted for it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
+from interlock.core.blocks import Block
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, with_room
 from interlock.core.commands import Command, Expire, Finish, Outcome, Retry, Tell
 from interlock.core.decide import decide
@@ -56,6 +58,8 @@ class Facts(Record):
     #: The agents that are named or limited in any way, with their runs; null where a store keeps none.
     agents: Mapping[str, Agent] | None = MappingProxyType({})
     paused_projects: Mapping[str, str] = MappingProxyType({})
+    #: Those of the items here and of their lane.
+    blocks: tuple[Block, ...] = ()
     plans: Mapping[PlanId, Plan] = MappingProxyType({})
     #: The edges to it that are not satisfied, broken ones first.
     needs: tuple[Need, ...] = ()
@@ -182,6 +186,12 @@ def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
     if (why := facts.paused_projects.get(project)) is not None:
         undo = f"`interlock resume project {project}` resumes it"
         yield Hindrance(what=f"project {project} is paused ({why})", cure=undo)
+    for block in facts.blocks:
+        if block.holds(item):
+            what = f"lane {block.lane}" if block.lane else f"item {item.id}"
+            seen = f", see {block.url}" if block.url else ""
+            undo = f"`interlock unblock {block.target} --by {shlex.quote(block.blocker)}` lets it start"
+            yield Hindrance(what=f"{what} is blocked by {block.blocker} ({block.why}{seen})", cure=undo)
     plan = facts.plans.get(item.spec.plan) if item.spec.plan is not None else None
     if plan is None:
         return

@@ -26,7 +26,19 @@ RETRIED = ("failed", "cancelled")
 #: Statuses of a task that may get a new dependency; a back-off that keeps its lane is `pending` too.
 BACK_TO_WAITING = ("pending", "deferred")
 #: Kinds of lines that say nothing about who holds what.
-UNMODELLED = ("plan", "question", "cancel", "message", "agent", "pool", "project", "mode", "store", "clock")
+UNMODELLED = (
+    "plan",
+    "question",
+    "cancel",
+    "message",
+    "agent",
+    "pool",
+    "project",
+    "mode",
+    "store",
+    "clock",
+    "block",
+)
 #: Reasons for which messages start nothing.
 _MUTE = ("own_message", "outsider")
 ENDINGS = ("succeeded", "failed", "cancelled", "timed_out", "lost", "released")

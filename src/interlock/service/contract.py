@@ -150,6 +150,19 @@ class ChangeView(Record):
     n: int | None = None
 
 
+class BlockView(Record):
+    """What waits for something outside: everything on a lane, or one item."""
+
+    lane: str | None
+    item: int | None
+    #: What it waits for.
+    blocker: str
+    reason: str
+    #: Where to look at the blocker.
+    url: str | None
+    since: datetime
+
+
 class HoldView(Record):
     """How a hold ended: the item and run that ran last or, if skipped, the ones that got its message."""
 
@@ -571,6 +584,29 @@ class Service(LaneService, PlanService, Protocol):
     ) -> None: ...
 
     def paused_projects(self) -> Mapping[str, str]: ...
+
+    def block(
+        self,
+        *,
+        lane: str | None = None,
+        item: int | None = None,
+        blocker: str,
+        why: str,
+        url: str = "",
+        by: str = "",
+    ) -> BlockView: ...
+
+    def unblock(
+        self,
+        *,
+        lane: str | None = None,
+        item: int | None = None,
+        blocker: str | None = None,
+        why: str = "",
+        by: str = "",
+    ) -> list[str]: ...
+
+    def blocks(self, *, limit: int = 100) -> list[BlockView]: ...
 
     def modes(self) -> list[ModeRule]: ...
 

@@ -28,6 +28,7 @@ def foresee(store: Store, item: Item) -> Prediction:
         ahead=store.ahead_of(item) if startable else 0,
         agents={a.key: a for a in store.limited_agents(sorted(named))} if startable else {},
         paused_projects=store.paused_projects() if startable else {},
+        blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
         plans={plan.id: plan for plan in found},
         needs=tuple(store.needs(item.id)) if waited else (),
         last_ends={p.id: _last_end(store, p) for p in found if p.edit_item in snapshot.items},

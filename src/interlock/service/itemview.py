@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, cast
 
+from interlock.core.blocks import Block
 from interlock.core.model import UNPOSITIONED, Item
 from interlock.core.states import ItemStatus
 
@@ -40,6 +41,11 @@ def _run_at(item: Item) -> datetime | None:
     return None if item.state.status is ItemStatus.IN_PROGRESS else maybe_moment(item.state.due_us)
 
 
+def _blockers(item: Item, blocks: Sequence[Block]) -> tuple[str, ...]:
+    waits = item.state.run is None and not item.terminal
+    return tuple(block.blocker for block in blocks if block.holds(item)) if waits else ()
+
+
 class ItemView:
     """One stored item, read-only.
 
@@ -47,12 +53,20 @@ class ItemView:
     fields of each. `FIELDS` names them all, in the order of the JSON.
     """
 
-    __slots__ = ("_item", "_payload", "_question")
+    __slots__ = ("_blocks", "_item", "_payload", "_question")
 
     FIELDS: ClassVar[tuple[str, ...]]
 
-    def __init__(self, item: Item, payload: str | None = None, question: str | None = None) -> None:
+    def __init__(
+        self,
+        item: Item,
+        payload: str | None = None,
+        question: str | None = None,
+        blocks: Sequence[Block] = (),
+    ) -> None:
+        """`blocks` may be of other items, too."""
         self._item = item
+        self._blocks = blocks
         self._payload = payload
         self._question = question
 
@@ -107,6 +121,8 @@ class ItemView:
     reason: str = _field(lambda view: str(view._item.state.reason))
     #: What it asks a person: in `ls --asking` and `show`.
     question: str | None = _field(lambda view: view._question)
+    #: What must come first outside, for an item that has not ended and has no run: in `ls` and `show`.
+    blocked_by: tuple[str, ...] = _field(lambda view: _blockers(view._item, view._blocks))
     created_at: datetime = _field(lambda view: moment(view._item.spec.created_us))
     first_claimed_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.first_claimed_us))
     ended_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.ended_us))

@@ -49,6 +49,7 @@ from interlock.core.record import replace
 from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service import sweeper
 from interlock.service.answers import add_view, ended_view, kept_view, message_view, refused_view
+from interlock.service.blocking import Blocking
 from interlock.service.contract import (
     AddView,
     ChangeView,
@@ -73,11 +74,11 @@ POLL_S = 1.0
 QUESTION_MAX_BYTES = 10_000
 IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
-#: How many external runs the doctor names.
-EXTERNAL_NAMED = 5
+#: How many external runs, and how many blocks, the doctor names.
+NAMED = 5
 
 
-class LocalService(Planning, Fleet, Notices, Presence):
+class LocalService(Planning, Fleet, Blocking, Notices, Presence):
     """Interlock on a database in reach of this process."""
 
     def __init__(self, store: Store, *, poll_s: float = POLL_S, retention_s: float | None = None) -> None:
@@ -433,7 +434,7 @@ class LocalService(Planning, Fleet, Notices, Presence):
             detail = shown + (f"; and {more} more" if more > 0 else "") if finding.broken else finding.promise
             mend = finding.mend if finding.broken else ""
             views.append(CheckView(name=finding.name, ok=not finding.broken, detail=detail, mend=mend))
-        return [*views, self._walls(), self._external()]
+        return [*views, self._walls(), self._external(), self._blocks()]
 
     def _walls(self) -> CheckView:
         """Which agents are behind a wall. That is no fault, but explains why nothing starts."""
@@ -444,12 +445,18 @@ class LocalService(Planning, Fleet, Notices, Presence):
 
     def _external(self) -> CheckView:
         """Which runs are external. That is no fault, but nothing here ends them."""
-        runs = [
-            f"run {i.run} of {i.run_agent} (item {i.id})" for i in self.external(limit=EXTERNAL_NAMED + 1)
-        ]
-        more = " and more" if len(runs) > EXTERNAL_NAMED else ""
-        named = f"Work goes on outside, under no lease: {', '.join(runs[:EXTERNAL_NAMED])}{more}."
+        runs = [f"run {i.run} of {i.run_agent} (item {i.id})" for i in self.external(limit=NAMED + 1)]
+        more = " and more" if len(runs) > NAMED else ""
+        named = f"Work goes on outside, under no lease: {', '.join(runs[:NAMED])}{more}."
         return CheckView(name="external_runs", ok=True, detail=named if runs else "No run is external.")
+
+    def _blocks(self) -> CheckView:
+        """What waits for something outside. That is no fault, but explains why nothing starts."""
+        found = self.blocks(limit=NAMED + 1)
+        waits = [f"{b.lane or f'item {b.item}'} for {b.blocker}" for b in found[:NAMED]]
+        more = " and more" if len(found) > NAMED else ""
+        detail = f"Work waits for something outside: {', '.join(waits)}{more}."
+        return CheckView(name="blocks", ok=True, detail=detail if found else "Nothing is blocked.")
 
     def close(self) -> None:
         """Give the database connections back."""

@@ -91,7 +91,8 @@ class Looking:
         if names.check_flag("asking", wanted.asking):
             found = [i for i in self.store.asking(wanted.limit) if _matches(i, query)]
             return [ItemView(i, question=self._question(i)) for i in found]
-        return [ItemView(i) for i in reversed(self.store.items(query))]
+        blocks = self.store.blocks(names.BATCH_MAX)
+        return [ItemView(i, blocks=blocks) for i in reversed(self.store.items(query))]
 
     def _question(self, item: Item) -> str | None:
         """What an item asks a person."""
@@ -166,7 +167,9 @@ class Looking:
         live = live_run_view(found)
         events = self.store.events(EventQuery(item=found.id, limit=200, newest=True))
         return ShowView(
-            item=ItemView(found, payload, question=self._question(found)),
+            item=ItemView(
+                found, payload, self._question(found), self.store.blocks_of(found.spec.lane, [found.id])
+            ),
             runs=(*ended, live) if live else ended,
             messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),
             events=tuple(event_view(e) for e in events),

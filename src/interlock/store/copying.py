@@ -44,6 +44,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "agents": ("key",),
     "paused_projects": ("project",),
     "modes": ("scope", "value"),
+    "blocks": ("lane", "item", "blocker"),
     "marks": ("name",),
     "tasks": ("item",),
     "edges": ("source", "target"),

@@ -17,6 +17,7 @@ BY_ITEM = (
     ("runs", "item"),
     ("events", "item"),
     ("dedupe_keys", "item"),
+    ("blocks", "item"),
     ("items", "id"),
 )
 #: Tables that no item or plan has rows in.

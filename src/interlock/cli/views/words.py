@@ -135,6 +135,8 @@ def when(item: ItemView, today: datetime | None = None) -> Text:
         return Text(f"lease {span(seconds)}") if seconds > 0 else Text("lease is over", style="red")
     if item.reason == Reason.ASKED:
         return Text("asks", style="yellow")
+    if item.blocked_by:
+        return Text("blocked", style="yellow")
     if item.run_at is not None:
         return Text(f"due {relative(item.run_at, today)}", style="blue")
     return Text(relative(item.created_at, today))

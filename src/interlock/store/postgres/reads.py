@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from interlock.core.blocks import Block
 from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.errors import StoreUnavailable
@@ -190,6 +191,12 @@ class PostgresReads:
 
     def modes(self) -> tuple[ModeRule, ...]:
         return modes_from_rows(self._rows("modes"))
+
+    def blocks(self, limit: int) -> list[Block]:
+        return [Block(*r) for r in self._rows("blocks", limit=limit)]
+
+    def blocks_of(self, lane: str | None, items: Sequence[ItemId]) -> list[Block]:
+        return [Block(*r) for r in self._rows("blocks_of", lane=lane or "", items=list(items))]
 
     def paused_projects(self) -> dict[str, str]:
         return {r[0]: r[1] for r in self._rows("paused_projects")}

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg.errors import ForeignKeyViolation
 
+from interlock.core.blocks import Block, of_blocker
 from interlock.core.claiming import Agent, Claim
 from interlock.core.ending import refused_writes
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
-from interlock.core.model import Event, Item, Mode, ModeRule, RunRecord
+from interlock.core.model import Event, Item, ItemId, Mode, ModeRule, RunRecord
 from interlock.core.names import no_pool
 from interlock.core.notices import Mark
 from interlock.core.timing import Timing, to_us
@@ -151,6 +152,26 @@ class PostgresStore(PostgresReads):
     def set_mode(self, rule: ModeRule, event: Event) -> None:
         params = {"scope": rule.scope, "value": rule.value, "mode": Mode(rule.mode).value}
         self._set("set_mode", params, event)
+
+    def block(self, block: Block, event: Event) -> bool:
+        params = {**block._asdict(), "now_us": self.database.given_now()}
+        return bool(self._blocked("set_block", params, event))
+
+    def unblock(self, lane: str, item: ItemId, blocker: str | None, event: Event) -> list[str]:
+        gone = self._blocked("remove_blocks", {"lane": lane, "item": item, "blocker": blocker}, event)
+        self.database.notify()
+        return gone
+
+    def _blocked(self, name: str, params: dict[str, Any], event: Event) -> list[str]:
+        """The blockers whose blocks changed, each with a line of history."""
+
+        def work(conn: Connection) -> list[str]:
+            changed = [row[0] for row in conn.execute(self.database.sql[name], params).fetchall()]
+            if changed:
+                self._log(conn, [of_blocker(event, blocker) for blocker in changed])
+            return changed
+
+        return self._in_transaction(work)
 
     def _set(self, name: str, params: dict[str, Any], event: Event) -> None:
         def work(conn: Connection) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.core.blocks import Block
 from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent, Pool
 from interlock.core.continuity import Lineage
@@ -223,6 +224,12 @@ class SqliteReads:
 
     def modes(self) -> tuple[ModeRule, ...]:
         return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in self.database.rows("modes"))
+
+    def blocks(self, limit: int) -> list[Block]:
+        return [Block(*r) for r in self.database.rows("blocks", limit=limit)]
+
+    def blocks_of(self, lane: str | None, items: Sequence[ItemId]) -> list[Block]:
+        return [Block(*r) for r in self.database.rows("blocks_of", lane=lane or "", items=items)]
 
     def paused_projects(self) -> dict[str, str]:
         return dict(self.database.rows("paused_projects"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.core.absence import Absence
+from interlock.core.blocks import Block, of_blocker
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
@@ -293,6 +294,20 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             self.database.rows("set_mode", scope=rule.scope, value=rule.value, mode=Mode(rule.mode).value)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+
+    def block(self, block: Block, event: Event) -> bool:
+        return bool(self._blocked("set_block", event, **{**block._asdict(), "at_us": self.now_us()}))
+
+    def unblock(self, lane: str, item: ItemId, blocker: str | None, event: Event) -> list[str]:
+        return self._blocked("remove_blocks", event, lane=lane, item=item, blocker=blocker)
+
+    def _blocked(self, name: str, event: Event, **params: object) -> list[str]:
+        """The blockers whose blocks changed, each with a line of history."""
+        with self.database.write():
+            changed = sorted(row[0] for row in self.database.rows(name, **params))
+            now = event._replace(at_us=self.now_us())
+            self.database.each("insert_event", [event_row(of_blocker(now, blocker)) for blocker in changed])
+            return changed
 
     def see_worker(self, worker: Worker) -> None:
         with self.database.write():

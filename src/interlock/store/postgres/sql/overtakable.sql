@@ -18,6 +18,8 @@ SELECT rival.id, stuck.id FROM stuck CROSS JOIN LATERAL (
     WHERE d.lane = stuck.lane AND d.status = 'deferred' AND d.agent_key IN ('', %(agent)s) AND d.position = 2147483647
         AND interlock.fits(d.type, d.labels, %(types)s, %(labels)s, %(edits)s)
         AND d.project NOT IN (SELECT project FROM interlock.paused_projects)
+        AND (SELECT true FROM interlock.blocks b WHERE b.lane = '' AND b.item = d.id LIMIT 1) IS NULL
+        AND (SELECT true FROM interlock.blocks b WHERE b.lane = d.lane AND b.item = 0 LIMIT 1) IS NULL
         AND (d.plan IS NULL OR EXISTS (SELECT FROM interlock.gates g WHERE g.plan = d.plan AND g.open))
     ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT 1
 ) AS rival

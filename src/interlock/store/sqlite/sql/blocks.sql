@@ -1,0 +1,2 @@
+-- Blocks, the oldest first.
+SELECT lane, item, blocker, why, url, at_us FROM blocks ORDER BY at_us, lane, item, blocker LIMIT :limit
