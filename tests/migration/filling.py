@@ -54,14 +54,14 @@ def _hear_from_github(github: GitHubStore) -> None:
     github.decide_delivery("decided", "one item")
     github.keep_delivery("due", "ping", None, None, '{"zen": "“ü”"}')
     github.advance(Known(1, 4, 1, "{}", "{}"), [Follows("1:create", "{}"), Follows("1:adjust", "{}")])
-    effects = [Effect(1, 4, name, "comment", '{"text": "“ü”"}', run=1) for name in ("done", "dead", "due")]
+    effects = [Effect(1, 4, name, "comment", '{"text": "“ü”"}', run=1) for name in ("done", "failed", "due")]
     github.carry_out(1, 4, "1:create", item=1, outcome="item 1", effects=effects)
     done = github.outbox.take(60)
     assert done is not None
     github.outbox.settle(done, made=77, outcome="posted")
-    dead = github.outbox.take(60)
-    assert dead is not None
-    github.outbox.put_off(dead, None, "refused", failed=True, maybe_sent=True)
+    failed = github.outbox.take(60)
+    assert failed is not None
+    github.outbox.put_off(failed, 3600, "refused", failed=True, maybe_sent=True)
 
 
 def _add(service: LocalService, dice: random.Random, held: list[LeaseView], n: int) -> None:
