@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from interlock.github.eyes import Eyes
     from interlock.github.intake import Intake
     from interlock.github.outbox import Sender
+    from interlock.github.reconcile import Reconciler
     from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
@@ -119,20 +120,36 @@ def open_for_reading(settings: Settings) -> Service | None:
 @contextmanager
 def open_intake(settings: Settings) -> Iterator[Intake]:
     """The way in for what GitHub sends. With a token in the environment GitHub is asked, else not."""
-    from interlock.github.intake import Intake  # noqa: PLC0415  (for few commands)
-    from interlock.github.tokens import is_given  # noqa: PLC0415
+    from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
 
     with ExitStack() as opened:
-        store = _open_store(settings, migrate=True)
-        service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
-        opened.callback(service.close)
-        reader = None
-        if is_given(os.environ):
-            from interlock.github import answers, client, reading  # noqa: PLC0415
+        yield _intake(settings, opened, asks=is_given(os.environ))[0]
 
-            cache = answers.StoredAnswers(store.github)
-            reader = reading.Reader(opened.enter_context(client.from_environment(os.environ, cache=cache)))
-        yield Intake(service, store, reader, types=settings.types)
+
+@contextmanager
+def open_reconciler(settings: Settings) -> Iterator[Reconciler]:
+    """What makes up for deliveries that never came. It needs a token."""
+    from interlock.github.reconcile import Reconciler  # noqa: PLC0415  (for few commands)
+
+    with ExitStack() as opened:
+        intake, store, github = _intake(settings, opened, asks=True)
+        assert github is not None
+        yield Reconciler(intake, store.github, github)
+
+
+def _intake(settings: Settings, opened: ExitStack, *, asks: bool) -> tuple[Intake, Store, GitHub | None]:
+    from interlock.github.intake import Intake  # noqa: PLC0415
+
+    store = _open_store(settings, migrate=True)
+    service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+    opened.callback(service.close)
+    if not asks:
+        return Intake(service, store, None, types=settings.types), store, None
+    from interlock.github import answers, client, reading  # noqa: PLC0415
+
+    cache = answers.StoredAnswers(store.github)
+    github = opened.enter_context(client.from_environment(os.environ, cache=cache))
+    return Intake(service, store, reading.Reader(github), types=settings.types), store, github
 
 
 @contextmanager

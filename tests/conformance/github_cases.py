@@ -22,6 +22,7 @@ def use_github(github: GitHubStore) -> None:
     assert not github.keep_delivery("new", "issues", *where, "{}")
     assert github.due_deliveries(10) == ["new"]
     assert github.delivery("new") is not None
+    assert github.has_delivery("new")
     github.put_off_delivery("new", None, "GitHub is away")
     assert len(github.undecided_of(*where, 10)) == len(github.undecided(10)) == 1
     known = github.known(*where)

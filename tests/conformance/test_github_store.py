@@ -70,6 +70,7 @@ def test_a_delivery_is_kept_once_and_due_until_it_is_decided_on(github: GitHubSt
     github.decide_delivery("d1", "one item")
     assert github.due_deliveries(10) == ["d2"]
     assert github.delivery("d1") is None
+    assert (github.has_delivery("d1"), github.has_delivery("d0")) == (True, False)
     assert not github.keep_delivery("d1", "issues", APP, 4, '{"n": 2}')
 
 

@@ -719,6 +719,19 @@ def unreact_to_comment(call: Call) -> Answer:
     return _unreact(call, call.comment().reactions)
 
 
+@route("GET", R + "/pulls/comments", scope="pull_requests")
+def all_review_comments(call: Call) -> Answer:
+    since = _since(call)
+    found = [
+        c
+        for i in call.repo.numbers.values()
+        if i.pull is not None
+        for c in i.pull.review_comments
+        if c.updated_at >= since
+    ]
+    return call.page(sorted(found, key=lambda c: c.id), call.shapes.review_comment)
+
+
 @route("GET", R + "/pulls/comments/{comment_id}/reactions", scope="pull_requests")
 def review_comment_reactions(call: Call) -> Answer:
     return _reactions(call, call.review_comment().reactions)

@@ -153,6 +153,56 @@ def doctor(
     return Exit.OK if well else Exit.ERROR
 
 
+@github.command("reconcile")
+def reconcile(
+    ctx: typer.Context,
+    *,
+    repo: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OWNER/NAME", help="A repository, or several; default: all that were seen."),
+    ] = None,
+) -> int:
+    """Make up for deliveries that never came: take in what changed since the last look.
+
+    A repository that is new is followed from now on. Any number may run at once.
+    """
+    from interlock import app
+
+    call = invocation_of(ctx)
+    names = [repository(each) for each in repo or ()]
+    with app.open_reconciler(call.settings) as reconciler:
+        found = list(reconciler.look_at_all(names))
+    return call.out.answer({"repositories": found}, lambda out: views.github.reconciled(out, found))
+
+
+@github.command("import")
+def import_(
+    ctx: typer.Context,
+    *,
+    repo: Annotated[
+        str | None, typer.Option(metavar="OWNER/NAME", help="The repository; default: GITHUB_REPOSITORY.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Only issues with it. May be repeated.")
+    ] = None,
+    query: Annotated[
+        str, typer.Option(metavar="WORDS", help="Only issues that GitHub's search finds with these words.")
+    ] = "",
+    limit: Limit = "100",
+) -> int:
+    """Make work of issues that are open already, as the rules say, the oldest first."""
+    from interlock import app
+
+    call = invocation_of(ctx)
+    chosen, count = repository(repo), limit_of(limit)
+    with app.open_reconciler(call.settings) as reconciler:
+        found = reconciler.take_in(chosen, label or [], query, count)
+    words = (
+        f"{len(found)} issue{'s' if len(found) != 1 else ''} taken in" if found else "Nothing new was found"
+    )
+    return call.out.answer({"repository": chosen, "numbers": found}, f"{words}.")
+
+
 @github.command("host")
 def host(
     ctx: typer.Context,
@@ -165,8 +215,6 @@ def host(
     The item is claimed without a lease, and the agent is assigned to its issue; that needs a user's token.
     Exit 1 if GitHub does not take it.
     """
-    import os
-
     from interlock.github import client, hosted
 
     call, number = invocation_of(ctx), whole_or_none("item", item)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from interlock.github.hosted import Reconciled
     from interlock.github.intake import Ingested
     from interlock.github.outbox import Passed
+    from interlock.github.reconcile import Missed
     from interlock.github.standing import NumberView
     from interlock.service.contract import OwedView
 
@@ -89,3 +90,19 @@ def passed(console: Console, found: Passed) -> None:
 
 def _for(agent: str | None) -> str:
     return f" for {agent}" if agent else ""
+
+
+def reconciled(console: Console, found: Sequence[Missed]) -> None:
+    """What a look at each repository found that was not known."""
+    for each in found:
+        more = "; there is more, look again" if each.more else ""
+        console.print(
+            Text(
+                harmless(
+                    f"{each.repository}: {each.numbers} changed, {each.remarks} remarks,"
+                    f" {each.deliveries} failed deliveries fetched{more}."
+                )
+            )
+        )
+    if not found:
+        console.print(Text("No repository is followed yet; name one with --repo OWNER/NAME."))

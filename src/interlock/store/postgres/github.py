@@ -67,6 +67,9 @@ class PostgresGitHub:
         found = self._rows("delivery", id=delivery)
         return KeptDelivery(*found[0]) if found else None
 
+    def has_delivery(self, delivery: str) -> bool:
+        return bool(self._rows("has_delivery", id=delivery))
+
     def due_deliveries(self, limit: int) -> list[str]:
         return [row[0] for row in self._rows("due_deliveries", limit=limit)]
 

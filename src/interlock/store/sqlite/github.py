@@ -66,6 +66,9 @@ class SqliteGitHub:
         found = self._read("delivery", id=delivery)
         return KeptDelivery(*found[0]) if found else None
 
+    def has_delivery(self, delivery: str) -> bool:
+        return bool(self._read("has_delivery", id=delivery))
+
     def due_deliveries(self, limit: int) -> list[str]:
         return [row[0] for row in self._read("due_deliveries", now_us=self._now_us(), limit=limit)]
 

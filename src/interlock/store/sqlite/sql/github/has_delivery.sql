@@ -1,0 +1,2 @@
+-- Whether a delivery came before, decided on or not.
+SELECT 1 FROM github_deliveries WHERE id = :id
