@@ -40,6 +40,9 @@ from tests.model.records import (
     micro,
 )
 
+#: Policies of what is an event, and may be absorbed.
+EVENTS = (Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST)
+
 
 class Reference:
     """One store's worth of items, and the rules that move them."""
@@ -142,9 +145,7 @@ class Reference:
         if mode is Mode.OFF:
             lane = None
         if new.run_at_us is not None and new.run_at_us > self.now_us:
-            item = self._bear(new, lane, ItemStatus.WAITING, Reason.SCHEDULED)
-            item.wakes_us = new.run_at_us
-            return self._admit(item, Verdict.QUEUED)
+            return self._schedule(new, lane)
         if lane is None:
             return self._admit(self._bear(new, None, ItemStatus.PENDING, Reason.NO_LANE), Verdict.ADMITTED)
         self._mend(lane)
@@ -152,20 +153,15 @@ class Reference:
             self._restart(lane)
         kin = self.kin(lane, key_of(new.agent), new.policy)
         owner = self.owner(lane)
-        events = (Policy.COALESCE, Policy.SUPERSEDE, Policy.LATEST)
         to_itself = new.sender.kind == "agent" and new.sender.agent == (
             key_of(new.agent) or self.worker(lane, owner)
         )
-        if new.policy in events and (new.sender.kind in ("bot", "outsider") or to_itself):
+        if new.policy in EVENTS and (new.sender.kind in ("bot", "outsider") or to_itself):
             return self._start_nothing(new, lane, kin, owner)
         if new.policy is Policy.COALESCE and kin:
             return self._coalesce(new, lane, kin)
-        waits = any(i.run is None and not i.stopped for i in kin)
-        if new.policy in events and not waits and new.sender.kind != "person" and not self._count(lane):
-            item = self._bear(new, lane, ItemStatus.WAITING, Reason.LOOP)
-            added = self._admit(item, Verdict.QUEUED, owner)
-            self._note(EventKind.WAKE_STOPPED, Reason.LOOP, item)
-            return added
+        if self._one_too_many(new, lane, kin):
+            return self._stop(new, lane, owner)
         if new.policy in (Policy.SUPERSEDE, Policy.LATEST):
             return self._replace(new, lane, kin)
         if owner is None:
@@ -176,6 +172,28 @@ class Reference:
         another = new.policy is Policy.COALESCE and owner.agent != key_of(new.agent)
         reason = Reason.DEFERRED if another else Reason.LANE_QUEUED
         return self._admit(self._bear(new, lane, ItemStatus.DEFERRED, reason), Verdict.QUEUED, owner)
+
+    def _schedule(self, new: NewItem, lane: str | None) -> Added:
+        """Due later. Our bot and outsiders start nothing then either, and an agent not without end."""
+        if lane is not None:
+            kin, owner = self.kin(lane, key_of(new.agent), new.policy), self.owner(lane)
+            if new.policy in EVENTS and new.sender.kind in ("bot", "outsider"):
+                return self._start_nothing(new, lane, kin, owner)
+            if self._one_too_many(new, lane, kin):
+                return self._stop(new, lane, owner)
+        item = self._bear(new, lane, ItemStatus.WAITING, Reason.SCHEDULED)
+        item.wakes_us = new.run_at_us
+        return self._admit(item, Verdict.QUEUED)
+
+    def _one_too_many(self, new: NewItem, lane: str, kin: list[Item]) -> bool:
+        waits = any(i.run is None and not i.stopped for i in kin)
+        return new.policy in EVENTS and not waits and new.sender.kind != "person" and not self._count(lane)
+
+    def _stop(self, new: NewItem, lane: str, owner: Item | None) -> Added:
+        item = self._bear(new, lane, ItemStatus.WAITING, Reason.LOOP)
+        added = self._admit(item, Verdict.QUEUED, owner)
+        self._note(EventKind.WAKE_STOPPED, Reason.LOOP, item)
+        return added
 
     def _start_nothing(self, new: NewItem, lane: str, kin: list[Item], owner: Item | None) -> Added:
         """Our side or an outsider wrote it: whoever is there gets it, and nobody is started by it."""
