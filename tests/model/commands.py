@@ -171,6 +171,7 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
             worker=st.sampled_from((None, "host-1")),
         ),
     ),
+    (2, _command("next", agent=claimers, limit=st.integers(1, 2), external=st.just(True))),
     (2, _command("next_item", which=item_places, agent=claimers)),
     (
         6,

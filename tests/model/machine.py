@@ -541,7 +541,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         for text in self.accepted:
             assert texts[text] == 1, f"{subject.name}: {text!r} is there {texts[text]} times"
         for item in items:
-            by_time = item.status in (ItemStatus.WAITING, ItemStatus.IN_PROGRESS)
+            by_time = item.status in (ItemStatus.WAITING, ItemStatus.IN_PROGRESS) and not item.external
             assert not by_time or item.state.due_us is not None, f"{subject.name}: what moves item {item.id}?"
 
     def teardown(self) -> None:
@@ -555,7 +555,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         self.sweep()
         self._compare(thorough=True)
         for subject in self.subjects:
-            left = {i.status for i in subject.stored() if not i.terminal}
+            left = {i.status for i in subject.stored() if not (i.terminal or i.external)}
             assert left <= {ItemStatus.PENDING, ItemStatus.DEFERRED}
             allowed = self.model.complaints() & {"agents_within_limit"}
             self._agree(subject, "complaints", allowed, subject.complaints())

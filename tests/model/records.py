@@ -53,8 +53,9 @@ class Run:
     worker: str | None
     attempt: int
     started_us: int
-    lease_s: float
-    lease_until_us: int
+    #: Neither, if the run is external.
+    lease_s: float | None
+    lease_until_us: int | None
     delivered: int
     seen: int = 0
     revoke_us: int | None = None
@@ -138,12 +139,10 @@ class Item:
         """When its run is over, or when it comes back."""
         if self.run is None:
             return self.wakes_us
-        ends = [self.run.lease_until_us]
+        ends = [self.run.lease_until_us, self.run.revoke_us]
         if self.new.timeout_s is not None:
             ends.append(self.run.started_us + micro(self.new.timeout_s))
-        if self.run.revoke_us is not None:
-            ends.append(self.run.revoke_us)
-        return min(ends)
+        return min((end for end in ends if end is not None), default=None)
 
     @property
     def claim_by_us(self) -> int | None:

@@ -391,6 +391,7 @@ class Reference:
         lease_s: float | None = None,
         worker: str | None = None,
         only: Item | None = None,
+        external: bool = False,
     ) -> list[Run]:
         key = key_of(agent)
         known = self.agents.setdefault(key, Agent(agent.strip()))
@@ -422,7 +423,7 @@ class Reference:
             ready = [i for i in ready if i is only]
         for item in sorted(filter(wanted, ready), key=self.queue_order):
             if room():
-                claimed.append(self._start(item, key, lease_s, worker))
+                claimed.append(self._start(item, key, lease_s, worker, external=external))
         rivals = []
         for owner in filter(lambda i: self._cannot_start(i, key), self.items.values()):
             assert owner.lane is not None
@@ -432,7 +433,7 @@ class Reference:
         for item, owner in sorted(rivals, key=lambda pair: self.queue_order(pair[0])):
             if room():
                 self._overtake(item, owner)
-                claimed.append(self._start(item, key, lease_s, worker))
+                claimed.append(self._start(item, key, lease_s, worker, external=external))
         return claimed
 
     def _cannot_start(self, owner: Item, claimer: str) -> bool:
@@ -457,8 +458,10 @@ class Reference:
         item.first_in_line = False
         self._note(EventKind.LANE_OVERTAKEN, Reason.OVERTAKEN, owner)
 
-    def _start(self, item: Item, agent: str, lease_s: float | None, worker: str | None) -> Run:
-        span_s = lease_s or item.new.lease_s or LEASE_S
+    def _start(
+        self, item: Item, agent: str, lease_s: float | None, worker: str | None, *, external: bool
+    ) -> Run:
+        span_s = None if external else lease_s or item.new.lease_s or LEASE_S
         item.attempt += 1
         run = Run(
             number=len(self.runs) + 1,
@@ -468,7 +471,7 @@ class Reference:
             attempt=item.attempt,
             started_us=self.now_us,
             lease_s=span_s,
-            lease_until_us=self.now_us + micro(span_s),
+            lease_until_us=None if span_s is None else self.now_us + micro(span_s),
             delivered=len(item.messages),
         )
         self.runs[run.number] = run
@@ -495,9 +498,9 @@ class Reference:
     def renew(self, run: Run, seen: int) -> bool:
         if not self.holds(run):
             return False
-        run.lease_until_us = self.now_us + micro(run.lease_s)
-        if run.revoke_us is not None:
-            run.lease_until_us = min(run.lease_until_us, run.revoke_us)
+        if run.lease_s is not None:
+            until_us = self.now_us + micro(run.lease_s)
+            run.lease_until_us = until_us if run.revoke_us is None else min(until_us, run.revoke_us)
         run.seen = max(run.seen, min(seen, len(self.items[run.item].messages)))
         return True
 
