@@ -285,6 +285,8 @@ def _judge(scene: Scene, *, succeeded: bool) -> None:
         judge = Judge(scene, item, succeeded=succeeded)
         said = judge.no_work_complaints() if name in NO_WORK else judge.complaints()
         complaints += [f"An agent that {name}: {what}" for what in said]
+        if said:  # what the worker had to say about it
+            complaints += [str(told) for told in scene.site.heard() if told["run"] == judge.run]
     assert not complaints, "\n".join(complaints)
     assert git(scene.clone, "rev-parse", "main") == scene.mine
     assert (scene.clone / "page").read_text() == "the user edits\n"

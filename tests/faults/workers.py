@@ -206,6 +206,10 @@ class Site:
     def spooled(self) -> list[Path]:
         return sorted(self.file(".interlock/spool").glob("*/run-*"))
 
+    def heard(self) -> list[dict[str, Any]]:
+        """What workers have said so far, as far as a test has listened."""
+        return [told for worker in self._workers for told in worker.heard]
+
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
