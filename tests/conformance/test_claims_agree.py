@@ -187,7 +187,7 @@ class Story:
     def go_on(self) -> None:
         often = [self.arrive, self.arrive, self.claim] * 2
         seldom = [self.end, self.fail, self.meet_wall, self.wait, self.turn, self.cancel]
-        seldom += [self.plan, self.turn_plan, self.turn_block]
+        seldom += [self.plan, self.turn_plan, self.turn_block, self.wait]
         happens = self.random.choice([*often, *seldom])
         with suppress(InterlockError):  # refused: nothing changed, which is a state too
             happens()
