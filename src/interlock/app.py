@@ -132,24 +132,26 @@ def open_reconciler(settings: Settings) -> Iterator[Reconciler]:
     from interlock.github.reconcile import Reconciler  # noqa: PLC0415  (for few commands)
 
     with ExitStack() as opened:
-        intake, store, github = _intake(settings, opened, asks=True)
+        intake, service, github = _intake(settings, opened, asks=True)
         assert github is not None
-        yield Reconciler(intake, store.github, github)
+        yield Reconciler(intake, service, service.store.github, github)
 
 
-def _intake(settings: Settings, opened: ExitStack, *, asks: bool) -> tuple[Intake, Store, GitHub | None]:
+def _intake(
+    settings: Settings, opened: ExitStack, *, asks: bool
+) -> tuple[Intake, LocalService, GitHub | None]:
     from interlock.github.intake import Intake  # noqa: PLC0415
 
     store = _open_store(settings, migrate=True)
     service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
     opened.callback(service.close)
     if not asks:
-        return Intake(service, store, None, types=settings.types), store, None
+        return Intake(service, store, None, types=settings.types), service, None
     from interlock.github import answers, client, reading  # noqa: PLC0415
 
     cache = answers.StoredAnswers(store.github)
     github = opened.enter_context(client.from_environment(os.environ, cache=cache))
-    return Intake(service, store, reading.Reader(github), types=settings.types), store, github
+    return Intake(service, store, reading.Reader(github), types=settings.types), service, github
 
 
 @contextmanager

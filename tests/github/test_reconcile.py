@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app import open_service
+from interlock.github import hosted
 from interlock.github.reconcile import Missed, Reconciler
 from interlock.testing.clock import Clock
 from tests.acceptance.command import CommandHere
@@ -21,7 +22,7 @@ class Scene:
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.repo = desk, desk.repo
-        self.reconciler = Reconciler(desk.intake, desk.store.github, desk.client)
+        self.reconciler = Reconciler(desk.intake, desk.service, desk.store.github, desk.client)
         desk.rules()
         desk.repo.issue("Old", by="alice")
         self.look()
@@ -125,10 +126,24 @@ def test_an_idle_look_costs_nothing_of_the_allowance(scene: Scene) -> None:
 def test_two_looks_at_once_take_in_each_thing_once(scene: Scene) -> None:
     scene.desk.github.clock.advance(600)
     scene.repo.issue("Crash", by="alice")
-    other = Reconciler(scene.desk.intake, scene.desk.store.github, scene.desk.client)
+    desk = scene.desk
+    other = Reconciler(desk.intake, desk.service, desk.store.github, desk.client)
     first, second = scene.reconciler.look("acme/app"), other.look("acme/app")
     assert isinstance(first, Missed)
     assert (second.numbers, second.remarks) == (0, 0)
+
+
+def test_the_end_of_a_hosted_agents_run_is_seen(scene: Scene) -> None:
+    scene.repo.hosted_agent = True
+    issue = scene.repo.issue("Crash", by="alice")
+    scene.desk.take()
+    (item,) = scene.desk.open()
+    assert hosted.start(scene.desk.service, scene.desk.client, item.id).run is not None
+    assert scene.reconciler.see_hosted() == []
+    issue.close(by="alice")
+    ((ended),) = scene.reconciler.see_hosted()
+    assert ended.item == item.id
+    assert scene.desk.service.show(item.id).item.status == "completed"
 
 
 class TestImport:

@@ -162,7 +162,7 @@ def reconcile(
         typer.Option(metavar="OWNER/NAME", help="A repository, or several; default: all that were seen."),
     ] = None,
 ) -> int:
-    """Make up for deliveries that never came: take in what changed since the last look.
+    """Make up for deliveries that never came: take in what changed, and see what hosted agents have ended.
 
     A repository that is new is followed from now on. Any number may run at once.
     """
@@ -171,8 +171,10 @@ def reconcile(
     call = invocation_of(ctx)
     names = [repository(each) for each in repo or ()]
     with app.open_reconciler(call.settings) as reconciler:
-        found = list(reconciler.look_at_all(names))
-    return call.out.answer({"repositories": found}, lambda out: views.github.reconciled(out, found))
+        found, ended = list(reconciler.look_at_all(names)), reconciler.see_hosted()
+    return call.out.answer(
+        {"repositories": found, "ended": ended}, lambda out: views.github.reconciled(out, found, ended)
+    )
 
 
 @github.command("import")

@@ -17,8 +17,11 @@ from typing import Any
 
 from interlock.core.errors import GitHubRefused
 from interlock.core.record import Record
+from interlock.github import hosted
 from interlock.github.client import GitHub
+from interlock.github.hosted import Reconciled
 from interlock.github.intake import Intake
+from interlock.service.contract import Service
 from interlock.store.github_port import GitHubStore, Repository
 
 _REPO = "/repos/{+repo}"
@@ -53,14 +56,18 @@ class Missed(Record):
 class Reconciler:
     """Asks GitHub what changed, and hands it to an intake, which decides."""
 
-    def __init__(self, intake: Intake, store: GitHubStore, github: GitHub) -> None:
-        self._intake, self._store, self._github = intake, store, github
+    def __init__(self, intake: Intake, service: Service, store: GitHubStore, github: GitHub) -> None:
+        self._intake, self._service, self._store, self._github = intake, service, store, github
 
     def look_at_all(self, names: Sequence[str] = ()) -> Iterator[Missed]:
         """Look at these repositories, or at all that are followed, and decide on what was found."""
         for name in names or [each.name for each in self._store.repositories(0, REPOSITORIES_MAX)]:
             yield self.look(name)
             self._decide()
+
+    def see_hosted(self) -> list[Reconciled]:
+        """Write the ends of runs of hosted agents."""
+        return hosted.reconcile(self._service, self._github)
 
     def take_in(self, name: str, labels: Sequence[str], words: str, limit: int) -> list[int]:
         """Make work of issues that are open already; gives the new ones."""

@@ -92,8 +92,8 @@ def _for(agent: str | None) -> str:
     return f" for {agent}" if agent else ""
 
 
-def reconciled(console: Console, found: Sequence[Missed]) -> None:
-    """What a look at each repository found that was not known."""
+def reconciled(console: Console, found: Sequence[Missed], ended: Sequence[Reconciled]) -> None:
+    """What a look at each repository found that was not known, and the runs of hosted agents that ended."""
     for each in found:
         more = "; there is more, look again" if each.more else ""
         console.print(
@@ -106,3 +106,5 @@ def reconciled(console: Console, found: Sequence[Missed]) -> None:
         )
     if not found:
         console.print(Text("No repository is followed yet; name one with --repo OWNER/NAME."))
+    if ended:
+        hosted(console, ended)
