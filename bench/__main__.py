@@ -13,7 +13,19 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.figure import Figure
-from bench.figures import claims, command, costs, drains, locks, plans, start, trips, wakes, worker_latency
+from bench.figures import (
+    claims,
+    command,
+    costs,
+    deliveries,
+    drains,
+    locks,
+    plans,
+    start,
+    trips,
+    wakes,
+    worker_latency,
+)
 from bench.plan import Plan
 from bench.rounds import Rounds, Say
 from interlock.testing.postgres import PostgresServer
@@ -31,6 +43,7 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "plans": plans.plans,
     "trips": trips.trips,
     "start": start.start,
+    "deliveries": deliveries.deliveries,
 }
 
 
