@@ -45,7 +45,7 @@ def test_a_delivery_becomes_an_item_that_status_explains(here: Command, repo: Re
     assert [(each["type"], each["priority"]) for each in shown["wanted"]] == [("issue_triage", 8)]
     assert [item["type"] for item in shown["items"]] == ["issue_triage"]
     assert [(each["name"], each["status"]) for each in shown["follows"]] == [("1.1:add", "done")]
-    text = here("github", "status", 1, "--repo", "acme/app").out
+    text = here("github", "status", 1, "--repo", "Acme/App").out
     assert "acme/app#1  open: Crash" in text
     assert "lane issue:acme/app#1" in text
 

@@ -17,6 +17,8 @@ from interlock.store.outbox_port import Owing
 
 #: The last things that followed, and the most deliveries and items, that are shown.
 SHOWN_MAX = 50
+#: Among how many repositories a name is looked for.
+REPOSITORIES_MAX = 1_000
 
 
 class DeliveryView(Record):
@@ -108,6 +110,9 @@ def standing(service: Service, github: GitHubStore, name: str | None, number: in
 def _repository(github: GitHubStore, name: str | None) -> Repository:
     if name is not None:
         found = github.repository_named(name)
+        if found is None:  # GitHub takes capitals and small letters for the same
+            seen = github.repositories(0, REPOSITORIES_MAX)
+            found = next((each for each in seen if each.name.lower() == name.lower()), None)
         if found is None:
             raise NotFound(
                 f"Interlock has seen no repository {name}.", "Write it as GitHub does: OWNER/NAME."
