@@ -85,6 +85,10 @@ class TestCheck:
         [
             ('[[rule]]\nevent = "issues.opened"\npath = "src/*"\ntype = "x"\n', "no_paths"),
             ('[[rule]]\nevent = "issues.opened"\ndo = "annotate"\n', "tells_nothing"),
+            ('[[rule]]\nevent = "issues.opened"\ndraft = true\ntype = "x"\n', "no_drafts"),
+            ('[[rule]]\nevent = "issues.opened"\ntype = "x"\ntimeout = -5\n', "unreadable"),
+            ('[[rule]]\nevent = "issues.opened"\ntype = "x"\npriority = "5"\n', "unreadable"),
+            ("[[rule]\n", "unreadable"),
         ],
     )
     def test_a_rule_that_cannot_mean_what_it_says(self, here: Command, text: str, code: str):
@@ -95,10 +99,11 @@ class TestCheck:
     def test_a_mistake_of_form_is_one_sentence_with_the_rule(self, here: Command):
         rules(here, '[[rule]]\nevent = "issues.exploded"\ntype = "x"\n')
         answer = here("policy", "check")
-        assert answer.code == 2
-        assert answer.err.startswith(
-            "Rule 1 of .github/interlock.toml has the event 'issues.exploded', which makes no work."
-        )
+        assert answer.code == 1
+        assert answer.out.splitlines()[:2] == [
+            ".github/interlock.toml: unreadable",
+            "  Rule 1 of .github/interlock.toml has the event 'issues.exploded', which makes no work.",
+        ]
 
     def test_no_rules(self, here: Command):
         answer = here("policy", "check")
@@ -158,6 +163,11 @@ class TestTrying:
         )
         out = here("policy", "test", "--event", "star", "star.json").out
         assert out.splitlines()[1].startswith("  Not tried: ")
+
+    @pytest.mark.parametrize("body", ["", "{", "\x00"])
+    def test_what_is_no_json_is_said_to_be_none(self, here: Command, body: str):
+        (here.directory / "odd.json").write_text(body)
+        assert here("policy", "test", "odd.json").err.startswith("The payload is not valid JSON.")
 
     def test_what_misses_parts_is_not_tried(self, here: Command):
         name = payload(here, "odd.json", action="opened", issue={"number": 1})

@@ -175,6 +175,7 @@ CASES: dict[str, Case] = {
     "sender_of": _on_run(lambda desk: desk.lease().run, lambda service, run: service.sender_of(run)),
     "stopped": _plain(lambda service: service.stopped()),
     "external": _plain(lambda service: service.external()),
+    "owed_to_github": _plain(lambda service: service.owed_to_github()),
     "end_external": _on_run(
         lambda desk: desk.outside(),
         lambda service, lease: service.end_external(lease.item.id, lease.fence, "done", why="merged"),

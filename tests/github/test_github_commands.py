@@ -50,6 +50,64 @@ def test_a_delivery_becomes_an_item_that_status_explains(here: Command, repo: Re
     assert "lane issue:acme/app#1" in text
 
 
+def payload(name: str = "acme/app", repository: int = 7, number: int = 1, **parts: object) -> bytes:
+    issue = {
+        "number": number,
+        "state": "open",
+        "title": "Crash",
+        "user": {"login": "alice"},
+        "html_url": "",
+        "labels": [],
+        "assignees": [],
+        "updated_at": "2026-11-01T12:00:00Z",
+    }
+    body = {"action": "opened", "repository": {"id": repository, "full_name": name}}
+    return json.dumps({**body, "issue": {**issue, **parts}}).encode()
+
+
+@pytest.fixture
+def blind(here: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command without a token."""
+    monkeypatch.delenv("GH_TOKEN")
+    return here
+
+
+def take(blind: Command, delivery: str, body: bytes) -> str:
+    answer = blind("github", "ingest", "--event", "issues", "--delivery", delivery, "-", stdin=body)
+    assert answer.code == 0
+    return answer.out
+
+
+class TestWithoutAToken:
+    def test_an_old_delivery_does_not_bring_back_an_old_name(self, blind: Command) -> None:
+        take(blind, "1", payload("acme/new"))
+        take(blind, "2", payload("acme/old", number=2))
+        take(blind, "3", payload("no slash", number=3))
+        assert "acme/new#2" in blind("github", "status", "2").out
+
+    def test_a_time_that_is_none_hides_nothing_that_comes_later(self, blind: Command) -> None:
+        take(blind, "1", payload(updated_at="garbage"))
+        take(blind, "2", payload(state="closed", updated_at="2026-11-02T12:00:00Z"))
+        assert blind.ok("github", "status", "1")["facts"]["state"] == "completed"
+
+    def test_what_cannot_be_read_is_said_to_be_unknown(self, blind: Command) -> None:
+        assert take(blind, "1", payload(labels=None)) == "Decided: #1 is not known\n"
+
+    def test_a_repository_that_was_made_again_hides_nothing_of_the_old_one(self, blind: Command) -> None:
+        take(blind, "1", payload(repository=7, number=1))
+        take(blind, "2", payload(repository=8, number=2))
+        assert [blind("github", "status", n, "--repo", "acme/app").code for n in ("1", "2", "#1")] == [
+            0,
+            0,
+            0,
+        ]
+        assert blind("github", "status", "3", "--repo", "acme/app").code == 1
+
+    @pytest.mark.parametrize("number", ["x", "0", "99999999999999999999"])
+    def test_what_is_no_number_is_refused(self, blind: Command, number: str) -> None:
+        assert blind("github", "status", number).code == 2
+
+
 def test_what_github_did_not_answer_is_done_by_a_sweep(
     here: Command, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

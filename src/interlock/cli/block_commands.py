@@ -54,7 +54,8 @@ def unblock(
     with call.service() as service:
         gone = service.unblock(lane=lane, item=item, blocker=by, why=reason, by=call.settings.actor)
     text = f"{_named(lane, item)} is no longer blocked by {', '.join(gone)}."
-    return call.out.answer({"unblocked": gone}, text if gone else f"{_named(lane, item)} was not blocked.")
+    nothing = f"{_named(lane, item)} was not blocked{f' by {by}' if by else ''}."
+    return call.out.answer({"unblocked": gone}, text if gone else nothing)
 
 
 def _of(target: str) -> tuple[str | None, int | None]:

@@ -15,6 +15,7 @@ from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Limit, limit_of
 from interlock.cli.values import repository, whole_or_none
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
+from interlock.core.names import check_number
 
 #: How long `send --watch` pauses.
 _EVERY_S = 5.0
@@ -54,7 +55,7 @@ def ingest(
 @github.command("status")
 def status(
     ctx: typer.Context,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="An issue or a pull request.", min=1)],
+    number: Annotated[str, typer.Argument(metavar="NUMBER", help="An issue or a pull request.")],
     *,
     repo: Annotated[
         str | None,
@@ -63,10 +64,13 @@ def status(
 ) -> int:
     """Show what Interlock knows about an issue or pull request, and what it owes for it."""
     from interlock import app
+    from interlock.service.intake import whole
 
     call = invocation_of(ctx)
+    wanted = whole("number", number.removeprefix("#"))
+    check_number("number", wanted, 1, 2**31)
     with call.reading(stand_in=False) as service:
-        found = app.standing_of(service, repo, number)
+        found = app.standing_of(service, repo, wanted)
     return call.out.answer(found, lambda out: views.github.number(out, found))
 
 
@@ -143,11 +147,15 @@ def doctor(
     It only reads.
     """
     from interlock.github import checkup, client
+    from interlock.github.tokens import is_given
 
     call = invocation_of(ctx)
     chosen = repository(repo)
-    with client.from_environment(os.environ) as asked:
-        checks = checkup.check_up(asked, chosen)
+    if not is_given(os.environ):
+        checks = [checkup.NO_TOKEN]
+    else:
+        with client.from_environment(os.environ) as asked:
+            checks = checkup.check_up(asked, chosen)
     well = all(check.ok for check in checks)
     call.out.answer({"ok": well, "checks": checks}, lambda out: views.figures.checks(out, checks))
     return Exit.OK if well else Exit.ERROR

@@ -44,12 +44,17 @@ def check(
     A rule that can never decide, an agent that the store does not know, and the like.
     """
     from interlock.github import rulecheck
+    from interlock.github.rulefile import FILE_MAX_BYTES
 
     call = invocation_of(ctx)
     path = _path(file)
-    rules = _read(path)
-    findings = rulecheck.check(rules, _agents(call))
-    own = sum(not rule.name.startswith("default:") for rule in rules.rules)
+    text = _content(str(path), FILE_MAX_BYTES, "Without rules of its own a repository has the defaults.")
+    try:
+        rules = _parsed(text, path)
+        own = sum(not rule.name.startswith("default:") for rule in rules.rules)
+        findings = rulecheck.check(rules, _agents(call))
+    except InvalidInput as wrong:
+        own, findings = 0, (rulecheck.unreadable(str(path), wrong),)
     call.out.answer(
         {"file": str(path), "rules": own, "findings": findings},
         lambda out: views.policies.findings(out, str(path), own, findings),
@@ -114,21 +119,27 @@ def _path(given: str | None) -> Path:
 
 
 def _read(path: Path) -> Rules:
-    from interlock.github.rulefile import FILE_MAX_BYTES, parse
+    from interlock.github.rulefile import FILE_MAX_BYTES
+
+    return _parsed(_content(str(path), FILE_MAX_BYTES), path)
+
+
+def _parsed(text: bytes, path: Path) -> Rules:
+    from interlock.github.rulefile import parse
 
     try:
-        return parse(_content(str(path), FILE_MAX_BYTES).decode("utf-8"), str(path))
+        return parse(text.decode("utf-8"), str(path))
     except UnicodeDecodeError:
         raise InvalidInput(f"{path} is not UTF-8.", "Save it as UTF-8.") from None
 
 
-def _content(name: str, most: int) -> bytes:
+def _content(name: str, most: int, more: str = "") -> bytes:
     """A file's content, cut one byte above the limit."""
     try:
         with Path(name).open("rb") as file:
             return file.read(most + 1)
     except OSError as error:
-        hint = "Name a file that exists. Without rules of its own a repository has the defaults."
+        hint = f"Name a file that exists. {more}".strip()
         raise InvalidInput(f"{name} cannot be read: {error.strerror}.", hint) from None
 
 

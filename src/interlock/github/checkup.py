@@ -36,6 +36,14 @@ _ACCOUNTS = {
 }
 
 
+NO_TOKEN = CheckView(
+    name="token",
+    ok=False,
+    detail="There is no token, so nothing can be read or written at GitHub.",
+    mend="Set INTERLOCK_GITHUB_TOKEN, GH_TOKEN, or the variables of an app.",
+)
+
+
 def check_up(github: GitHub, repo: str) -> list[CheckView]:
     """Look at a repository. What comes after an answer that is missing is not looked at."""
     try:

@@ -14,6 +14,7 @@ from interlock.github.facts import login
 BODY_MAX_BYTES = 25 * 1024 * 1024
 _NUMBERS_END = 1 << 63
 _EVENT = re.compile(r"[a-z0-9_]{1,64}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
 
 
@@ -41,14 +42,16 @@ def read(event: str, delivery: str, body: bytes) -> Delivery:
     """Read a delivery, of which anything may be missing."""
     if not _EVENT.fullmatch(event):
         raise InvalidInput(
-            f"'{event[:80]}' is not the name of an event.", "GitHub sends it in X-GitHub-Event."
+            f"{event[:80]!r} is not the name of an event.",
+            "GitHub sends it in X-GitHub-Event: issues, without the action.",
         )
     if not _ID.fullmatch(delivery):
         raise InvalidInput(
-            f"'{delivery[:80]}' is not the id of a delivery.", "GitHub sends it in X-GitHub-Delivery."
+            f"{delivery[:80]!r} is not the id of a delivery.",
+            "GitHub sends it in X-GitHub-Delivery: at most 128 letters, digits and _.:-",
         )
     if len(body) > BODY_MAX_BYTES:
-        raise TooLarge(f"The delivery has {len(body):,} bytes.", f"At most {BODY_MAX_BYTES:,} are allowed.")
+        raise TooLarge("The delivery is too large.", f"At most {BODY_MAX_BYTES:,} bytes are allowed.")
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError):
@@ -64,7 +67,7 @@ def read(event: str, delivery: str, body: bytes) -> Delivery:
         event=event,
         action=action if isinstance(action, str) else "",
         repository=known,
-        name=str(repository.get("full_name", "")),
+        name=name if _NAME.fullmatch(name := str(repository.get("full_name", ""))) else "",
         numbers=tuple(sorted(set(_numbers(payload)))) if known is not None else (),
         sender=login(_part(payload, "sender") or None),
         payload=payload,

@@ -7,6 +7,7 @@ a reason to read the number again; what is wanted follows from the facts alone (
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -28,6 +29,7 @@ class State(StrEnum):
     DELETED = "deleted"
 
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 #: Why an issue was closed, where that means that nobody should go on with it.
 _DROPPED = frozenset({"not_planned", "duplicate"})
 
@@ -78,13 +80,13 @@ def from_answer(
         number=number["number"],
         pull=pull,
         state=_state(number, pull=pull),
-        title=one_line(number["title"]),
+        title=one_line(number["title"] or ""),
         author=login(number.get("user")),
         url=number["html_url"],
         labels=_names(label if isinstance(label, str) else label["name"] for label in number["labels"]),
         assignees=_logins(number.get("assignees")),
         body=hashlib.sha256((number.get("body") or "").encode(errors="replace")).hexdigest()[:16],
-        updated_at=number["updated_at"],
+        updated_at=_time(number["updated_at"]),
         blockers=tuple(sorted(blockers)),
         reopened=number.get("state_reason") == "reopened",
         draft=bool(number.get("draft")),
@@ -122,6 +124,11 @@ def plain(text: str) -> str:
 def login(user: Mapping[str, Any] | None) -> str:
     """A user's login, lower case as GitHub compares it; `ghost` if the account is gone."""
     return str(user["login"]).lower() if user else "ghost"
+
+
+def _time(text: object) -> str:
+    """A time of GitHub; empty if it is none, which is older than any."""
+    return text if isinstance(text, str) and _TIME.fullmatch(text) else ""
 
 
 def _state(number: Mapping[str, Any], *, pull: bool) -> State:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.core.model import AN_OUTSIDER
+from interlock.core.model import AN_OUTSIDER, SenderKind
 from interlock.github.delivery import Delivery
 from interlock.github.facts import Facts, plain
 from interlock.github.heard import COMMENTED, Heard, heard
@@ -103,6 +103,8 @@ class Hearing:
             edited = f"The remark of {remark.author} was edited:\n\n{text}"
             self._tell(facts, place, remark, digest, edited)
         woken = ", ".join(wake.agent or "anyone" for wake in found.wakes)
+        if self._reader is None and found.sender.kind is SenderKind.OUTSIDER:
+            return f"without a token nobody knows whether {remark.author} may write"
         return f"{remark.author}'s remark is for {woken}" if found.wakes else found.why.rstrip(".")
 
     def _tell(self, facts: Facts, place: Place, remark: Remark, what: str, text: str) -> str:

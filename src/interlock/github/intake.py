@@ -79,7 +79,7 @@ class _Looked(Record):
 
     @property
     def words(self) -> str:
-        return f"#{self.number} {self.changed or 'is as it was'}"
+        return f"#{self.number} {self.changed or ('is as it was' if self.facts else 'is not known')}"
 
     @property
     def place(self) -> Place:
@@ -242,6 +242,9 @@ class Intake:
                 if name is None and seen and seen[0].id == delivery.repository:
                     return seen[0]
                 return self._github.repository(delivery.repository, name or delivery.name)
+        seen = self._github.repositories(delivery.repository - 1, 1)
+        if seen and seen[0].id == delivery.repository and delivery.event != "repository":
+            return seen[0]  # an old delivery must not bring back an old name
         return self._github.repository(delivery.repository, delivery.name)
 
     def _look(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from interlock.core.errors import InvalidInput
 from interlock.core.names import agent_key
 from interlock.core.record import Record
 from interlock.github.rules import PASSING, Does, Rules, unreachable
@@ -17,6 +18,11 @@ class RuleFinding(Record):
     code: str
     message: str
     mend: str
+
+
+def unreadable(source: str, error: InvalidInput) -> RuleFinding:
+    """Rules that cannot be read: meanwhile deliveries wait."""
+    return RuleFinding(rule=source, code="unreadable", message=error.sentence, mend=error.hint)
 
 
 def check(rules: Rules, agents: frozenset[str] | None) -> tuple[RuleFinding, ...]:
@@ -46,6 +52,13 @@ def _useless(rules: Rules) -> Iterator[RuleFinding]:
                 code="tells_nothing",
                 message="It annotates, and none of its events has a text to tell.",
                 mend='Use do = "ignore", or an event of a comment or a review.',
+            )
+        if rule.draft is not None and all(event.startswith("issues.") for event in rule.events):
+            yield RuleFinding(
+                rule=rule.name,
+                code="no_drafts",
+                message="It asks whether a draft is meant, and an issue is none.",
+                mend="Use an event of a pull request, or leave `draft` out.",
             )
         if rule.paths and all(event.startswith("issues.") for event in rule.events):
             yield RuleFinding(

@@ -9,9 +9,16 @@ from typing import Any
 
 from interlock.core.errors import InvalidInput
 from interlock.core.model import Policy
-from interlock.core.names import agent_key, check_flag, check_name
+from interlock.core.names import (
+    LEASE_MIN_S,
+    TIMEOUT_MAX_S,
+    agent_key,
+    check_flag,
+    check_name,
+    check_number,
+)
 from interlock.github.rules import DEFAULTS, EVENTS, PRIORITIES, Does, Rule, Rules
-from interlock.service.intake import choice, span_s, whole
+from interlock.service.intake import choice, span_s
 
 #: Where the file is. It is read from the default branch only: a pull request must not choose its own rules.
 PATH = ".github/interlock.toml"
@@ -78,7 +85,7 @@ def _rule(name: str, table: Mapping[str, Any]) -> Rule:
         lane=_lane(name, table.get("lane", "")),
         agent=agent_key(table["agent"]) if table.get("agent") else "",
         policy=Policy(choice(f"`policy` of {name}", table.get("policy", Policy.COALESCE), tuple(Policy))),
-        timeout_s=None if timeout is None else span_s(f"timeout of {name}", timeout),
+        timeout_s=None if timeout is None else _timeout(f"timeout of {name}", timeout),
     )
 
 
@@ -128,8 +135,16 @@ def _lane(name: str, value: object) -> str:
     return value if not value or check_name("lane", example) else ""
 
 
+def _timeout(what: str, value: object) -> float:
+    seconds = span_s(what, value)
+    check_number(what, seconds, LEASE_MIN_S, TIMEOUT_MAX_S)
+    return seconds
+
+
 def _priority(what: str, value: object) -> int:
-    number = whole(what, value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(f"The {what} is {reprlib.repr(value)}.", "Use a whole number.")
+    number = value
     if abs(number) > PRIORITY_MAX:
         raise InvalidInput(f"The {what} is {number}.", f"Use {-PRIORITY_MAX} to {PRIORITY_MAX}.")
     return number

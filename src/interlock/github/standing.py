@@ -83,7 +83,7 @@ class NumberView(Record):
 
 def standing(service: Service, github: GitHubStore, name: str | None, number: int) -> NumberView:
     """Look at one number of a repository; of the only one, if none is named."""
-    repository = _repository(github, name)
+    repository = _repository(github, name, number)
     place = place_of(repository, number)
     known = github.known(repository.id, number)
     undecided = github.undecided_of(repository.id, number, SHOWN_MAX)
@@ -107,17 +107,16 @@ def standing(service: Service, github: GitHubStore, name: str | None, number: in
     )
 
 
-def _repository(github: GitHubStore, name: str | None) -> Repository:
+def _repository(github: GitHubStore, name: str | None, number: int) -> Repository:
     if name is not None:
-        found = github.repository_named(name)
-        if found is None:  # GitHub takes capitals and small letters for the same
-            seen = github.repositories(0, REPOSITORIES_MAX)
-            found = next((each for each in seen if each.name.lower() == name.lower()), None)
-        if found is None:
+        # GitHub takes capitals and small letters for the same. A repository may have been made again under a
+        # name, and has another id then.
+        seen = [r for r in github.repositories(0, REPOSITORIES_MAX) if r.name.lower() == name.lower()]
+        if not seen:
             raise NotFound(
                 f"Interlock has seen no repository {name}.", "Write it as GitHub does: OWNER/NAME."
             )
-        return found
+        return next((r for r in reversed(seen) if github.known(r.id, number)), seen[-1])
     known = github.repositories(0, 2)
     if len(known) != 1:
         raise NotFound(

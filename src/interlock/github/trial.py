@@ -96,7 +96,7 @@ def event_of(body: bytes) -> str:
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError):
-        payload = None
+        raise InvalidInput("The payload is not valid JSON.", "Pass the body as GitHub sent it.") from None
     if isinstance(payload, dict):
         for event, parts in _BY_PARTS:
             if all(part in payload for part in parts):

@@ -38,6 +38,8 @@ _WORD_MAX = 20
 FAILURES = frozenset({"failed", "timed_out", "lost", "refused"})
 #: Messages and errors come from anywhere and must not move the reader's cursor or change colours.
 _CONTROLS = {n: f"\\x{n:02x}" for n in (*range(9), *range(11, 32), *range(127, 160))}
+#: Nor turn the direction of what follows.
+_CONTROLS |= {n: f"\\u{n:04x}" for n in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 #: Escape sequences that move a terminal's cursor, set its colours or name its window.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 _COUNT_ORDER = ("in_progress", "pending", "deferred", "waiting", "failed", "completed")
