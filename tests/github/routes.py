@@ -729,7 +729,11 @@ def all_review_comments(call: Call) -> Answer:
         for c in i.pull.review_comments
         if c.updated_at >= since
     ]
-    return call.page(sorted(found, key=lambda c: c.id), call.shapes.review_comment)
+
+    def shown(comment: ReviewComment) -> Json:  # this list leaves out what it has no line for
+        return {key: value for key, value in call.shapes.review_comment(comment).items() if value is not None}
+
+    return call.page(sorted(found, key=lambda c: c.id), shown)
 
 
 @route("GET", R + "/pulls/comments/{comment_id}/reactions", scope="pull_requests")

@@ -271,6 +271,7 @@ def test_without_a_token_comments_are_told_and_wake_nobody(desk: Desk) -> None:
     issue = desk.repo.issue("Crash", by="alice")
     desk.repo.commit({"a": "1"}, by="alice", branch="fix")
     pull = desk.repo.pull("Fix", by="alice", head="fix")
+    desk.github.clock.advance(5)  # so that the comment, which comes first, is newer than the pull request
     pull.comment("first sight of it", by="alice")
     issue.comment("look", by="alice")
     issue.comment("wrong", by="alice").delete(by="alice")

@@ -285,6 +285,8 @@ class Intake:
         if self._reader is None:
             late = said is not None and before is not None and said.updated_at < before.updated_at
             partial = said is not None and before is not None and _is_partial(said)
+            if late and before and said and _is_partial(before):
+                return _completed(before, said)
             return None if late or partial else said
         last = before or said
         pull = last is not None and last.pull
@@ -335,6 +337,12 @@ def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -
 def _is_partial(facts: Facts) -> bool:
     """Whether a pull request was told of in the form of an issue, which lacks most that it wants."""
     return facts.pull and not facts.head
+
+
+def _completed(partial: Facts, older: Facts) -> Facts:
+    """What was told in the form of an issue, with what only the pull request says of itself."""
+    parts = ("head", "branch", "base", "draft", "reviewers")
+    return replace(partial, **{part: getattr(older, part) for part in parts})
 
 
 def _count(orders: int) -> str:
