@@ -75,7 +75,7 @@ def test_every_field_can_be_given(il: Interlock):
         timeout_s="2h",
         max_attempts=9,
         retry_lane=RetryLane.KEEP,
-        from_bot=True,
+        from_system=True,
     )
     assert answer.item is not None
     shown = il.service.show(answer.item.id)

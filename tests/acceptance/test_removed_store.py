@@ -81,11 +81,15 @@ def test_a_waiter_whose_store_is_removed_says_so(il: Command, processes: ExitSta
 def test_a_worker_whose_store_is_removed_ends_its_commands_and_itself(il: Command, processes: ExitStack):
     il.ok("add", "some work")
     worker = start(il, processes, "--json", "work", "--agent", "coder", "--", "sh", "-c", AT_WORK)
+    assert worker.stdout is not None
+    begun = [
+        worker.stdout.readline() for _ in range(2)
+    ]  # the command runs a moment before its start is known
     pid = pid_in(il.directory / "pid")
     remove_store(il)
     answer = ended(worker)
     assert answer.code == 1
-    said = [json.loads(line) for line in answer.out.splitlines()]
+    said = [json.loads(line) for line in begun + answer.out.splitlines()]
     assert said[-1]["error"]["code"] == "store_replaced"
     assert [line["event"] for line in said[:-1]] == ["ready", "started", "lost", "stopped"]
     assert dead(pid)
