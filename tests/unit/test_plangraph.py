@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -84,6 +85,14 @@ class TestText:
     def test_following_the_lines_of_a_drawing_finds_exactly_its_edges(self, graph: PlanPicture) -> None:
         drawing = drawn(graph, meetings_max=10_000)
         assert _read_back(drawing.lines, [mark[:3] for mark in drawing.marks]) == pairs_of(graph)
+
+    def test_no_edge_runs_along_the_border_of_a_box(self) -> None:
+        links = "t1>t4 t0>t5 t2>t4 t4>t5 t1>t2 t0=t6 t2>t6 t3>t6 t1=t5 t4>t6"
+        graph = replace(_graph(links), nodes=tuple(Node(key=f"t{n}") for n in range(7)))
+        layout = lay_out(graph)
+        boxes = {(place.column, place.line + away) for place in layout.nodes for away in (-1, 0, 1)}
+        bends = {(bend.column, bend.line) for route in layout.routes for bend in route[1:-1]}
+        assert not boxes & bends
 
     def test_edges_that_change_places_are_told_apart(self) -> None:
         graph = _graph("a>c a>d b>c b>d b>e")

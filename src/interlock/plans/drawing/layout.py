@@ -76,11 +76,17 @@ def _lines(layers: Layers, node_lines: int) -> list[int]:
 
 
 def _rounded(layers: Layers, offsets: list[list[int]], line: list[float]) -> list[int]:
-    """Whole lines. Rounding before adding the offset keeps the distances, which are whole numbers."""
+    """Whole lines. Rounding before adding the offset keeps the distances, which are whole numbers.
+
+    Two that are equal but for the last bit may be rounded apart: the lower one does not go above the upper.
+    """
     rounded = [0] * len(line)
     for column, offset in zip(layers.columns, offsets, strict=True):
+        least: int | None = None
         for vertex, at in zip(column, offset, strict=True):
-            rounded[vertex] = round(line[vertex] - at) + at
+            wish = round(line[vertex] - at)
+            least = wish if least is None else max(wish, least)
+            rounded[vertex] = least + at
     return rounded
 
 
