@@ -18,7 +18,7 @@ from interlock.core.errors import InvalidInput
 from interlock.core.model import OUR_BOT, Sender, SenderKind
 from interlock.core.names import check_name, safe_name
 from interlock.github.facts import Facts
-from interlock.github.rules import Rule
+from interlock.github.rules import Rule, lane_of
 from interlock.github.wanted import Adjust, Annotate, Consequence, Create, Key, Wanted, Withdraw
 from interlock.store.github_port import Follows, Repository
 
@@ -156,13 +156,13 @@ def arrival(
         "labels": facts.labels,
         **(payload or {}),
     }
-    lane = rule.lane.format(repository=place.project, number=facts.number)
+    lane = lane_of(rule, place.project, facts.number, own=place.lane)
     return {
         "title": (title or f"#{facts.number} {facts.title}".strip())[:500],
         "project": place.project,
         "type": rule.type,
         "agent": agent,
-        **({"no_lane": True} if lane == "none" else {"lane": lane or place.lane}),
+        **({"no_lane": True} if lane is None else {"lane": lane}),
         "policy": rule.policy,
         "priority": priority,
         **({} if rule.timeout_s is None else {"timeout_s": rule.timeout_s}),

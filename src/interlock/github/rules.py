@@ -132,11 +132,11 @@ def default_rules() -> Rules:
     return Rules(rules=DEFAULTS, agents={}, priorities=PRIORITIES)
 
 
-def lane_of(rule: Rule, repository: str, number: int) -> str | None:
-    """The lane of what a rule makes, by what the repository's lanes are called; None for none."""
+def lane_of(rule: Rule, repository: str, number: int, *, own: str) -> str | None:
+    """The lane of what a rule makes, where a number has a lane of its own; None for none."""
     if rule.lane == "none":
         return None
-    return rule.lane.format(repository=repository, number=number) or f"issue:{repository}#{number}"
+    return rule.lane.format(repository=repository, number=number) or own
 
 
 def fits(rule: Rule, event: str, *, label: str, draft: bool, given: Mapping[str, Iterable[str]]) -> str:

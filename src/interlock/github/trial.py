@@ -173,7 +173,8 @@ def _of_remark(delivery: Delivery, facts: Facts, found: Heard) -> Step:
 
 
 def _made(rule: Rule, facts: Facts, agent: str, priority: int, reason: str = "") -> Made:
-    lane = lane_of(rule, facts.name.lower(), facts.number)
+    name = facts.name.lower()
+    lane = lane_of(rule, name, facts.number, own=f"issue:{name}#{facts.number}")
     return Made(type=rule.type, agent=agent, priority=priority, lane=lane, policy=rule.policy, reason=reason)
 
 
