@@ -96,7 +96,7 @@ def open_service(
 
 
 def open_for_reading(settings: Settings) -> Service | None:
-    """A service on a store that is there; None if there is none yet. Whoever only looks makes no store."""
+    """A service on an existing store; None if there is no store yet. Reading never creates one."""
     if scheme_of(settings.url) == "sqlite":
         settings.check_store()
         path, former = sqlite_path(settings.url, settings.root), settings.former

@@ -112,7 +112,7 @@ def init(
 
 
 def example() -> str:
-    """The file with every setting, commented out; last those that no repository may choose by itself."""
+    """The file with every setting commented out; the ones that need trust come last."""
     from interlock.settings import SETTINGS, FromRepository
 
     free = [s for s in SETTINGS if s.from_repository is not FromRepository.NO]
@@ -128,7 +128,7 @@ def _lines(setting: Setting) -> str:
 
 
 def _write(path: Path) -> bool:
-    """Write the file, if there is none; returns whether it did."""
+    """Write the file unless it exists; returns whether it was written."""
     try:
         file = path.open("x", encoding="utf-8")
     except FileExistsError:

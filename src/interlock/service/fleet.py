@@ -41,7 +41,7 @@ class Fleet:
     ) -> AgentView:
         """Set what an agent can do and how much at once.
 
-        None leaves a value as it is; an empty pool is none."""
+        None leaves a value unchanged; an empty pool removes the agent from its pool."""
         if max_concurrency is not None:
             names.check_whole("number of runs at once", max_concurrency, 1, 10_000)
         names.check_flag("unlimited", unlimited)

@@ -17,7 +17,7 @@ class Presence:
     def see_worker(
         self, name: str, *, host: str, pid: int, folder: str, agent: str, slots: int, runs: int
     ) -> None:
-        """Say that a worker is there; those that were silent for an hour are forgotten."""
+        """Record a worker's sign of life, and forget workers that were silent for an hour."""
         names.check_whole("number of the process", pid, 0, 2**31)
         names.check_whole("number of slots", slots, 1, 10_000)
         names.check_whole("number of runs", runs, 0, 10_000)
