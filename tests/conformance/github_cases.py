@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.store.github_port import Answer, Follows, GitHubStore, Known
+from interlock.store.links_port import Head, Link, LinkStore, WorkflowRun
 from interlock.store.outbox_port import Effect, OutboxStore
 
 #: The repository that the tests of costs fill, and a number of it with a long history.
@@ -41,6 +42,7 @@ def use_github(github: GitHubStore) -> None:
     github.keep_answer("me /a", Answer('"1"', b"", None))
     assert github.answer("me /a") is not None
     use_outbox(github.outbox)
+    use_links(github.links)
 
 
 def use_outbox(outbox: OutboxStore) -> None:
@@ -59,3 +61,25 @@ def use_outbox(outbox: OutboxStore) -> None:
         assert outbox.settle(taken, made=1, outcome="")
     assert outbox.take(300) is None
     assert [each.made for each in outbox.effects(REPOSITORY, NUMBER, 2)] == [1, 1]
+
+
+def use_links(links: LinkStore) -> None:
+    """A pull request with two runs, and a commit in none."""
+    head = Head(REPOSITORY, 2_000_000, "", 1, "a" * 40, "fix", "", "open", "pending", "", followed=True)
+    number = (REPOSITORY, head.number)
+    made = [Link(run, 1, *number, "", "branch") for run in (1_000_001, 1_000_002)]
+    run = WorkflowRun(REPOSITORY, 2_000_000, head.head, 1, "ci", "queued", None, "", "", 1, "[]", 2**60)
+    assert links.advance(head, made, [run])
+    assert not links.advance(head, made, [run])
+    assert links.advance(head._replace(revision=2), made, [run])
+    found = links.head(*number)
+    assert found is not None
+    assert found.revision == 2
+    commit = Head(REPOSITORY, 0, "b" * 40, 1, "b" * 40, "main", "", None, None, "", followed=True)
+    assert links.advance(commit, [Link(1_000_001, 1, REPOSITORY, 0, "b" * 40, "trailer")], [])
+    assert [each.number for each in links.of_run(1_000_001, 10)] == [head.number, 0]
+    newest = [each.run for each in links.of_items([1]) if each.newest]
+    assert newest == [1_000_002]
+    assert len(links.of_number(*number, 10)) == 2
+    assert links.workflow_runs(REPOSITORY, head.head, 10) == [run]
+    assert len(links.longest_unseen(2)) == 2

@@ -91,6 +91,15 @@ SELECT 1, iif(kind < 10, 1, i / 20), i, 'old-' || i, 'comment', iif(kind < 10, '
     {now_us} - {count} + i, NULL, 0, {now_us} - 3600000000 - {count} + i, i, {now_us} - {count} + i, NULL, ''
 FROM fill WHERE i >= 20;
 INSERT INTO github_answers SELECT 'old-' || i, '', NULL, x'', {now_us} - {count} + i FROM fill WHERE kind = 0;
+INSERT INTO github_heads
+SELECT 1, i, '', 1, 'head-' || i, 'fix', '', iif(kind = 0, 'open', 'merged'), 'success', '', 1, i, i, i
+FROM fill WHERE i > 1;
+INSERT INTO github_heads
+SELECT 1, 0, 'sha-' || i, 1, 'sha-' || i, 'main', '', NULL, 'failure', '', 1, i, i, i FROM fill WHERE i > 1;
+INSERT INTO github_links SELECT i, 1, i, '', i, 'branch', i FROM fill WHERE i > 1;
+INSERT INTO github_links SELECT i, 1, 0, 'sha-' || i, i, 'trailer', i FROM fill WHERE i > 1;
+INSERT INTO github_workflow_runs
+SELECT 1, i, 'head-' || i, 1, 'ci', 'completed', 'success', '', '', i, '[]', i FROM fill;
 DROP TABLE fill;
 """
 

@@ -14,6 +14,7 @@ from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.copying import TABLES
 from interlock.store.github_port import Follows, GitHubStore, Known
+from interlock.store.links_port import Head, Link, WorkflowRun
 from interlock.store.outbox_port import Effect
 from tests.faults.stores import is_sqlite, query
 
@@ -62,6 +63,9 @@ def _hear_from_github(github: GitHubStore) -> None:
     failed = github.outbox.take(60)
     assert failed is not None
     github.outbox.put_off(failed, 3600, "refused", failed=True, maybe_sent=True)
+    head = Head(1, 5, "", 1, "a" * 40, "fix", "https://x/5", "open", "failure", "“ü” failed", followed=True)
+    checked = WorkflowRun(1, 9, head.head, 2, "ci", "completed", "failure", "u", "l", 90, "[]", 1)
+    github.links.advance(head, [Link(1, 1, 1, 5, "", "trailer")], [checked])
 
 
 def _add(service: LocalService, dice: random.Random, held: list[LeaseView], n: int) -> None:

@@ -56,6 +56,9 @@ TABLES: dict[str, tuple[str, ...]] = {
     "github_consequences": ("repository", "number", "place"),
     "github_outboxes": ("repository", "number"),
     "github_effects": ("repository", "number", "place"),
+    "github_heads": ("repository", "number", "commit_id"),
+    "github_links": ("run", "repository", "number", "commit_id"),
+    "github_workflow_runs": ("repository", "id"),
 }
 #: What a store knows of itself, or makes of the rest; by backend.
 _BOTH = {"migrations", "meta", "stores", "tallies", "workers", "github_answers"}

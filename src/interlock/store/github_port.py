@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from interlock.store.links_port import LinkStore
 from interlock.store.outbox_port import Effect, OutboxStore
+
+#: The statements that let old rows go, deliveries first.
+PRUNED = (
+    "prune_deliveries",
+    "prune_consequences",
+    "prune_answers",
+    "outbox/prune",
+    "links/prune_commit_links",
+    "links/prune_commits",
+    "links/prune_workflow_runs",
+)
 
 
 class Repository(NamedTuple):
@@ -172,12 +184,15 @@ class GitHubStore(Protocol):
     def answer(self, key: str) -> Answer | None: ...
     def keep_answer(self, key: str, answer: Answer) -> None: ...
 
-    # -- the outbox
+    # -- the outbox, and runs in sync
     @property
     def outbox(self) -> OutboxStore: ...
+    @property
+    def links(self) -> LinkStore: ...
 
     # -- pruning
     #: How many deliveries were decided on before.
     def old_deliveries(self, before_us: int) -> int: ...
-    #: Let deliveries, consequences, effects and answers go; gives how many deliveries, and if that was all.
+    #: Let deliveries, consequences, effects, answers, commits and workflow runs go; gives how many
+    #: deliveries, and if that was all.
     def prune(self, before_us: int, limit: int) -> tuple[int, bool]: ...

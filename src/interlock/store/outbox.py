@@ -10,7 +10,7 @@ from interlock.core.timing import to_us
 from interlock.store.outbox_port import Backlog, Effect, Owing, Taken
 
 T = TypeVar("T")
-#: Asks a statement of `sql/outbox` by its name.
+#: Asks a statement of `sql/outbox` by its name, or of another folder by both.
 Ask = Callable[..., list[Any]]
 
 

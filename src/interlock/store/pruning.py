@@ -18,11 +18,13 @@ BY_ITEM = (
     ("events", "item"),
     ("dedupe_keys", "item"),
     ("blocks", "item"),
+    ("github_links", "item"),
     ("items", "id"),
 )
 #: Tables that no item or plan has rows in.
 OF_THE_STORE = frozenset({"lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks"})
-#: What GitHub sent, what followed and effects go by their own age; repositories, numbers and queues stay.
+#: What GitHub sent, what followed, effects, workflow runs and commits go by their own age; repositories,
+#: numbers, pull requests and queues stay.
 OF_GITHUB = frozenset(
     {
         "github_repositories",
@@ -31,6 +33,8 @@ OF_GITHUB = frozenset(
         "github_consequences",
         "github_outboxes",
         "github_effects",
+        "github_heads",
+        "github_workflow_runs",
     }
 )
 

@@ -38,6 +38,14 @@ INSERT INTO github_effects
     SELECT 1, CASE WHEN n % 2 = 0 THEN 1 ELSE n END, n, 'old-' || n, 'comment', CASE WHEN n % 2 = 0 THEN 'sticky' ELSE '' END, '{}', NULL, n,
         NULL, 0, n, n, n, NULL, '' FROM generate_series({first}, {last}) n;
 INSERT INTO github_answers SELECT 'old-' || n, '', NULL, '', n FROM generate_series({first}, {last}) n WHERE n % 20 = 0;
+INSERT INTO github_heads
+    SELECT 1, n, '', 1, 'head-' || n, 'fix', '', CASE WHEN n % 20 = 0 THEN 'open' ELSE 'merged' END, 'success', '', true, n, n, n
+    FROM generate_series({first}, {last}) n;
+INSERT INTO github_heads SELECT 1, 0, 'sha-' || n, 1, 'sha-' || n, 'main', '', NULL, 'failure', '', true, n, n, n FROM generate_series({first}, {last}) n;
+INSERT INTO github_links SELECT n, 1, n, '', n, 'branch', n FROM generate_series({first}, {last}) n;
+INSERT INTO github_links SELECT n, 1, 0, 'sha-' || n, n, 'trailer', n FROM generate_series({first}, {last}) n;
+INSERT INTO github_workflow_runs
+    SELECT 1, n, 'head-' || n, 1, 'ci', 'completed', 'success', '', '', n, '[]', n FROM generate_series({first}, {last}) n;
 DELETE FROM tallies;
 INSERT INTO tallies SELECT status, priority, count(*) FROM items GROUP BY status, priority;
 SELECT setval('item_ids', {last}), setval('tickets', {last}), setval('event_numbers', (3 * {last}::bigint >> 16) + 1);

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from interlock.core.timing import to_us
 from interlock.store.github_port import (
+    PRUNED,
     Answer,
     Consequence,
     Follows,
@@ -18,6 +19,7 @@ from interlock.store.github_port import (
     Unpaid,
     lane_names,
 )
+from interlock.store.links import Links
 from interlock.store.outbox import Ask, Outbox, owe
 from interlock.store.outbox_port import Effect
 from interlock.store.postgres.database import Database
@@ -181,8 +183,7 @@ class PostgresGitHub:
 
     def prune(self, before_us: int, limit: int) -> tuple[int, bool]:
         def work(conn: Connection) -> tuple[int, bool]:
-            names = ("prune_deliveries", "prune_consequences", "prune_answers", "outbox/prune")
-            gone = [len(self._ask(conn, name, before_us=before_us, limit=limit)) for name in names]
+            gone = [len(self._ask(conn, name, before_us=before_us, limit=limit)) for name in PRUNED]
             return gone[0], max(gone) < limit
 
         return self._in_transaction(work)
@@ -192,6 +193,10 @@ class PostgresGitHub:
     @property
     def outbox(self) -> Outbox:
         return Outbox(self)
+
+    @property
+    def links(self) -> Links:
+        return Links(self)
 
     def writing(self, work: Callable[[Ask], T]) -> T:
         return self._in_transaction(lambda conn: work(self._of_outbox(conn)))
@@ -205,7 +210,7 @@ class PostgresGitHub:
 
     def _of_outbox(self, conn: Connection) -> Ask:
         def ask(name: str, /, **params: Any) -> list[Any]:
-            return self._ask(conn, f"outbox/{name}", **params)
+            return self._ask(conn, name if "/" in name else f"outbox/{name}", **params)
 
         return ask
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from interlock.core.timing import to_us
 from interlock.store.github_port import (
+    PRUNED,
     Answer,
     Consequence,
     Follows,
@@ -18,6 +19,7 @@ from interlock.store.github_port import (
     Unpaid,
     lane_names,
 )
+from interlock.store.links import Links
 from interlock.store.outbox import Ask, Outbox, owe
 from interlock.store.outbox_port import Effect
 from interlock.store.sqlite.database import SqliteDatabase
@@ -171,8 +173,7 @@ class SqliteGitHub:
 
     def prune(self, before_us: int, limit: int) -> tuple[int, bool]:
         with self._database.write():
-            names = ("prune_deliveries", "prune_consequences", "prune_answers", "outbox/prune")
-            gone = [len(self._read(name, before_us=before_us, limit=limit)) for name in names]
+            gone = [len(self._read(name, before_us=before_us, limit=limit)) for name in PRUNED]
             return gone[0], max(gone) < limit
 
     # -- the outbox -------------------------------------------------------------------------------
@@ -180,6 +181,10 @@ class SqliteGitHub:
     @property
     def outbox(self) -> Outbox:
         return Outbox(self)
+
+    @property
+    def links(self) -> Links:
+        return Links(self)
 
     def writing(self, work: Callable[[Ask], T]) -> T:
         with self._database.write():
@@ -189,7 +194,8 @@ class SqliteGitHub:
         return work(self._of_outbox)
 
     def _of_outbox(self, name: str, /, **params: Any) -> list[Any]:
-        return self._read(f"outbox/{name}", now_us=self._now_us(), **params)
+        known = name if "/" in name else f"outbox/{name}"
+        return self._read(known, now_us=self._now_us(), **params)
 
     # -- statements -------------------------------------------------------------------------------
 

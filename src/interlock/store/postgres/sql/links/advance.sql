@@ -1,0 +1,14 @@
+-- What a look at a pull request or a commit found, if nobody has written a newer revision meanwhile.
+INSERT INTO interlock.github_heads
+    (repository, number, commit_id, revision, head, branch, url, outcome, ci_outcome, ci_why, followed, head_us, ci_us, looked_us)
+SELECT %(repository)s, %(number)s, %(commit_id)s, %(revision)s, %(head)s, %(branch)s, %(url)s, %(outcome)s, %(ci_outcome)s, %(ci_why)s,
+    %(followed)s, now_us, now_us, now_us
+FROM (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us) AS clock WHERE interlock.expect({schema})
+ON CONFLICT (repository, number, commit_id) DO UPDATE
+SET revision = excluded.revision, head = excluded.head, branch = excluded.branch, url = excluded.url, outcome = excluded.outcome,
+    ci_outcome = excluded.ci_outcome, ci_why = excluded.ci_why, followed = excluded.followed, looked_us = excluded.looked_us,
+    head_us = CASE WHEN github_heads.head = excluded.head THEN github_heads.head_us ELSE excluded.head_us END,
+    ci_us = CASE WHEN github_heads.head = excluded.head AND github_heads.ci_outcome IS NOT DISTINCT FROM excluded.ci_outcome
+        THEN github_heads.ci_us ELSE excluded.ci_us END
+WHERE github_heads.revision = excluded.revision - 1
+RETURNING revision
