@@ -344,7 +344,7 @@ class TestDamage:
     ) -> None:
         lanes = open_lanes(pause=lambda _: None)
         held(lanes)
-        put(bare_repository, OWNER, chain(bare_repository, OWNER)[-1] | {"format": 2})
+        put(bare_repository, OWNER, chain(bare_repository, OWNER)[-1] | {"format": 3})
         with pytest.raises(UnreadableState, match="newer"):
             acquire(lanes, "cto")
         with pytest.raises(InvalidInput, match="a newer Interlock"):
@@ -380,7 +380,7 @@ class TestCuts:
         lines = [line for document in whole_chain(bare_repository, OWNER) for line in document["happened"]]
         cut = next(line for line in lines if "earlier commits are in" in line)
         assert git(bare_repository, "rev-parse", "--verify", cut.rpartition(" ")[2])
-        assert [check.ok for check in lanes.doctor()] == [True, True]
+        assert all(check.ok for check in lanes.doctor())
         elsewhere = open_lanes("elsewhere")
         assert held(elsewhere).fence == 8
         assert "history" not in git(elsewhere.remote.repository.directory, "for-each-ref")
@@ -410,7 +410,7 @@ class TestCuts:
         self.holds(lanes, 6)
         assert len(chain(bare_repository, QUEUE)) == 3 * 6
         assert len(tried.read_text().split()) == 2
-        read, cut = open_lanes("elsewhere").doctor()
+        read, cut, *_ = open_lanes("elsewhere").doctor()
         assert (read.ok, cut.ok) == (True, False)
         assert "hook declined: no history here" in cut.detail
         assert "refs/interlock/history/*" in cut.mend

@@ -31,7 +31,7 @@ def cancel(
     """Cancel items; one that runs is asked to stop, with a grace."""
     call = invocation_of(ctx)
     by = call.settings.actor
-    with call.service() as service:
+    with call.lanes() as service:
         return _each(
             call, items, lambda item: service.cancel(item, why=reason, by=by, force=force), "is cancelled"
         )

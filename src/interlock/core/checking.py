@@ -8,7 +8,8 @@ from typing import Any
 
 from interlock.core import jsontext, names
 from interlock.core.claiming import Claim
-from interlock.core.commands import Edit, Wall
+from interlock.core.commands import Edit, EndExternal, Outcome, Wall
+from interlock.core.continuity import RUN_MAX
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import (
     A_PERSON,
@@ -17,6 +18,7 @@ from interlock.core.model import (
     NewItem,
     Policy,
     RetryLane,
+    RunId,
     Sender,
     SenderKind,
 )
@@ -195,6 +197,21 @@ def checked_wish(
         lease_s=lease_s,
         worker=worker,
         external=external,
+    )
+
+
+def checked_end(item: int, run: int, outcome: str, *, why: str, by: str, result: str | None) -> EndExternal:
+    """What was seen of an external run, or a clear refusal."""
+    names.check_whole("run", run, 1, RUN_MAX)
+    how = names.one_of("outcome", outcome, Outcome)
+    check_report(0, result, None, True)
+    return EndExternal(
+        item=ItemId(item),
+        run=RunId(run),
+        outcome=how,
+        why=given_reason(why),
+        by=signed(by),
+        result=result,
     )
 
 

@@ -43,15 +43,14 @@ def started_line(item: Item) -> str:
     """A run starts."""
     state = item.state
     where = f" on {state.run_worker}" if state.run_worker else ""
-    return (
-        f"run {state.run} of {state.run_agent}{where} holds the lane for item {item.id} ({item.spec.title})"
-    )
+    run = f"{'external ' if item.external else ''}run {state.run}"
+    return f"{run} of {state.run_agent}{where} holds the lane for item {item.id} ({item.spec.title})"
 
 
 def renewed_line(item: Item) -> str:
     """A run renews its lease."""
-    assert item.state.due_us is not None
-    until = f"{moment(item.state.due_us):%Y-%m-%d %H:%M:%S} UTC"
+    due_us = item.state.due_us
+    until = "its end is seen" if due_us is None else f"{moment(due_us):%Y-%m-%d %H:%M:%S} UTC"
     asked = ", asked to stop," if item.state.cancel_into is not None else ""
     return f"run {item.state.run} of {item.state.run_agent}{asked} keeps the lane until {until}"
 

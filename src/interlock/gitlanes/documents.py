@@ -5,7 +5,8 @@ document holds the items, their messages and the line. Arrivals write only the q
 the owner's renewals and pushes; the lease of a running item is therefore not in it. Both name the run, and a
 pair that names different runs is unreadable.
 
-A document that Interlock did not write exactly so raises `UnreadableState`: the lane counts as held.
+A document that Interlock did not write exactly so raises `UnreadableState`: the lane counts as held. What
+older versions do not know is written in a newer format, so that they refuse it too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from interlock.git.plumbing import lane_ref_id
 from interlock.process.sign import Sign
 from interlock.process.workplace import ActionsRun
 
-FORMAT = 1
+#: The newest format. A document is written in the oldest one that can say what is in it.
+FORMAT = 2
 #: `item number = (lane bits << COUNT_BITS) + count`: numbers of two lanes differ without a common sequence.
 #: They stay below 2^53, so that every JSON reader keeps them exactly.
 COUNT_BITS, LANE_BITS = 21, 32
@@ -54,15 +56,21 @@ class OwnerRun(NamedTuple):
     run_agent: str
     run_worker: str | None
     run_started_us: int
-    run_lease_s: float
-    lease_until_us: int
-    due_us: int
+    #: Without a lease the run is external, and has a `due_us` only if its item has a timeout.
+    run_lease_s: float | None
+    lease_until_us: int | None
+    due_us: int | None
     delivered: int
     seen: int
     #: Set with the first renewal that saw a request to stop.
     revoke_us: int | None = None
     actions: ActionsRun | None = None
     sign: Sign | None = None
+
+    @property
+    def external(self) -> bool:
+        """Whether the work is done outside: no process renews it, and no lease of it ends."""
+        return self.run_lease_s is None
 
 
 #: The fields of a running item that are in the owner document; in the queue they have their defaults.
@@ -86,6 +94,11 @@ class Owner:
     kept: Kept | None = None
     #: What the run before showed on GitHub. If that run died, its sign is still there.
     before: Sign | None = None
+
+    @property
+    def format(self) -> int:
+        """The oldest format that can say this."""
+        return 2 if self.run is not None and self.run.external else 1
 
 
 class Key(NamedTuple):
@@ -111,6 +124,11 @@ class Queue:
     keys: tuple[Key, ...] = ()
     streak: Streak = NO_STREAK
 
+    @property
+    def format(self) -> int:
+        """The oldest format that can say this."""
+        return 1
+
 
 def lane_bits(ref_id: str) -> int:
     """The part of an item's number that identifies its lane."""
@@ -132,7 +150,7 @@ def owner_document(lane: str, owner: Owner, lines: tuple[str, ...]) -> dict[str,
                 run[name] = run[name]._asdict()
     notes = {"kept": owner.kept, "before": owner.before}
     return {
-        "format": FORMAT,
+        "format": owner.format,
         "lane": lane,
         "last_run": owner.last_run,
         "run": run,
@@ -144,7 +162,7 @@ def owner_document(lane: str, owner: Owner, lines: tuple[str, ...]) -> dict[str,
 def queue_document(lane: str, queue: Queue, lines: tuple[str, ...]) -> dict[str, Any]:
     """The queue as JSON, without fields that have their default value."""
     return {
-        "format": FORMAT,
+        "format": queue.format,
         "lane": lane,
         **{name: getattr(queue, name) for name in _NUMBERS},
         "items": [
@@ -196,6 +214,11 @@ def read_owner(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Owner]:
         owner = Owner(last_run=last_run, run=run, kept=kept, before=before)
         _require(run is None or run.run <= owner.last_run, "a run above the last number")
         _require(run is None or agent_key(run.run_agent) == run.run_agent != "", "no agent")
+        if run is not None:
+            _require((run.lease_until_us is None) is run.external, "half a lease")
+            _require(run.external or run.due_us is not None, "no deadline")
+            _require(run.actions is None or not run.external, "a workflow of an external run")
+        _require(document["format"] == owner.format, "a run of another format")
         return lane, owner
 
 
@@ -232,7 +255,8 @@ def check_pair(ref_id: str, owner: Owner, queue: Queue) -> None:
 
 def _read_head(ref_id: str, document: Mapping[str, Any]) -> str:
     _require(
-        _typed(int, document["format"]) == FORMAT, f"format {document['format']}, which is newer than this"
+        1 <= _typed(int, document["format"]) <= FORMAT,
+        f"format {document['format']}, which is newer than this",
     )
     lane = _typed(str, document["lane"])
     _require(lane_ref_id(lane) == ref_id, "another lane's name")

@@ -179,7 +179,7 @@ class Lane:
         run = self.owner.run
         if run is not None:
             keys += [_lease(self), f"run:{run.run}"]
-            keys += [f"asked:{run.run}"] if run.revoke_us is not None else []
+            keys += [f"asked:{run.run}"] if self._is_asked(run) else []
         return keys
 
     def timed_items(self, deadlines: Deadlines) -> dict[ItemId, Item]:
@@ -195,17 +195,25 @@ class Lane:
         return items
 
     def _timed_run(self, item: Item, run: OwnerRun, deadlines: Deadlines) -> Item:
-        until_us = deadlines.of(_lease(self), run.run_lease_s)
-        due_us, revoke_us = until_us, None
+        until_us = revoke_us = timeout_us = None
+        if run.run_lease_s is not None:
+            until_us = deadlines.of(_lease(self), run.run_lease_s)
         if item.spec.timeout_s is not None:
-            due_us = min(due_us, deadlines.of(f"run:{run.run}", item.spec.timeout_s))
-        if run.revoke_us is not None:  # the grace begins when the run has seen the request
+            timeout_us = deadlines.of(f"run:{run.run}", item.spec.timeout_s)
+        if self._is_asked(run):
             revoke_us = deadlines.of(f"asked:{run.run}", deadlines.grace_s)
-            due_us = min(due_us, revoke_us)
-        if run.actions is not None and due_us > deadlines.now_us and deadlines.has_ended(run.actions):
+        due_us = min((end for end in (until_us, timeout_us, revoke_us) if end is not None), default=None)
+        lasts = due_us is not None and due_us > deadlines.now_us
+        if run.actions is not None and lasts and deadlines.has_ended(run.actions):
             due_us = until_us = deadlines.now_us
         state = item.state._replace(lease_until_us=until_us, due_us=due_us, revoke_us=revoke_us)
         return item._replace(state=state)
+
+    def _is_asked(self, run: OwnerRun) -> bool:
+        """Whether the grace of a request to stop has begun: once the run has seen the request. An external
+        run sees none, so there it begins with the request."""
+        asked = self.queue.items[run.item].state.cancel_into is not None
+        return run.revoke_us is not None or (run.external and asked)
 
     # -- deciding -------------------------------------------------------------------------------------
 

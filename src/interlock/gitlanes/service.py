@@ -33,15 +33,17 @@ from interlock.core.checking import (
     check_report,
     check_wall,
     checked,
+    checked_end,
     checked_sender,
     checked_wish,
     given_reason,
     signed,
 )
 from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started, wanted
-from interlock.core.commands import Cancel, Finish, Moved, Outcome, Tell
+from interlock.core.commands import Cancel, EndExternal, Finish, Moved, Outcome, Tell
 from interlock.core.ending import explain_loss
 from interlock.core.errors import (
+    InterlockError,
     InvalidInput,
     ItemEnded,
     LeaseLost,
@@ -78,8 +80,10 @@ from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
 from interlock.process.sign import Before, Sign
 from interlock.process.workplace import ActionsRun
 from interlock.service.answers import (
+    NAMED,
     add_view,
     ended_view,
+    external_check,
     holder_view,
     kept_view,
     recent_run_view,
@@ -98,7 +102,7 @@ from interlock.service.contract import (
     RunView,
     WhyView,
 )
-from interlock.service.itemview import ItemView, moment
+from interlock.service.itemview import ItemView, maybe_moment
 
 LEASE_MIN_S = 900.0
 MARGIN_SHARE = 0.1
@@ -189,12 +193,15 @@ class GitLanes:
         lease_s: float | None = None,
         worker: str | None = None,
         item: int | None = None,
+        external: bool = False,
     ) -> list[LeaseView]:
         """Claim up to `limit` items, waiting up to `wait_s` for the first.
 
         With `item`, only that one: nothing while it cannot be claimed, an `ItemEnded` once it never can be.
+        `external` is for work that is done outside: the run has no lease to renew, neither time nor the end
+        of a workflow run ends it, and it ends when its end is reported or seen (`end_external`).
         """
-        wish = checked_wish(agent, types, labels, limit, lease_s, worker)
+        wish = checked_wish(agent, types, labels, limit, lease_s, worker, external=external)
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
         if item is not None:
             wish = replace(wish, item=ItemId(item))
@@ -247,16 +254,19 @@ class GitLanes:
         handle = f"{item.state.run}.{item.id}.{secrets.token_hex(8)}"
         if (before := after.before()) is not None:
             self._befores[handle] = before
-        after = after.with_start(item, _digest(handle), self._actions, self._sign())
+        if wish.external:  # it outlives this process and its workflow run
+            after = after.with_start(item, _digest(handle), None)
+        else:
+            after = after.with_start(item, _digest(handle), self._actions, self._sign())
         state = item.state
-        assert state.run is not None and state.due_us is not None and state.run_lease_s is not None
+        assert state.run is not None
         payload = after.queue.payloads.get(item.id) or lane.queue.payloads.get(item.id)
         lease = LeaseView(
             run=handle,
             fence=state.run,
-            expires_at=moment(state.due_us),
+            expires_at=maybe_moment(state.due_us),
             lease_s=state.run_lease_s,
-            renew_within_s=round(state.run_lease_s / 3, 3),
+            renew_within_s=None if state.run_lease_s is None else round(state.run_lease_s / 3, 3),
             item=ItemView(item, payload),
             messages=after.messages(item.id, 0, MESSAGES_AT_ONCE),
             waited_s=waited_s,
@@ -408,6 +418,21 @@ class GitLanes:
         lane = self.remote.read(self.remote.find(item))
         return [*lane.messages(item, view.item.messages - view.unread, MESSAGES_AT_ONCE)]
 
+    def end_external(
+        self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
+    ) -> ChangeView:
+        """The end of an external run was seen from outside: `done`, `fail`, `release` or `cancel`.
+
+        Written iff the owner document names this run and it is external; otherwise raises `LeaseLost`.
+        """
+        end = checked_end(item, run, outcome, why=why, by=by, result=result)
+        return self._operate(item, lambda _: end, refused=LeaseLost)
+
+    def external(self, *, limit: int = 100) -> list[ItemView]:
+        """Items whose runs are external, the longest first: what they do is not seen here."""
+        names.check_whole("limit", limit, 1, names.BATCH_MAX)
+        return _external(self.remote.read_all(), limit)
+
     # -- messages and operators -----------------------------------------------------------------------
 
     def msg(
@@ -461,7 +486,12 @@ class GitLanes:
         command = Cancel(item=ItemId(item), why=given_reason(why), by=signed(by), force=force)
         return self._operate(item, lambda _: command)
 
-    def _operate(self, item: int, build: Callable[[Lane], Tell | Cancel]) -> ChangeView:
+    def _operate(
+        self,
+        item: int,
+        build: Callable[[Lane], Tell | Cancel | EndExternal],
+        refused: type[InterlockError] = ItemEnded,
+    ) -> ChangeView:
         def step(lane: Lane) -> Change[ChangeView]:
             command = build(lane)
             lane.require(command.item)
@@ -469,7 +499,7 @@ class GitLanes:
             decision, after = lane.decide(timed, [command], now_us, self._timing)
             moved: Moved = decision.answers[0]
             if not moved.changed:
-                raise ItemEnded(moved.refusal, "See git log of the lane.")
+                raise refused(moved.refusal, moved.hint or "See git log of the lane.")
             if isinstance(command, Tell):
                 after = replace(after, queue=replace(after.queue, last_ticket=command.ticket))
             view = ChangeView(
@@ -552,6 +582,7 @@ class GitLanes:
                 long,
                 "Let the server accept forced pushes to refs/interlock/* and new refs/interlock/history/*.",
             ),
+            external_check(_external(lanes, limit=NAMED + 1)),
         ]
 
     def close(self) -> None:
@@ -577,6 +608,12 @@ class GitLanes:
 def _digest(handle: str) -> str:
     """What everybody may know of a handle."""
     return sha256(handle.encode()).hexdigest()
+
+
+def _external(lanes: Sequence[Lane | UnreadableLane], limit: int) -> list[ItemView]:
+    holders = [lane.holder for lane in lanes if isinstance(lane, Lane)]
+    found = [held for held in holders if held is not None and held.external]
+    return [ItemView(i) for i in sorted(found, key=lambda i: (i.state.run_started_us, i.id))[:limit]]
 
 
 def _check(name: str, promise: str, broken: Sequence[str], mend: str) -> CheckView:
@@ -611,8 +648,10 @@ def _refusal(lane: Lane, handle: str) -> RunView | None:
 def _worth_a_commit(before: Item, after: Item) -> bool:
     """False for a renewal that came early and changes neither the read mark nor the grace."""
     old, new = before.state, after.state
-    assert old.lease_until_us is not None and new.lease_until_us is not None and new.run_lease_s is not None
-    early = 0 <= new.lease_until_us - old.lease_until_us < to_us(new.run_lease_s * RENEWED_AFTER)
+    early = True  # an external run has no lease to renew
+    if new.run_lease_s is not None:
+        assert old.lease_until_us is not None and new.lease_until_us is not None
+        early = 0 <= new.lease_until_us - old.lease_until_us < to_us(new.run_lease_s * RENEWED_AFTER)
     return not early or new.seen > old.seen or new.revoke_us != old.revoke_us
 
 

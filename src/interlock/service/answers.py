@@ -16,6 +16,7 @@ from interlock.core.states import ItemStatus
 from interlock.service.contract import (
     AddView,
     AgentView,
+    CheckView,
     EndedRunView,
     EventView,
     GroupView,
@@ -34,6 +35,10 @@ from interlock.store.port import Figures, LaneRow, StoredEvent, StoredMessage
 
 if TYPE_CHECKING:
     from interlock.core.why import Explanation
+
+
+#: How many external runs, and how many blocks, the doctor names.
+NAMED = 5
 
 
 def holder_view(owner: Item | None) -> HolderView | None:
@@ -306,3 +311,11 @@ def quantile_s(spans_us: Sequence[int], share: float) -> float | None:
     if not spans_us:
         return None
     return round(spans_us[math.ceil(share * len(spans_us)) - 1] / US_PER_S, 6)
+
+
+def external_check(items: Sequence[ItemView]) -> CheckView:
+    """Which runs are external. That is no fault, but nothing here ends them."""
+    runs = [f"run {i.run} of {i.run_agent} (item {i.id})" for i in items]
+    more = " and more" if len(runs) > NAMED else ""
+    named = f"Work goes on outside, under no lease: {', '.join(runs[:NAMED])}{more}."
+    return CheckView(name="external_runs", ok=True, detail=named if runs else "No run is external.")

@@ -452,7 +452,12 @@ class LaneService(Protocol):
         lease_s: float | None = None,
         worker: str | None = None,
         item: int | None = None,
+        external: bool = False,
     ) -> list[LeaseView]: ...
+
+    def end_external(
+        self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
+    ) -> ChangeView: ...
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]: ...
 
@@ -494,24 +499,6 @@ class LaneService(Protocol):
 
 class Service(LaneService, PlanService, Protocol):
     """One function per use case. `by` is the operator, for the history."""
-
-    def next(
-        self,
-        agent: str,
-        *,
-        types: Sequence[str] = (),
-        labels: Sequence[str] = (),
-        limit: int = 1,
-        wait_s: float = 0.0,
-        lease_s: float | None = None,
-        worker: str | None = None,
-        item: int | None = None,
-        external: bool = False,
-    ) -> list[LeaseView]: ...
-
-    def end_external(
-        self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
-    ) -> ChangeView: ...
 
     def external(self, *, limit: int = 100) -> list[ItemView]: ...
 

@@ -17,6 +17,7 @@ from interlock.core.checking import (
     check_wall,
     checked,
     checked_edit,
+    checked_end,
     checked_reason,
     checked_sender,
     checked_wish,
@@ -43,12 +44,20 @@ from interlock.core.ending import explain_loss
 from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import A_PERSON, ItemId, NewItem, RunId, Sender
+from interlock.core.model import A_PERSON, ItemId, NewItem, Sender
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import replace
 from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service import sweeper
-from interlock.service.answers import add_view, ended_view, kept_view, message_view, refused_view
+from interlock.service.answers import (
+    NAMED,
+    add_view,
+    ended_view,
+    external_check,
+    kept_view,
+    message_view,
+    refused_view,
+)
 from interlock.service.blocking import Blocking
 from interlock.service.contract import (
     AddView,
@@ -74,8 +83,6 @@ POLL_S = 1.0
 QUESTION_MAX_BYTES = 10_000
 IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
-#: How many external runs, and how many blocks, the doctor names.
-NAMED = 5
 
 
 class LocalService(Planning, Fleet, Blocking, Notices, Presence):
@@ -306,17 +313,7 @@ class LocalService(Planning, Fleet, Blocking, Notices, Presence):
 
         Written iff the item's current run is this one and is external; otherwise raises `LeaseLost`.
         """
-        names.check_whole("run", run, 1, RUN_MAX)
-        how = names.one_of("outcome", outcome, Outcome)
-        check_report(0, result, None, True)
-        end = EndExternal(
-            item=ItemId(item),
-            run=RunId(run),
-            outcome=how,
-            why=given_reason(why),
-            by=signed(by),
-            result=result,
-        )
+        end = checked_end(item, run, outcome, why=why, by=by, result=result)
         return self._operate(end, refused=LeaseLost)
 
     # -- fences in git ----------------------------------------------------------------------------
@@ -434,7 +431,7 @@ class LocalService(Planning, Fleet, Blocking, Notices, Presence):
             detail = shown + (f"; and {more} more" if more > 0 else "") if finding.broken else finding.promise
             mend = finding.mend if finding.broken else ""
             views.append(CheckView(name=finding.name, ok=not finding.broken, detail=detail, mend=mend))
-        return [*views, self._walls(), self._external(), self._blocks()]
+        return [*views, self._walls(), external_check(self.external(limit=NAMED + 1)), self._blocks()]
 
     def _walls(self) -> CheckView:
         """Which agents are behind a wall. That is no fault, but explains why nothing starts."""
@@ -442,13 +439,6 @@ class LocalService(Planning, Fleet, Blocking, Notices, Presence):
         shown = [f"{a.name} until {moment(a.wall_us or 0):%Y-%m-%d %H:%M} UTC" for a in walled]
         detail = f"Agents behind a wall start nothing: {', '.join(shown)}."
         return CheckView(name="walls", ok=True, detail=detail if shown else "No agent is behind a wall.")
-
-    def _external(self) -> CheckView:
-        """Which runs are external. That is no fault, but nothing here ends them."""
-        runs = [f"run {i.run} of {i.run_agent} (item {i.id})" for i in self.external(limit=NAMED + 1)]
-        more = " and more" if len(runs) > NAMED else ""
-        named = f"Work goes on outside, under no lease: {', '.join(runs[:NAMED])}{more}."
-        return CheckView(name="external_runs", ok=True, detail=named if runs else "No run is external.")
 
     def _blocks(self) -> CheckView:
         """What waits for something outside. That is no fault, but explains why nothing starts."""

@@ -6,7 +6,7 @@ time counts from when this machine saw something, so the scene looks at what it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from interlock.core.states import ItemStatus
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.service import GitLanes
+from interlock.service.answers import run_view
 from interlock.service.contract import AddView, ChangeView, ItemFilter, LeaseView, RunView, ShowView
 from interlock.service.itemview import ItemView
 from interlock.testing.clock import Clock
@@ -36,7 +37,8 @@ class GitSubject(GitLanes):
         lane = self.remote.read(self.remote.find(item))
         found = lane.items[item]  # type: ignore[index]
         messages = lane.messages(found.id, 0, 10_000)
-        return ShowView(item=ItemView(found), runs=(), messages=messages, events=(), why="")
+        runs = tuple(run_view(run) for run in lane.queue.ended if run.item == item)
+        return ShowView(item=ItemView(found), runs=runs, messages=messages, events=(), why="")
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:
         found = [lane for lane in self.remote.read_all() if isinstance(lane, Lane)]
@@ -46,6 +48,9 @@ class GitSubject(GitLanes):
     def sweep(self) -> None:
         """There is no sweeper: whoever looks for work brings what is due."""
         assert self.next("sweeper", types=["nothing"]) == []
+
+
+OpenClone = Callable[[], GitSubject]
 
 
 class GitScene(Scene):
@@ -98,19 +103,30 @@ class GitScene(Scene):
 
 
 @pytest.fixture
-def scene(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitScene]:
-    """Lanes in an empty repository."""
+def open_service(clock: Clock, tmp_path: Path) -> OpenClone:
+    """Lanes in an empty repository, each time from a clone of its own."""
     bare = make_bare(tmp_path / "lanes.git")
-    first_seen = FirstSeen(tmp_path / "sight", now=clock)
-    lanes = GitSubject(
-        bare.as_uri(),
-        tmp_path / "private",
-        lease_min_s=1,
-        margin_share=0,
-        now=clock,
-        first_seen=first_seen,
-        poll_s=0.01,
-    )
+    clones = count(1)
+
+    def open_one() -> GitSubject:
+        place = tmp_path / f"clone-{next(clones)}"
+        return GitSubject(
+            bare.as_uri(),
+            place,
+            lease_min_s=1,
+            margin_share=0,
+            now=clock,
+            first_seen=FirstSeen(place / "sight", now=clock),
+            poll_s=0.01,
+        )
+
+    return open_one
+
+
+@pytest.fixture
+def scene(clock: Clock, open_service: OpenClone, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitScene]:
+    """Lanes in an empty repository."""
+    lanes = open_service()
     scene = GitScene(lanes, clock)
 
     def overheard(*args: Any) -> Decision:
