@@ -172,14 +172,14 @@ def last_look(service: Service, tell: Callable[[str], None]) -> Iterator[Callabl
 @contextmanager
 def open_sender(settings: Settings) -> Iterator[Sender]:
     """Who sends what is owed to GitHub, in the name of the token in the environment."""
-    from interlock.github import client, outbox  # noqa: PLC0415  (for one command)
+    from interlock.github import client, outbox, showing  # noqa: PLC0415  (for one command)
 
     with client.from_environment(os.environ, patience_s=outbox.PATIENCE_S) as github:
         store = _open_store(settings, migrate=True)
-        try:
-            yield outbox.Sender(github, store.github.outbox)
-        finally:
-            store.close()
+        with closing(
+            LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+        ) as service:
+            yield outbox.Sender(github, store.github.outbox, showing=showing.Showing(service, store))
 
 
 def standing_of(service: Service, repository: str | None, number: int) -> NumberView:

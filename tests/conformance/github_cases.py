@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.store.github_port import Answer, Follows, GitHubStore, Known
+from interlock.store.github_port import Answer, Choices, Follows, GitHubStore, KeptSign, Known
 from interlock.store.links_port import Head, Link, LinkStore, WorkflowRun
 from interlock.store.outbox_port import Effect, OutboxStore
 
@@ -37,6 +37,14 @@ def use_github(github: GitHubStore) -> None:
     assert github.try_again(10) == 2
     for name in ("new:1", "new:2"):
         assert github.carry_out(*where, name, item=1, outcome="item 1")
+    assert github.advance(Known(*where, known.revision + 2, "{}", "{}"), [], closes=[7, 8])
+    assert github.closing(REPOSITORY, [7], 10) == [(7, NUMBER)]
+    assert github.contested(10) == []
+    github.choose(REPOSITORY, Choices(comments=True, lane_status=False))
+    assert github.choices(REPOSITORY) == Choices(comments=True, lane_status=False)
+    github.keep_sign(KeptSign(10**9, 1, *where, "issue", NUMBER, None))
+    assert [left.sign.run for left in github.left_signs(60, 10)] == [10**9]
+    assert github.drop_sign(10**9)
     github.decide_delivery("new", "item 1")
     assert len(github.consequences(*where, 2)) == 2
     github.keep_answer("me /a", Answer('"1"', b"", None))

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from interlock.github.outbox import Sender
-from interlock.github.remarks import mark, spoken
+from interlock.github.remarks import mark
+from interlock.github.speech import spoken
 from interlock.service.contract import ItemFilter, Report
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk

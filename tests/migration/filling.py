@@ -13,7 +13,7 @@ from interlock.core.plans.model import AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store.copying import TABLES
-from interlock.store.github_port import Follows, GitHubStore, Known
+from interlock.store.github_port import Choices, Follows, GitHubStore, KeptSign, Known
 from interlock.store.links_port import Head, Link, WorkflowRun
 from interlock.store.outbox_port import Effect
 from tests.faults.stores import is_sqlite, query
@@ -54,7 +54,11 @@ def _hear_from_github(github: GitHubStore) -> None:
     github.keep_delivery("decided", "issues", 1, 4, "{}")
     github.decide_delivery("decided", "one item")
     github.keep_delivery("due", "ping", None, None, '{"zen": "“ü”"}')
-    github.advance(Known(1, 4, 1, "{}", "{}"), [Follows("1:create", "{}"), Follows("1:adjust", "{}")])
+    github.advance(
+        Known(1, 4, 1, "{}", "{}"), [Follows("1:create", "{}"), Follows("1:adjust", "{}")], closes=[3]
+    )
+    github.choose(1, Choices(comments=True, lane_status=True))
+    github.keep_sign(KeptSign(1, 1, 1, 4, "issue", 4, None))
     effects = [Effect(1, 4, name, "comment", '{"text": "“ü”"}', run=1) for name in ("done", "failed", "due")]
     github.carry_out(1, 4, "1:create", item=1, outcome="item 1", effects=effects)
     done = github.outbox.take(60)

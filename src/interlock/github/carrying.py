@@ -46,6 +46,8 @@ class Done(Record):
     """An order that was carried out, or waits."""
 
     name: str
+    #: What it is: `add`, `tell`, `withdraw`, `adjust`, `command`, `show`, `block` or `unblock`.
+    do: str
     item: int | None
     outcome: str
     #: It could not be carried out, and is tried again later or waits for a person.
@@ -76,11 +78,13 @@ class Carrier:
             item, outcome = self._obey(task)
         except (InvalidInput, NotFound, LookupError, TypeError) as error:  # as it will be next time
             github.put_off(repository, number, task.name, None, _said(error))
-            return Done(name=task.name, item=None, outcome=_said(error), put_off=True)
+            return Done(
+                name=task.name, do=str(task.order.get("do")), item=None, outcome=_said(error), put_off=True
+            )
         github.carry_out(
-            repository, number, task.name, item=item, outcome=outcome, effects=_replies(task, outcome)
+            repository, number, task.name, item=item, outcome=outcome, effects=self._effects(task, outcome)
         )
-        return Done(name=task.name, item=item, outcome=outcome)
+        return Done(name=task.name, do=task.order["do"], item=item, outcome=outcome)
 
     def _obey(self, task: _Task) -> tuple[int | None, str]:
         order = task.order
@@ -95,8 +99,19 @@ class Carrier:
                 return None, self._adjust(task)
             case "command":
                 return self._command(task)
+            case "show":
+                return None, "who holds its lane is shown"
             case other:
                 raise InvalidInput(f"There is no order {other!r}.", "A newer version of Interlock left it.")
+
+    def _effects(self, task: _Task, outcome: str) -> list[Effect]:
+        """What is owed to GitHub together with what was done."""
+        if task.order["do"] != "show":
+            return _replies(task, outcome)
+        repository, number = task.where
+        found = self._store.github.closing(repository, task.order["issues"], ORDERS_MAX)
+        pulls = dict.fromkeys((number, *(pull for _, pull in found)))
+        return [owing.lane(owing.Place(repository, each), f"lane@{number}.{task.name}") for each in pulls]
 
     # Arrivals and messages
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from interlock.github.remarks import spoken
+from interlock.github.speech import spoken
 
 _CLOSES = re.compile(
     r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+"

@@ -10,11 +10,11 @@ Only items that GitHub's events made are looked at. If GitHub does not answer, t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, ItemEnded
-from interlock.core.record import Record
+from interlock.github.about import About, about
 from interlock.github.closing import closes
 from interlock.github.reading import Gone, Reader
 from interlock.github.wanted import ENDS
@@ -23,14 +23,6 @@ from interlock.store.github_port import GitHubStore
 
 #: Who did it, in the history.
 _BY = "github"
-
-
-class _Subject(Record):
-    repository: str
-    number: int
-    pull: bool
-    #: It begins something, and nobody has said anything since.
-    fresh: bool
 
 
 class LastLook:
@@ -44,12 +36,12 @@ class LastLook:
 
     def __call__(self, lease: LeaseView) -> str | None:
         """Why a run must not start; its item is then cancelled. None if it may."""
-        subject = _subject(lease)
-        if subject is None:
+        of = about(lease.item.payload)
+        if of is None or not of.event:
             return None
         try:
             with self._lock:
-                why = self._unwanted(subject)
+                why = self._unwanted(of, fresh=_is_fresh(of, lease))
         except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
             self._tell(f"Item {lease.item.id} starts without a last look at GitHub: {error.sentence}")
             return None
@@ -58,30 +50,22 @@ class LastLook:
                 self._service.cancel(lease.item.id, why=why, by=_BY)
         return why
 
-    def _unwanted(self, subject: _Subject) -> str | None:
-        known = self._store.repository_named(subject.repository)
+    def _unwanted(self, of: About, *, fresh: bool) -> str | None:
+        known = self._store.repository_named(of.repository)
         if known is None:
             return None
-        found = self._reader.facts(known.id, known.name, subject.number, pull=subject.pull)
+        found = self._reader.facts(known.id, known.name, of.number, pull=of.pull)
         if isinstance(found, Gone) or not found.open:
-            where = f"{known.name}#{subject.number}" if isinstance(found, Gone) else found.url
+            where = f"{known.name}#{of.number}" if isinstance(found, Gone) else found.url
             return f"{ENDS[found.state][0]}: {where}"
-        if subject.fresh and not subject.pull:
+        if fresh and not of.pull:
             for pull in self._reader.open_pulls(found.name):
-                if subject.number in closes(f"{pull['title']}\n{pull['body'] or ''}", found.name):
+                if of.number in closes(f"{pull['title']}\n{pull['body'] or ''}", found.name):
                     return f"has_pull_request: {pull['html_url']}"
         return None
 
 
-def _subject(lease: LeaseView) -> _Subject | None:
-    """The issue or pull request that an event made an item for."""
-    payload = lease.item.payload
-    if not isinstance(payload, Mapping) or not isinstance(payload.get("event_type"), str):
-        return None
-    repository, pull = payload.get("repository"), "pr_number" in payload
-    number = payload.get("pr_number" if pull else "issue_number")
-    if not isinstance(repository, str) or not isinstance(number, int):
-        return None
-    begins = payload["event_type"].startswith("issues.") and lease.item.attempt == 1
-    said = any(message.reason and "comment" in message.reason for message in lease.messages)
-    return _Subject(repository=repository, number=number, pull=pull, fresh=begins and not said)
+def _is_fresh(of: About, lease: LeaseView) -> bool:
+    """Whether it begins something, and nobody has said anything since."""
+    begins = of.event.startswith("issues.") and lease.item.attempt == 1
+    return begins and not any(message.reason and "comment" in message.reason for message in lease.messages)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.core.errors import GitHubRefused, InterlockError
 from interlock.core.record import Record
 from interlock.github import effects
+from interlock.github.about import about
 from interlock.process.sign import Before, Sign
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 #: A cancelled job has ten seconds in all.
 TIMEOUT_S = 4.0
 _PATIENCE_S = 2.0
-_REMARKS = {"issue_comment": "comment", "pull_request_review_comment": "review_comment"}
 _EVENT_MAX_BYTES = 32 * 1024 * 1024
 #: The clock of the machine that the run before worked on may be this much behind GitHub's.
 _SKEW = timedelta(seconds=5)
@@ -78,22 +78,10 @@ def _read(repository: str, event: Mapping[str, Any]) -> Message | None:
 
 def message_of_item(item: ItemView) -> Message | None:
     """The message that an item came from; None if it did not come from GitHub."""
-    payload = item.payload
-    try:
-        if not payload or "event_type" not in payload:
-            return None
-        number = int(payload["pr_number" if "pr_number" in payload else "issue_number"])
-        # A review can have no reaction by itself: the pull request gets it.
-        kind = _REMARKS.get(str(payload["event_type"]).partition(".")[0])
-        subject = ("issue", number) if kind is None else (kind, int(payload["comment_id"]))
-        return Message(
-            repository=str(payload["repository"]),
-            number=number,
-            subject=effects.Subject(*subject),
-            written_at=None,
-        )
-    except (KeyError, TypeError, ValueError):  # somebody else's payload
+    of = about(item.payload)
+    if of is None or not of.event:
         return None
+    return Message(repository=of.repository, number=of.number, subject=of.subject, written_at=None)
 
 
 class Eyes:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.core.record import Record, as_dict
+from interlock.github.closing import closes
 
 
 class State(StrEnum):
@@ -29,6 +30,8 @@ class State(StrEnum):
     DELETED = "deleted"
 
 
+#: How many issues of one pull request are kept.
+CLOSES_MAX = 50
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 #: Why an issue was closed, where that means that nobody should go on with it.
 _DROPPED = frozenset({"not_planned", "duplicate"})
@@ -62,6 +65,8 @@ class Facts(Record):
     branch: str = ""
     base: str = ""
     reviewers: tuple[str, ...] = ()
+    #: The issues of its repository that it closes when it is merged.
+    closes: tuple[int, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -94,6 +99,7 @@ def from_answer(
         branch=head["ref"] if head else "",
         base=base["ref"] if base else "",
         reviewers=_logins(number.get("requested_reviewers")),
+        closes=_closes(number, repository["full_name"]) if pull else (),
     )
 
 
@@ -137,6 +143,11 @@ def _state(number: Mapping[str, Any], *, pull: bool) -> State:
     if pull:
         return State.MERGED if number.get("merged") or number.get("merged_at") else State.DROPPED
     return State.DROPPED if number.get("state_reason") in _DROPPED else State.COMPLETED
+
+
+def _closes(number: Mapping[str, Any], repository: str) -> tuple[int, ...]:
+    text = f"{number['title'] or ''}\n{number.get('body') or ''}"
+    return tuple(sorted(closes(text, repository)))[:CLOSES_MAX]
 
 
 def _logins(users: Iterable[Mapping[str, Any] | None] | None) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ from interlock.core.model import AN_OUTSIDER, Sender, SenderKind
 from interlock.core.names import agent_key
 from interlock.core.record import Record
 from interlock.github.facts import Facts
-from interlock.github.remarks import Command, Remark, commands, mentioned, spoken, writer
+from interlock.github.remarks import Command, Remark, commands, mentioned, writer
 from interlock.github.rules import Does, Rule, Rules
+from interlock.github.speech import spoken
 from interlock.github.wanted import Condition, deciding, urgency
 
 #: What makes a remark an event that rules know.
@@ -73,8 +74,13 @@ def heard(
     known: Iterable[str] = (),
     own: frozenset[str] = frozenset(),
     paths: Iterable[str] = (),
+    asking: Iterable[str] = (),
 ) -> Heard:
-    """Decide on a new remark. `known` has names of agents beside those in the rules; `own` our logins."""
+    """Decide on a new remark.
+
+    `known` has names of agents beside those in the rules, `own` our logins, `asking` the agents that ask
+    people something about the number.
+    """
     names = _callable(rules, known)
     sender = writer(remark, rules.agents, own)
     if sender.kind not in (SenderKind.AGENT, SenderKind.BOT) and not (may_write or rules.anyone_wakes):
@@ -83,7 +89,9 @@ def heard(
     rule, passed = deciding(rules, facts, event, tuple(paths), author=remark.author)
     ordered = commands(remark.text) if sender.kind is SenderKind.PERSON and may_write else ()
     why = _why_nobody(remark, facts, sender, rule)
-    wakes = () if why or rule is None else tuple(_wakes(remark, facts, rules, rule, sender, names))
+    wakes: tuple[Wake, ...] = ()
+    if rule is not None and not why:
+        wakes = tuple(_wakes(remark, facts, rules, rule, sender, names=names, asking=asking))
     return Heard(
         sender=sender,
         rule=rule,
@@ -130,7 +138,14 @@ def _says_something(remark: Remark) -> bool:
 
 
 def _wakes(
-    remark: Remark, facts: Facts, rules: Rules, rule: Rule, sender: Sender, names: Mapping[str, str]
+    remark: Remark,
+    facts: Facts,
+    rules: Rules,
+    rule: Rule,
+    sender: Sender,
+    *,
+    names: Mapping[str, str],
+    asking: Iterable[str],
 ) -> Iterable[Wake]:
     found: dict[str, str] = {}
     changes = remark.state == "changes_requested"
@@ -145,7 +160,7 @@ def _wakes(
             for agent in owners(facts, rules):
                 found.setdefault(agent, reason)
             if not found and not changes:
-                found[""] = reason
+                found.update(dict.fromkeys(asking, reason) or {"": reason})
     writing = sender.agent if sender.kind is SenderKind.AGENT else None
     return (Wake(agent=agent, reason=reason) for agent, reason in found.items() if agent != writing)
 

@@ -19,7 +19,7 @@ from interlock.github.orders import Order, Place, arrival, kept, telling
 from interlock.github.reading import Reader
 from interlock.github.remarks import ACTIONS_BOT, Command, Remark, from_answer
 from interlock.github.rules import Rules
-from interlock.service.contract import Service
+from interlock.service.contract import ItemFilter, Service
 from interlock.store.github_port import Follows, GitHubStore
 
 #: Where a payload keeps the remark.
@@ -67,8 +67,14 @@ class Hearing:
             known=[agent.key for agent in self._service.agents()],
             own=self._reader.own(remark, answer) if self._reader else frozenset(),
             paths=self._reader.wanted_paths(facts, rules) if self._reader else (),
+            asking=self._asking(place),
         )
         return self._write(facts, place, remark, answer, found)
+
+    def _asking(self, place: Place) -> list[str]:
+        """The agents that ask people something: what nobody is named in answers them."""
+        wanted = ItemFilter(asking=True, lane=place.lane, project=place.project)
+        return [item.agent or "" for item in self._service.items(wanted)]
 
     def _answer(
         self, facts: Facts, told: Remark, said: Mapping[str, Any], action: str

@@ -20,6 +20,7 @@ from interlock.core.commands import Outcome
 from interlock.core.errors import GitHubRefused, GitHubUnavailable, InvalidInput, ItemEnded, LeaseLost
 from interlock.core.record import Record
 from interlock.github import effects
+from interlock.github.about import about
 from interlock.github.client import GitHub
 from interlock.github.closing import closes
 from interlock.github.facts import State, from_answer, login
@@ -147,13 +148,8 @@ def _assigned(github: GitHub, place: Place, assignee: str) -> str | None:
 
 def place_of(item: ItemView) -> Place | None:
     """The issue that an item came from."""
-    payload = item.payload
-    if not isinstance(payload, Mapping):
-        return None
-    repository, number = payload.get("repository"), payload.get("issue_number")
-    if not isinstance(repository, str) or not isinstance(number, int):
-        return None
-    return Place(repository=repository, number=number)
+    of = about(item.payload)
+    return None if of is None or of.pull else Place(repository=of.repository, number=of.number)
 
 
 # -- its end --------------------------------------------------------------------------------------------

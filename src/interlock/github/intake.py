@@ -33,13 +33,14 @@ from interlock.github.delivery import Delivery, part_of, read
 from interlock.github.facts import Facts, State, from_answer
 from interlock.github.failures import Failure
 from interlock.github.hearing import Hearing
-from interlock.github.orders import Place, following, place_of, wanted_from_json, wanted_to_json
+from interlock.github.orders import Place, following, place_of, showing, wanted_from_json, wanted_to_json
 from interlock.github.reading import Gone, Reader
 from interlock.github.rules import Rules, default_rules
+from interlock.github.showing import Showing
 from interlock.github.wanted import Create, consequences, wanted
 from interlock.service.contract import Service
 from interlock.settings import TypeDefaults
-from interlock.store.github_port import GitHubStore, KeptDelivery, Known, Repository
+from interlock.store.github_port import Choices, GitHubStore, KeptDelivery, Known, Repository
 from interlock.store.port import Store
 
 #: How many deliveries, and how many numbers, one sweep looks at.
@@ -115,6 +116,7 @@ class Intake:
         self._service, self._store, self._reader = service, store, reader
         self._carrier = Carrier(service, store, types or {})
         self._hearing = Hearing(service, store.github, reader)
+        self._showing = Showing(service, store)
 
     @property
     def _github(self) -> GitHubStore:
@@ -162,6 +164,7 @@ class Intake:
         done = [each for ingested in found for each in ingested.done]
         for repository, number in self._github.owing(limit):
             done += self._carrier.carry_out(repository, number)
+        self._showing.owe()
         return Swept(
             decided=sum(each.status == "decided" for each in found),
             put_off=sum(each.status == "put_off" for each in found) + sum(each.put_off for each in done),
@@ -187,7 +190,7 @@ class Intake:
         repository = self._repository(delivery)
         if not delivery.numbers and delivery.kind not in failures.EVENTS:
             return _Decided(words="It is about no issue and no pull request.")
-        rules = self._reader.rules(repository.name) if self._reader else default_rules()
+        rules = self._rules(repository)
         numbers = list(delivery.numbers)
         if self._reader is not None and delivery.kind in _FREES:
             numbers += self._reader.blocked_by(repository.name, numbers[0])
@@ -201,6 +204,16 @@ class Intake:
             words.append(failed.words)
             numbers += failed.numbers
         return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
+
+    def _rules(self, repository: Repository) -> Rules:
+        """The rules of a repository; what they say it is shown is kept for who sends."""
+        if self._reader is None:
+            return default_rules()
+        rules = self._reader.rules(repository.name)
+        choices = Choices(rules.progress_comments, rules.lane_status)
+        if self._github.choices(repository.id) != choices:
+            self._github.choose(repository.id, choices)
+        return rules
 
     def _failed(
         self, repository: Repository, rules: Rules, delivery: Delivery, tries: int, looked: list[_Looked]
@@ -270,8 +283,11 @@ class Intake:
             sender = self._sender(delivery, repository, rules) if creates else ANOTHER_SYSTEM
             revision = known.revision + 1 if known else 1
             follows = following(revision, found, after, place_of(repository, number), sender)
+            if self._reader is not None and rules.lane_status:
+                follows += showing(revision, before, after, place_of(repository, number))
             row = Known(repository.id, number, revision, json.dumps(facts_of.to_json(after)), text)
-            if self._github.advance(row, follows):
+            closes = after.closes if after.open else ()
+            if self._github.advance(row, follows, closes):
                 changed = f"is {after.state}: {_count(len(follows))}"
                 return _Looked(repository=repository, number=number, facts=after, changed=changed)
         raise _Again(f"Others decide on #{number} all the time.", _LAG_S)

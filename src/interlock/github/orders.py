@@ -5,7 +5,8 @@ An order is one of these, by its `do`:
 - `tell`: a message to whoever is on the lane, which starts nothing;
 - `withdraw`: end what a `key` wanted, or all that the number wanted;
 - `adjust`: another priority for what a `key` wanted;
-- `command`: what a person commands with `/interlock …`.
+- `command`: what a person commands with `/interlock …`;
+- `show`: the pull request, and others for the same `issues`, show who holds their lanes.
 """
 
 from __future__ import annotations
@@ -181,6 +182,20 @@ def telling(
     """A message that starts nothing."""
     said = {"message": text, "reason": reason, "url": url, "author": author}
     return {"do": "tell", **place._asdict(), **said, **spoken_by(sender)}
+
+
+def showing(revision: int, before: Facts | None, after: Facts, place: Place) -> list[Follows]:
+    """A pull request that has changed shows who holds its lane, and so do its old and new rivals."""
+    if not after.pull or (before is not None and _lane_parts(before) == _lane_parts(after)):
+        return []
+    issues = sorted({*after.closes, *(before.closes if before is not None else ())})
+    if not after.open and not issues:
+        return []
+    return [kept(f"{revision}.show", {"do": "show", **place._asdict(), "issues": issues})]
+
+
+def _lane_parts(facts: Facts) -> tuple[object, ...]:
+    return facts.open, facts.head, facts.closes
 
 
 def spoken_by(sender: Sender) -> Order:

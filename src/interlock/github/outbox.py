@@ -20,13 +20,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable
-from interlock.core.record import MutableRecord, Record
+from interlock.core.record import MutableRecord, Record, replace
 from interlock.github import effects, owing
 from interlock.github.client import Answer, GitHub
 from interlock.github.effects import Request, Subject
 from interlock.github.owing import Place
 from interlock.github.reading import Reader
 from interlock.github.remarks import from_answer
+from interlock.github.showing import Showing
 from interlock.store.outbox_port import Effect, OutboxStore, Taken
 
 #: How long a sender has for one effect, and what of it must be left for a request that is not repeated.
@@ -88,9 +89,14 @@ class Sender:
     """Sends what is owed in one database, in the name of one account."""
 
     def __init__(
-        self, github: GitHub, outbox: OutboxStore, *, clock: Callable[[], float] = time.monotonic
+        self,
+        github: GitHub,
+        outbox: OutboxStore,
+        *,
+        showing: Showing | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._github, self._outbox, self._clock = github, outbox, clock
+        self._github, self._outbox, self._clock, self._showing = github, outbox, clock, showing
         self._reader = Reader(github)
         self._leased_at = 0.0
 
@@ -98,6 +104,8 @@ class Sender:
         """Send what is due, up to so many effects. With `again`, what waits for a person is owed first."""
         if again:
             self._outbox.retry(limit)
+        if self._showing is not None:
+            self._showing.owe()
         passed, faults = Passed(), 0
         for _ in range(limit):
             self._leased_at = self._clock()
@@ -227,7 +235,7 @@ class Sender:
 
     def _unreact(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
         """Without the id, by the way of a reaction: GitHub answers with the one that is there."""
-        reaction = taken.made
+        reaction = taken.made if taken.made is not None else data.get("reaction")
         if reaction is None:
             answer = self._ask_for(effects.react(taken.repo, _subject(data), data["content"]), 404, 410)
             if answer is None:
@@ -277,6 +285,35 @@ class Sender:
         self._ask(effects.status(taken.repo, data["sha"], data["state"], **shown))
         return _Done(outcome=data["state"])
 
+    # What is made up when it is sent
+
+    def _progress(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
+        found = self._shown().progress(_place(taken), data["item"], there=taken.made is not None)
+        if found is None:
+            return _Done(outcome="not sent: nothing is to be shown", made=taken.made, dropped=True)
+        if taken.made is not None and (taken.last or "").endswith(f": {found.line}"):
+            return _Done(outcome=f"is there: {found.line}", made=taken.made)
+        done = self._sticky(taken, {**data, "text": found.text})
+        return replace(done, outcome=f"{done.outcome}: {found.line}")
+
+    def _lane(self, taken: Taken, _: Mapping[str, Any]) -> _Done:
+        found = self._shown().lane(_place(taken))
+        if found is None:
+            return _Done(outcome="not sent: nothing is to be shown", dropped=True)
+        if taken.last == found.line:
+            return _Done(outcome=found.line)
+        shown = {"description": found.description, "url": found.url}
+        sent = self._ask_for(effects.status(taken.repo, found.sha, found.state, **shown), 403, 404, 422)
+        if sent is None:
+            why = "the commit is gone, or the token may not write statuses"
+            return _Done(outcome=f"not sent: {why}", dropped=True)
+        return _Done(outcome=found.line)
+
+    def _shown(self) -> Showing:
+        if self._showing is None:
+            raise _Failed("Nobody here can say what is to be shown.")
+        return self._showing
+
     # Workflow runs
 
     def _dispatch(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
@@ -323,8 +360,7 @@ class Sender:
     def _cancel(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
         if self._ask_for(effects.cancel_run(taken.repo, data["run_id"]), 404, 409) is None:
             return _Done(outcome="had ended already")
-        place = Place(taken.repository, taken.number)
-        force = owing.force_cancel(place, f"{taken.name[:190]}:force", data["run_id"])
+        force = owing.force_cancel(_place(taken), f"{taken.name[:190]}:force", data["run_id"])
         return _Done(outcome="asked to end", then=(force,))
 
     def _force_cancel(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
@@ -360,6 +396,8 @@ _KINDS: dict[str, Callable[[Sender, Taken, Mapping[str, Any]], _Done]] = {
     "unassign": Sender._unassign,
     "request_review": Sender._request_review,
     "status": Sender._status,
+    "progress": Sender._progress,
+    "lane": Sender._lane,
     "dispatch": Sender._dispatch,
     "cancel": Sender._cancel,
     "force_cancel": Sender._force_cancel,
@@ -369,6 +407,10 @@ _KINDS: dict[str, Callable[[Sender, Taken, Mapping[str, Any]], _Done]] = {
 def _marked(taken: Taken, data: Mapping[str, Any]) -> str:
     parts = {"effect": taken.name, "sticky": data.get("topic"), "agent": data.get("agent")}
     return effects.marked(data["text"], **{name: value for name, value in parts.items() if value})
+
+
+def _place(taken: Taken) -> Place:
+    return Place(taken.repository, taken.number)
 
 
 def _subject(data: Mapping[str, Any]) -> Subject:

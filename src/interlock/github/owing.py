@@ -47,6 +47,11 @@ def sticky(
     return _effect(place, name, "sticky", data, thing=f"sticky:{topic}", run=run)
 
 
+def progress(place: Place, name: str, item: int, topic: str) -> Effect:
+    """The one comment on an item. What it says is made up when it is sent."""
+    return _effect(place, name, "progress", {"item": item, "topic": _checked(topic)}, thing=f"sticky:{topic}")
+
+
 def react(
     place: Place, name: str, subject: Subject, content: str = EYES, *, run: int | None = None
 ) -> Effect:
@@ -55,10 +60,13 @@ def react(
     return _effect(place, name, "react", *_reaction(subject, content), run=run)
 
 
-def unreact(place: Place, name: str, subject: Subject, content: str = EYES) -> Effect:
-    """Our reaction goes."""
+def unreact(
+    place: Place, name: str, subject: Subject, content: str = EYES, *, reaction: int | None = None
+) -> Effect:
+    """Our reaction goes. Its id is found if nobody knows it."""
     effects.react("", subject, content)
-    return _effect(place, name, "unreact", *_reaction(subject, content))
+    data, thing = _reaction(subject, content)
+    return _effect(place, name, "unreact", {**data, "reaction": reaction}, thing)
 
 
 def label(place: Place, name: str, labels: Sequence[str], *, run: int | None = None) -> Effect:
@@ -125,6 +133,11 @@ def status(
     effects.status("", sha, state)
     data = {"sha": sha, "state": state, "description": description, "url": url, "context": context}
     return _effect(place, name, "status", data)
+
+
+def lane(place: Place, name: str) -> Effect:
+    """Who holds the lane of a pull request, on its newest commit. Both are looked up when it is sent."""
+    return _effect(place, name, "lane", {}, thing="lane")
 
 
 def _reaction(subject: Subject, content: str) -> tuple[dict[str, Any], str]:

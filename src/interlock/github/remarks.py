@@ -10,17 +10,13 @@ from interlock.core.model import OUR_BOT, Sender, SenderKind
 from interlock.core.names import agent_key
 from interlock.core.record import Record
 from interlock.github.facts import login
+from interlock.github.speech import spoken
 
 #: In Actions every agent writes as this one.
 ACTIONS_BOT = "github-actions[bot]"
 COMMANDS = ("cancel", "retry", "priority", "ask", "why", "status")
 _COMMAND = re.compile(r"^/interlock[ \t]+([a-z]+)(?:[ \t]+(.*))?$", re.MULTILINE)
 _MENTION = re.compile(r"(?<![\w/.@-])@([A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9])?(?:\[bot\])?)")
-#: What is quoted or shown as code names nobody and commands nothing.
-_SILENT = re.compile(
-    r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[^\S\n]*$|\Z)|^ {0,3}>.*?$|`[^`\n]+`|<!--.*?-->",
-    re.MULTILINE | re.DOTALL,
-)
 _MARK = re.compile(r"<!-- interlock((?: [a-z]+=[A-Za-z0-9_@#+=:./\[\]-]+)+) -->")
 
 
@@ -71,11 +67,6 @@ def marks(text: str) -> dict[str, str]:
     """What the last mark in a text says; empty without one."""
     found = _MARK.findall(text)
     return dict(part.split("=", 1) for part in found[-1].split()) if found else {}
-
-
-def spoken(text: str) -> str:
-    """The text without quotes, code and marks."""
-    return _SILENT.sub(" ", text)
 
 
 def mentioned(text: str, agents: Mapping[str, str]) -> tuple[str, ...]:

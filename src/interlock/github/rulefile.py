@@ -25,7 +25,7 @@ PATH = ".github/interlock.toml"
 FILE_MAX_BYTES = 1 << 18
 RULES_MAX = 200
 PRIORITY_MAX = 1_000
-_TOP = ("rule", "agents", "priorities", "anyone_wakes", "defaults")
+_TOP = ("rule", "agents", "priorities", "anyone_wakes", "progress_comments", "lane_status", "defaults")
 _FIELDS = (
     "event", "action", "label", "author", "title", "path", "draft",
     "do", "type", "priority", "lane", "agent", "policy", "timeout",
@@ -46,7 +46,7 @@ def parse(text: str, source: str = PATH) -> Rules:
         raise InvalidInput(f"`rule` in {source} is not a list of tables.", "Begin each rule with [[rule]].")
     if len(own) > RULES_MAX:
         raise InvalidInput(f"{source} has {len(own)} rules.", f"At most {RULES_MAX} are allowed.")
-    defaults = check_flag(f"`defaults` in {source}", table.get("defaults", True))
+    defaults = _flag(source, table, "defaults", default=True)
     rules = tuple(_rule(f"rule {n} of {source}", each) for n, each in enumerate(own, 1))
     return Rules(
         rules=rules + (DEFAULTS if defaults else ()),
@@ -58,8 +58,14 @@ def parse(text: str, source: str = PATH) -> Rules:
                 for key, value in _table(source, table, "priorities", int).items()
             },
         },
-        anyone_wakes=check_flag(f"`anyone_wakes` in {source}", table.get("anyone_wakes", False)),
+        anyone_wakes=_flag(source, table, "anyone_wakes", default=False),
+        progress_comments=_flag(source, table, "progress_comments", default=False),
+        lane_status=_flag(source, table, "lane_status", default=True),
     )
+
+
+def _flag(source: str, table: Mapping[str, Any], field: str, *, default: bool) -> bool:
+    return check_flag(f"`{field}` in {source}", table.get(field, default))
 
 
 def _rule(name: str, table: Mapping[str, Any]) -> Rule:

@@ -94,6 +94,10 @@ class Rules(Record):
     priorities: Mapping[str, int]
     #: Whether a comment of somebody without write access may wake an agent.
     anyone_wakes: bool = False
+    #: Whether each item has a comment on its issue or pull request that says how it goes.
+    progress_comments: bool = False
+    #: Whether the newest commit of a pull request shows who holds its lane.
+    lane_status: bool = True
 
 
 #: What happens where a repository's own rules say nothing.

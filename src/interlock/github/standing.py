@@ -12,7 +12,7 @@ from interlock.core.record import Record
 from interlock.github.orders import place_of
 from interlock.service.contract import ItemFilter, Service
 from interlock.service.itemview import ItemView, maybe_moment, moment
-from interlock.store.github_port import Consequence, GitHubStore, Repository, Undecided
+from interlock.store.github_port import Consequence, GitHubStore, Known, Repository, Undecided
 from interlock.store.outbox_port import Owing
 
 #: The last things that followed, and the most deliveries and items, that are shown.
@@ -72,6 +72,8 @@ class NumberView(Record):
     facts: Mapping[str, Any] | None
     #: The items that it wants: `{"type", "agent", "occasions", "priority"}`.
     wanted: tuple[Mapping[str, Any], ...]
+    #: Of a pull request: other open ones that would close the same issues, as `{"issue", "pull"}`.
+    rivals: tuple[Mapping[str, int], ...]
     #: The open items on its lane.
     items: tuple[ItemView, ...]
     deliveries: tuple[DeliveryView, ...]
@@ -100,6 +102,7 @@ def standing(service: Service, github: GitHubStore, name: str | None, number: in
         lane=place.lane,
         facts=json.loads(known.facts) if known else None,
         wanted=tuple(json.loads(known.wanted)) if known else (),
+        rivals=_rivals(github, known),
         items=tuple(service.items(wanted)),
         deliveries=tuple(map(_delivery, undecided)),
         follows=tuple(map(_follows, github.consequences(repository.id, number, SHOWN_MAX))) if known else (),
@@ -124,6 +127,14 @@ def _repository(github: GitHubStore, name: str | None, number: int) -> Repositor
             "Name it with --repo OWNER/NAME.",
         )
     return known[0]
+
+
+def _rivals(github: GitHubStore, known: Known | None) -> tuple[Mapping[str, int], ...]:
+    issues = json.loads(known.facts).get("closes") if known else None
+    if known is None or not issues:
+        return ()
+    found = github.closing(known.repository, issues, SHOWN_MAX)
+    return tuple({"issue": issue, "pull": pull} for issue, pull in found if pull != known.number)
 
 
 def _delivery(kept: Undecided) -> DeliveryView:

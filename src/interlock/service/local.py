@@ -431,7 +431,8 @@ class LocalService(Planning, Fleet, Blocking, Notices, Presence):
             detail = shown + (f"; and {more} more" if more > 0 else "") if finding.broken else finding.promise
             mend = finding.mend if finding.broken else ""
             views.append(CheckView(name=finding.name, ok=not finding.broken, detail=detail, mend=mend))
-        return [*views, self._walls(), external_check(self.external(limit=NAMED + 1)), self._blocks()]
+        outside = external_check(self.external(limit=NAMED + 1))
+        return [*views, self._walls(), outside, self._blocks(), self._rivals()]
 
     def _walls(self) -> CheckView:
         """Which agents are behind a wall. That is no fault, but explains why nothing starts."""
@@ -447,6 +448,15 @@ class LocalService(Planning, Fleet, Blocking, Notices, Presence):
         more = " and more" if len(found) > NAMED else ""
         detail = f"Work waits for something outside: {', '.join(waits)}{more}."
         return CheckView(name="blocks", ok=True, detail=detail if found else "Nothing is blocked.")
+
+    def _rivals(self) -> CheckView:
+        """Issues that several open pull requests would close. People decide which one is merged."""
+        found = self.store.github.contested(NAMED + 1)
+        named = [f"{name}#{issue} by {pulls}" for name, issue, pulls in found[:NAMED]]
+        more = " and more" if len(found) > NAMED else ""
+        detail = f"Several open pull requests would close one issue: {', '.join(named)}{more}."
+        well = "No two open pull requests close the same issue."
+        return CheckView(name="rival_pull_requests", ok=True, detail=detail if found else well)
 
     def close(self) -> None:
         """Give the database connections back."""

@@ -106,6 +106,36 @@ class Unpaid(NamedTuple):
     outcome: str | None
 
 
+class Choices(NamedTuple):
+    """What a repository is shown, by its rules; nothing, as long as nobody has read them."""
+
+    #: A comment on each item, on its issue or pull request.
+    comments: bool = False
+    #: The status of a pull request that says who holds its lane.
+    lane_status: bool = False
+
+
+class KeptSign(NamedTuple):
+    """A reaction that says that a run is at work. Without its id it may be there or not."""
+
+    run: int
+    item: int
+    repository: int
+    number: int
+    #: What it is on: an `issue`, a `comment` or a `review_comment`, by its number or id.
+    kind: str
+    subject: int
+    reaction: int | None
+
+
+class LeftSign(NamedTuple):
+    """A reaction that a run left."""
+
+    sign: KeptSign
+    #: A live run shows the same one.
+    shared: bool
+
+
 class Answer(NamedTuple):
     """An answer of GitHub."""
 
@@ -131,6 +161,8 @@ class GitHubStore(Protocol):
     def repositories(self, after: int, limit: int) -> list[Repository]: ...
     #: Never goes back.
     def set_swept(self, repository: int, swept_to: str) -> None: ...
+    def choices(self, repository: int) -> Choices: ...
+    def choose(self, repository: int, choices: Choices) -> None: ...
 
     # -- deliveries
     #: False if the delivery came before.
@@ -153,8 +185,12 @@ class GitHubStore(Protocol):
     # -- numbers and what follows
     def known(self, repository: int, number: int) -> Known | None: ...
     #: Write what a number has become, and what follows. False, and nothing written, unless the number's
-    #: revision is one less: then somebody else was first.
-    def advance(self, now: Known, follows: Sequence[Follows]) -> bool: ...
+    #: revision is one less: then somebody else was first. `closes` are the issues that it closes if merged.
+    def advance(self, now: Known, follows: Sequence[Follows], closes: Sequence[int] = ()) -> bool: ...
+    #: The open pull requests that close any of these issues, each with the issue.
+    def closing(self, repository: int, issues: Sequence[int], limit: int) -> list[tuple[int, int]]: ...
+    #: Issues that more than one open pull request closes: repository, issue, how many pull requests.
+    def contested(self, limit: int) -> list[tuple[str, int, int]]: ...
     #: Write what follows from a remark on a known number; false if all of it was known.
     def add(self, repository: int, number: int, follows: Sequence[Follows]) -> bool: ...
     #: In order, also what is put off: what comes later waits for it.
@@ -179,6 +215,14 @@ class GitHubStore(Protocol):
     def unpaid(self, limit: int) -> list[Unpaid]: ...
     #: What waits for a person is due again, up to `limit` of each kind; gives how much that is.
     def try_again(self, limit: int) -> int: ...
+
+    # -- reactions of runs
+    #: From before the reaction is there; again with its id.
+    def keep_sign(self, sign: KeptSign) -> None: ...
+    #: It is gone. With effects somebody owes that it goes; false, and nothing is owed, if it is gone already.
+    def drop_sign(self, run: int, effects: Sequence[Effect] = ()) -> bool: ...
+    #: Those of runs that were lost, or that ended at least so long ago.
+    def left_signs(self, after_s: float, limit: int) -> list[LeftSign]: ...
 
     # -- answers
     def answer(self, key: str) -> Answer | None: ...

@@ -51,6 +51,8 @@ class Taken(NamedTuple):
     sent_us: int | None
     #: The id of the thing after the last effect on it; None if there is none, or if nobody knows.
     made: int | None
+    #: What became of that effect.
+    last: str | None = None
 
 
 class Owing(NamedTuple):

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 
 _STATUS = {"decided": "Decided", "repeated": "Nothing to do", "put_off": "Kept for later"}
 
+#: What followed, in words.
+_DONE = {
+    "add": "work",
+    "tell": "message",
+    "withdraw": "no longer wanted",
+    "adjust": "priority",
+    "command": "command",
+    "show": "pull request",
+    "block": "blocked",
+    "unblock": "no longer blocked",
+}
+
 
 def ingested(console: Console, found: Ingested) -> None:
     """What became of a delivery, and each thing that was done."""
@@ -29,7 +41,7 @@ def ingested(console: Console, found: Ingested) -> None:
 
 
 def _done(done: Done) -> str:
-    return f"{done.name}: {done.outcome}" + (" (not done)" if done.put_off else "")
+    return f"{_DONE.get(done.do, done.do)}: {done.outcome}" + (" (not done)" if done.put_off else "")
 
 
 def hosted(console: Console, ended: Sequence[Reconciled]) -> None:
@@ -46,6 +58,7 @@ def number(console: Console, found: NumberView) -> None:
     state = f"{facts['state']}: {facts['title']}" if facts else "not looked at yet"
     lines = [f"{found.repository}#{found.number}  {state}", f"lane {found.lane}"]
     lines += [f"wants {each['type']}{_for(each['agent'])}" for each in found.wanted]
+    lines += [f"#{each['pull']} would close #{each['issue']} too" for each in found.rivals]
     lines += [f"item {item.id} {item.status} {item.type}{_for(item.agent)}" for item in found.items]
     for delivery in found.deliveries:
         when = (
@@ -53,7 +66,8 @@ def number(console: Console, found: NumberView) -> None:
         )
         lines.append(f"delivery {delivery.delivery} ({delivery.event}) {when}: {delivery.why or 'new'}")
     for each in found.follows:
-        lines.append(f"{each.name} {each.status}{': ' + each.outcome if each.outcome else ''}")
+        said = ": " + each.outcome if each.outcome else ""
+        lines.append(f"{_DONE.get(each.do, each.do)} ({each.name}) {each.status}{said}")
     for effect in found.effects:
         lines.append(
             f"{effect.kind} {effect.name} {effect.status}{': ' + effect.outcome if effect.outcome else ''}"

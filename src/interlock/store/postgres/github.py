@@ -9,10 +9,13 @@ from interlock.core.timing import to_us
 from interlock.store.github_port import (
     PRUNED,
     Answer,
+    Choices,
     Consequence,
     Follows,
     KeptDelivery,
+    KeptSign,
     Known,
+    LeftSign,
     Owed,
     Repository,
     Undecided,
@@ -57,6 +60,14 @@ class PostgresGitHub:
     def set_swept(self, repository: int, swept_to: str) -> None:
         self._rows("set_swept", id=repository, swept_to=swept_to)
 
+    def choices(self, repository: int) -> Choices:
+        found = self._rows("choices", repository=repository)
+        return Choices(*map(bool, found[0])) if found else Choices()
+
+    def choose(self, repository: int, choices: Choices) -> None:
+        comments, lane_status = map(int, choices)
+        self._rows("choose", repository=repository, comments=comments, lane_status=lane_status)
+
     # -- deliveries -------------------------------------------------------------------------------
 
     def keep_delivery(
@@ -94,14 +105,26 @@ class PostgresGitHub:
         found = self._rows("number", repository=repository, number=number)
         return Known(*found[0]) if found else None
 
-    def advance(self, now: Known, follows: Sequence[Follows]) -> bool:
+    def advance(self, now: Known, follows: Sequence[Follows], closes: Sequence[int] = ()) -> bool:
+        of = {"repository": now.repository, "pull": now.number}
+
         def work(conn: Connection) -> bool:
             last = self._ask(conn, "advance_number", count=len(follows), **now._asdict())
             if last:
                 self._add(conn, now.repository, now.number, follows, last[0][0])
+                self._ask(conn, "drop_closes", **of)
+                for issue in closes:
+                    self._ask(conn, "add_closes", issue=issue, **of)
             return bool(last)
 
         return self._in_transaction(work)
+
+    def closing(self, repository: int, issues: Sequence[int], limit: int) -> list[tuple[int, int]]:
+        rows = self._rows("closing", repository=repository, issues=list(issues), limit=limit)
+        return [(issue, pull) for issue, pull in rows]
+
+    def contested(self, limit: int) -> list[tuple[str, int, int]]:
+        return [(name, issue, pulls) for name, issue, pulls in self._rows("contested", limit=limit)]
 
     def add(self, repository: int, number: int, follows: Sequence[Follows]) -> bool:
         def work(conn: Connection) -> bool:
@@ -165,6 +188,24 @@ class PostgresGitHub:
             lambda conn: sum(len(self._ask(conn, name, limit=limit)) for name in names)
         )
         return again + self.outbox.retry(limit)
+
+    # -- reactions of runs ------------------------------------------------------------------------
+
+    def keep_sign(self, sign: KeptSign) -> None:
+        self._rows("keep_sign", **sign._asdict())
+
+    def drop_sign(self, run: int, effects: Sequence[Effect] = ()) -> bool:
+        def work(conn: Connection) -> bool:
+            gone = self._ask(conn, "drop_sign", run=run)
+            if gone:
+                owe(self._of_outbox(conn), effects)
+            return bool(gone)
+
+        return self._in_transaction(work)
+
+    def left_signs(self, after_s: float, limit: int) -> list[LeftSign]:
+        rows = self._rows("left_signs", after_us=to_us(after_s), limit=limit)
+        return [LeftSign(KeptSign(*row), shared) for *row, shared in rows]
 
     # -- answers ----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,10 +10,13 @@ from interlock.core.timing import to_us
 from interlock.store.github_port import (
     PRUNED,
     Answer,
+    Choices,
     Consequence,
     Follows,
     KeptDelivery,
+    KeptSign,
     Known,
+    LeftSign,
     Owed,
     Repository,
     Undecided,
@@ -56,6 +60,13 @@ class SqliteGitHub:
     def set_swept(self, repository: int, swept_to: str) -> None:
         self._write("set_swept", id=repository, swept_to=swept_to)
 
+    def choices(self, repository: int) -> Choices:
+        found = self._read("choices", repository=repository)
+        return Choices(*map(bool, found[0])) if found else Choices()
+
+    def choose(self, repository: int, choices: Choices) -> None:
+        self._write("choose", repository=repository, **choices._asdict())
+
     # -- deliveries -------------------------------------------------------------------------------
 
     def keep_delivery(
@@ -93,13 +104,24 @@ class SqliteGitHub:
         found = self._read("number", repository=repository, number=number)
         return Known(*found[0]) if found else None
 
-    def advance(self, now: Known, follows: Sequence[Follows]) -> bool:
+    def advance(self, now: Known, follows: Sequence[Follows], closes: Sequence[int] = ()) -> bool:
+        of = {"repository": now.repository, "pull": now.number}
         with self._database.write():
             now_us = self._now_us()
             last = self._read("advance_number", now_us=now_us, count=len(follows), **now._asdict())
             if last:
                 self._add(now.repository, now.number, follows, last[0][0], now_us)
+                self._read("drop_closes", **of)
+                for issue in closes:
+                    self._read("add_closes", issue=issue, **of)
             return bool(last)
+
+    def closing(self, repository: int, issues: Sequence[int], limit: int) -> list[tuple[int, int]]:
+        asked = {"repository": repository, "issues": json.dumps(list(issues)), "limit": limit}
+        return [(issue, pull) for issue, pull in self._read("closing", **asked)]
+
+    def contested(self, limit: int) -> list[tuple[str, int, int]]:
+        return [(name, issue, pulls) for name, issue, pulls in self._read("contested", limit=limit)]
 
     def add(self, repository: int, number: int, follows: Sequence[Follows]) -> bool:
         with self._database.write():
@@ -155,6 +177,22 @@ class SqliteGitHub:
             names = ("retry_deliveries", "retry_consequences")
             again = sum(len(self._read(name, now_us=now_us, limit=limit)) for name in names)
         return again + self.outbox.retry(limit)
+
+    # -- reactions of runs ------------------------------------------------------------------------
+
+    def keep_sign(self, sign: KeptSign) -> None:
+        self._write("keep_sign", **sign._asdict())
+
+    def drop_sign(self, run: int, effects: Sequence[Effect] = ()) -> bool:
+        with self._database.write():
+            gone = self._read("drop_sign", run=run)
+            if gone:
+                owe(self._of_outbox, effects)
+            return bool(gone)
+
+    def left_signs(self, after_s: float, limit: int) -> list[LeftSign]:
+        rows = self._read("left_signs", now_us=self._now_us(), after_us=to_us(after_s), limit=limit)
+        return [LeftSign(KeptSign(*row), bool(shared)) for *row, shared in rows]
 
     # -- answers ----------------------------------------------------------------------------------
 
