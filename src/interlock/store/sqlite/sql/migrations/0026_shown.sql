@@ -1,5 +1,5 @@
 -- GitHub: what a repository wants to see, which issues pull requests close, and reactions of runs.
--- Serves: 25
+-- Serves: 24
 
 -- What the rules of a repository say that it is shown; without a row, nothing.
 CREATE TABLE github_choices (
