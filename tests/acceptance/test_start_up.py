@@ -15,6 +15,7 @@ from tests.acceptance.command import PROGRAM, Command
 NEVER = (
     *("typer", "rich", "pydantic", "dataclasses", "inspect", "ast", "asyncio", "logging", "subprocess"),
     *("psycopg", "yaml", "filelock", "tomllib", "gidgethub", "httpx2", "jwt"),
+    *("secrets", "hmac", "base64", "shlex", "tempfile", "socket"),
     *(f"interlock.core.plans.{name}" for name in ("checking", "cycle", "edit", "history", "operating")),
     *("interlock.cli.parser", "interlock.cli.views.words", "interlock.service.plan_answers"),
     *("interlock.git", "interlock.gitlanes", "interlock.plans", "interlock.worker"),

@@ -51,6 +51,7 @@ def next_version(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             text = f"-- Serves: {serves or version}\n{text}"
         (folder / backend / "sql" / "migrations" / f"{version:04}_next.sql").write_text(text)
         monkeypatch.setattr(migrate, "_ROOT", folder)
+        migrate._known.cache_clear()  # perhaps read before this file was there
         return folder
 
     return install

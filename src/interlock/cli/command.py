@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from interlock.core.row import NamedTuple
 
 Function = Callable[..., int]
 _F = TypeVar("_F", bound=Function)

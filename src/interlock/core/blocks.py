@@ -6,9 +6,8 @@ owner that cannot start may be overtaken, as always. It has no time: it is over 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from interlock.core.model import Event, Item, ItemId
+from interlock.core.row import NamedTuple
 
 #: What a block of a lane has in place of an item, and a block of an item in place of a lane.
 NO_ITEM, NO_LANE = ItemId(0), ""

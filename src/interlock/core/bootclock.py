@@ -26,10 +26,10 @@ A boot without a name (no `/proc`, other systems than Linux) is another one if t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from interlock.core.model import US_PER_S, Event, EventKind
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 
 TOLERANCE_US = 30 * US_PER_S
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import Refusal
 from interlock.core.model import A_PERSON, Item, ItemId, NewItem, RunId, Sender, Verdict
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.core.states import RunStatus
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import reprlib
-from typing import NamedTuple
 
 from interlock.core.errors import UnknownRun
 from interlock.core.model import ItemId, RunId
+from interlock.core.row import NamedTuple
 
 _FORM = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,18})\.([0-9a-f]{16})", re.ASCII)
 _NUMBER_MAX = (1 << 63) - 1

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple, NewType
+from typing import Any, NewType
 
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.core.states import ACTIVE, TERMINAL, ItemStatus, RunStatus
 
 ItemId = NewType("ItemId", int)

@@ -6,10 +6,11 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, NotFound, TooLarge
+from interlock.core.row import NamedTuple
 
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")

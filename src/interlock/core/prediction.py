@@ -11,7 +11,6 @@ stores, and does to every item what was predicted for it.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -188,9 +187,11 @@ def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
         yield Hindrance(what=f"project {project} is paused ({why})", cure=undo)
     for block in facts.blocks:
         if block.holds(item):
+            from shlex import quote  # noqa: PLC0415  (hardly anything is blocked)
+
             what = f"lane {block.lane}" if block.lane else f"item {item.id}"
             seen = f", see {block.url}" if block.url else ""
-            undo = f"`interlock unblock {block.target} --by {shlex.quote(block.blocker)}` lets it start"
+            undo = f"`interlock unblock {block.target} --by {quote(block.blocker)}` lets it start"
             yield Hindrance(what=f"{what} is blocked by {block.blocker} ({block.why}{seen})", cure=undo)
     plan = facts.plans.get(item.spec.plan) if item.spec.plan is not None else None
     if plan is None:

@@ -19,9 +19,8 @@ passed that time, and was not set.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from interlock.core.model import US_PER_S
+from interlock.core.row import NamedTuple
 
 STEP_MIN_US = 30 * US_PER_S
 DRIFT_SHARE = 1 / 1000

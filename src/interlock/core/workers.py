@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from interlock.core.row import NamedTuple
 from interlock.core.timing import to_us
 
 #: How often a worker says that it is there.

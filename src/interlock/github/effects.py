@@ -8,10 +8,11 @@ request for a review: look who is asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import InvalidInput
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.github.remarks import mark, marks
 
 #: "I have seen this and am at work."

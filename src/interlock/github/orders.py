@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import InvalidInput
 from interlock.core.model import OUR_BOT, Sender, SenderKind
 from interlock.core.names import check_name, safe_name
+from interlock.core.row import NamedTuple
 from interlock.github.facts import Facts
 from interlock.github.rules import Rule, lane_of
 from interlock.github.wanted import Adjust, Annotate, Consequence, Create, Key, Wanted, Withdraw

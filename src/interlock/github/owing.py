@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import InvalidInput
+from interlock.core.row import NamedTuple
 from interlock.github import effects
 from interlock.github.effects import EYES, LANE_CONTEXT, Subject
 from interlock.store.outbox_port import Effect

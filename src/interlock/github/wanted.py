@@ -8,10 +8,10 @@ occasion is gone, the item is withdrawn. So any order of deliveries ends in the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from interlock.core.names import agent_key
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.github.facts import Facts, State
 from interlock.github.rules import Does, Rule, Rules, fits
 

@@ -22,11 +22,12 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import InterlockError, UnreadableState
 from interlock.core.model import NO_STREAK, Item, ItemId, NewMessage, RunId, RunRecord, Spec, State, Streak
 from interlock.core.names import agent_key
+from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
 from interlock.git.plumbing import lane_ref_id
 from interlock.process.sign import Sign

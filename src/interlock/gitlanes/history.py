@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import UnreadableState
 from interlock.core.model import ItemId, RunId
+from interlock.core.row import NamedTuple
 from interlock.git.plumbing import Repository
 from interlock.gitlanes.documents import Owner, Queue, check_pair, read_owner, read_queue
 from interlock.gitlanes.lane import Document, Lane, UnreadableLane

@@ -14,8 +14,8 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from interlock.core.row import NamedTuple
 from interlock.service.planview import PlanView, TaskView
 
 #: After this many claims of one kind in a row that return nothing, the kind is shut.

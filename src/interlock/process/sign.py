@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from interlock.core.row import NamedTuple
 
 #: How the error of a run begins that ended because its holder got a signal.
 INTERRUPTED = "A signal to its holder ended the command"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from interlock.core.row import NamedTuple
 
 #: How the name of every worker in GitHub Actions begins.
 IN_ACTIONS = "actions-"

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from interlock.core.commands import Wall
 from interlock.core.continuity import Lineage
 from interlock.core.model import A_PERSON, ModeRule, NewItem, Sender
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanService

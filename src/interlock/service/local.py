@@ -5,7 +5,6 @@ Every shell goes through here; nothing here knows how a shell looks or which dat
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -253,6 +252,8 @@ class LocalService(Planning, Fleet, Blocking, Notices, Presence):
         return ended_view(run, decision.answers[0], decision.after)
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
+        import random  # noqa: PLC0415  (looking needs none)
+
         handles = _read_handles(reports)
         commands = [
             Finish(run, item, outcome, seen, result, error, retry, random.random(), bits, wall, None, fault_s)  # noqa: S311  (no secret)

@@ -7,8 +7,8 @@ the mark where it was: the command is run again for that event, once the lease i
 
 from __future__ import annotations
 
+import os
 import reprlib
-import secrets
 
 from interlock.core import names, notices
 from interlock.core.errors import InvalidInput
@@ -46,7 +46,7 @@ class Notices:
             return None
         found = self.store.events(EventQuery(after=mark.seq, limit=LOOK))
         owed = next((stored for stored in found if wanted(stored.event)), None)
-        token = secrets.randbits(63)
+        token = int.from_bytes(os.urandom(8)) >> 1
         if owed is None:
             if len(found) == LOOK and self.store.lease_mark(mark, token, 0.0):
                 self.store.move_mark(name, token, seq=found[-1].seq)

@@ -14,13 +14,14 @@ import stat
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core import names, timing
 from interlock.core.absence import Absence
 from interlock.core.errors import InvalidInput, NotTrusted
 from interlock.core.model import Policy
 from interlock.core.record import Record, replace
+from interlock.core.row import NamedTuple
 from interlock.settings import trust
 from interlock.settings.places import (
     DATABASE_NAME,

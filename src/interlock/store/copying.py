@@ -14,15 +14,16 @@ was lost is not repeated.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import Held, InterlockError, InvalidInput
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.store.migrate import Migrator, apply_missing
 from interlock.store.port import Finding
 
@@ -274,4 +275,4 @@ def names(columns: Iterable[str]) -> str:
 
 def new_mark(place: str, now_us: int) -> Mark:
     """The seal of a new copy."""
-    return Mark(secrets.token_hex(8), place, now_us)
+    return Mark(os.urandom(8).hex(), place, now_us)

@@ -7,8 +7,9 @@ is due no longer: it waits for a person, and keeps what it was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from interlock.core.row import NamedTuple
 from interlock.store.links_port import LinkStore
 from interlock.store.outbox_port import Effect, OutboxStore
 

@@ -8,7 +8,9 @@ has written since: then it looks again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from interlock.core.row import NamedTuple
 
 
 class Head(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -32,7 +33,7 @@ class Migration(Record):
     #: What is run after it, in the same transaction.
     record: str
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         from hashlib import sha256
 
@@ -77,7 +78,16 @@ class Migrator(Protocol):
 
 def migrations(backend: str) -> list[Migration]:
     """The migrations of a backend, in order and without gaps."""
-    folder = _ROOT / backend / "sql" / "migrations"
+    return _read(_ROOT / backend / "sql" / "migrations")
+
+
+@cache
+def _known(root: Path, backend: str) -> tuple[Migration, ...]:
+    """The same, read once a process: it is asked for whenever a database is opened."""
+    return tuple(_read(root / backend / "sql" / "migrations"))
+
+
+def _read(folder: Path) -> list[Migration]:
     recorded, served = ((folder / f"{name}.sql").read_text("utf-8") for name in ("recorded", "served"))
     found = [
         Migration(
@@ -96,7 +106,7 @@ def migrations(backend: str) -> list[Migration]:
 
 def known_version(backend: str) -> int:
     """The schema version that this program knows."""
-    return len(migrations(backend))
+    return len(_known(_ROOT, backend))
 
 
 def too_old(version: int, known: int) -> SchemaMismatch:
@@ -104,9 +114,9 @@ def too_old(version: int, known: int) -> SchemaMismatch:
     return SchemaMismatch(f"The database has schema version {version}, this Interlock knows {known}.", NEWER)
 
 
-def pending(backend: str, applied: Sequence[Applied]) -> list[Migration]:
+def pending(backend: str, applied: Sequence[Applied]) -> Sequence[Migration]:
     """What still has to run; raises if the database is not an ancestor of this program's schema."""
-    known = migrations(backend)
+    known = _known(_ROOT, backend)
     if len(applied) > len(known) and (applied[-1].serves or len(applied)) > len(known):
         raise too_old(len(applied), len(known))
     for have, want in zip(applied, known, strict=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -33,7 +33,7 @@ class Outbox:
         return self._tables.writing(lambda ask: owe(ask, effects))
 
     def take(self, lease_s: float) -> Taken | None:
-        token = secrets.token_hex(8)
+        token = os.urandom(8).hex()
 
         def work(ask: Ask) -> Taken | None:
             while leased := ask("lease", lease_us=to_us(lease_s), token=token):

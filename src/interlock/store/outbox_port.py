@@ -8,7 +8,9 @@ since nobody knows what a sender did that is gone: whoever takes it again looks 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from interlock.core.row import NamedTuple
 
 
 class Effect(NamedTuple):

@@ -7,7 +7,7 @@ of its own. Claim and renew touch no lane and are single statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from interlock.core.blocks import Block
 from interlock.core.claiming import Agent, Claim, Pool
@@ -30,6 +30,7 @@ from interlock.core.model import (
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Completion, Edge, Need, Plan, Revision, Task
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.core.timing import Timing
 from interlock.core.workers import Worker
 from interlock.store.pruning import Pruned

@@ -7,7 +7,8 @@ with all its tasks.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from interlock.core.row import NamedTuple
 
 #: What has rows of a plan, and of an item, and by which column. What is referred to comes last.
 BY_PLAN = (("completions", "plan"), ("edges", "plan"), ("tasks", "plan"), ("revisions", "plan"))

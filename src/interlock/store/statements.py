@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from interlock.store.migrate import known_version
@@ -26,19 +26,35 @@ class Statements:
         """A statement without comments and indentation."""
         text = self._texts.get(name)
         if text is None:
-            text = self._texts[name] = self._prepare(self.text(name))
+            text = self._texts[name] = _prepared(self._folder / f"{name}.sql", self.schema, self._prepare)
         return text
 
     def text(self, name: str) -> str:
-        lines = (self._folder / f"{name}.sql").read_text("utf-8").splitlines()
-        text = "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
-        return text.replace("{schema}", str(self.schema))
+        return _read(self._folder / f"{name}.sql", self.schema)
 
     @cached_property
     def checks(self) -> dict[str, str]:
         """The doctor's questions by name: each gives the rows that break one invariant."""
-        files = sorted((self._folder / "doctor").glob("*.sql"))
-        return {f.stem: f.read_text("utf-8") for f in files}
+        return _checks(self._folder / "doctor")
+
+
+# A process that opens many databases reads each file once.
+
+
+@cache
+def _prepared(file: Path, schema: int, prepare: Callable[[str], str]) -> str:
+    return prepare(_read(file, schema))
+
+
+def _read(file: Path, schema: int) -> str:
+    lines = file.read_text("utf-8").splitlines()
+    text = "\n".join(line.strip() for line in lines if not line.lstrip().startswith("--"))
+    return text.replace("{schema}", str(schema))
+
+
+@cache
+def _checks(folder: Path) -> dict[str, str]:
+    return {file.stem: file.read_text("utf-8") for file in sorted(folder.glob("*.sql"))}
 
 
 def promise(text: str) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.model import ItemId, PlanId, RetryLane, RunId
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
 
 TASKS_MAX = 10_000

@@ -20,12 +20,13 @@ import json
 import time
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
 from interlock.core.model import US_PER_S, ItemId
 from interlock.core.record import replace
+from interlock.core.row import NamedTuple
 from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimAnswer, ClaimedItem, Load
 from interlock.store.postgres.database import BEGIN, Database, only, roll_back

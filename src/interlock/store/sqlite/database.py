@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -395,4 +394,6 @@ class SqliteDatabase:
 
 
 def _pause() -> None:
-    time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311  (spreads the waiting ones; nothing secret)
+    from random import uniform  # noqa: PLC0415  (most commands find the file free)
+
+    time.sleep(uniform(0.0002, 0.002))  # noqa: S311  (spreads the waiting ones; nothing secret)

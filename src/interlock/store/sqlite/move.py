@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import stat
 import time
 from collections.abc import Iterator
@@ -117,6 +116,8 @@ def _require_idle(db: apsw.Connection, old: Path) -> None:
 def _alone(old: Path, busy_timeout_s: float) -> Iterator[apsw.Connection]:
     """The old file, as long as nobody else can open it."""
     deadline_s = time.monotonic() + busy_timeout_s
+    from random import uniform  # noqa: PLC0415  (for this alone)
+
     while True:
         with _opened(old) as db:
             try:
@@ -131,7 +132,7 @@ def _alone(old: Path, busy_timeout_s: float) -> Iterator[apsw.Connection]:
                 yield db
                 return
         # Closed meanwhile: two that each keep a part of the lock would wait for each other.
-        time.sleep(random.uniform(0, _AGAIN_S))  # noqa: S311  (nothing secret)
+        time.sleep(uniform(0, _AGAIN_S))  # noqa: S311  (nothing secret)
 
 
 def _draft(new: Path) -> Path:
