@@ -16,6 +16,8 @@ latest      kin, running        is deferred; waiting kin is replaced
 both        kin, asking         becomes a message of it, unless a person sends it
 reject      anyone              is refused and leaves no row
 ==========  ==================  ===========================================================
+
+A lane that is shut by its gate is not taken: what arrives there enters it as ever, and waits for the gate.
 """
 
 from __future__ import annotations
@@ -179,10 +181,11 @@ def _repair(ledger: Ledger, lane: str) -> None:
 
 
 def _queue(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, reason: Reason) -> Arrival:
+    shut = ledger.shut(lane, command.item.type)
     if owner is None:
-        state = State(status=ItemStatus.PENDING, reason=Reason.LANE_FREE)
-        return _added(ledger, command, lane, state, Verdict.ADMITTED)
-    state = State(status=ItemStatus.DEFERRED, reason=reason)
+        state = State(status=ItemStatus.PENDING, reason=Reason.SERIES_QUEUED if shut else Reason.LANE_FREE)
+        return _added(ledger, command, lane, state, Verdict.QUEUED if shut else Verdict.ADMITTED)
+    state = State(status=ItemStatus.DEFERRED, reason=Reason.SERIES_QUEUED if shut else reason)
     return _added(ledger, command, lane, state, Verdict.QUEUED, owner)
 
 
@@ -243,12 +246,15 @@ def _replace(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin
     waiting = [k for k in kin if k.status is not ItemStatus.IN_PROGRESS]
     takes_lane = owner is None or owner in waiting
     stops = running is not None and command.item.policy is Policy.SUPERSEDE
+    shut = ledger.shut(lane, command.item.type)
     verdict = Verdict.SUPERSEDING if waiting or stops else Verdict.QUEUED
     if takes_lane:
-        verdict = Verdict.SUPERSEDING if waiting else Verdict.ADMITTED
+        verdict = Verdict.SUPERSEDING if waiting else Verdict.QUEUED if shut else Verdict.ADMITTED
         state = State(status=ItemStatus.PENDING, reason=Reason.LANE_FREE)
     else:
         state = State(status=ItemStatus.DEFERRED, front=stops, reason=Reason.LANE_QUEUED)
+    if shut:
+        state = state._replace(reason=Reason.SERIES_QUEUED)
     spec = _spec(ledger, command, lane)
     newcomer = ledger.add(spec, state, command.item.payload)
     for old in waiting:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.core.errors import Refusal
-from interlock.core.model import A_PERSON, Item, ItemId, NewItem, RunId, Sender, Verdict
+from interlock.core.model import A_PERSON, Gate, Item, ItemId, NewItem, RunId, Sender, Verdict
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
@@ -146,8 +146,19 @@ class Tell(Record):
     url: str = ""
 
 
+class SetGate(Record):
+    """A series opens or shuts a lane, or lets it go."""
+
+    lane: str
+    #: Null removes the gate.
+    gate: Gate | None
+    why: str
+    by: str | None = None
+
+
 class Repair(Record):
-    """A lane may have lost its owner: promote the first in line if nobody owns it."""
+    """A lane may have lost its owner: promote the first in line if nobody owns it. Or its owner may
+    contradict its gate."""
 
     lane: str
 
@@ -169,6 +180,7 @@ Command = (
     | Retry
     | Edit
     | Tell
+    | SetGate
     | Repair
     | Overtake
     | PlanCommand
@@ -213,3 +225,14 @@ class Moved(Record):
     #: The item that absorbed the one a message was for.
     forward_to: ItemId | None = None
     n: int = 0
+
+
+class GateSet(Record):
+    """The answer to `SetGate`."""
+
+    lane: str
+    #: As it is now; null if there is none.
+    gate: Gate | None
+    changed: bool
+    #: The run that goes on there and is not exempt. A shut lane without one gets none until it opens.
+    run: RunId | None

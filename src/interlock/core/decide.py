@@ -23,10 +23,12 @@ from interlock.core.commands import (
     Overtake,
     Repair,
     Retry,
+    SetGate,
     TakeBack,
     Tell,
 )
 from interlock.core.ending import end_external, expire, finish
+from interlock.core.gates import set_gate
 from interlock.core.ledger import Decision, Ledger, Snapshot
 from interlock.core.model import Item, ItemId
 from interlock.core.operating import cancel, edit, overtake, repair, retry, take_back, tell
@@ -63,6 +65,7 @@ _RULES: dict[type, Callable[[Ledger, Any], Any]] = {
     Tell: tell,
     Repair: repair,
     Overtake: overtake,
+    SetGate: set_gate,
 }
 
 

@@ -17,6 +17,9 @@ timed out      superseded / cancelled      pending again with its lane, or faile
 cancelled      superseded / cancelled      (cannot be)
 =============  ==========================  ===================================================
 
+Under a request of a shut gate every end but a success, and a failure for good, gives the item back: it is
+pending again and waits for the gate, and neither an attempt nor a release is counted.
+
 A hold that failed for good ends cancelled: nobody could retry it.
 """
 
@@ -78,7 +81,7 @@ def finish(ledger: Ledger, command: Finish) -> Ended:
         return refuse(ledger, command, item)
     check_mark(item, command.seen)
     status = _STATUS_OF[command.outcome]
-    if item.state.cancel_into is not None and status is RunStatus.RELEASED:
+    if item.stops_for_good and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
     if command.question is not None and _may_ask(ledger, item):
         item = _ask(ledger, item, command.question)
@@ -107,9 +110,9 @@ def end_external(ledger: Ledger, command: EndExternal) -> Moved:
             refusal=f"Run {command.run} of item {item.id} is not external.",
             hint=hint,
         )
-    if item.state.cancel_into is not None and status is RunStatus.RELEASED:
+    if item.stops_for_good and status is RunStatus.RELEASED:
         status = RunStatus.CANCELLED
-    elif item.state.cancel_into is None and status is RunStatus.CANCELLED:
+    elif not item.stops_for_good and status is RunStatus.CANCELLED:
         item = ledger.change(item, cancel_into=ItemStatus.CANCELLED, cancel_why=command.why)
     error = command.why if status is RunStatus.FAILED else None
     report = Finish(command.run, item.id, command.outcome, result=command.result, error=error)
@@ -119,7 +122,7 @@ def end_external(ledger: Ledger, command: EndExternal) -> Moved:
 
 def _may_ask(ledger: Ledger, item: Item) -> bool:
     """An item that was asked to stop, or that a newer one replaces, asks nobody."""
-    return item.state.cancel_into is None and newest_replacement(ledger, item) is None
+    return not item.stops_for_good and newest_replacement(ledger, item) is None
 
 
 def _ask(ledger: Ledger, item: Item, question: Question) -> Item:
@@ -359,8 +362,11 @@ def _next_state(
         return _over(ledger, before, ItemStatus.COMPLETED, reason)
     exhausted = before.attempt >= item.spec.max_attempts
     no_retry = report is not None and not report.retry
-    if before.cancel_into is not None:
+    if item.stops_for_good:
+        assert before.cancel_into is not None
         return _over(ledger, before, before.cancel_into, before.cancel_why or reason)
+    if before.cancel_into is not None and not no_retry:  # its lane was shut
+        return _released(ledger, item, before.cancel_why or reason, report)
     match status:
         case RunStatus.CANCELLED:
             return _over(ledger, before, ItemStatus.CANCELLED, reason)
@@ -395,6 +401,8 @@ def _released(ledger: Ledger, item: Item, reason: Reason | str, report: Finish |
         return walled._replace(status=ItemStatus.WAITING, due_us=until_us)
     if report is not None and report.fault_s is not None:
         return _hindered(ledger, item, returned, report.fault_s)
+    if before.cancel_into is not None:
+        return _again(returned, reason, before.releases)
     releases = before.releases + 1
     if releases >= RELEASES_BEFORE_BACK_OFF:
         return _park(ledger, item, returned, report, Reason.RELEASED_OFTEN, releases)

@@ -135,7 +135,8 @@ def ask_to_stop(
     """Ask a running item to stop; when its grace is over, its lease is revoked. An external run has no
     process that could hear it: its grace is the time to stop the work outside.
 
-    A second request does not change the grace of the first; an operator's is only added to the history.
+    A second request does not change the grace of the first; an operator's is only added to the history. But
+    an item that was only to be offered again ends after all if the second says so.
     """
     first = item.state.cancel_into is None
     if first:
@@ -148,6 +149,9 @@ def ask_to_stop(
             revoke_us=revoke_us,
             due_us=revoke_us if due_us is None else min(due_us, revoke_us),
         )
+    elif not item.stops_for_good and into is not ItemStatus.PENDING:
+        first = True
+        item = ledger.change(item, cancel_into=into, cancel_why=why)
     if first or newer is None:
         ledger.event(
             EventKind.CANCEL_REQUESTED,

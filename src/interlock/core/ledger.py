@@ -19,6 +19,7 @@ from interlock.core.model import (
     UNPOSITIONED,
     Event,
     EventKind,
+    Gate,
     Item,
     ItemId,
     ModeRule,
@@ -66,6 +67,8 @@ class Snapshot(Record):
     streaks: Mapping[str, Streak] = fresh(dict)
     #: The agent of each lane's last run that has ended.
     last_agents: Mapping[str, str] = fresh(dict)
+    #: The gates of the lanes that have one.
+    gates: Mapping[str, Gate] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.
@@ -125,6 +128,8 @@ class Decision(MutableRecord):
     streaks: list[tuple[str, int, RunId | None]] = fresh(list)
     #: Lanes whose last run was another agent's than the one before.
     last_agents: list[tuple[str, str]] = fresh(list)
+    #: Lanes whose gates changed; null: the lane has none any more.
+    gates: list[tuple[str, Gate | None]] = fresh(list)
     plans: list[PlanChanges] = fresh(list)
     #: Tasks that are due at once, each in a transaction of its own: see `plans.dependents`.
     due_now: list[ItemId] = fresh(list)
@@ -149,6 +154,7 @@ class Ledger:
         self.unread = dict(snapshot.unread)
         self._streaks = dict(snapshot.streaks)
         self._last_agents = dict(snapshot.last_agents)
+        self._gates: dict[str, Gate | None] = dict(snapshot.gates)
         self.books: dict[PlanId, Book] = {k: Book(part) for k, part in snapshot.plans.items()}
         self._original = snapshot.items
         self._born: dict[ItemId, None] = {}
@@ -204,6 +210,19 @@ class Ledger:
         owner = self.owner(lane)
         running = owner.state.run_agent if owner is not None else None
         return running or self._last_agents.get(lane, NO_AGENT)
+
+    def gate(self, lane: str) -> Gate | None:
+        """The gate of a lane, if it has one."""
+        return self._gates.get(lane)
+
+    def shut(self, lane: str | None, type_: str) -> bool:
+        """Whether the gate of a lane keeps items of a type from being started."""
+        gate = self._gates.get(lane) if lane is not None else None
+        return gate is not None and gate.shuts(type_)
+
+    def gated(self, item: Item) -> bool:
+        """Whether an item must have the flag that keeps claims from it."""
+        return item.state.status is _PENDING and self.shut(item.spec.lane, item.spec.type)
 
     def kin(self, lane: str, agent_key: str, policy: Policy) -> list[Item]:
         """Unfinished items of a lane with this agent key and policy, oldest first.
@@ -349,6 +368,10 @@ class Ledger:
         """Remember who ran a lane last."""
         self._last_agents[lane] = agent
 
+    def set_gate(self, lane: str, gate: Gate | None) -> None:
+        """Change the gate of a lane."""
+        self._gates[lane] = gate
+
     def move_messages(self, source: ItemId, target: ItemId, *, after: int, shift: int) -> None:
         """Move messages above number `after` to another item. Messages of this transaction get their new item
         directly, so that the store can insert them after all moves."""
@@ -418,7 +441,7 @@ class Ledger:
                 (out.raised if item.active and not before.active else out.settled).append(item)
             else:
                 continue
-            if item.state.status is _PENDING:
+            if item.state.status is _PENDING and not item.state.gated:
                 out.wakes = True
         if out.due_now:
             due = (self.items[item_id] for item_id in dict.fromkeys(out.due_now))
@@ -429,6 +452,8 @@ class Ledger:
         out.last_agents = [
             (lane, agent) for lane, agent in self._last_agents.items() if agent != last.get(lane)
         ]
+        shut = self.snapshot.gates
+        out.gates = [(lane, gate) for lane, gate in self._gates.items() if gate != shut.get(lane)]
         for book in self.books.values():
             changes = book.changes()
             if changes is not None:
@@ -442,6 +467,8 @@ class Ledger:
         if item.spec.claim_within_s is not None:
             item = self._timed(item, before)
         if lane is not None:
+            if (self._gates or item.state.gated) and item.state.gated is not (gated := self.gated(item)):
+                item = Item(item.spec, item.state._replace(gated=gated))
             was_in_line = before is not None and before.state.status is _DEFERRED
             is_in_line = item.state.status is _DEFERRED
             if was_in_line is not is_in_line:

@@ -160,6 +160,7 @@ class Reason(StrEnum):
     EDITED = "edited"
     ANSWERED = "answered"
     OVERTAKEN = "agent_cannot_start"
+    SERIES_QUEUED = "series_queued"
     # refusals
     LEASE_LOST = "lease_lost"
     FOREIGN_HANDLE = "foreign_handle"
@@ -222,6 +223,9 @@ class EventKind(StrEnum):
     NOTICE_FAILED = "notice.failed"
     BLOCK_SET = "block.set"
     BLOCK_REMOVED = "block.removed"
+    GATE_CLOSED = "gate.closed"
+    GATE_OPENED = "gate.opened"
+    GATE_REMOVED = "gate.removed"
 
 
 class Spec(NamedTuple):
@@ -272,6 +276,7 @@ class State(NamedTuple):
     run_lease_s: float | None = None
     lease_until_us: int | None = None
     revoke_us: int | None = None
+    #: What it becomes when its run, which was asked to stop, has ended; `pending`: it is offered again.
     cancel_into: ItemStatus | None = None
     cancel_why: str | None = None
     absorbed_by: ItemId | None = None
@@ -291,6 +296,8 @@ class State(NamedTuple):
     streak: int = 0
     #: The agent of its last run, while it has none.
     last_agent: str | None = None
+    #: Pending on a lane that is shut for its type: nobody starts it. The ledger sets it.
+    gated: bool = False
 
     @property
     def ready(self) -> bool:
@@ -397,6 +404,11 @@ class Item(NamedTuple):
         return at_us is not None and at_us <= now_us
 
     @property
+    def stops_for_good(self) -> bool:
+        """Whether somebody asked its run to stop, and it ends with that run."""
+        return self.state.cancel_into not in (None, ItemStatus.PENDING)
+
+    @property
     def started(self) -> bool:
         """Whether a run has ever had it."""
         return self.state.first_claimed_us is not None
@@ -485,6 +497,22 @@ class Streak(NamedTuple):
 
 
 NO_STREAK = Streak()
+
+
+class Gate(NamedTuple):
+    """The gate of a lane: while it is shut, nothing there starts but exempt types."""
+
+    #: The lane of the series that opens and shuts it.
+    series: str
+    open: bool
+    #: Types that a shut gate lets through.
+    exempt: tuple[str, ...] = ()
+    #: Since when it is open or shut.
+    at_us: int = 0
+
+    def shuts(self, type_: str) -> bool:
+        """Whether it keeps items of this type from being started."""
+        return not self.open and type_ not in self.exempt
 
 
 class MoveMessages(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any
 
 from interlock.core.commands import Cancel, Edit, Moved, Overtake, Repair, Retry, TakeBack, Tell
 from interlock.core.ending import end_run
+from interlock.core.gates import obey_gate
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter
 from interlock.core.ledger import Ledger
 from interlock.core.model import (
@@ -210,15 +211,16 @@ def tell(ledger: Ledger, command: Tell) -> Moved:
 
 
 def repair(ledger: Ledger, command: Repair) -> Moved:
-    """Promote the first in line of a lane without an owner."""
+    """Promote the first in line of a lane without an owner; bring an owner into line with its lane's gate."""
     promoted = promote(ledger, command.lane, None)
-    return Moved(item=None, changed=bool(promoted), promoted=promoted)
+    obeyed = obey_gate(ledger, command.lane)
+    return Moved(item=None, changed=bool(promoted) or obeyed, promoted=promoted)
 
 
 def overtake(ledger: Ledger, command: Overtake) -> Moved:
     """Swap a deferred item with an owner that cannot start; the owner keeps its ticket."""
     item, owner = ledger.items[command.item], ledger.items[command.owner]
-    if not may_overtake(item, owner):
+    if not may_overtake(item, owner) or ledger.shut(item.spec.lane, item.spec.type):
         return Moved(item=item.id, changed=False)
     owner = ledger.change(owner, status=ItemStatus.DEFERRED, reason=Reason.OVERTAKEN)
     item = ledger.change(item, status=ItemStatus.PENDING, front=False, reason=Reason.OVERTAKEN)

@@ -176,7 +176,7 @@ class Carrier:
                 self._edit(item, {"type": other.type})
             elif item.run is not None and not order["stop"]:
                 words.append(f"item {item.id} goes on")
-            elif not item.cancel_requested and self._end(item, why):
+            elif not _ends_anyway(item) and self._end(item, why):
                 words.append(f"item {item.id} {'is asked to stop' if item.run else 'cancelled'}")
         return ", ".join(words) or "nothing was open"
 
@@ -354,6 +354,11 @@ def backoff_s(tries: int) -> float:
 
 def _key(item: ItemView) -> Key:
     return Key(item.type, item.agent or "")
+
+
+def _ends_anyway(item: ItemView) -> bool:
+    """Whether its run was asked to stop, and it ends with that run."""
+    return item.cancel_requested and item.cancel_reason != Reason.SERIES_QUEUED
 
 
 def _is_elsewhere(order: Order) -> bool:

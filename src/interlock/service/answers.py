@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 from interlock.core.claiming import Agent, Pool
 from interlock.core.commands import Arrival, Ended
 from interlock.core.errors import Refusal
-from interlock.core.model import US_PER_S, Item, ItemId, ModeRule, NewMessage, RecentRun, RunRecord, mode_for
+from interlock.core.model import (
+    US_PER_S,
+    Gate,
+    Item,
+    ItemId,
+    ModeRule,
+    NewMessage,
+    RecentRun,
+    RunRecord,
+    mode_for,
+)
 from interlock.core.states import ItemStatus
 from interlock.service.contract import (
     AddView,
@@ -19,6 +29,7 @@ from interlock.service.contract import (
     CheckView,
     EndedRunView,
     EventView,
+    GateView,
     GroupView,
     HolderView,
     LaneView,
@@ -218,7 +229,13 @@ def pool_view(pool: Pool) -> PoolView:
     return PoolView(name=pool.name, max=pool.max_concurrency, running=pool.running, agents=pool.agents)
 
 
-def lane_view(row: LaneRow, rules: tuple[ModeRule, ...]) -> LaneView:
+def gate_view(lane: str, gate: Gate, run: int | None = None) -> GateView:
+    return GateView(
+        lane=lane, series=gate.series, open=gate.open, exempt=gate.exempt, since=moment(gate.at_us), run=run
+    )
+
+
+def lane_view(row: LaneRow, rules: tuple[ModeRule, ...], gate: GateView | None = None) -> LaneView:
     project = row.owner.spec.project if row.owner else ""
     return LaneView(
         lane=row.lane,
@@ -226,6 +243,7 @@ def lane_view(row: LaneRow, rules: tuple[ModeRule, ...]) -> LaneView:
         holder=holder_view(row.owner),
         waiting=row.waiting,
         line=row.line,
+        gate=gate,
     )
 
 

@@ -164,6 +164,22 @@ class BlockView(Record):
     since: datetime
 
 
+class GateView(Record):
+    """The gate of a lane: while it is shut, nothing there starts but exempt types."""
+
+    lane: str
+    #: The lane of the series that opens and shuts it.
+    series: str
+    open: bool
+    #: Types that it lets through when it is shut.
+    exempt: tuple[str, ...]
+    #: Since when it is open or shut.
+    since: datetime
+    #: The run that goes on there and is not exempt. A shut gate has asked it to stop; once there is none,
+    #: there is none until the gate opens.
+    run: int | None = None
+
+
 class HoldView(Record):
     """How a hold ended: the item and run that ran last or, if skipped, the ones that got its message."""
 
@@ -288,6 +304,8 @@ class LaneView(Record):
     line: tuple[int, ...]
     #: Why it cannot be read (only in git, where people can break it by hand); it counts as held.
     unreadable: str | None = None
+    #: Its gate, if it has one.
+    gate: GateView | None = None
 
 
 class StatsBy(StrEnum):
@@ -595,6 +613,21 @@ class Service(LaneService, PlanService, Protocol):
     ) -> list[str]: ...
 
     def blocks(self, *, limit: int = 100) -> list[BlockView]: ...
+
+    def set_gate(
+        self,
+        lane: str,
+        *,
+        series: str,
+        open: bool,  # noqa: A002  (the answer's name for it)
+        exempt: Sequence[str] = (),
+        why: str,
+        by: str = "",
+    ) -> GateView: ...
+
+    def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...
+
+    def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]: ...
 
     def modes(self) -> list[ModeRule]: ...
 

@@ -12,7 +12,7 @@ from interlock.core.errors import Held, InvalidInput
 from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, Mode, ModeRule
 from interlock.core.record import replace
 from interlock.core.states import TERMINAL, ItemStatus
-from interlock.service.answers import agent_view, lane_view, pool_view
+from interlock.service.answers import agent_view, gate_view, lane_view, pool_view
 from interlock.service.contract import AgentView, LaneView, PoolView
 from interlock.store.port import ItemQuery, Store
 
@@ -186,7 +186,10 @@ class Fleet:
         names.check_whole("limit", limit, 1, 10_000)
         rules = self.store.modes()
         beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
-        return [lane_view(row, rules) for row in self.store.lanes(beginning, limit)]
+        rows = self.store.lanes(beginning, limit)
+        found = self.store.gates_of([row.lane for row in rows])
+        gates = {key: gate_view(key, gate) for key, gate in found.items()}
+        return [lane_view(row, rules, gates.get(row.lane)) for row in rows]
 
     def modes(self) -> list[ModeRule]:
         """Every mode that was set, for projects and lane prefixes; all other lanes are enforced."""

@@ -6,15 +6,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast
 
 from interlock.core.blocks import Block
-from interlock.core.model import UNPOSITIONED, Item
+from interlock.core.model import UNPOSITIONED, Gate, Item
 from interlock.core.states import ItemStatus
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _T = TypeVar("_T")
+_NONE: Mapping[str, Gate] = MappingProxyType({})
 
 
 @lru_cache(maxsize=64)  # the items of a batch share theirs
@@ -46,6 +48,12 @@ def _blockers(item: Item, blocks: Sequence[Block]) -> tuple[str, ...]:
     return tuple(block.blocker for block in blocks if block.holds(item)) if waits else ()
 
 
+def _series(item: Item, gates: Mapping[str, Gate]) -> str | None:
+    gate = gates.get(item.spec.lane) if item.spec.lane is not None else None
+    waits = item.state.run is None and not item.terminal
+    return gate.series if gate is not None and waits and gate.shuts(item.spec.type) else None
+
+
 class ItemView:
     """One stored item, read-only.
 
@@ -53,7 +61,7 @@ class ItemView:
     fields of each. `FIELDS` names them all, in the order of the JSON.
     """
 
-    __slots__ = ("_blocks", "_item", "_payload", "_question")
+    __slots__ = ("_blocks", "_gates", "_item", "_payload", "_question")
 
     FIELDS: ClassVar[tuple[str, ...]]
 
@@ -63,9 +71,11 @@ class ItemView:
         payload: str | None = None,
         question: str | None = None,
         blocks: Sequence[Block] = (),
+        gates: Mapping[str, Gate] = _NONE,
     ) -> None:
-        """`blocks` may be of other items, too."""
+        """`blocks` and `gates` may be of other items and lanes, too."""
         self._item = item
+        self._gates = gates
         self._blocks = blocks
         self._payload = payload
         self._question = question
@@ -123,6 +133,9 @@ class ItemView:
     question: str | None = _field(lambda view: view._question)
     #: What must come first outside, for an item that has not ended and has no run: in `ls` and `show`.
     blocked_by: tuple[str, ...] = _field(lambda view: _blockers(view._item, view._blocks))
+    #: The series whose gate on its lane is shut, for an item that has not ended and has no run: in `ls` and
+    #: `show`.
+    gated_by: str | None = _field(lambda view: _series(view._item, view._gates))
     created_at: datetime = _field(lambda view: moment(view._item.spec.created_us))
     first_claimed_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.first_claimed_us))
     ended_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.ended_us))

@@ -69,6 +69,7 @@ from interlock.service.contract import (
     SweepView,
 )
 from interlock.service.fleet import Fleet
+from interlock.service.gating import Gating
 from interlock.service.itemview import ItemView, maybe_moment, moment
 from interlock.service.notices import Notices
 from interlock.service.planning import Planning
@@ -84,7 +85,7 @@ IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
 
 
-class LocalService(Planning, Fleet, Blocking, Notices, Presence):
+class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
     """Interlock on a database in reach of this process."""
 
     def __init__(self, store: Store, *, poll_s: float = POLL_S, retention_s: float | None = None) -> None:

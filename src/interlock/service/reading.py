@@ -92,7 +92,9 @@ class Looking:
             found = [i for i in self.store.asking(wanted.limit) if _matches(i, query)]
             return [ItemView(i, question=self._question(i)) for i in found]
         blocks = self.store.blocks(names.BATCH_MAX)
-        return [ItemView(i, blocks=blocks) for i in reversed(self.store.items(query))]
+        items = self.store.items(query)
+        gates = self.store.gates_of(sorted({i.spec.lane for i in items if i.spec.lane is not None}))
+        return [ItemView(i, blocks=blocks, gates=gates) for i in reversed(items)]
 
     def _question(self, item: Item) -> str | None:
         """What an item asks a person."""
@@ -168,7 +170,11 @@ class Looking:
         events = self.store.events(EventQuery(item=found.id, limit=200, newest=True))
         return ShowView(
             item=ItemView(
-                found, payload, self._question(found), self.store.blocks_of(found.spec.lane, [found.id])
+                found,
+                payload,
+                self._question(found),
+                self.store.blocks_of(found.spec.lane, [found.id]),
+                self.store.gates_of([found.spec.lane] if found.spec.lane is not None else []),
             ),
             runs=(*ended, live) if live else ended,
             messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),

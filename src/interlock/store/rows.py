@@ -13,6 +13,7 @@ from interlock.core.model import (
     STATE_FIELDS,
     Event,
     EventKind,
+    Gate,
     Item,
     Policy,
     Reason,
@@ -32,7 +33,7 @@ Row = TypeVar("Row")
 PORTION_CHARS = 1 << 20
 #: A column can only be added behind the others: the newest of the spec are behind those of the state, and
 #: those of the state that are newer still are last.
-_NEWER, _NEWEST = 2, 3
+_NEWER, _NEWEST = 2, 4
 ITEM_COLUMNS = (
     SPEC_FIELDS[:-_NEWER] + STATE_FIELDS[:-_NEWEST] + SPEC_FIELDS[-_NEWER:] + STATE_FIELDS[-_NEWEST:]
 )
@@ -56,8 +57,9 @@ _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  #
 new_tuple: Any = tuple.__new__
 _STATE_AT, _NEWEST_AT = len(SPEC_FIELDS) - _NEWER, ITEM_WIDTH - _NEWEST
 _NEWER_AT = _NEWEST_AT - _NEWER
-_POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT = (
-    ITEM_COLUMNS.index(name) for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front")
+_POLICY_AT, _LABELS_AT, _RETRY_LANE_AT, _STATUS_AT, _CANCEL_AT, _FRONT_AT, _GATED_AT = (
+    ITEM_COLUMNS.index(name)
+    for name in ("policy", "labels", "retry_lane", "status", "cancel_into", "front", "gated")
 )
 
 
@@ -70,6 +72,7 @@ def item_from_row(row: Sequence[Any]) -> Item:
     values[_STATUS_AT] = _STATUS[values[_STATUS_AT]]
     values[_CANCEL_AT] = _STATUS[values[_CANCEL_AT]] if values[_CANCEL_AT] else None
     values[_FRONT_AT] = bool(values[_FRONT_AT])
+    values[_GATED_AT] = bool(values[_GATED_AT])
     spec: Spec = new_tuple(Spec, (*values[:_STATE_AT], *values[_NEWER_AT:_NEWEST_AT]))
     state: State = new_tuple(State, (*values[_STATE_AT:_NEWER_AT], *values[_NEWEST_AT:ITEM_WIDTH]))
     item: Item = new_tuple(Item, (spec, state))
@@ -105,6 +108,17 @@ def spec_row(item: Item, labels: str | None) -> tuple[Any, ...]:
         spec.max_attempts,
         spec.retry_lane,
     )
+
+
+def gate_row(lane: str, gate: Gate | None, exempt: Any) -> tuple[Any, ...]:
+    """What `set_gate` takes, with the exempt types in the form the database keeps."""
+    return (lane, *((None,) * 4 if gate is None else (gate.series, gate.open, exempt, gate.at_us)))
+
+
+def gate_from_row(row: Sequence[Any]) -> Gate:
+    """The gate of a lane; its exempt types come as a list."""
+    series, is_open, exempt, at_us = row
+    return Gate(series, bool(is_open), tuple(exempt), at_us)
 
 
 def ends_bare(state: State) -> bool:

@@ -14,7 +14,7 @@ from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.errors import StoreUnavailable
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, Item, ItemId, ModeRule, PlanId, RecentRun, RunRecord, Streak
+from interlock.core.model import AHEAD_MAX, Gate, Item, ItemId, ModeRule, PlanId, RecentRun, RunRecord, Streak
 from interlock.core.notices import Mark
 from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
@@ -54,6 +54,7 @@ from interlock.store.rows import (
     array,
     event_from_row,
     first_since,
+    gate_from_row,
     item_from_row,
     run_from_row,
     spans,
@@ -220,13 +221,22 @@ class PostgresReads:
     def look(self, item: ItemId) -> Snapshot:
         rows = self._rows("look", item=item, limit=MESSAGES_AT_ONCE)
         items = {i.id: i for i in map(item_from_row, rows)}
-        known = [r[-4:] for r in rows[:1] if r[-4] is not None]
+        known = [r[-8:] for r in rows[:1] if r[-8] is not None]
         return Snapshot(
             items=items,
             unread=unread_from_rows(items, rows),
-            streaks={lane: Streak(wakes, run) for lane, wakes, run, _ in known if wakes},
-            last_agents={lane: agent for lane, *_, agent in known if agent is not None},
+            streaks={lane: Streak(wakes, run) for lane, wakes, run, *_ in known if wakes},
+            last_agents={lane: agent for lane, _, _, agent, *_ in known if agent is not None},
+            gates={lane: gate_from_row(gate) for lane, _, _, _, *gate in known if gate[0] is not None},
         )
+
+    def gates(self, series: str | None, limit: int) -> list[tuple[str, Gate]]:
+        rows = self._rows("gates", series=series, limit=limit)
+        return [(lane, gate_from_row(gate)) for lane, *gate in rows]
+
+    def gates_of(self, lanes: Sequence[str]) -> dict[str, Gate]:
+        rows = self._rows("gates_of", lanes=array(lanes)) if lanes else ()
+        return {lane: gate_from_row(gate) for lane, *gate in rows}
 
     def limited_agents(self, named: Sequence[str]) -> list[Agent]:
         params = {"named": array(named), "limit": AGENTS_MAX, "now_us": self.database.given_now()}

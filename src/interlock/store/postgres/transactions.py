@@ -9,6 +9,7 @@ so that a repeated attempt neither doubles nor loses it.
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -49,6 +50,8 @@ from interlock.store.rows import (
     end_row,
     ends_bare,
     event_row,
+    gate_from_row,
+    gate_row,
     item_from_row,
     item_row,
     portions,
@@ -235,10 +238,11 @@ class Transactions:
             unread=self._unread(conn, items, rows),
             streaks={
                 lane: Streak(int(n), RunId(int(r)) if r else None)
-                for lane, n, r, _ in known or ()
+                for lane, n, r, *_ in known or ()
                 if n != "0"
             },
-            last_agents={lane: agent for lane, _, _, agent in known or () if agent},
+            last_agents={lane: agent for lane, _, _, agent, _ in known or () if agent},
+            gates={lane: gate_from_row(json.loads(gate)) for lane, *_, gate in known or () if gate},
             seen_keys=seen,
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),
@@ -356,6 +360,7 @@ class Transactions:
         write("set_walls", decision.walls)
         write("set_streaks", decision.streaks)
         write("set_last_agents", decision.last_agents)
+        write("set_gates", [gate_row(lane, g, g and " ".join(g.exempt)) for lane, g in decision.gates])
         write("drop_keys", decision.forgotten_keys)
         write("pass_keys", decision.passed_keys)
         tallies = _tallies(decision, loaded.snapshot.items)

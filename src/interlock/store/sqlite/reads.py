@@ -14,6 +14,7 @@ from interlock.core.ledger import Snapshot
 from interlock.core.model import (
     AHEAD_MAX,
     US_PER_S,
+    Gate,
     Item,
     ItemId,
     Mode,
@@ -57,6 +58,7 @@ from interlock.store.rows import (
     ITEM_COLUMNS,
     event_from_row,
     first_since,
+    gate_from_row,
     item_from_row,
     run_from_row,
     spans,
@@ -143,9 +145,18 @@ class SqliteReads:
         """What lanes remember of their runs, by the names of a snapshot."""
         known = self.database.rows("load_lanes", lanes=lanes) if lanes else ()
         return {
-            "streaks": {lane: Streak(wakes, run) for lane, wakes, run, _ in known if wakes},
-            "last_agents": {lane: agent for lane, _, _, agent in known if agent is not None},
+            "streaks": {lane: Streak(wakes, run) for lane, wakes, run, *_ in known if wakes},
+            "last_agents": {lane: agent for lane, _, _, agent, *_ in known if agent is not None},
+            "gates": {lane: _gate(gate) for lane, _, _, _, *gate in known if gate[0] is not None},
         }
+
+    def gates(self, series: str | None, limit: int) -> list[tuple[str, Gate]]:
+        rows = self.database.rows("gates", series=series, limit=limit)
+        return [(lane, _gate(gate)) for lane, *gate in rows]
+
+    def gates_of(self, lanes: Sequence[str]) -> dict[str, Gate]:
+        gates: dict[str, Gate] = self.remembered(lanes)["gates"]
+        return gates
 
     def unread(self, items: Mapping[ItemId, Item]) -> dict[ItemId, tuple[Unread, ...]]:
         """The messages that the rules may have to move: see `Snapshot.unread`."""
@@ -370,3 +381,8 @@ def item_of_row(row: Sequence[Any]) -> Item:
     if row[_LABELS_AT] is not None:
         row = [*row[:_LABELS_AT], json.loads(row[_LABELS_AT]), *row[_LABELS_AT + 1 :]]
     return item_from_row(row)
+
+
+def _gate(row: Sequence[Any]) -> Gate:
+    series, is_open, exempt, at_us = row
+    return gate_from_row((series, is_open, json.loads(exempt), at_us))

@@ -29,7 +29,7 @@ from interlock.core.timing import Timing, to_us
 from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
 from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
 from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned
-from interlock.store.rows import by_handle, event_row, item_row, run_from_row, spec_row, state_row
+from interlock.store.rows import by_handle, event_row, gate_row, item_row, run_from_row, spec_row, state_row
 from interlock.store.sqlite import snapshot
 from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
 from interlock.store.sqlite.reads import SqliteReads, item_of_row
@@ -99,6 +99,7 @@ class SqliteStore(SqliteReads):
         write("insert_message", decision.messages)
         write("set_streak", decision.streaks)
         write("set_last_agent", decision.last_agents)
+        write("set_gate", [gate_row(lane, g, g and json.dumps(g.exempt)) for lane, g in decision.gates])
         write("insert_run", decision.runs)
         write("set_wall", decision.walls)
         write("insert_event", [event_row(e) for e in decision.events])

@@ -10,13 +10,15 @@ WITH RECURSIVE waited(agent, lane) AS (
     FROM waited w WHERE w.lane IS NOT NULL
 ),
 stuck AS MATERIALIZED (
-    SELECT o.id, o.lane FROM (SELECT DISTINCT lane FROM waited WHERE lane IS NOT NULL) AS line CROSS JOIN LATERAL (
+    SELECT o.id, o.lane, (SELECT l.gate_exempt FROM interlock.lanes l WHERE l.lane = o.lane AND NOT l.gate_open) AS exempt
+    FROM (SELECT DISTINCT lane FROM waited WHERE lane IS NOT NULL) AS line CROSS JOIN LATERAL (
         SELECT * FROM interlock.stuck_owners s WHERE s.lane = line.lane AND s.until_us > coalesce(%(now_us)s, interlock.clock_us()) LIMIT 1) AS o
 )
 SELECT rival.id, stuck.id FROM stuck CROSS JOIN LATERAL (
     SELECT d.id, d.sort_key FROM interlock.items d
     WHERE d.lane = stuck.lane AND d.status = 'deferred' AND d.agent_key IN ('', %(agent)s) AND d.position = 2147483647
         AND interlock.fits(d.type, d.labels, %(types)s, %(labels)s, %(edits)s)
+        AND (stuck.exempt IS NULL OR d.type = ANY(stuck.exempt))
         AND d.project NOT IN (SELECT project FROM interlock.paused_projects)
         AND (SELECT true FROM interlock.blocks b WHERE b.lane = '' AND b.item = d.id LIMIT 1) IS NULL
         AND (SELECT true FROM interlock.blocks b WHERE b.lane = d.lane AND b.item = 0 LIMIT 1) IS NULL

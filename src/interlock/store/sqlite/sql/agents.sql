@@ -5,5 +5,5 @@ SELECT key, name, max_concurrency, types, labels, paused_why, seen_us, wall_us, 
     (SELECT count(*) FROM items WHERE run IS NOT NULL AND run_agent = agents.key),
     (SELECT count(*) FROM (SELECT NULL AS plan UNION ALL SELECT id FROM plans WHERE status = 'running') AS queue
         CROSS JOIN items i ON i.plan IS queue.plan AND i.agent_key = agents.key
-            AND i.status = 'pending' AND i.due_us IS NULL)
+            AND i.status = 'pending' AND i.due_us IS NULL AND i.gated = 0)
 FROM agents ORDER BY key

@@ -1,0 +1,64 @@
+"""Gates of lanes: work on a lane starts only while its series allows it.
+
+A gate is on one lane and is open or shut: `gated = pending and shut and type not in exempt`. Nobody starts a
+gated item, which otherwise stays where it is. The flag is on the item's own row and changes only under the
+lane's lock, so a claim that is under way when a gate shuts sees it. Shutting asks a run on the lane to stop;
+its item is then offered again, and waits like the others.
+"""
+
+from __future__ import annotations
+
+from interlock.core.commands import GateSet, SetGate
+from interlock.core.lanes import ask_to_stop
+from interlock.core.ledger import Ledger
+from interlock.core.model import EventKind, Gate, Reason
+from interlock.core.states import ItemStatus
+
+
+def set_gate(ledger: Ledger, command: SetGate) -> GateSet:
+    """Give a lane a gate, change it or take it away, and bring what is on the lane into line with it."""
+    lane, before, wanted = command.lane, ledger.gate(command.lane), command.gate
+    after = None if wanted is None else wanted._replace(at_us=_since_us(ledger, before, wanted))
+    if after != before:
+        ledger.set_gate(lane, after)
+        kind = EventKind.GATE_REMOVED
+        if after is not None:
+            kind = EventKind.GATE_OPENED if after.open else EventKind.GATE_CLOSED
+        shown = after or before
+        assert shown is not None
+        exempt = list(shown.exempt) or None
+        ledger.event(
+            kind, None, command.why, lane=lane, series=shown.series, exempt=exempt, by=command.by
+        )
+    obey_gate(ledger, lane)
+    owner = next((i for i in ledger.active(lane) if i.spec.lane == lane), None)
+    exempt_run = owner is not None and after is not None and owner.spec.type in after.exempt
+    run = owner.state.run if owner is not None and not exempt_run else None
+    return GateSet(lane=lane, gate=after, changed=after != before, run=run)
+
+
+def _since_us(ledger: Ledger, before: Gate | None, wanted: Gate) -> int:
+    if before is None or (before.series, before.open) != (wanted.series, wanted.open):
+        return ledger.now_us
+    return before.at_us
+
+
+def obey_gate(ledger: Ledger, lane: str) -> bool:
+    """Bring the owner of a lane into line with the lane's gate; true if that changed anything.
+
+    An owner that has not started gets its flag, or loses it; a run that may not go on is asked to stop.
+    """
+    owner = next((i for i in ledger.active(lane) if i.spec.lane == lane), None)
+    if owner is None:
+        return False
+    if owner.status is ItemStatus.PENDING:
+        wrong = owner.state.gated is not ledger.gated(owner)
+        if wrong:
+            ledger.change(owner)
+        return wrong
+    if not ledger.shut(lane, owner.spec.type) or owner.state.cancel_into is not None:
+        return False
+    # A hold ends with its process: nobody would claim it again.
+    into = ItemStatus.CANCELLED if owner.held else ItemStatus.PENDING
+    ask_to_stop(ledger, owner, into, Reason.SERIES_QUEUED)
+    return True
