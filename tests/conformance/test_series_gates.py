@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,8 @@ DAY_S = 24 * 3600.0
 
 
 def shut(scene: Scene, lane: str = LANE, **fields: Any) -> GateView:
-    wanted = {"series": SERIES, "open": False, "exempt": [TRIAGE], "why": "#41 is active", "by": "ann", **fields}
-    return scene.service.set_gate(lane, **wanted)
+    usual = {"series": SERIES, "open": False, "exempt": [TRIAGE], "why": "#41 is active", "by": "ann"}
+    return scene.service.set_gate(lane, **{**usual, **fields})
 
 
 def reopen(scene: Scene, lane: str = LANE) -> GateView:
@@ -102,7 +103,8 @@ def test_an_arrival_on_a_shut_lane_says_what_it_waits_for(scene: Scene) -> None:
     shut(scene)
     first = scene.add(lane=LANE)
     assert (first.decision, first.reason, first.holder) == ("queued", "series_queued", None)
-    assert first.item is not None and first.item.status == "pending"
+    assert first.item is not None
+    assert first.item.status == "pending"
     second = scene.add(lane=LANE)
     assert (second.decision, second.reason, second.position) == ("queued", "series_queued", 1)
     newer = scene.add(lane=OTHER, policy="supersede")
@@ -370,6 +372,57 @@ def test_lanes_and_items_show_the_gate(scene: Scene) -> None:
     assert scene.item(item).gated_by == SERIES
     reopen(scene)
     assert scene.item(item).gated_by is None
+
+
+def assign(scene: Scene, number: int | None, micro: int) -> int:
+    payload = None if number is None else json.dumps({"issue_number": number, "series": "RFC-093"})
+    fields = {"type": "series.assignment", "lane": SERIES, "position": micro, "payload": payload}
+    return scene.put(f"#{number}", retry_lane="keep", **fields)
+
+
+def test_why_names_the_active_issue_and_the_place_in_line(scene: Scene) -> None:
+    item, behind = scene.put(lane=LANE), scene.put(lane=LANE)
+    shut(scene)
+
+    def told() -> tuple[str, str]:
+        made = scene.service.why(item)
+        assert made.hindered
+        assert scene.service.show(item).why == made.why
+        return made.state, made.next
+
+    none = "waits: issue #42 is not the active one of series RFC-093, which has none; #42 is not in its line"
+    assert told() == (none, "the next look at the series chooses one")
+    active = assign(scene, 41, micro=1)
+    assert told() == (
+        "waits: issue #42 is not the active one of series RFC-093; #41 is, and #42 is not in its line",
+        "it may start when #42 has joined the line and its turn has come",
+    )
+    mine = assign(scene, 42, micro=3)
+    waits = "issue #42 is not the active one of series RFC-093; #41 is, and #42 has place 1 in its line"
+    assert told() == (f"waits: {waits}", "it may start when #41 has left the series")
+    nameless = assign(scene, None, micro=2)
+    lease = scene.claim(types=["series.assignment"], item=active, external=True)
+    assert told() == (
+        "waits: issue #42 is not the active one of series RFC-093; #41 is, and #42 has place 2 in its line",
+        "it may start when #41 and the one between them have left the series",
+    )
+    assert f"behind item {item}, which cannot start, as issue #42" in scene.service.why(behind).state
+    assert scene.service.end_external(active, lease.fence, "done", why="merged").promoted == (nameless,)
+    assert told()[0].endswith(f"; item {nameless} is, and #42 has place 1 in its line")
+    scene.service.cancel(nameless, why="left")
+    assert scene.status(mine) == "pending"
+    come = "waits: series RFC-093 has come to issue #42, but has not opened its lane yet"
+    assert told() == (come, "the next look at the series opens it")
+    reopen(scene)
+    assert not scene.service.why(item).hindered
+
+
+def test_why_of_a_run_that_a_shut_gate_stops(scene: Scene) -> None:
+    lease = scene.put_running(lane=LANE)
+    shut(scene)
+    made = scene.service.why(lease.item.id)
+    assert "was asked to stop (series_queued)" in made.state
+    assert "it is offered again and keeps its lane, for attempt 1 of 3" in made.next
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,11 @@ def tell(story: Story) -> None:
         lane="lane:blocked", blocker="acme/app#3", why="blocked by", url="https://example.com/3", by="ann"
     )
     service.unblock(lane="lane:blocked", by="ann")
+    for is_open in (False, True):
+        service.set_gate(
+            "lane:gated", series="series:a/RFC-1", open=is_open, exempt=["look"], why="its turn", by="ann"
+        )
+    service.remove_gate("lane:gated", why="it left", by="ann")
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k", message="first")
     story.add("lane:1", "ada", Policy.COALESCE, dedupe_key="k")
     story.add("lane:1", "ada", Policy.COALESCE)

@@ -6,11 +6,12 @@ from typing import Annotated
 
 from interlock.cli import typer, views
 from interlock.cli.command import Group
-from interlock.cli.invocation import invocation_of, mention_near_agent
+from interlock.cli.invocation import Invocation, invocation_of, mention_near_agent
 from interlock.cli.options import Create, Limit, Reason, limit_of
 from interlock.cli.values import name_or_none
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
+from interlock.core.names import BATCH_MAX
 from interlock.service.contract import AgentView
 from interlock.service.intake import choice, whole
 
@@ -145,6 +146,9 @@ def _pause(ctx: typer.Context, name: str, reason: str, *, create: bool, paused: 
 def list_lanes(
     ctx: typer.Context,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes with this prefix.")] = "",
+    gates: Annotated[
+        bool, typer.Option("--gates", help="List the gates of lanes, also of those that nobody wants.")
+    ] = False,
     limit: Limit = "100",
 ) -> int:
     """List the lanes that are held or waited for, and who holds them."""
@@ -152,9 +156,21 @@ def list_lanes(
         return Exit.OK
     call = invocation_of(ctx)
     count = limit_of(limit)
+    if gates:
+        return _list_gates(call, prefix, count)
     with call.reading_lanes() as service:
         found = service.lanes(prefix=prefix, limit=count)
     call.out.answer({"lanes": found}, lambda out: views.fleet.lanes(out, found))
+    call.name_store(found)
+    return Exit.OK
+
+
+def _list_gates(call: Invocation, prefix: str, count: int) -> int:
+    if prefix:
+        raise InvalidInput("--prefix and --gates exclude each other.", "Use one of them.")
+    with call.reading() as service:
+        found = service.gates(limit=min(count, BATCH_MAX))
+    call.out.answer({"gates": found}, lambda out: views.fleet.gates(out, found))
     call.name_store(found)
     return Exit.OK
 

@@ -94,6 +94,13 @@ def folded_lane(name: str) -> str:
     return name.lower() if name.lower().startswith("issue:") else name
 
 
+def issue_number(lane: str) -> int | None:
+    """The number in an `issue:` lane; null in others."""
+    number = lane.removeprefix("issue:").rpartition("#")[2]
+    whole_number = lane.startswith("issue:") and number.isascii() and number.isdecimal()
+    return int(number) if whole_number else None
+
+
 def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> NotFound:
     """The refusal of a name that nobody uses: most often a typo of one that somebody does."""
     near = nearest(name, known)

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from interlock.core.blocks import Block
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, with_room
 from interlock.core.commands import Command, Expire, Finish, Outcome, Retry, Tell
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Ledger, Snapshot
-from interlock.core.model import HOLD, NO_AGENT, Item, ItemId, PlanId, Sender, SenderKind
+from interlock.core.model import HOLD, NO_AGENT, Gate, Item, ItemId, PlanId, Sender, SenderKind
+from interlock.core.names import issue_number
 from interlock.core.operating import may_overtake
 from interlock.core.plans.book import PlanPart
 from interlock.core.plans.model import EDIT_TYPE, Need, Plan, PlanStatus, Task, plan_of_lane
@@ -45,6 +47,26 @@ class End(StrEnum):
     TIME = "time"
 
 
+class Member(NamedTuple):
+    """An issue of a series, by the item of its assignment on the lane of the series."""
+
+    item: ItemId
+    #: The issue's number; null if the assignment names none.
+    number: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"item {self.item}" if self.number is None else f"#{self.number}"
+
+
+class Series(Record):
+    """Who has the turn in a series, and who comes next."""
+
+    active: Member | None = None
+    #: The line behind it, the first of it in order.
+    line: tuple[Member, ...] = ()
+
+
 class Facts(Record):
     """What was read about an item and its surroundings, all of one moment."""
 
@@ -59,6 +81,8 @@ class Facts(Record):
     paused_projects: Mapping[str, str] = MappingProxyType({})
     #: Those of the items here and of their lane.
     blocks: tuple[Block, ...] = ()
+    #: The series of its lane's gate, if that is shut. The gate itself is in the snapshot.
+    series: Series = Series()
     plans: Mapping[PlanId, Plan] = MappingProxyType({})
     #: The edges to it that are not satisfied, broken ones first.
     needs: tuple[Need, ...] = ()
@@ -193,6 +217,9 @@ def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
             seen = f", see {block.url}" if block.url else ""
             undo = f"`interlock unblock {block.target} --by {quote(block.blocker)}` lets it start"
             yield Hindrance(what=f"{what} is blocked by {block.blocker} ({block.why}{seen})", cure=undo)
+    gate = facts.snapshot.gates.get(item.spec.lane) if item.spec.lane is not None else None
+    if gate is not None and gate.shuts(item.spec.type):
+        yield _not_active(item, gate, facts.series)
     plan = facts.plans.get(item.spec.plan) if item.spec.plan is not None else None
     if plan is None:
         return
@@ -208,6 +235,31 @@ def _closed(item: Item, facts: Facts) -> Iterator[Hindrance]:
             deadline = f"{NEXT_LOOK}, as the deadline is over"
         goes_on = f"it goes on when every end is answered, or {deadline}"
         yield Hindrance(what=asked, cure=goes_on)
+
+
+def _not_active(item: Item, gate: Gate, series: Series) -> Hindrance:
+    """Another issue of the series has its turn."""
+    lane, name = item.spec.lane or "", f"series {gate.series.rpartition('/')[2]}"
+    number = issue_number(lane)
+    mine, issue = (f"lane {lane}", f"lane {lane}") if number is None else (f"#{number}", f"issue #{number}")
+    active = series.active
+    if active is not None and active.number is not None and active.number == number:
+        what = f"{name} has come to {issue}, but has not opened its lane yet"
+        return Hindrance(what=what, cure="the next look at the series opens it")
+    places = [m.number for m in series.line]
+    place = places.index(number) + 1 if number is not None and number in places else None
+    where = f"{mine} is not in its line" if place is None else f"{mine} has place {place} in its line"
+    if active is None:
+        what = f"{issue} is not the active one of {name}, which has none; {where}"
+        return Hindrance(what=what, cure="the next look at the series chooses one")
+    first = active.name
+    if place is None:
+        cure = f"it may start when {mine} has joined the line and its turn has come"
+    else:
+        others = "one" if place == 2 else f"{place - 1}"
+        more = f" and the {others} between them have" if place > 1 else " has"
+        cure = f"it may start when {first}{more} left the series"
+    return Hindrance(what=f"{issue} is not the active one of {name}; {first} is, and {where}", cure=cure)
 
 
 def _barred(item: Item, agent: Agent, now_us: int) -> Iterator[Hindrance]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
+from interlock.core.ledger import Snapshot
 from interlock.core.model import Item
 from interlock.core.plans.model import Plan, plan_of_lane
-from interlock.core.prediction import Facts, Prediction, predict
+from interlock.core.prediction import Facts, Member, Prediction, Series, predict
 from interlock.core.states import ItemStatus
-from interlock.store.port import Store
+from interlock.store.port import ItemQuery, Store
 
 _STARTABLE = (ItemStatus.PENDING, ItemStatus.DEFERRED)
+_ON_LANE = (ItemStatus.PENDING, ItemStatus.IN_PROGRESS, ItemStatus.DEFERRED)
+#: How many issues of a series are looked at.
+_MEMBERS = 1_000
 #: Statuses of tasks whose unmet dependencies are told.
 _WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED, ItemStatus.FAILED)
 
@@ -29,11 +35,34 @@ def foresee(store: Store, item: Item) -> Prediction:
         agents={a.key: a for a in store.limited_agents(sorted(named))} if startable else {},
         paused_projects=store.paused_projects() if startable else {},
         blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
+        series=_series(store, item, snapshot) if startable else Series(),
         plans={plan.id: plan for plan in found},
         needs=tuple(store.needs(item.id)) if waited else (),
         last_ends={p.id: _last_end(store, p) for p in found if p.edit_item in snapshot.items},
     )
     return predict(item, facts)
+
+
+def _series(store: Store, item: Item, snapshot: Snapshot) -> Series:
+    """Who has the turn in the series that keeps the item's lane shut, and who comes next."""
+    gate = snapshot.gates.get(item.spec.lane) if item.spec.lane is not None else None
+    if gate is None or gate.open:
+        return Series()
+    statuses = tuple(status.value for status in _ON_LANE)
+    found = store.items(ItemQuery(lane=gate.series, statuses=statuses, limit=_MEMBERS))
+    payloads = store.payloads([i.id for i in found])
+    members = [(i, Member(i.id, _number(payloads.get(i.id)))) for i in sorted(found, key=lambda i: i.line)]
+    return Series(
+        active=next((member for i, member in members if i.active), None),
+        line=tuple(member for i, member in members if not i.active),
+    )
+
+
+def _number(payload: str | None) -> int | None:
+    """The number of the issue that an assignment is about."""
+    found = json.loads(payload or "null")
+    number = found.get("issue_number") if isinstance(found, dict) else None
+    return number if isinstance(number, int) else None
 
 
 def _last_end(store: Store, plan: Plan) -> tuple[tuple[int, int], ...]:

@@ -55,7 +55,9 @@ def _sentence(verdict: Verdict, answer: AddView, why: WhyView | None) -> str:
             on_lane = f" on {lane}" if lane else ""
             return f"Item {item.id}{on_lane} {state}."
         case Verdict.QUEUED:
-            return f"Item {item.id} waits for {lane}{_place(answer)}."
+            shut = why.state if why is not None else f"waits: {lane} is shut"
+            waits = f"waits for {lane}{_place(answer)}"
+            return f"Item {item.id} {shut if answer.reason == Reason.SERIES_QUEUED else waits}."
         case Verdict.COALESCED:
             return f"Item {item.id} takes it in: the input is its message {item.messages}."
         case Verdict.SUPERSEDING:

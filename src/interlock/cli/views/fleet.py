@@ -8,7 +8,7 @@ from math import ceil
 
 from interlock.cli.page import Console, Table, Text
 from interlock.cli.views import words
-from interlock.service.contract import AgentView, HolderView, LaneView, PoolView
+from interlock.service.contract import AgentView, GateView, HolderView, LaneView, PoolView
 
 
 def agents(console: Console, found: Sequence[AgentView]) -> None:
@@ -87,13 +87,16 @@ def lanes(console: Console, found: Sequence[LaneView]) -> None:
 def lane_table(found: Sequence[LaneView], width: int) -> Table:
     """The table alone, for the live view as well: lanes are cut at their front, holders at their end."""
     modes = any(lane.mode != "enforce" for lane in found)
-    columns = ("LANE", "HELD BY", "SINCE", "LEASE", "LINE", *(("MODE",) if modes else ()))
+    gates = any(lane.gate is not None for lane in found)
+    optional = (*(("MODE",) if modes else ()), *(("GATE",) if gates else ()))
+    columns = ("LANE", "HELD BY", "SINCE", "LEASE", "LINE", *optional)
     others = [
         (
             words.relative(held.since) if (held := lane.holder) is not None else "",
             _lease(held) if held is not None else "",
             str(lane.waiting),
             *((lane.mode,) if modes else ()),
+            *((_gate(lane.gate) if lane.gate is not None else "",) if gates else ()),
         )
         for lane in found
     ]
@@ -103,16 +106,37 @@ def lane_table(found: Sequence[LaneView], width: int) -> Table:
     longest_holder = max([7, *(len(_holder(lane)) for lane in found)])
     lane_width = min(longest_lane, max(left * 3 // 5, left - longest_holder))
     made = words.table(*columns, right=("LINE",))
-    for lane, (since, lease, line, *mode) in zip(found, others, strict=True):
+    for lane, (since, lease, line, *more) in zip(found, others, strict=True):
         made.add_row(
             words.shorten_lane(lane.lane, lane_width),
             _holder(lane, left - lane_width),
             since,
             lease,
             Text(line, style="yellow" if lane.waiting else words.QUIET),
-            *mode,
+            *more,
         )
     return made
+
+
+def gates(console: Console, found: Sequence[GateView]) -> None:
+    """Gates of lanes: which series opens them, and what they let through."""
+    if not found:
+        console.print("No lane has a gate.")
+        return
+    made = words.table("LANE", "GATE", "SINCE", "RUN", "EXEMPT")
+    for gate in found:
+        made.add_row(
+            words.shorten_lane(gate.lane, max(console.width // 2, 20)),
+            Text(_gate(gate), style="" if gate.open else "yellow"),
+            words.relative(gate.since),
+            "" if gate.run is None else str(gate.run),
+            ", ".join(gate.exempt) or Text("none", style=words.QUIET),
+        )
+    console.print(made)
+
+
+def _gate(gate: GateView) -> str:
+    return f"{'open' if gate.open else 'shut'} by {gate.series.rpartition('/')[2]}"
 
 
 def _lease(held: HolderView) -> str:

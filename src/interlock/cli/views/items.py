@@ -179,6 +179,7 @@ def _facts(item: ItemView) -> list[tuple[str, Text | str | None]]:
         ("attempt", f"{item.attempt or 'none'} of {item.max_attempts}{'' if item.attempt else ' yet'}"),
         ("due", words.at(item.run_at) if item.run_at else None),
         ("blocked by", ", ".join(item.blocked_by)),
+        ("gated by", item.gated_by),
         ("timeout", words.exactly(item.timeout_s) if item.timeout_s else None),
         ("taken in by", f"item {item.absorbed_by}" if item.absorbed_by is not None else None),
         ("came", words.at(item.created_at)),

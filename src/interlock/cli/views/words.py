@@ -139,6 +139,8 @@ def when(item: ItemView, today: datetime | None = None) -> Text:
         return Text("asks", style="yellow")
     if item.blocked_by:
         return Text("blocked", style="yellow")
+    if item.gated_by is not None:
+        return Text("gated", style="yellow")
     if item.run_at is not None:
         return Text(f"due {relative(item.run_at, today)}", style="blue")
     return Text(relative(item.created_at, today))
