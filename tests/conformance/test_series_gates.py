@@ -221,7 +221,7 @@ def test_a_run_that_a_shut_gate_stops_may_end_otherwise(scene: Scene, way: str) 
         case "newer":
             scene.put(lane=LANE, policy="supersede", agent="coder")
             scene.release(lease)
-        case "outside":
+        case _:
             scene.service.end_external(item, lease.fence, "cancel", why="closed")
     ends = {"done": "completed", "fail for good": "failed", "newer": "superseded"}
     assert scene.status(item) == ends.get(way, "cancelled")

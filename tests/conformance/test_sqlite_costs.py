@@ -53,11 +53,14 @@ FROM n;
 
 INSERT INTO lanes (lane)
 SELECT DISTINCT lane FROM fill UNION SELECT 'branch:acme/app/' || i FROM fill WHERE kind = 19;
+INSERT INTO lanes (lane, gate_series, gate_open, gate_exempt, gate_us)
+SELECT 'gated:acme/app/' || i, 'series:' || (i / 200), 0, '["look"]', {now_us} FROM fill WHERE kind = 14;
 INSERT INTO items
 SELECT i, 'default', 'task', 'item ' || i,
-    CASE kind WHEN 18 THEN 'waiter' WHEN 19 THEN 'unknown' ELSE agent END,
-    'queue', i % 5, 2147483647, i, i,
-    CASE WHEN kind IN (16, 17, 18) THEN lane WHEN kind = 19 THEN 'branch:acme/app/' || i END,
+    CASE kind WHEN 14 THEN '' WHEN 18 THEN 'waiter' WHEN 19 THEN 'unknown' ELSE agent END,
+    'queue', i % 5, 2147483647, i, iif(kind = 14, i - {count}, i),
+    CASE WHEN kind IN (16, 17, 18) THEN lane WHEN kind = 19 THEN 'branch:acme/app/' || i
+        WHEN kind = 14 THEN 'gated:acme/app/' || i END,
     NULL, NULL, NULL, NULL, 3, 'yield', {now_us} - {count} + i,
     CASE WHEN kind < 12 THEN 'completed' WHEN kind = 12 THEN 'failed' WHEN kind = 13 THEN 'waiting'
         WHEN kind IN (14, 15, 19) THEN 'pending' WHEN kind = 16 THEN 'in_progress' ELSE 'deferred' END,
@@ -66,7 +69,8 @@ SELECT i, 'default', 'task', 'item ' || i,
     iif(kind = 16, i, NULL), iif(kind = 16, agent, NULL), NULL, iif(kind = 16, {now_us}, NULL),
     iif(kind = 16, 3600.0, NULL), iif(kind = 16, {now_us} + 3600000000, NULL),
     NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, iif(kind < 13 OR kind = 16, {now_us}, NULL),
-    iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL, iif(kind = 16, i, NULL), 0, NULL
+    iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL, iif(kind = 16, i, NULL), 0, NULL,
+    kind = 14
 FROM fill;
 INSERT INTO runs
 SELECT i, i, 1, agent, NULL, {now_us}, {now_us}, iif(kind < 12, 'succeeded', 'failed'), '', NULL, NULL, i
@@ -249,6 +253,7 @@ def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
         service.unblock(item=mine.item.id)
         service.unblock(lane="issue:mine/mine#9")
     service.cancel(mine.item.id, why="over")
+    use_gates(costs)
     with of("list what waits for a person"):
         assert service.stopped() == []
     with of("workers"):
@@ -263,6 +268,34 @@ def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
         store.move_mark("on_question", 1, seq=1)
     with of("lineage"):
         assert service.lineage().store
+
+
+def use_gates(costs: Costs) -> None:
+    service, of = costs.service, costs.of
+    lane, series = "issue:mine/mine#10", "series:mine/mine/RFC-1"
+    service.add([NewItem(title="assignment", lane=series, type="series.assignment", agent="coder")])
+    with of("shut a gate"):
+        service.set_gate(lane, series=series, open=False, exempt=["look"], why="not its turn")
+    with of("add and explain on a shut lane"):
+        gated, look = service.add(
+            [NewItem(title=t, type=t, lane=lane, agent="coder") for t in ("gated", "look")]
+        )
+        assert gated.item is not None
+        assert look.item is not None
+        assert "RFC-1" in service.why(gated.item.id).why
+    with of("claim past a gated owner"):
+        (lease,) = service.next("coder", types=["look", "gated"], limit=5)
+    with of("done before a gated item"):
+        service.done([Report(run=lease.run)])
+    with of("open a gate"):
+        service.set_gate(lane, series=series, open=True, exempt=["look"], why="its turn")
+    with of("list gates"):
+        assert len(service.gates(limit=20)) == 20
+        assert len(service.gates(series=series)) == 1
+    with of("remove a gate"):
+        assert service.remove_gate(lane, why="it left")
+    for item in service.items(ItemFilter(lane=lane)) + service.items(ItemFilter(lane=series)):
+        service.cancel(item.id, why="over")
 
 
 def look_at_everything(costs: Costs) -> None:
@@ -330,9 +363,9 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads that stop at a limit reach it in the smaller store already."""
     monkeypatch.setattr(reads, "EVENTS_MAX", 500)
     monkeypatch.setattr(reads, "SPANS_MAX", 100)
-    monkeypatch.setattr(reads, "AHEAD_MAX", 20)
+    monkeypatch.setattr(reads, "AHEAD_MAX", 10)
     monkeypatch.setattr(reads, "RUNS_MAX", 100)
-    monkeypatch.setattr("interlock.core.why.AHEAD_MAX", 20)
+    monkeypatch.setattr("interlock.core.why.AHEAD_MAX", 10)
     monkeypatch.setattr(sweeper, "LINES", 20)
 
 
@@ -370,6 +403,9 @@ INDEXES = (
     "runs_item",
     "items_absorbed",
     "items_of_plan",
+    "items_gated",
+    "lanes_gated",
+    "lanes_series",
 )
 
 

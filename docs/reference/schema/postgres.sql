@@ -53,8 +53,18 @@ CREATE TABLE interlock.lanes (
     lane       text COLLATE "C" PRIMARY KEY,
     streak     integer NOT NULL DEFAULT 0,
     streak_run bigint,
-    last_agent text
+    last_agent text,
+    -- The gate of a lane, if it has one: the lane of its series, whether it is open, the types that it lets through when shut, and
+    -- since when it is so. It is on the row that every change of the lane locks: whoever waited for that row reads the gate as it is then.
+    gate_series text COLLATE "C",
+    gate_open   boolean,
+    gate_exempt text[],
+    gate_us     bigint,
+    CHECK ((gate_series IS NULL) = (gate_open IS NULL) AND (gate_series IS NULL) = (gate_exempt IS NULL)
+        AND (gate_series IS NULL) = (gate_us IS NULL))
 );
+CREATE INDEX lanes_gated ON interlock.lanes (lane) WHERE gate_series IS NOT NULL;
+CREATE INDEX lanes_series ON interlock.lanes (gate_series, lane) WHERE gate_series IS NOT NULL;
 
 CREATE TABLE interlock.plans (
     id              bigint PRIMARY KEY,
@@ -133,7 +143,7 @@ CREATE TABLE interlock.items (
     run_lease_s      double precision,
     lease_until_us   bigint,
     revoke_us        bigint,
-    cancel_into      text CHECK (cancel_into IN ('cancelled', 'superseded')),
+    cancel_into      text CHECK (cancel_into IN ('cancelled', 'superseded', 'pending')),
     cancel_why       text,
     absorbed_by      bigint,
     message_count    integer NOT NULL,
@@ -151,6 +161,9 @@ CREATE TABLE interlock.items (
     run_bits         bigint,
     streak           integer NOT NULL DEFAULT 0,
     last_agent       text,
+    -- Pending on a lane that is shut for its type: no claim may start it.
+    gated            boolean NOT NULL DEFAULT false,
+    CHECK (NOT gated OR (status = 'pending' AND lane IS NOT NULL)),
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK ((run IS NULL) = (run_bits IS NULL)),
     CHECK (status <> 'in_progress' OR (run_agent IS NOT NULL AND (lease_until_us IS NULL OR due_us IS NOT NULL))),
@@ -164,9 +177,10 @@ CREATE TABLE interlock.items (
 CREATE UNIQUE INDEX items_lane_owner ON interlock.items (lane)
     WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL;
 CREATE INDEX items_ready ON interlock.items (agent_key, sort_key, type)
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL;
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND NOT gated;
 CREATE INDEX items_ready_task ON interlock.items (plan, agent_key, sort_key, type)
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NOT NULL;
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NOT NULL AND NOT gated;
+CREATE INDEX items_gated ON interlock.items (lane) WHERE gated;
 CREATE INDEX items_due ON interlock.items (due_us, id) WHERE due_us IS NOT NULL;
 CREATE INDEX items_line ON interlock.items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
 CREATE INDEX items_absorbable ON interlock.items (lane)
@@ -183,7 +197,7 @@ CREATE INDEX items_running ON interlock.items (run_agent) WHERE status = 'in_pro
 CREATE INDEX items_behind ON interlock.items (agent_key, lane) WHERE status = 'deferred';
 -- An agent that wants some types only does not walk past the others.
 CREATE INDEX items_ready_type ON interlock.items (agent_key, type, sort_key)
-    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL;
+    WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND NOT gated;
 -- Lists by status, newest first. The primary key cannot give this order, so that no plan walks the whole history by it.
 CREATE INDEX items_status ON interlock.items (status, (-id));
 -- Back-offs that keep their lane: pending, and not ready.
@@ -524,10 +538,10 @@ CREATE TABLE interlock.blocks (
 CREATE INDEX blocks_item ON interlock.blocks (item) WHERE item <> 0;
 CREATE INDEX blocks_since ON interlock.blocks (at_us);
 
--- Offered: pending, not scheduled, of a project that nobody paused, and not blocked. A task may still be held back by its plan.
+-- Offered: pending, not scheduled, not gated, of a project that nobody paused, and not blocked. A task may still be held back by its plan.
 CREATE VIEW interlock.offered AS
     SELECT id, sort_key, agent_key, type, labels, plan FROM interlock.items i
-    WHERE status = 'pending' AND due_us IS NULL AND project NOT IN (SELECT project FROM interlock.paused_projects)
+    WHERE status = 'pending' AND due_us IS NULL AND NOT gated AND project NOT IN (SELECT project FROM interlock.paused_projects)
         AND (SELECT true FROM interlock.blocks b WHERE b.lane = '' AND b.item = i.id LIMIT 1) IS NULL
         AND (SELECT true FROM interlock.blocks b WHERE b.lane = i.lane AND b.item = 0 LIMIT 1) IS NULL;
 
@@ -550,6 +564,13 @@ CREATE VIEW interlock.deadlines (item, at_us) AS
     SELECT id, claim_by_us FROM interlock.items WHERE status = 'pending' AND claim_by_us IS NOT NULL
     UNION ALL
     SELECT edit_item, deadline_us FROM interlock.plans WHERE deadline_us IS NOT NULL;
+
+-- Lanes whose owner contradicts their gate: its flag is wrong, or its run may not go on and was not asked to stop.
+CREATE VIEW interlock.misgated AS
+    SELECT o.lane, o.id FROM interlock.items o JOIN interlock.lanes l ON l.lane = o.lane
+    WHERE o.status IN ('pending', 'in_progress') AND o.lane IS NOT NULL
+        AND CASE WHEN coalesce(l.gate_open, true) OR o.type = ANY(l.gate_exempt) THEN o.gated
+            WHEN o.status = 'pending' THEN NOT o.gated ELSE o.cancel_into IS NULL END;
 
 -- How many runs the agents of each pool have together. One edit of a plan of each agent does not count.
 CREATE VIEW interlock.pool_runs AS

@@ -24,8 +24,17 @@ CREATE TABLE lanes (
     lane       TEXT PRIMARY KEY,
     streak     INTEGER NOT NULL DEFAULT 0,
     streak_run INTEGER,
-    last_agent TEXT
+    last_agent TEXT,
+    -- The gate of a lane, if it has one: the lane of its series, whether it is open, the types that it lets through when shut, and
+    -- since when it is so.
+    gate_series TEXT,
+    gate_open   INTEGER,
+    gate_exempt TEXT,
+    gate_us     INTEGER CHECK ((gate_series IS NULL) = (gate_open IS NULL)
+        AND (gate_series IS NULL) = (gate_exempt IS NULL) AND (gate_series IS NULL) = (gate_us IS NULL))
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX lanes_gated ON lanes (lane) WHERE gate_series IS NOT NULL;
+CREATE INDEX lanes_series ON lanes (gate_series, lane) WHERE gate_series IS NOT NULL;
 
 CREATE TABLE plans (
     id              INTEGER PRIMARY KEY,
@@ -97,7 +106,7 @@ CREATE TABLE items (
     run_lease_s      REAL,
     lease_until_us   INTEGER,
     revoke_us        INTEGER,
-    cancel_into      TEXT CHECK (cancel_into IN ('cancelled', 'superseded')),
+    cancel_into      TEXT CHECK (cancel_into IN ('cancelled', 'superseded', 'pending')),
     cancel_why       TEXT,
     absorbed_by      INTEGER,
     message_count    INTEGER NOT NULL,
@@ -115,6 +124,7 @@ CREATE TABLE items (
     run_bits         INTEGER,
     streak           INTEGER NOT NULL DEFAULT 0,
     last_agent       TEXT,
+    gated            INTEGER NOT NULL DEFAULT 0 CHECK (gated = 0 OR (gated = 1 AND status = 'pending' AND lane IS NOT NULL)),
     CHECK ((status = 'in_progress') = (run IS NOT NULL)),
     CHECK (status <> 'in_progress' OR (run_agent IS NOT NULL AND (lease_until_us IS NULL OR due_us IS NOT NULL))),
     CHECK (status <> 'deferred' OR (lane IS NOT NULL AND due_us IS NULL)),
@@ -133,7 +143,8 @@ CREATE INDEX items_asking ON items (id) WHERE status IN ('waiting', 'pending') A
 CREATE INDEX items_stopped ON items (lane) WHERE status = 'waiting' AND reason = 'loop';
 CREATE INDEX items_observed ON items (observed_lane)
     WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
-CREATE INDEX items_ready ON items (plan, agent_key, sort_key, type) WHERE status = 'pending' AND due_us IS NULL;
+CREATE INDEX items_ready ON items (plan, agent_key, sort_key, type) WHERE status = 'pending' AND due_us IS NULL AND gated = 0;
+CREATE INDEX items_gated ON items (lane) WHERE gated = 1;
 CREATE INDEX items_due ON items (due_us) WHERE due_us IS NOT NULL;
 CREATE INDEX items_unclaimed ON items (claim_by_us) WHERE claim_by_us IS NOT NULL;
 -- External runs: under no lease, so nothing but a report, a timeout or a grace ends them.
@@ -346,13 +357,16 @@ CREATE TABLE blocks (
 CREATE INDEX blocks_item ON blocks (item) WHERE item <> 0;
 CREATE INDEX blocks_since ON blocks (at_us);
 
--- Items that neither their project nor their plan nor a block holds back, whatever their status.
+-- Items that neither their project nor their plan nor their lane's gate nor a block holds back, whatever their status. A deferred
+-- item has no flag yet.
 CREATE VIEW ungated AS
 SELECT * FROM items
-WHERE project NOT IN (SELECT project FROM paused_projects)
+WHERE gated = 0 AND project NOT IN (SELECT project FROM paused_projects)
     AND (plan IS NULL OR EXISTS (SELECT 1 FROM open_plans WHERE open_plans.id = items.plan))
     AND NOT EXISTS (SELECT 1 FROM blocks WHERE blocks.lane = '' AND blocks.item = items.id)
-    AND NOT EXISTS (SELECT 1 FROM blocks WHERE blocks.lane = items.lane AND blocks.item = 0);
+    AND NOT EXISTS (SELECT 1 FROM blocks WHERE blocks.lane = items.lane AND blocks.item = 0)
+    AND (status <> 'deferred' OR NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.lane = items.lane AND gate_open = 0
+        AND items.type NOT IN (SELECT value FROM json_each(gate_exempt))));
 
 -- Items that a claim may start.
 CREATE VIEW ready AS
@@ -376,6 +390,12 @@ CREATE VIEW holders (lane, item, observed) AS
 SELECT lane, id, 0 FROM owners
 UNION ALL
 SELECT observed_lane, id, 1 FROM items WHERE status IN ('pending', 'in_progress') AND observed_lane IS NOT NULL;
+
+-- Lanes whose owner contradicts their gate: its flag is wrong, or its run may not go on and was not asked to stop.
+CREATE VIEW misgated AS
+SELECT o.lane, o.id FROM owners o JOIN lanes l ON l.lane = o.lane
+WHERE CASE WHEN ifnull(l.gate_open, 1) = 1 OR o.type IN (SELECT value FROM json_each(l.gate_exempt)) THEN o.gated = 1
+    WHEN o.status = 'pending' THEN o.gated = 0 ELSE o.cancel_into IS NULL END;
 
 -- How many runs the agents of each pool have together. One edit of a plan of each agent does not count.
 CREATE VIEW pool_runs AS

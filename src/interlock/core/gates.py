@@ -27,9 +27,7 @@ def set_gate(ledger: Ledger, command: SetGate) -> GateSet:
         shown = after or before
         assert shown is not None
         exempt = list(shown.exempt) or None
-        ledger.event(
-            kind, None, command.why, lane=lane, series=shown.series, exempt=exempt, by=command.by
-        )
+        ledger.event(kind, None, command.why, lane=lane, series=shown.series, exempt=exempt, by=command.by)
     obey_gate(ledger, lane)
     owner = next((i for i in ledger.active(lane) if i.spec.lane == lane), None)
     exempt_run = owner is not None and after is not None and owner.spec.type in after.exempt

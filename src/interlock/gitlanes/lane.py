@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from interlock.core.commands import Arrive, Command, Expire, Repair
+from interlock.core.commands import Arrive, Command, Expire, Repair, SetGate
 from interlock.core.decide import decide
 from interlock.core.errors import InterlockError, ItemEnded, NotFound, TooLarge, UnreadableState
 from interlock.core.ledger import Decision, Snapshot
@@ -233,7 +233,7 @@ class Lane:
             commands.append(Arrive(item=new, id=self._item_id(count + nth), ticket=ticket + nth))
         count += len(arrivals)
         snapshot = self.snapshot(items, now_us)
-        named = {c.item for c in commands if not isinstance(c, Arrive | Repair | PlanCommand)}
+        named = {c.item for c in commands if not isinstance(c, Arrive | SetGate | Repair | PlanCommand)}
         spare = snapshot.follow_ups(named, now_us)
         spare_ids = tuple(self._item_id(count + nth) for nth in range(1, spare + 1))
         decision = decide(snapshot, commands, now_us, timing, spare_ids)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 
 from interlock.core.ledger import Snapshot
-from interlock.core.model import Item
+from interlock.core.model import AHEAD_MAX, Item
 from interlock.core.plans.model import Plan, plan_of_lane
 from interlock.core.prediction import Facts, Member, Prediction, Series, predict
 from interlock.core.states import ItemStatus
-from interlock.store.port import ItemQuery, Store
+from interlock.store.port import Store
 
 _STARTABLE = (ItemStatus.PENDING, ItemStatus.DEFERRED)
-_ON_LANE = (ItemStatus.PENDING, ItemStatus.IN_PROGRESS, ItemStatus.DEFERRED)
-#: How many issues of a series are looked at.
-_MEMBERS = 1_000
 #: Statuses of tasks whose unmet dependencies are told.
 _WAITED = (ItemStatus.WAITING, ItemStatus.CANCELLED, ItemStatus.FAILED)
 
@@ -48,14 +45,12 @@ def _series(store: Store, item: Item, snapshot: Snapshot) -> Series:
     gate = snapshot.gates.get(item.spec.lane) if item.spec.lane is not None else None
     if gate is None or gate.open:
         return Series()
-    statuses = tuple(status.value for status in _ON_LANE)
-    found = store.items(ItemQuery(lane=gate.series, statuses=statuses, limit=_MEMBERS))
-    payloads = store.payloads([i.id for i in found])
-    members = [(i, Member(i.id, _number(payloads.get(i.id)))) for i in sorted(found, key=lambda i: i.line)]
-    return Series(
-        active=next((member for i, member in members if i.active), None),
-        line=tuple(member for i, member in members if not i.active),
-    )
+    owner, line = store.owner(gate.series), store.line(gate.series, AHEAD_MAX)
+    ids = [i.id for i in line] if owner is None else [owner.id, *(i.id for i in line)]
+    payloads = store.payloads(ids)
+    members = [Member(item, _number(payloads.get(item))) for item in ids]
+    first = 0 if owner is None else 1
+    return Series(active=members[0] if first else None, line=tuple(members[first:]))
 
 
 def _number(payload: str | None) -> int | None:

@@ -183,6 +183,9 @@ class PostgresReads:
     def owner(self, lane: str) -> Item | None:
         return next(map(item_from_row, self._rows("owner", lane=lane)), None)
 
+    def line(self, lane: str, limit: int) -> list[Item]:
+        return [item_from_row(row) for row in self._rows("line", lane=lane, limit=limit)]
+
     def workers(self, limit: int) -> list[Worker]:
         return [Worker(*row) for row in self._rows("workers", limit=limit)]
 

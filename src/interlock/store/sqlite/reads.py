@@ -178,6 +178,9 @@ class SqliteReads:
     def owner(self, lane: str) -> Item | None:
         return next(map(item_of_row, self.database.rows("owner", lane=lane)), None)
 
+    def line(self, lane: str, limit: int) -> list[Item]:
+        return [item_of_row(row) for row in self.database.rows("line", lane=lane, limit=limit)]
+
     def agent(self, key: str) -> Agent | None:
         running, editing = self._running(key)
         found = self._agent_as_set(key, running + editing)
