@@ -1,5 +1,5 @@
 -- Gates of lanes: work on a lane starts only while its series allows it.
--- Serves: 25
+-- Serves: 27
 
 -- The gate of a lane, if it has one: the lane of its series, whether it is open, the types that it lets through when shut, and
 -- since when it is so.
