@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
 from interlock.core.blocks import Block
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, with_room
@@ -27,6 +26,7 @@ from interlock.core.operating import may_overtake
 from interlock.core.plans.book import PlanPart
 from interlock.core.plans.model import EDIT_TYPE, Need, Plan, PlanStatus, Task, plan_of_lane
 from interlock.core.record import Record, replace
+from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, until
 
