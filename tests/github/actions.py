@@ -159,6 +159,10 @@ class WorkflowRun:
         self.attempts.append(Attempt(len(self.attempts) + 1, by or self.actor, now, now))
         job = Job(self.repo.github.next_id(), self, len(self.attempts), "build", now)
         self.jobs.append(job)
+        # Each attempt has check runs of its own, in the same suite.
+        check = CheckRun(self.repo.github.next_id(), self.repo, self.suite, self.workflow.name, now)
+        self.suite.runs = [check]
+        self.repo.check_runs[check.id] = check
         self.cancel_requested = False
         self._send("requested")
 
@@ -330,9 +334,6 @@ class Checks:
         # Each run of a workflow has a check suite of its own.
         suite = CheckSuite(self.github.next_id(), repo, "github-actions", head, branch, self.github.now())
         self.suites[suite.id] = suite
-        check = CheckRun(self.github.next_id(), repo, suite, workflow.name, self.github.now())
-        suite.runs.append(check)
-        self.check_runs[check.id] = check
         run = WorkflowRun(
             id=run_id,
             repo=repo,

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.git_fixtures import git
-from tests.github.actions import CheckRun, WorkflowRun
+from tests.github.actions import LOGS_EXPIRE_S, CheckRun, WorkflowRun
 from tests.github.fake import FakeGitHub, Refused, Repository, Token, invalid, not_found
 from tests.github.hooks import Delivery, Hook
 from tests.github.issues import Comment, Issue, Reaction, Review, ReviewComment
@@ -819,6 +819,13 @@ def edit_pull(call: Call) -> Answer:
     return Answer(200, call.shapes.pull(pull, full=True))
 
 
+@route("GET", R + "/pulls/{pull_number}/commits", scope="pull_requests")
+def pull_commits(call: Call) -> Answer:
+    pull = call.pull().the_pull()
+    shas, _ = call.repo.compared(pull.base_sha, pull.head_sha)
+    return call.page(shas[:250], lambda sha: call.shapes.commit(call.repo, sha))
+
+
 @route("GET", R + "/pulls/{pull_number}/files", scope="pull_requests")
 def files(call: Call) -> Answer:
     pull = call.pull().the_pull()
@@ -1265,6 +1272,31 @@ def rules(call: Call) -> Answer:
     return call.page([rule] if kind == "rule" else [], lambda each: each)
 
 
+@route("GET", R + "/branches/{branch}", scope="contents")
+def branch(call: Call) -> Answer:
+    """Whoever may read a branch sees which checks protect it, and no more of the protection."""
+    name = call.values["branch"]
+    sha = call.repo.refs().get(f"refs/heads/{name}")
+    if sha is None:
+        raise Refused(404, "Branch not found")
+    kind, contexts = call.repo.required.get(name, ("", []))
+    protected, url = kind == "protection", f"{call.shapes.repo_url(call.repo)}/branches/{name}"
+    checks = {
+        "enforcement_level": "non_admins" if protected else "off",
+        "contexts": contexts if protected else [],
+        "checks": [{"context": each, "app_id": None} for each in contexts] if protected else [],
+    }
+    body = {
+        "name": name,
+        "commit": call.shapes.commit(call.repo, sha),
+        "_links": {"self": url, "html": f"{call.github.html_url}/{call.repo.full_name}/tree/{name}"},
+        "protected": protected,
+        "protection": {"enabled": protected, "required_status_checks": checks},
+        "protection_url": f"{url}/protection",
+    }
+    return Answer(200, body)
+
+
 @route(
     "GET",
     R + "/branches/{branch}/protection/required_status_checks",
@@ -1421,6 +1453,8 @@ def job_logs(call: Call) -> Answer:
     for run in call.repo.workflow_runs.values():
         for job in run.jobs:
             if job.id == wanted:
+                if job.started_at + LOGS_EXPIRE_S <= call.github.now():
+                    raise Refused(410, "Server Error: The log has expired")
                 return _elsewhere(call, f"job-{job.id}", job.log.encode())
     raise not_found()
 

@@ -31,6 +31,7 @@ from tests.github.routes import ROUTES, Answer, Call, Route
 
 HOUR_S, MINUTE_S = 3600, 60
 CONDITIONS = ("if-match", "if-unmodified-since", "if-none-match", "if-modified-since")
+_RANGE = re.compile(r"bytes=(\d+)-")
 _GIT = re.compile(r"^/([^/]+/[^/]+?)(?:\.git)?/(info/refs|git-upload-pack|git-receive-pack)$")
 OPERATIONS = frozenset((route.method, route.template) for route in ROUTES)
 
@@ -167,8 +168,17 @@ class Handler(GitOverHttp):
         return self.github.tokens.get(password)
 
     def _serve_file(self, path: str) -> None:
-        content = self.github.files.get(path)  # logs and artifacts, behind a redirect as at GitHub
-        self._send(404 if content is None else 200, {"content-type": "text/plain"}, content or b"")
+        """Logs and artifacts, behind a redirect as at GitHub. The address is the right to read: a storage
+        service refuses a token beside it."""
+        content, wanted = self.github.files.get(path), _RANGE.fullmatch(self.headers.get("range") or "")
+        if self.headers.get("authorization"):
+            self._send(400, {}, b"")
+        elif content is None:
+            self._send(404, {}, b"")
+        elif wanted is not None:
+            self._send(206, {"content-type": "text/plain"}, content[int(wanted[1]) :])
+        else:
+            self._send(200, {"content-type": "text/plain"}, content)
 
     # REST
 

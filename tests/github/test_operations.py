@@ -210,6 +210,10 @@ def test_statuses_and_checks(github: FakeGitHub, repo: Repository, alice: Ask, b
     path = f"{R}/branches/main/protection/required_status_checks"
     assert boss(f"GET {path}")["contexts"] == ["ci"]
     alice(f"GET {path}", status=404)
+    seen = alice(f"GET {R}/branches/main")
+    assert seen["commit"]["sha"] == sha
+    assert seen["protection"]["required_status_checks"]["contexts"] == ["ci"]
+    alice(f"GET {R}/branches/none", status=404)
 
 
 def test_workflows(github: FakeGitHub, repo: Repository, alice: Ask) -> None:
@@ -236,11 +240,23 @@ def test_workflows(github: FakeGitHub, repo: Repository, alice: Ask) -> None:
     ended = alice(f"GET {R}/actions/runs?status=completed")["workflow_runs"]
     assert [(r["id"], r["run_attempt"]) for r in ended] == [(run_id, 2)]
     assert alice(f"GET {R}/actions/workflows/agent.yml/runs")["total_count"] == 3
+    github.clock.advance(91 * 86_400)
+    alice(f"GET {R}/actions/jobs/{run.jobs[-1].id}/logs", status=410)
+    github.clock.advance(-91 * 86_400)
     for where in (f"runs/{run_id}", f"jobs/{run.jobs[-1].id}"):
         alice(f"GET {R}/actions/{where}/logs", status=302)
         assert ask(
             github, "GET", f"/_files/{where.replace('runs/', 'logs-').replace('jobs/', 'job-')}"
         ).body.endswith(b"== 2\n")
+
+
+def test_the_commits_of_a_pull_request(repo: Repository, alice: Ask) -> None:
+    shas = [repo.commit({"a": text}, branch="fix", message=f"step {text}") for text in "12"]
+    repo.pull("Fix", by="alice", head="fix")
+    listed = alice(f"GET {R}/pulls/1/commits")
+    assert [(each["sha"], each["commit"]["message"]) for each in listed] == list(
+        zip(shas, ["step 1", "step 2"], strict=True)
+    )
 
 
 def test_webhooks_and_their_deliveries(github: FakeGitHub, repo: Repository, boss: Ask) -> None:

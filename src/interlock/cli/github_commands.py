@@ -180,8 +180,10 @@ def reconcile(
     names = [repository(each) for each in repo or ()]
     with app.open_reconciler(call.settings) as reconciler:
         found, ended = list(reconciler.look_at_all(names)), reconciler.see_hosted()
+        checked = reconciler.see_checks()
     return call.out.answer(
-        {"repositories": found, "ended": ended}, lambda out: views.github.reconciled(out, found, ended)
+        {"repositories": found, "checked": checked, "ended": ended},
+        lambda out: views.github.reconciled(out, found, ended),
     )
 
 

@@ -35,6 +35,8 @@ API_VERSION = "2026-03-10"
 TIMEOUT_S = 20.0
 PATIENCE_S = 30.0
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
+#: How much of a file elsewhere is read to get at its end, if it does not say how long it is.
+ELSEWHERE_BYTES_MAX = 4 * 1024 * 1024
 PAGE_SIZE = 100
 _TRIES = 4
 _REDIRECTS = 3
@@ -193,6 +195,33 @@ class GitHub:
     ) -> Answer:
         """Write. `again` says that a repetition is harmless: if not said, PUT and DELETE are, others not."""
         return self._answered(self._asked(method, route, values, body=body, again=again))
+
+    def end_of(self, url: str, size: int) -> bytes:
+        """The last bytes of a file elsewhere, of which GitHub gave the address. No token is sent there."""
+        checked_url(url.partition("?")[0])
+        headers = {"user-agent": "interlock", "accept-encoding": "identity"}
+        try:
+            with self._http.stream("GET", url, headers=headers) as answer:
+                length = int(answer.headers.get("content-length") or 0)
+                if answer.status_code != 200:
+                    raise _elsewhere_refused(url, answer.status_code)
+                if length <= ELSEWHERE_BYTES_MAX:
+                    return self._last(answer.iter_bytes(), size)
+            with self._http.stream("GET", url, headers=headers | {"range": f"bytes={length - size}-"}) as end:
+                if end.status_code != 206:
+                    raise _elsewhere_refused(url, end.status_code)
+                return self._last(end.iter_bytes(), size)
+        except (httpx2.HTTPError, ValueError) as error:
+            raise _unreachable(urlsplit(url).hostname or "The host", error, uncertain=False) from error
+
+    def _last(self, chunks: Iterator[bytes], size: int) -> bytes:
+        deadline, read, last = time.monotonic() + 2 * self._timeout_s, 0, b""
+        for chunk in chunks:
+            last = (last + chunk)[-size:]
+            read += len(chunk)
+            if read > ELSEWHERE_BYTES_MAX or time.monotonic() > deadline:
+                raise httpx2.ReadTimeout("the file did not end")
+        return last
 
     # One request and its repetitions
 
@@ -450,6 +479,11 @@ def _broken(host: str, status: int, *, uncertain: bool) -> GitHubUnavailable:
     return GitHubUnavailable(
         f"{host} has a fault of its own ({status}).", "Try again later.", uncertain=uncertain
     )
+
+
+def _elsewhere_refused(url: str, status: int) -> GitHubRefused:
+    host = urlsplit(url).hostname
+    return GitHubRefused(f"{host} does not give out the file ({status}).", "It may be gone.", status=status)
 
 
 def _unreachable(host: str, error: Exception, *, uncertain: bool) -> GitHubUnavailable:

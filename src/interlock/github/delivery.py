@@ -15,6 +15,7 @@ BODY_MAX_BYTES = 25 * 1024 * 1024
 _NUMBERS_END = 1 << 63
 _EVENT = re.compile(r"[a-z0-9_]{1,64}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}", re.ASCII)
+_SHA = re.compile(r"[0-9a-f]{40,64}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
 
 
@@ -32,6 +33,18 @@ class Delivery(Record):
     numbers: tuple[int, ...]
     sender: str
     payload: Mapping[str, Any]
+
+    @property
+    def checked(self) -> str | None:
+        """The commit that it tells of a check of; None if it tells of none. Jobs of Actions have check runs
+        too, but their workflow runs tell of them."""
+        told = self.payload if self.event == "status" else _part(self.payload, self.event)
+        if self.event not in (*_CHECKS, "status"):
+            return None
+        if self.event == "check_run" and _part(told, "app").get("slug") == "github-actions":
+            return None
+        sha = told.get("sha" if self.event == "status" else "head_sha")
+        return sha if isinstance(sha, str) and _SHA.fullmatch(sha) else None
 
     @property
     def kind(self) -> str:

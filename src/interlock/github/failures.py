@@ -27,7 +27,7 @@ EVENTS = ("workflow_run.completed", "check_run.completed", "status")
 #: How a check ends that needs work.
 _FAILED = ("failure", "error", "timed_out", "startup_failure")
 #: What starts workflows that check commits. Others, such as an agent's own on a comment, check nothing.
-_CHECKING = ("push", "pull_request", "pull_request_target", "merge_group")
+CHECKING = ("push", "pull_request", "pull_request_target", "merge_group")
 _REASON = "check_failed"
 
 
@@ -55,7 +55,7 @@ def _workflow_run(delivery: Delivery, name: str, reader: Reader | None) -> Failu
     run: Mapping[str, Any] | None = delivery.payload["workflow_run"]
     if reader is not None and run is not None:
         run = reader.workflow_run(name, run["id"])  # it may run again
-    if run is None or run.get("event") not in _CHECKING or run.get("conclusion") not in _FAILED:
+    if run is None or run.get("event") not in CHECKING or run.get("conclusion") not in _FAILED:
         return None
     return Failure(
         event=delivery.kind,

@@ -4,6 +4,7 @@
 2. `decide` reads the number again and writes, in one transaction, what it has become and what follows from
    that (`interlock.github.wanted`, `interlock.github.heard`). Of two who decide at once, the second looks
    again.
+   Pull requests are linked to runs and their checks read (`interlock.github.runsync`).
 3. What follows is carried out (`interlock.github.carrying`).
 
 Each step is its own transaction and may be repeated. `sweep` goes on where any of them stopped. Without a
@@ -14,7 +15,7 @@ over.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.errors import (
@@ -36,6 +37,7 @@ from interlock.github.hearing import Hearing
 from interlock.github.orders import Place, following, place_of, showing, wanted_from_json, wanted_to_json
 from interlock.github.reading import Gone, Reader
 from interlock.github.rules import Rules, default_rules
+from interlock.github.runsync import RunSync
 from interlock.github.showing import Showing
 from interlock.github.wanted import Create, consequences, wanted
 from interlock.service.contract import Service
@@ -117,6 +119,7 @@ class Intake:
         self._carrier = Carrier(service, store, types or {})
         self._hearing = Hearing(service, store.github, reader)
         self._showing = Showing(service, store)
+        self._sync = RunSync(store, reader)
 
     @property
     def _github(self) -> GitHubStore:
@@ -188,19 +191,22 @@ class Intake:
         if delivery.repository is None or not delivery.name:
             return _Decided(words="It is about no repository.")
         repository = self._repository(delivery)
-        if not delivery.numbers and delivery.kind not in failures.EVENTS:
+        if not delivery.numbers and delivery.checked is None:
             return _Decided(words="It is about no issue and no pull request.")
         rules = self._rules(repository)
         numbers = list(delivery.numbers)
         if self._reader is not None and delivery.kind in _FREES:
             numbers += self._reader.blocked_by(repository.name, numbers[0])
+        if self._reader is not None and delivery.checked is not None and not numbers:
+            numbers += self._reader.pulls_of(repository.name, delivery.checked)
         looked = [self._look(repository, number, rules, delivery, tries) for number in numbers]
         words = [each.words for each in looked]
         for each in looked:
             if each.facts is not None and delivery.event in hearing.PARTS:
                 words.append(self._hearing.hear(delivery, each.facts, rules, each.place))
+        words += self._synced(repository, delivery, looked)
         if delivery.kind in failures.EVENTS:
-            failed = self._failed(repository, rules, delivery, tries, looked)
+            failed = self._failed(repository, rules, delivery, looked)
             words.append(failed.words)
             numbers += failed.numbers
         return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
@@ -215,16 +221,27 @@ class Intake:
             self._github.choose(repository.id, choices)
         return rules
 
+    def _synced(self, repository: Repository, delivery: Delivery, looked: Sequence[_Looked]) -> list[str]:
+        """Link pull requests to runs and look at their checks; of a commit in none, at the commit."""
+        pulls = [each for each in looked if each.facts is not None and each.facts.pull]
+        words = [self._sync.look(each.repository, each.number) for each in pulls]
+        if not looked and self._reader is not None and delivery.event == "workflow_run":
+            run = self._reader.workflow_run(repository.name, delivery.payload["workflow_run"]["id"])
+            if run is not None and run.get("event") in failures.CHECKING:
+                words.append(self._sync.look_at_commit(repository, run))
+        return words
+
+    def look_again(self, repository: Repository, number: int, commit_id: str) -> None:
+        """Look at a pull request or a commit of a run, for changes that no delivery told of."""
+        self._sync.look_again(repository, number, commit_id)
+
     def _failed(
-        self, repository: Repository, rules: Rules, delivery: Delivery, tries: int, looked: list[_Looked]
+        self, repository: Repository, rules: Rules, delivery: Delivery, looked: list[_Looked]
     ) -> _Decided:
         """What follows if a check has failed."""
         failure = failures.failure_in(delivery, repository.name, self._reader)
         if failure is None:
             return _Decided(words="no check has failed")
-        if not looked and self._reader is not None:
-            found = self._reader.pulls_of(repository.name, failure.sha)
-            looked = [self._look(repository, number, rules, delivery, tries) for number in found]
         if not looked:
             return self._branch_failed(repository, rules, failure)
         current = [each for each in looked if each.facts is not None and each.facts.head == failure.sha]

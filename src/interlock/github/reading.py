@@ -10,6 +10,7 @@ from typing import Any
 from interlock.core.errors import GitHubRefused, InvalidInput
 from interlock.core.record import Record
 from interlock.github import rulefile
+from interlock.github.ci import Ci
 from interlock.github.client import Answer, GitHub
 from interlock.github.facts import Facts, State, from_answer, login
 from interlock.github.remarks import ACTIONS_BOT, Remark, marks
@@ -40,6 +41,8 @@ class Reader:
 
     def __init__(self, github: GitHub) -> None:
         self._github = github
+        #: What GitHub says about the checks of commits.
+        self.ci = Ci(github)
 
     def facts(self, repository: int, name: str, number: int, *, pull: bool) -> Facts | Gone:
         """What a number is now. `pull`: it is known to be a pull request."""

@@ -29,6 +29,8 @@ _REPO = "/repos/{+repo}"
 CHANGES_MAX = 300
 #: How many repositories are looked at where none is named.
 REPOSITORIES_MAX = 1_000
+#: At the checks of how many pull requests one look looks again.
+CHECKS_MAX = 50
 #: How many failed deliveries of a webhook are fetched, and among how many they are looked for.
 FETCHED_MAX, LISTED_MAX = 50, 300
 #: Reads lag behind writes, and times are whole seconds: each look begins so long before the end of the last.
@@ -64,6 +66,20 @@ class Reconciler:
         for name in names or [each.name for each in self._store.repositories(0, REPOSITORIES_MAX)]:
             yield self.look(name)
             self._decide()
+
+    def see_checks(self) -> int:
+        """Look at the checks of open pull requests of runs, those of the longest ago first; gives how many.
+
+        Whoever reconciles again goes on with the next ones.
+        """
+        looked = 0
+        for repository, number, commit_id in self._store.links.longest_unseen(CHECKS_MAX):
+            if self._github.limits.wait("core", background=True) is not None:
+                break  # what is left of the allowance is kept for people
+            (known,) = self._store.repositories(repository - 1, 1)
+            self._intake.look_again(known, number, commit_id)
+            looked += 1
+        return looked
 
     def see_hosted(self) -> list[Reconciled]:
         """Write the ends of runs of hosted agents."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interlock.store.links_port import Followed, Head, Link, WorkflowRun
+from interlock.store.links_port import Followed, Head, Link, RunsItem, WorkflowRun
 from interlock.store.outbox import Ask, Tables
 
 
@@ -32,6 +32,10 @@ class Links:
             return True
 
         return self._tables.writing(work)
+
+    def runs(self, runs: Sequence[int]) -> dict[int, RunsItem]:
+        rows = self._tables.reading(lambda ask: ask("links/runs", runs=list(runs))) if runs else []
+        return {row[0]: RunsItem(*row) for row in rows}
 
     def of_run(self, run: int, limit: int) -> list[Followed]:
         return self._followed("of_run", run=run, limit=limit)

@@ -52,6 +52,14 @@ class Link(NamedTuple):
     how: str
 
 
+class RunsItem(NamedTuple):
+    """A run's item, and the lane of that."""
+
+    run: int
+    item: int
+    lane: str | None
+
+
 class Followed(NamedTuple):
     """A link with what it leads to."""
 
@@ -102,6 +110,8 @@ class LinkStore(Protocol):
     def head(self, repository: int, number: int, commit_id: str = "") -> Head | None: ...
     #: Write what a look found. False, and nothing written, unless the head's revision is one less.
     def advance(self, head: Head, links: Sequence[Link], runs: Sequence[WorkflowRun]) -> bool: ...
+    #: Of those of these runs that the store has had, their items.
+    def runs(self, runs: Sequence[int]) -> dict[int, RunsItem]: ...
     #: The newest first.
     def of_run(self, run: int, limit: int) -> list[Followed]: ...
     #: By item, and each item's newest first.

@@ -1,0 +1,235 @@
+"""Runs stay in sync: which pull request they became, what its checks say, and what became of it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from interlock.core.handles import read_handle
+from interlock.core.model import NewItem
+from interlock.store.links_port import Followed
+from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
+from tests.github.desk import Desk
+from tests.github.issues import Issue
+from tests.github.test_intake import OpenDesk, backend, desk, open_desk  # noqa: F401
+
+# ruff: noqa: F811  (fixtures)
+
+
+def worked(desk: Desk, agent: str = "coder", **fields: Any) -> int:
+    """A run of a new item that goes on; its number."""
+    desk.service.add([NewItem(title="work", agent=agent, priority=10, **fields)])
+    return read_handle(desk.run(agent)).run
+
+
+def store_of(desk: Desk) -> str:
+    return desk.store.lineage().store
+
+
+def pull_of(desk: Desk, branch: str, *, message: str = "a change", body: str = "", by: str = "bob") -> Issue:
+    desk.repo.commit({branch: "1"}, by=by, branch=branch, message=message)
+    made = desk.repo.pull("Fix", body, by=by, head=branch)
+    desk.take()
+    return made
+
+
+def links(desk: Desk, number: int = 1) -> list[Followed]:
+    return desk.store.github.links.of_number(desk.repo.id, number, 10)
+
+
+def one(desk: Desk, number: int = 1) -> Followed:
+    (found,) = links(desk, number)
+    return found
+
+
+def ran(desk: Desk, branch: str, conclusion: str | None, file: str = "ci.yml", **finish: Any) -> Any:
+    run = desk.repo.run(file, branch=branch, event="pull_request")
+    run.start()
+    if conclusion is not None:
+        run.finish(conclusion, **finish)
+    return run
+
+
+# Which runs
+
+
+def test_a_run_is_linked_by_the_branch_of_its_worktree(desk: Desk) -> None:
+    run = worked(desk)
+    pull_of(desk, f"interlock/run-{run}")
+    found = one(desk)
+    assert (found.run, found.how, found.outcome) == (run, "branch", "open")
+    assert found.head == desk.repo.numbers[1].the_pull().head_sha
+
+
+def test_a_run_is_linked_by_the_trailer_of_a_commit_on_any_branch(desk: Desk) -> None:
+    first, second = worked(desk), worked(desk, "helper")
+    desk.repo.commit({"a": "1"}, branch="fix", message=f"one\n\nInterlock-Run: {first}@{store_of(desk)}")
+    pull_of(desk, "fix", message=f"two\n\nInterlock-Run: {second}@{store_of(desk)}\n")
+    assert [(each.run, each.how) for each in links(desk)] == [(second, "trailer"), (first, "trailer")]
+
+
+def test_another_stores_run_of_the_same_number_is_not_ours(desk: Desk) -> None:
+    run = worked(desk)
+    pull_of(desk, f"interlock/run-{run}", message=f"x\n\nInterlock-Run: {run}@another")
+    assert links(desk) == []
+    other = worked(desk, "helper", lane="issue:acme/other#7")
+    pull_of(desk, f"interlock/run-{other}")
+    assert links(desk, 2) == [], "it worked on another repository"
+    pull_of(desk, "interlock/run-999999")
+    assert links(desk, 3) == [], "there never was such a run"
+
+
+def test_a_pull_request_is_linked_to_the_last_run_on_the_issue_that_it_closes(desk: Desk) -> None:
+    desk.repo.issue("Crash", by="alice", assignees=["coder-bot"])
+    desk.take()
+    desk.finish(desk.run("coder"))
+    last = desk.service.next("coder")[0]
+    pull_of(desk, "mine", body="Fixes #1", by="alice")
+    found = one(desk, 2)
+    assert (found.run, found.item, found.how) == (last.fence, last.item.id, "closes")
+    desk.repo.numbers[2].merge(by="alice")
+    desk.take()
+    assert one(desk, 2).outcome == "merged"
+    assert desk.service.show(last.item.id).item.status == "in_progress", "a fact about it, not its end"
+
+
+def test_two_runs_on_one_pull_request_share_what_its_checks_say(desk: Desk) -> None:
+    first = worked(desk)
+    branch = f"interlock/run-{first}"
+    pull_of(desk, branch)
+    ran(desk, branch, "failure")
+    second = worked(desk, "helper")
+    message = f"more\n\nInterlock-Run: {second}@{store_of(desk)}"
+    desk.repo.commit({"b": "2"}, by="bob", branch=branch, message=message)
+    ran(desk, branch, "success")
+    desk.take()
+    assert [(each.run, each.ci_outcome) for each in links(desk)] == [(second, "success"), (first, "success")]
+
+
+# What checks say
+
+
+@pytest.fixture
+def followed(desk: Desk) -> str:
+    """The branch of an open pull request, number 1, of a run."""
+    run = worked(desk)
+    pull_of(desk, f"interlock/run-{run}")
+    return f"interlock/run-{run}"
+
+
+def test_checks_decide_and_a_new_head_waits_again(desk: Desk, followed: str) -> None:
+    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "nothing checks it")
+    run = ran(desk, followed, None)
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waits for ci")
+    run.finish("failure")
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("failure", "ci failed")
+    late = ran(desk, followed, "success", "late.yml")
+    old = desk.new()
+    desk.repo.commit({"a": "2"}, by="bob", branch=followed)
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "no check has begun yet")
+    desk.take(old)
+    assert one(desk).ci_outcome == "pending", "what a replaced head says changes nothing"
+    assert late.head_sha != one(desk).head
+    ran(desk, followed, "success")
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("success", "its check passed")
+
+
+def test_a_force_push_begins_anew(desk: Desk, followed: str) -> None:
+    ran(desk, followed, "success")
+    desk.take()
+    main = desk.repo.refs()["refs/heads/main"]
+    desk.repo.commit({"z": "1"}, by="bob", branch=followed, parent=main)
+    desk.take()
+    assert one(desk).ci_outcome == "pending"
+    assert len(links(desk)) == 1
+
+
+def test_an_attempt_that_runs_again_replaces_the_last_one(desk: Desk, followed: str) -> None:
+    run = ran(desk, followed, "failure")
+    desk.take()
+    run.rerun(by="bob")
+    desk.take()
+    assert one(desk).ci_outcome == "pending"
+    run.start()
+    run.finish("success")
+    desk.take()
+    assert one(desk).ci_outcome == "success"
+    (kept,) = desk.store.github.links.workflow_runs(desk.repo.id, one(desk).head, 10)
+    assert (kept.attempt, kept.conclusion) == (2, "success")
+
+
+@pytest.mark.parametrize("by_rule", [True, False])
+def test_only_required_checks_count_where_the_repository_names_them(
+    desk: Desk, followed: str, *, by_rule: bool
+) -> None:
+    desk.repo.require_checks("ci", "e2e", by_rule=by_rule)
+    ran(desk, followed, "failure", "optional.yml")
+    ran(desk, followed, "success")
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waits for e2e")
+    desk.repo.status(one(desk).head, "success", by="bob", context="e2e")
+    desk.repo.status(one(desk).head, "failure", by="bob", context="interlock/lane")
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("success", "all 2 required checks passed")
+
+
+def test_statuses_and_checks_of_other_apps_count(desk: Desk, followed: str) -> None:
+    desk.github.app_named("jenkins")
+    head = one(desk).head
+    check = desk.repo.check_run(head, "unit", by="bob", app="jenkins")
+    desk.repo.status(head, "success", by="bob", context="ci/old")
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waits for unit")
+    check.update(by="bob", conclusion="cancelled")
+    desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == ("cancelled", "unit was cancelled")
+
+
+def test_links_to_logs_and_artifacts_say_when_they_expire(desk: Desk, followed: str) -> None:
+    run = ran(desk, followed, None)
+    artifact = run.artifact("report")
+    run.finish("success")
+    desk.take()
+    (kept,) = desk.store.github.links.workflow_runs(desk.repo.id, one(desk).head, 10)
+    assert kept.url == desk.repo.hook_shapes.workflow_run(run)["html_url"]
+    assert kept.logs_until_us == (run.created_at + 90 * 86_400) * 1_000_000
+    assert desk.github.stamp(artifact.expires_at) in kept.artifacts
+    requests = desk.client.counted
+    ran(desk, followed, None, "other.yml")
+    desk.take()
+    route = ("GET", "/repos/{repo}/actions/runs/{run_id}/artifacts")
+    assert desk.client.counted[route] == requests[route], "of an attempt that ended they are read once"
+
+
+@pytest.mark.parametrize(("act", "outcome"), [("merge", "merged"), ("close", "closed")])
+def test_merged_and_closed_are_kept_beside_the_run(
+    desk: Desk, followed: str, act: str, outcome: str
+) -> None:
+    ran(desk, followed, "success")
+    getattr(desk.repo.numbers[1], act)(by="alice")
+    desk.take()
+    found = one(desk)
+    assert (found.outcome, found.ci_outcome) == (outcome, "success")
+    assert desk.service.show(found.item).runs[-1].status == "running"
+
+
+def test_a_commit_that_a_run_pushed_without_a_pull_request_is_followed(desk: Desk) -> None:
+    run = worked(desk)
+    message = f"fix\n\nInterlock-Run: {run}@{store_of(desk)}"
+    sha = desk.repo.commit({"a": "1"}, by="bob", message=message)
+    build = desk.repo.run("ci.yml", branch="main", event="push")
+    desk.take()
+    (found,) = desk.store.github.links.of_run(run, 10)
+    assert (found.number, found.head, found.ci_outcome, found.outcome) == (0, sha, "pending", None)
+    desk.repo.commit({"a": "2"}, by="alice")
+    build.start()
+    build.finish("failure")
+    desk.take()
+    (found,) = desk.store.github.links.of_run(run, 10)
+    assert (found.head, found.ci_outcome) == (sha, "failure")
