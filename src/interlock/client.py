@@ -399,9 +399,10 @@ class Interlock:
         agent: str | None = None,
         project: str | None = None,
         type: str | None = None,  # noqa: A002
+        ci: str | None = None,
         limit: int = 100,
     ) -> list[ItemView]:
-        """Items in their order of arrival: unfinished ones, unless `all` or `statuses` are given."""
+        """Items in their order of arrival: unfinished ones, unless `all`, `statuses` or `ci` are given."""
         wanted = ItemFilter(
             all=all,
             statuses=check_list("statuses", statuses),
@@ -409,6 +410,7 @@ class Interlock:
             agent=agent,
             project=project,
             type=type,
+            ci=ci,
             limit=limit,
         )
         return self.service.items(wanted)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from interlock.core.errors import InvalidInput
 from interlock.core.handles import read_handle
 from interlock.core.model import NewItem
+from interlock.github.client import GitHub
+from interlock.github.intake import Intake
+from interlock.github.reading import Reader
+from interlock.github.reconcile import Reconciler
+from interlock.github.standing import standing
+from interlock.github.tokens import PlainToken
+from interlock.service.contract import ItemFilter
 from interlock.store.links_port import Followed
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk
@@ -16,6 +25,10 @@ from tests.github.issues import Issue
 from tests.github.test_intake import OpenDesk, backend, desk, open_desk  # noqa: F401
 
 # ruff: noqa: F811  (fixtures)
+
+
+class Crash(BaseException):
+    """The process dies here."""
 
 
 def worked(desk: Desk, agent: str = "coder", **fields: Any) -> int:
@@ -208,9 +221,7 @@ def test_links_to_logs_and_artifacts_say_when_they_expire(desk: Desk, followed: 
 
 
 @pytest.mark.parametrize(("act", "outcome"), [("merge", "merged"), ("close", "closed")])
-def test_merged_and_closed_are_kept_beside_the_run(
-    desk: Desk, followed: str, act: str, outcome: str
-) -> None:
+def test_merged_and_closed_are_kept_beside_the_run(desk: Desk, followed: str, act: str, outcome: str) -> None:
     ran(desk, followed, "success")
     getattr(desk.repo.numbers[1], act)(by="alice")
     desk.take()
@@ -233,3 +244,146 @@ def test_a_commit_that_a_run_pushed_without_a_pull_request_is_followed(desk: Des
     desk.take()
     (found,) = desk.store.github.links.of_run(run, 10)
     assert (found.head, found.ci_outcome) == (sha, "failure")
+
+
+# What people see
+
+
+def test_people_see_it_in_show_why_ls_and_status(desk: Desk, followed: str) -> None:
+    run = ran(desk, followed, None)
+    run.artifact("report")
+    run.finish("failure")
+    desk.take()
+    item, head = one(desk).item, one(desk).head
+    shown = desk.service.show(item)
+    (link,) = shown.links
+    assert (link.pull_request, link.how, link.ci_outcome, link.commit) == (1, "branch", "failure", head)
+    (kept,) = link.workflow_runs
+    assert (kept.conclusion, kept.artifacts[0]["name"]) == ("failure", "report")
+    assert (shown.item.ci_outcome, shown.item.outcome) == ("failure", None)
+    assert desk.service.why(item).ci == "Its pull request acme/app#1 is open; CI: failure: ci failed."
+
+    def listed(ci: str, **fields: Any) -> list[int]:
+        return [each.id for each in desk.service.items(ItemFilter(ci=ci, **fields))]
+
+    assert listed("failure") == [item]
+    assert listed("failure", agent="nobody") == listed("success") == []
+    assert item not in listed("none")
+    desk.repo.numbers[1].close(by="alice")
+    desk.take()
+    assert [each.outcome for each in desk.service.items(ItemFilter(ci="failure"))] == ["closed"]
+    (again,) = standing(desk.service, desk.store.github, None, 1).links
+    assert (again.run, again.outcome) == (link.run, "closed")
+    with pytest.raises(InvalidInput, match="outcome of checks"):
+        listed("red")
+
+
+def test_a_token_without_the_right_says_so_and_loses_nothing(desk: Desk) -> None:
+    run = worked(desk)
+    branch = f"interlock/run-{run}"
+    token = desk.github.actions_token(
+        desk.repo, {"issues": "read", "pull_requests": "read", "contents": "read"}
+    )
+    poor = GitHub(PlainToken(token), api_url=desk.github.api_url, sleep=lambda _: None)
+    desk.intake = Intake(desk.service, desk.store, Reader(poor))
+    with poor:
+        pull_of(desk, branch)
+        ran(desk, branch, "failure")
+        desk.take()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "the token may not read checks")
+    assert desk.owed() == 0
+
+
+def test_without_a_token_the_branch_still_links(desk: Desk) -> None:
+    run = worked(desk)
+    desk.repo.pull("Fix", by="bob", head=f"interlock/run-{run}", files={"a": "1"})
+    for each in desk.new():
+        desk.blind.ingest(each.event, each.guid, each.body)
+    found = one(desk)
+    assert (found.run, found.ci_outcome) == (run, None)
+    assert "no token" in found.ci_why
+
+
+# Any order, crashes, and what was missed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_deliveries_does_not_matter(open_desk: OpenDesk, seed: int) -> None:
+    """Repeated and in any order, once everything has happened: the same links and outcomes."""
+    rng = random.Random(seed)
+    desk = open_desk()
+    desk.rules()
+    first, second = worked(desk), worked(desk, "helper")
+    branch = f"interlock/run-{first}"
+    desk.repo.pull("Fix", by="bob", head=branch, files={"a": "1"})
+    run = ran(desk, branch, "failure")
+    run.rerun(by="bob")
+    run.finish("success")
+    message = f"x\n\nInterlock-Run: {second}@{store_of(desk)}"
+    desk.repo.commit({"a": "2"}, by="bob", branch=branch, message=message)
+    ran(desk, branch, "success")
+    ran(desk, branch, "cancelled", "lint.yml")
+    desk.repo.numbers[1].merge(by="alice")
+    deliveries = desk.new() * 2
+    rng.shuffle(deliveries)
+    desk.take(deliveries)
+    found = links(desk)
+    assert [(each.run, each.how) for each in found] == [(second, "trailer"), (first, "branch")]
+    assert {(each.ci_outcome, each.ci_why, each.outcome) for each in found} == {
+        ("cancelled", "lint was cancelled", "merged")
+    }
+    assert {each.head for each in found} == {desk.repo.numbers[1].the_pull().head_sha}
+    assert len(desk.store.github.links.workflow_runs(desk.repo.id, found[0].head, 10)) == 2
+
+
+def test_a_crash_at_any_request_or_write_is_made_up_for(
+    desk: Desk, followed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each delivery dies after n steps, for every n; the sweep goes on. The end is the same."""
+    links_type = type(desk.store.github.links)
+    steps, allowed = 0, 0
+
+    def dying(work: Any) -> Any:
+        def step(*args: Any, **named: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps == allowed:
+                raise Crash
+            return work(*args, **named)
+
+        return step
+
+    for owner, name in ((links_type, "advance"), (links_type, "head"), (GitHub, "get"), (GitHub, "pages")):
+        monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
+    for n in range(1, 12):
+        ran(desk, followed, "failure" if n % 2 else "success")
+        for each in desk.new():
+            steps, allowed = 0, n
+            with suppress(Crash):
+                desk.intake.ingest(each.event, each.guid, each.body)
+        steps, allowed = 0, 0
+        while desk.intake.sweep().decided:
+            pass
+        assert one(desk).ci_outcome == ("failure" if n % 2 else "success"), n
+        assert desk.owed() == 0
+
+
+def test_reconciling_finds_what_no_delivery_told_of(desk: Desk, followed: str) -> None:
+    run = ran(desk, followed, None)
+    desk.take()
+    assert one(desk).ci_outcome == "pending"
+    run.finish("success")
+    desk.new()  # lost
+    reconciler = Reconciler(desk.intake, desk.service, desk.store.github, desk.client)
+    assert reconciler.see_checks() == 1
+    assert one(desk).ci_outcome == "success"
+    list(reconciler.look_at_all(["acme/app"]))
+    desk.github.clock.advance(5)
+    desk.repo.commit({"b": "1"}, by="bob", branch=followed)
+    desk.new()  # lost
+    list(reconciler.look_at_all(["acme/app"]))
+    reconciler.see_checks()
+    assert one(desk).ci_outcome == "pending"
+    desk.clock.advance(3_601)
+    reconciler.see_checks()
+    assert (one(desk).ci_outcome, one(desk).ci_why) == (None, "nothing checks it")

@@ -11,6 +11,7 @@ from interlock.cli.invocation import Invocation, invocation_of, mention_near_age
 from interlock.cli.options import Every, ItemOrHandle, Limit, OnlyLane, every_s_of, limit_of
 from interlock.cli.output import tell
 from interlock.cli.values import whole_or_none
+from interlock.core.checks import CiFilter
 from interlock.core.errors import Exit, InvalidInput
 from interlock.core.names import lane_key, nearest
 from interlock.core.states import ItemStatus
@@ -34,6 +35,14 @@ def list_items(
     asking: Annotated[
         bool, typer.Option("--asking", help="Only what waits for the answer of a person, with the question.")
     ] = False,
+    ci: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OUTCOME",
+            autocompletion=lambda: list(CiFilter),
+            help="Only what the checks of its pull request say: pending, success, failure, cancelled, none.",
+        ),
+    ] = None,
     lane: OnlyLane = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project.")] = None,
@@ -57,6 +66,7 @@ def list_items(
         project=project,
         type=type_,
         asking=asking,
+        ci=None if ci is None else choice("--ci", ci, tuple(CiFilter)),
         limit=count,
     )
     unfinished = wanted == ItemFilter(limit=count)
@@ -112,7 +122,7 @@ def why(
     call = invocation_of(ctx)
     with call.reading(stand_in=False) as service:
         answer = service.why(_item(service, item))
-    return call.out.answer(answer, answer.why)
+    return call.out.answer(answer, " ".join(filter(None, (answer.why, answer.ci))))
 
 
 def events(

@@ -32,6 +32,17 @@ class CiOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
+class CiFilter(StrEnum):
+    """What items can be listed by."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    CANCELLED = "cancelled"
+    #: Nothing checks it, or nobody knows.
+    NONE = "none"
+
+
 class PullOutcome(StrEnum):
     """What became of a pull request."""
 

@@ -18,7 +18,6 @@ from interlock.github.effects import LANE_CONTEXT
 from interlock.github.facts import Facts, State, one_line
 from interlock.github.heard import owners
 from interlock.github.orders import Order, Place, arrival, kept, telling
-from interlock.github.reading import Reader
 from interlock.github.rules import Does, Rules
 from interlock.github.wanted import Condition, deciding, urgency
 from interlock.store.github_port import Follows
@@ -44,17 +43,14 @@ class Failure(Record):
     url: str
 
 
-def failure_in(delivery: Delivery, name: str, reader: Reader | None) -> Failure | None:
-    """The failed check in a delivery, if it is one and still is."""
+def failure_in(delivery: Delivery, run: Mapping[str, Any] | None) -> Failure | None:
+    """The failed check in a delivery, if it is one and still is: `run` is the workflow run as it is now."""
     if delivery.event == "workflow_run":
-        return _workflow_run(delivery, name, reader)
+        return _workflow_run(delivery, run)
     return _check_run(delivery) if delivery.event == "check_run" else _status(delivery)
 
 
-def _workflow_run(delivery: Delivery, name: str, reader: Reader | None) -> Failure | None:
-    run: Mapping[str, Any] | None = delivery.payload["workflow_run"]
-    if reader is not None and run is not None:
-        run = reader.workflow_run(name, run["id"])  # it may run again
+def _workflow_run(delivery: Delivery, run: Mapping[str, Any] | None) -> Failure | None:
     if run is None or run.get("event") not in CHECKING or run.get("conclusion") not in _FAILED:
         return None
     return Failure(

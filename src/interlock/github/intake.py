@@ -204,9 +204,10 @@ class Intake:
         for each in looked:
             if each.facts is not None and delivery.event in hearing.PARTS:
                 words.append(self._hearing.hear(delivery, each.facts, rules, each.place))
-        words += self._synced(repository, delivery, looked)
+        run = self._workflow_run(repository, delivery)
+        words += self._synced(repository, run, looked)
         if delivery.kind in failures.EVENTS:
-            failed = self._failed(repository, rules, delivery, looked)
+            failed = self._failed(repository, rules, failures.failure_in(delivery, run), looked)
             words.append(failed.words)
             numbers += failed.numbers
         return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
@@ -221,14 +222,26 @@ class Intake:
             self._github.choose(repository.id, choices)
         return rules
 
-    def _synced(self, repository: Repository, delivery: Delivery, looked: Sequence[_Looked]) -> list[str]:
+    def _workflow_run(self, repository: Repository, delivery: Delivery) -> Mapping[str, Any] | None:
+        """The workflow run that a delivery is about, as it is now: it may run again, or be deleted."""
+        run: Mapping[str, Any] | None = delivery.payload.get("workflow_run")
+        if delivery.event != "workflow_run" or run is None or self._reader is None:
+            return run
+        try:
+            return self._reader.workflow_run(repository.name, run["id"])
+        except GitHubRefused as refused:
+            if refused.status != 403:
+                raise
+            return run  # the token may not look: what was delivered has to do
+
+    def _synced(
+        self, repository: Repository, run: Mapping[str, Any] | None, looked: Sequence[_Looked]
+    ) -> list[str]:
         """Link pull requests to runs and look at their checks; of a commit in none, at the commit."""
         pulls = [each for each in looked if each.facts is not None and each.facts.pull]
         words = [self._sync.look(each.repository, each.number) for each in pulls]
-        if not looked and self._reader is not None and delivery.event == "workflow_run":
-            run = self._reader.workflow_run(repository.name, delivery.payload["workflow_run"]["id"])
-            if run is not None and run.get("event") in failures.CHECKING:
-                words.append(self._sync.look_at_commit(repository, run))
+        if not looked and run is not None and run.get("event") in failures.CHECKING:
+            words.append(self._sync.look_at_commit(repository, run))
         return words
 
     def look_again(self, repository: Repository, number: int, commit_id: str) -> None:
@@ -236,10 +249,9 @@ class Intake:
         self._sync.look_again(repository, number, commit_id)
 
     def _failed(
-        self, repository: Repository, rules: Rules, delivery: Delivery, looked: list[_Looked]
+        self, repository: Repository, rules: Rules, failure: Failure | None, looked: list[_Looked]
     ) -> _Decided:
         """What follows if a check has failed."""
-        failure = failures.failure_in(delivery, repository.name, self._reader)
         if failure is None:
             return _Decided(words="no check has failed")
         if not looked:

@@ -10,7 +10,8 @@ from typing import Any
 from interlock.core.errors import NotFound
 from interlock.core.record import Record
 from interlock.github.orders import place_of
-from interlock.service.contract import ItemFilter, Service
+from interlock.service.answers import link_view
+from interlock.service.contract import ItemFilter, LinkView, Service
 from interlock.service.itemview import ItemView, maybe_moment, moment
 from interlock.store.github_port import Consequence, GitHubStore, Known, Repository, Undecided
 from interlock.store.outbox_port import Owing
@@ -81,6 +82,8 @@ class NumberView(Record):
     follows: tuple[FollowsView, ...]
     #: The newest first.
     effects: tuple[EffectView, ...]
+    #: The runs that a pull request comes from, and how it fares; the newest first.
+    links: tuple[LinkView, ...] = ()
 
 
 def standing(service: Service, github: GitHubStore, name: str | None, number: int) -> NumberView:
@@ -107,7 +110,14 @@ def standing(service: Service, github: GitHubStore, name: str | None, number: in
         deliveries=tuple(map(_delivery, undecided)),
         follows=tuple(map(_follows, github.consequences(repository.id, number, SHOWN_MAX))) if known else (),
         effects=tuple(map(_effect, effects)),
+        links=_links(github, repository, number),
     )
+
+
+def _links(github: GitHubStore, repository: Repository, number: int) -> tuple[LinkView, ...]:
+    found = github.links.of_number(repository.id, number, SHOWN_MAX)
+    runs = github.links.workflow_runs(repository.id, found[0].head, SHOWN_MAX) if found else []
+    return tuple(link_view(each, runs) for each in found)
 
 
 def _repository(github: GitHubStore, name: str | None, number: int) -> Repository:

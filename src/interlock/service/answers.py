@@ -33,6 +33,7 @@ from interlock.service.contract import (
     GroupView,
     HolderView,
     LaneView,
+    LinkView,
     MessageView,
     PoolView,
     RecentRunView,
@@ -40,12 +41,14 @@ from interlock.service.contract import (
     RunView,
     StatsView,
     WhyView,
+    WorkflowRunView,
 )
 from interlock.service.itemview import ItemView, maybe_moment, moment
 from interlock.store.port import Figures, LaneRow, StoredEvent, StoredMessage
 
 if TYPE_CHECKING:
     from interlock.core.why import Explanation
+    from interlock.store.links_port import Followed, WorkflowRun
 
 
 #: How many external runs, and how many blocks, the doctor names.
@@ -189,6 +192,47 @@ def why_view(explanation: Explanation) -> WhyView:
         hindered=explanation.hindered is not None,
         lane=explanation.lane,
     )
+
+
+def link_view(found: Followed, runs: Sequence[WorkflowRun]) -> LinkView:
+    return LinkView(
+        run=found.run,
+        repository=found.name,
+        pull_request=found.number or None,
+        commit=found.head,
+        branch=found.branch,
+        url=found.url,
+        how=found.how,
+        outcome=found.outcome,
+        ci_outcome=found.ci_outcome,
+        ci_why=found.ci_why,
+        ci_since=moment(found.ci_us),
+        workflow_runs=tuple(map(workflow_run_view, runs)),
+    )
+
+
+def workflow_run_view(run: WorkflowRun) -> WorkflowRunView:
+    return WorkflowRunView(
+        id=run.id,
+        name=run.name,
+        attempt=run.attempt,
+        status=run.status,
+        conclusion=run.conclusion,
+        url=run.url,
+        logs_url=run.logs_url,
+        logs_expire_at=moment(run.logs_until_us),
+        artifacts=tuple(json.loads(run.artifacts)),
+    )
+
+
+def ci_sentence(found: Followed) -> str:
+    """How a pull request or a commit fares."""
+    what = (
+        f"Its pull request {found.name}#{found.number}" if found.number else f"Its commit {found.head[:12]}"
+    )
+    state = {"open": " is open", "merged": " was merged", "closed": " was closed unmerged"}
+    said = f"{found.ci_outcome}: {found.ci_why}" if found.ci_outcome else found.ci_why
+    return f"{what}{state.get(found.outcome or '', '')}; CI: {said or 'not known'}."
 
 
 def event_view(stored: StoredEvent) -> EventView:

@@ -237,6 +237,49 @@ class EventView(Record):
     data: Mapping[str, Any]
 
 
+class WorkflowRunView(Record):
+    """A workflow run of GitHub Actions in its newest attempt."""
+
+    id: int
+    name: str
+    attempt: int
+    status: str
+    #: Null while it goes on.
+    conclusion: str | None
+    #: Its page, with its logs.
+    url: str
+    #: Where programs get the logs.
+    logs_url: str
+    #: Until when GitHub keeps them, unless its default was changed.
+    logs_expire_at: datetime
+    #: `{"name", "url", "expires_at"}` each.
+    artifacts: tuple[Mapping[str, Any], ...]
+
+
+class LinkView(Record):
+    """A pull request, or a commit in none, that comes from a run, and how it fares."""
+
+    run: int
+    repository: str
+    #: Null of a commit in no pull request.
+    pull_request: int | None
+    #: Its newest commit.
+    commit: str
+    branch: str
+    url: str
+    #: How it was found: `trailer`, `branch`, or `closes` if it closes the issue that the run worked on.
+    how: str
+    #: `open`, `merged` or `closed`; null of a commit.
+    outcome: str | None
+    #: `pending`, `success`, `failure` or `cancelled`; null if nothing checks it, or nobody knows.
+    ci_outcome: str | None
+    ci_why: str
+    #: Since when its checks say that.
+    ci_since: datetime
+    #: Those of its newest commit.
+    workflow_runs: tuple[WorkflowRunView, ...]
+
+
 class ShowView(Record):
     """Everything about one item."""
 
@@ -245,6 +288,8 @@ class ShowView(Record):
     messages: tuple[MessageView, ...]
     events: tuple[EventView, ...]
     why: str
+    #: What its runs have become at GitHub; the newest first.
+    links: tuple[LinkView, ...] = ()
 
 
 class WhyView(Record):
@@ -261,6 +306,8 @@ class WhyView(Record):
     hindered: bool
     #: What becomes of the item's lane; null unless the item holds one.
     lane: str | None
+    #: How its newest pull request fares, in a sentence; null without one.
+    ci: str | None = None
 
 
 class AgentView(Record):
@@ -431,6 +478,8 @@ class ItemFilter(Record):
     type: str | None = None
     #: Only items that wait for the answer of a person.
     asking: bool = False
+    #: Only items whose newest pull request's checks say this, or `none`; ended ones as well.
+    ci: str | None = None
     limit: int = 100
 
 

@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from interlock.core.blocks import Block
+from interlock.core.checks import PullOutcome
 from interlock.core.model import UNPOSITIONED, Gate, Item
 from interlock.core.states import ItemStatus
+
+if TYPE_CHECKING:
+    from interlock.store.links_port import Followed
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -54,6 +58,10 @@ def _series(item: Item, gates: Mapping[str, Gate]) -> str | None:
     return gate.series if gate is not None and waits and gate.shuts(item.spec.type) else None
 
 
+def _outcome(followed: Followed | None) -> str | None:
+    return followed.outcome if followed is not None and followed.outcome != PullOutcome.OPEN else None
+
+
 class ItemView:
     """One stored item, read-only.
 
@@ -61,7 +69,7 @@ class ItemView:
     fields of each. `FIELDS` names them all, in the order of the JSON.
     """
 
-    __slots__ = ("_blocks", "_gates", "_item", "_payload", "_question")
+    __slots__ = ("_blocks", "_followed", "_gates", "_item", "_payload", "_question")
 
     FIELDS: ClassVar[tuple[str, ...]]
 
@@ -72,10 +80,12 @@ class ItemView:
         question: str | None = None,
         blocks: Sequence[Block] = (),
         gates: Mapping[str, Gate] = _NONE,
+        followed: Followed | None = None,
     ) -> None:
         """`blocks` and `gates` may be of other items and lanes, too."""
         self._item = item
         self._gates = gates
+        self._followed = followed
         self._blocks = blocks
         self._payload = payload
         self._question = question
@@ -136,6 +146,10 @@ class ItemView:
     #: The series whose gate on its lane is shut, for an item that has not ended and has no run: in `ls` and
     #: `show`.
     gated_by: str | None = _field(lambda view: _series(view._item, view._gates))
+    #: What the checks of its newest pull request say: in `ls --ci` and `show`.
+    ci_outcome: str | None = _field(lambda view: view._followed.ci_outcome if view._followed else None)
+    #: What became of that: `merged`, or `closed` without a merge; null while it is open.
+    outcome: str | None = _field(lambda view: _outcome(view._followed))
     created_at: datetime = _field(lambda view: moment(view._item.spec.created_us))
     first_claimed_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.first_claimed_us))
     ended_at: datetime | None = _field(lambda view: maybe_moment(view._item.state.ended_us))

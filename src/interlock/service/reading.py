@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import reprlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from interlock.core import names
+from interlock.core.checks import CiFilter
 from interlock.core.claiming import MESSAGES_AT_ONCE
 from interlock.core.ending import explain_loss
 from interlock.core.errors import InvalidInput, LeaseLost, NotFound, UnknownRun
@@ -23,9 +24,12 @@ from interlock.core.model import (
     Sender,
     SenderKind,
 )
+from interlock.core.record import replace
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.answers import (
+    ci_sentence,
     event_view,
+    link_view,
     live_run_view,
     message_view,
     recent_run_view,
@@ -36,6 +40,7 @@ from interlock.service.answers import (
 from interlock.service.contract import (
     EventView,
     ItemFilter,
+    LinkView,
     OwedView,
     RecentRunView,
     ShowView,
@@ -49,8 +54,11 @@ from interlock.store.port import EventQuery, ItemQuery, Store
 if TYPE_CHECKING:
     from interlock.core.prediction import Prediction
     from interlock.core.why import Explanation
+    from interlock.store.links_port import Followed
 
 FOLLOW_POLL_S = 0.2
+#: Among how many items those are looked for whose checks say something, and how many links of one are shown.
+CI_LOOKED_AT, LINKS_SHOWN = 10_000, 20
 ID_LIMIT = 1 << 63
 #: How far what is owed to GitHub is counted.
 _OWED_COUNTED = 1_000
@@ -78,7 +86,8 @@ class Looking:
         names.check_whole("limit", wanted.limit, 1, 10_000)
         named = names.check_list("statuses", wanted.statuses)
         statuses = tuple(names.one_of("status", status, ItemStatus).value for status in named)
-        if not statuses and not names.check_flag("all", wanted.all):
+        ci = names.one_of("outcome of checks", wanted.ci, CiFilter) if _given(wanted.ci) else None
+        if not statuses and ci is None and not names.check_flag("all", wanted.all):
             statuses = tuple(s.value for s in ItemStatus if s not in TERMINAL)
         query = ItemQuery(
             statuses=statuses,
@@ -91,10 +100,28 @@ class Looking:
         if names.check_flag("asking", wanted.asking):
             found = [i for i in self.store.asking(wanted.limit) if _matches(i, query)]
             return [ItemView(i, question=self._question(i)) for i in found]
+        if ci is not None:
+            return self._checked(replace(query, limit=CI_LOOKED_AT), ci, wanted.limit)
         blocks = self.store.blocks(names.BATCH_MAX)
         items = self.store.items(query)
         gates = self.store.gates_of(sorted({i.spec.lane for i in items if i.spec.lane is not None}))
         return [ItemView(i, blocks=blocks, gates=gates) for i in reversed(items)]
+
+    def _checked(self, query: ItemQuery, ci: str, limit: int) -> list[ItemView]:
+        """The newest items whose checks say this, or of which nothing is known."""
+        found = self.store.items(query)
+        links = {
+            each.item: each for each in self.store.github.links.of_items([i.id for i in found]) if each.newest
+        }
+        views = [ItemView(i, followed=links.get(i.id)) for i in found]
+        return [view for view in views if (view.ci_outcome or CiFilter.NONE) == ci][:limit][::-1]
+
+    def _link_views(self, followed: Sequence[Followed]) -> tuple[LinkView, ...]:
+        """What runs have become at GitHub. Runs on one pull request share its workflow runs."""
+        links = self.store.github.links
+        heads = {(each.repository, each.head) for each in followed}
+        runs = {head: links.workflow_runs(*head, LINKS_SHOWN) for head in heads}
+        return tuple(link_view(each, runs[each.repository, each.head]) for each in followed)
 
     def _question(self, item: Item) -> str | None:
         """What an item asks a person."""
@@ -168,23 +195,29 @@ class Looking:
         ended = tuple(run_view(r) for r in self.store.runs(found.id))
         live = live_run_view(found)
         events = self.store.events(EventQuery(item=found.id, limit=200, newest=True))
+        followed = self.store.github.links.of_items([found.id])[:LINKS_SHOWN]
+        blocks = self.store.blocks_of(found.spec.lane, [found.id])
         return ShowView(
             item=ItemView(
                 found,
                 payload,
                 self._question(found),
-                self.store.blocks_of(found.spec.lane, [found.id]),
+                blocks,
                 self.store.gates_of([found.spec.lane] if found.spec.lane is not None else []),
+                next(iter(followed), None),
             ),
             runs=(*ended, live) if live else ended,
             messages=tuple(message_view(m) for m in self.store.messages(found.id, 0, MESSAGES_AT_ONCE)),
             events=tuple(event_view(e) for e in events),
             why=self._explain(found.id).sentence,
+            links=self._link_views(followed),
         )
 
     def why(self, item: int) -> WhyView:
         """What an item waits for, and what will move it."""
-        return why_view(self._explain(item))
+        explained = why_view(self._explain(item))
+        followed = self.store.github.links.of_items([item])
+        return replace(explained, ci=ci_sentence(followed[0])) if followed else explained
 
     def hindered(self, item: int) -> str | None:
         """Why nobody may start an item that is ready. Nothing if somebody may."""

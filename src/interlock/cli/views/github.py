@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from interlock.cli.page import Console, Text
+from interlock.cli.views import items
 from interlock.cli.views.words import harmless
 from interlock.core.timing import span
 
@@ -74,6 +75,7 @@ def number(console: Console, found: NumberView) -> None:
         )
     for line in lines:
         console.print(Text(harmless(line)))
+    items.links(console, found.links)
 
 
 def owed(found: OwedView) -> Text | None:

@@ -9,7 +9,14 @@ from interlock.cli.page import Console, Table, Text
 from interlock.cli.views import history, words
 from interlock.core.model import Reason
 from interlock.core.timing import span
-from interlock.service.contract import ChangeView, EndedRunView, MessageView, ShowView
+from interlock.service.contract import (
+    ChangeView,
+    EndedRunView,
+    LinkView,
+    MessageView,
+    ShowView,
+    WorkflowRunView,
+)
 from interlock.service.itemview import ItemView
 
 _EVENTS_SHOWN = 12
@@ -17,6 +24,12 @@ _EVENTS_SHOWN = 12
 _AGENT_AT = 3
 #: What a run said stands below its number.
 _INDENT = 4
+_HOW = {
+    "trailer": "its trailer",
+    "branch": "its branch",
+    "closes": "the issue that it closes",
+}
+_CI_STYLES = {"failure": "red", "success": "green", "pending": "yellow"}
 
 
 def listing(
@@ -48,6 +61,8 @@ def item_table(items: Sequence[ItemView], width: int) -> Table:
     agents, times = [words.who(item) for item in items], [words.when(item, today) for item in items]
     lanes = [item.lane or item.observed_lane or "" for item in items]
     ranked = any(item.priority for item in items)
+    checks = [" ".join(filter(None, (item.ci_outcome, item.outcome))) for item in items]
+    checked = max(map(len, checks), default=0)
     agent_width = min(14, max(map(len, [*agents, Text("AGENT")])))
     fixed = (
         max([2, *(len(str(item.id)) for item in items)])
@@ -55,19 +70,22 @@ def item_table(items: Sequence[ItemView], width: int) -> Table:
         + (3 if ranked else -2)
         + agent_width
         + max(map(len, [*times, Text("WHEN")]))
+        + (max(checked, 2) + 2 if checked else 0)
         + 6 * 2
     )
     left = max(width - fixed, 20)
     longest_title = max([5, *(len(item.title) for item in items)])
     longest_lane = max([4, *map(len, lanes)])
     lane_width = min(longest_lane, max(left * 2 // 5, left - longest_title))
-    columns = ("ID", "STATUS", *(("PRI",) if ranked else ()), "TITLE", "LANE", "AGENT", "WHEN")
+    marks = (*(("PRI",) if ranked else ()), *(("CI",) if checked else ()))
+    columns = ("ID", "STATUS", *marks, "TITLE", "LANE", "AGENT", "WHEN")
     made = words.table(*columns, right=("ID", "PRI"))
-    for item, lane, agent, time in zip(items, lanes, agents, times, strict=True):
+    for item, lane, agent, time, check in zip(items, lanes, agents, times, checks, strict=True):
         made.add_row(
             str(item.id),
             words.status(item.status),
             *((Text(str(item.priority), style="" if item.priority else words.QUIET),) if ranked else ()),
+            *((Text(check, style=_CI_STYLES.get(item.ci_outcome or "", "")),) if checked else ()),
             words.shorten(item.title, left - lane_width),
             Text(words.shorten_lane(lane, lane_width), style="" if item.lane else words.QUIET),
             Text(words.shorten(agent.plain, agent_width), style=agent.style),
@@ -89,6 +107,9 @@ def detail(console: Console, shown: ShowView) -> None:
     if shown.runs:
         _heading(console, "Runs")
         _runs(console, shown.runs, item.id)
+    if shown.links:
+        _heading(console, "On GitHub")
+        links(console, shown.links)
     if shown.messages:
         _heading(console, "Messages")
         messages(console, shown.messages)
@@ -99,6 +120,34 @@ def detail(console: Console, shown: ShowView) -> None:
         if left_out > 0:
             more = f"  {left_out} earlier: interlock events --item {item.id}"
             console.print(Text(more, style=words.QUIET))
+
+
+def links(console: Console, found: Sequence[LinkView]) -> None:
+    """Pull requests and commits of runs, how they fare, and where the logs are."""
+    for link in found:
+        name = f"{link.repository}#{link.pull_request}" if link.pull_request else link.commit[:12]
+        state = f" {link.outcome}" if link.outcome else ""
+        head = f"  run {link.run}  {name}{state}, found by {_HOW[link.how]}"
+        console.print(Text(words.harmless(head)))
+        console.print(Text(f"     {words.harmless(link.url)}", style=words.QUIET))
+        said = f"{link.ci_outcome}: {link.ci_why}" if link.ci_outcome else link.ci_why
+        line = Text(words.harmless(f"     CI of {link.commit[:12]}: {said or 'not known'}"))
+        if link.ci_outcome is not None:
+            line.highlight(link.ci_outcome, _CI_STYLES.get(link.ci_outcome, ""))
+        console.print(line)
+        for run in link.workflow_runs:
+            workflow_run(console, run)
+
+
+def workflow_run(console: Console, run: WorkflowRunView) -> None:
+    """A workflow run, its logs and artifacts, and until when they are there."""
+    attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
+    title = f"     {run.name}{attempt} {run.conclusion or run.status}: {run.url}"
+    console.print(Text(words.harmless(title)))
+    gone = run.logs_expire_at <= words.now()
+    logs = "logs: expired" if gone else f"logs until {run.logs_expire_at:%Y-%m-%d}"
+    kept = [f"{each['name']} until {str(each['expires_at'])[:10]}" for each in run.artifacts]
+    console.print(Text(words.harmless(f"       {'; '.join([logs, *kept])}"), style=words.QUIET))
 
 
 def messages(console: Console, found: Sequence[MessageView]) -> None:
