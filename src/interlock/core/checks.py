@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
 
 from interlock.core.record import Record
+from interlock.core.row import NamedTuple
 
 #: How many checks an explanation names.
 NAMED_MAX = 3

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import NamedTuple
 
 from interlock.core.continuity import RUN_MAX
+from interlock.core.row import NamedTuple
 
 KEY = "Interlock-Run"
 #: How many lines of one message are read.
