@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock import settings as choices
 from interlock.core.continuity import Ancestor, Lineage
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from interlock.github.intake import Intake
     from interlock.github.outbox import Sender
     from interlock.github.reconcile import Reconciler
+    from interlock.github.series.keeper import Keeper
+    from interlock.github.series.lane import Lanes
+    from interlock.github.series.overview import Overview
     from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
@@ -180,6 +183,53 @@ def open_sender(settings: Settings) -> Iterator[Sender]:
             LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
         ) as service:
             yield outbox.Sender(github, store.github.outbox, showing=showing.Showing(service, store))
+
+
+@contextmanager
+def open_series(settings: Settings, repository: str, *, send: bool = True) -> Iterator[Keeper]:
+    """Who keeps the series of a repository, in the name of the token in the environment.
+
+    With a database what is to be done on GitHub is owed, and sent at once if `send`.
+    """
+    from interlock.github import answers, client  # noqa: PLC0415  (for few commands)
+    from interlock.github.series import acting, choosing, looking  # noqa: PLC0415
+    from interlock.github.series.cycle import Context  # noqa: PLC0415
+    from interlock.github.series.keeper import Keeper  # noqa: PLC0415
+
+    rules = choosing.rules_of(settings, gated=hasattr(LocalService, "gates"))
+    with ExitStack() as opened:
+        store = _open_store(settings, migrate=True)
+        service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+        opened.callback(service.close)
+        cache = answers.StoredAnswers(store.github)
+        github = opened.enter_context(client.from_environment(os.environ, cache=cache))
+        found = looking.find(github, repository)
+        known = store.github.repository(found.id, found.name)
+        yield Keeper(
+            Context(
+                lanes=cast("Lanes", service),
+                notes=store.github,
+                github=github,
+                repository=found,
+                rules=rules,
+                acting=acting.Owed(store.github.outbox, found, send, github),
+                lane_name=known.lane_name,
+            )
+        )
+
+
+@contextmanager
+def open_overview(settings: Settings, repository: str) -> Iterator[Overview]:
+    """How the series of a repository stand; GitHub is not asked."""
+    from interlock.github.series import choosing  # noqa: PLC0415  (for few commands)
+    from interlock.github.series.overview import Overview  # noqa: PLC0415
+
+    rules = choosing.rules_of(settings)
+    store = _open_store(settings, migrate=True)
+    with closing(LocalService(store, poll_s=settings.poll_s)) as service:
+        known = store.github.repository_named(repository)
+        lane_name = repository.lower() if known is None else known.lane_name
+        yield Overview(cast("Lanes", service), store.github, repository, lane_name, rules)
 
 
 def standing_of(service: Service, repository: str | None, number: int) -> NumberView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from interlock.store.github_port import Answer, Choices, Follows, GitHubStore, KeptSign, Known
 from interlock.store.links_port import Head, Link, LinkStore, WorkflowRun
 from interlock.store.outbox_port import Effect, OutboxStore
+from interlock.store.series_port import Note
 
 #: The repository that the tests of costs fill, and a number of it with a long history.
 REPOSITORY, NUMBER = 1, 1
@@ -49,6 +50,11 @@ def use_github(github: GitHubStore) -> None:
     assert len(github.consequences(*where, 2)) == 2
     github.keep_answer("me /a", Answer('"1"', b"", None))
     assert github.answer("me /a") is not None
+    assert github.keep_note(Note("series:acme/app/RFC-1", 1, "{}"))
+    assert not github.keep_note(Note("series:acme/app/RFC-1", 1, "{}"))
+    assert github.keep_note(Note("series:acme/app/RFC-1", 2, "{}"))
+    assert github.note("series:acme/app/RFC-1") == Note("series:acme/app/RFC-1", 2, "{}")
+    assert len(github.notes("", 1)) == 1
     use_outbox(github.outbox)
     use_links(github.links)
 

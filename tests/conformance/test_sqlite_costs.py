@@ -104,6 +104,7 @@ INSERT INTO github_links SELECT i, 1, i, '', i, 'branch', i FROM fill WHERE i > 
 INSERT INTO github_links SELECT i, 1, 0, 'sha-' || i, i, 'trailer', i FROM fill WHERE i > 1;
 INSERT INTO github_workflow_runs
 SELECT 1, i, 'head-' || i, 1, 'ci', 'completed', 'success', '', '', i, '[]', i FROM fill;
+INSERT INTO series_notes SELECT 'series:old/' || i, 1, '{{}}' FROM fill WHERE kind = 0;
 DROP TABLE fill;
 """
 

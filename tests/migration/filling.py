@@ -16,6 +16,7 @@ from interlock.store.copying import TABLES
 from interlock.store.github_port import Choices, Follows, GitHubStore, KeptSign, Known
 from interlock.store.links_port import Head, Link, WorkflowRun
 from interlock.store.outbox_port import Effect
+from interlock.store.series_port import Note
 from tests.faults.stores import is_sqlite, query
 
 LANES = [f"issue:acme/app#{n}" for n in range(4)]
@@ -53,6 +54,7 @@ def _hear_from_github(github: GitHubStore) -> None:
     github.repository(1, "acme/app")
     github.keep_delivery("decided", "issues", 1, 4, "{}")
     github.decide_delivery("decided", "one item")
+    github.keep_note(Note("series:acme/app/RFC-093", 1, '{"counts": {}}'))
     github.keep_delivery("due", "ping", None, None, '{"zen": "“ü”"}')
     github.advance(
         Known(1, 4, 1, "{}", "{}"), [Follows("1:create", "{}"), Follows("1:adjust", "{}")], closes=[3]

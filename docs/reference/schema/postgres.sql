@@ -450,6 +450,13 @@ CREATE INDEX github_effects_done ON interlock.github_effects (done_us) WHERE don
 CREATE INDEX github_effects_sent ON interlock.github_effects (sent_us) WHERE sent_us IS NOT NULL;
 CREATE INDEX github_effects_thing ON interlock.github_effects (repository, number, thing, place) WHERE thing <> '';
 
+-- What was seen and counted of a series, by its lane. It decides nothing about who has the lane.
+CREATE TABLE interlock.series_notes (
+    lane     text COLLATE "C" PRIMARY KEY,
+    revision bigint NOT NULL CHECK (revision > 0),
+    data     text NOT NULL
+);
+
 -- Answers of GitHub with their ETags: an unchanged one costs nothing of the allowance.
 CREATE TABLE interlock.github_answers (
     key     text COLLATE "C" PRIMARY KEY,

@@ -580,6 +580,13 @@ CREATE INDEX github_effects_done ON github_effects (done_us) WHERE done_us IS NO
 CREATE INDEX github_effects_sent ON github_effects (sent_us) WHERE sent_us IS NOT NULL;
 CREATE INDEX github_effects_thing ON github_effects (repository, number, thing, place) WHERE thing <> '';
 
+-- What was seen and counted of a series, by its lane. It decides nothing about who has the lane.
+CREATE TABLE series_notes (
+    lane     TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL CHECK (revision > 0),
+    data     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Answers of GitHub with their ETags: an unchanged one costs nothing of the allowance.
 CREATE TABLE github_answers (
     key     TEXT PRIMARY KEY,

@@ -69,6 +69,7 @@ ENTRIES = {
     "session": Entry("session_commands", "session", _WORK),
     "push": Entry("push_command", "push", _WORK),
     "plan": Entry("plan_commands", "plan", _WORK),
+    "series": Entry("series_commands", "series", _WORK),
     "ls": Entry("look_commands", "list_items", _LOOK),
     "show": Entry("look_commands", "show", _LOOK),
     "why": Entry("look_commands", "why", _LOOK),

@@ -178,6 +178,8 @@ class Sender:
         if taken.run is not None and taken.run_status in LOST:
             told = "was cancelled" if taken.run_status == "cancelled" else "lost its lease"
             return _Done(outcome=f"not sent: run {taken.run} {told}", made=taken.made, dropped=True)
+        if taken.run_status not in (None, "running") and json.loads(taken.data).get("while_running"):
+            return _Done(outcome=f"not sent: run {taken.run} has ended", made=taken.made, dropped=True)
         carry_out = _KINDS.get(taken.kind)
         if carry_out is None:
             raise _Failed(f"This version of Interlock knows no effect '{taken.kind}'.")

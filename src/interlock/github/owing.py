@@ -85,9 +85,9 @@ def assign(place: Place, name: str, logins: Sequence[str]) -> Effect:
     return _effect(place, name, "assign", {"logins": list(logins)})
 
 
-def unassign(place: Place, name: str, logins: Sequence[str]) -> Effect:
-    """Fewer assignees."""
-    return _effect(place, name, "unassign", {"logins": list(logins)})
+def unassign(place: Place, name: str, logins: Sequence[str], *, while_running: bool = False) -> Effect:
+    """Fewer assignees. With `while_running` it is dropped once its run has ended, however that was."""
+    return _effect(place, name, "unassign", {"logins": list(logins), "while_running": while_running})
 
 
 def request_review(place: Place, name: str, logins: Sequence[str]) -> Effect:

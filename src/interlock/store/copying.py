@@ -63,6 +63,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "github_heads": ("repository", "number", "commit_id"),
     "github_links": ("run", "repository", "number", "commit_id"),
     "github_workflow_runs": ("repository", "id"),
+    "series_notes": ("lane",),
 }
 #: What a store knows of itself, or makes of the rest; by backend.
 _BOTH = {"migrations", "meta", "stores", "tallies", "workers", "github_answers"}

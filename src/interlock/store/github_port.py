@@ -12,6 +12,7 @@ from typing import Protocol
 from interlock.core.row import NamedTuple
 from interlock.store.links_port import LinkStore
 from interlock.store.outbox_port import Effect, OutboxStore
+from interlock.store.series_port import SeriesNotes
 
 #: The statements that let old rows go, deliveries first.
 PRUNED = (
@@ -150,7 +151,7 @@ def lane_names(name: str, repository: int) -> tuple[str, str]:
     return name.lower(), f"{name.lower()}.{repository}"
 
 
-class GitHubStore(Protocol):
+class GitHubStore(SeriesNotes, Protocol):
     """The tables of GitHub. Each call is a transaction of its own, and may be repeated: what it writes, it
     writes once."""
 

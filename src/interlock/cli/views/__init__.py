@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         policies,
         presence,
         runs,
+        series,
         sessions,
         watching,
         words,

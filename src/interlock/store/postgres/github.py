@@ -27,6 +27,7 @@ from interlock.store.outbox import Ask, Outbox, owe
 from interlock.store.outbox_port import Effect
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.statement import Connection
+from interlock.store.series_port import Note
 
 T = TypeVar("T")
 
@@ -215,6 +216,18 @@ class PostgresGitHub:
 
     def keep_answer(self, key: str, answer: Answer) -> None:
         self._rows("keep_answer", key=key, **answer._asdict())
+
+    # -- notes of series --------------------------------------------------------------------------
+
+    def note(self, lane: str) -> Note | None:
+        found = self._rows("note", lane=lane)
+        return Note(*found[0]) if found else None
+
+    def notes(self, after: str, limit: int) -> list[Note]:
+        return [Note(*row) for row in self._rows("notes", after=after, limit=limit)]
+
+    def keep_note(self, note: Note) -> bool:
+        return bool(self._rows("keep_note", **note._asdict()))
 
     # -- pruning ----------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from interlock.store.github_port import (
 from interlock.store.links import Links
 from interlock.store.outbox import Ask, Outbox, owe
 from interlock.store.outbox_port import Effect
+from interlock.store.series_port import Note
 from interlock.store.sqlite.database import SqliteDatabase
 
 T = TypeVar("T")
@@ -202,6 +203,18 @@ class SqliteGitHub:
 
     def keep_answer(self, key: str, answer: Answer) -> None:
         self._write_at("keep_answer", key=key, **answer._asdict())
+
+    # -- notes of series --------------------------------------------------------------------------
+
+    def note(self, lane: str) -> Note | None:
+        found = self._read("note", lane=lane)
+        return Note(*found[0]) if found else None
+
+    def notes(self, after: str, limit: int) -> list[Note]:
+        return [Note(*row) for row in self._read("notes", after=after, limit=limit)]
+
+    def keep_note(self, note: Note) -> bool:
+        return bool(self._write("keep_note", **note._asdict()))
 
     # -- pruning ----------------------------------------------------------------------------------
 

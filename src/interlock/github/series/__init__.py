@@ -1,0 +1,1 @@
+"""Series of issues on GitHub: of each, one issue at a time is assigned."""

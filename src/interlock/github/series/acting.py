@@ -1,0 +1,186 @@
+"""What a series does on GitHub: assign, take assignments away, start a workflow, comment.
+
+    Owed    with a database: owed in the outbox, which sends each once and gives up after a while
+    Direct  without one: sent at once, and again by the next reconcile until it is seen
+
+Both say what hinders the assignment: it is shown in the state issue and by `doctor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from interlock.core.errors import GitHubRefused, GitHubUnavailable
+from interlock.core.record import Record
+from interlock.github import effects, owing
+from interlock.github.client import GitHub
+from interlock.github.series.looking import Repository
+from interlock.store.outbox_port import Effect, OutboxStore, Owing
+
+_ISSUE = "/repos/{+repo}/issues/{number}"
+#: How many effects and comments are looked through for one of ours.
+LOOKED_THROUGH = 200
+#: The input of a workflow that gets the number, and the one that gets a mark.
+NUMBER_INPUT, MARK_INPUT = "number", "mark"
+
+
+class Assigning(Record):
+    """How the active issue is assigned."""
+
+    #: Who is assigned; empty: nobody by us.
+    login: str = ""
+    #: A workflow that is started with the number instead, on this ref.
+    workflow: str = ""
+    ref: str = "main"
+
+
+class Acting(Protocol):
+    """What a series does on GitHub. Each is done once, however often it is asked for."""
+
+    #: True if something new was done or owed.
+    def assign(self, number: int, run: int, how: Assigning) -> bool: ...
+    def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool: ...
+    def comment(self, number: int, name: str, text: str) -> bool: ...
+    #: Why the assignment does not come about; empty if nothing hinders it.
+    def hindrance(self, number: int, run: int) -> str: ...
+    #: Send what is owed.
+    def flush(self) -> None: ...
+
+
+class Owed:
+    """Effects in the outbox of a database."""
+
+    def __init__(self, outbox: OutboxStore, repository: Repository, send: bool, github: GitHub) -> None:
+        self._outbox, self._repository, self._send, self._github = outbox, repository, send, github
+        self._owed = False
+
+    def assign(self, number: int, run: int, how: Assigning) -> bool:
+        if not (how.workflow or how.login):
+            return False
+        place, name = self._place(number), f"series-assign:run-{run}"
+        there = [each for each in self._ours(number) if each.name.startswith(name)]
+        if any(each.done_us is None for each in there) or (how.workflow and there):
+            return False
+        name = f"{name}:{len(there)}"
+        if how.workflow:
+            inputs = {NUMBER_INPUT: str(number)}
+            made = owing.dispatch(place, name, how.workflow, how.ref, inputs, mark_input=MARK_INPUT)
+        else:
+            made = owing.assign(place, name, [how.login])
+        return self._owe(made._replace(run=run))
+
+    def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool:
+        there = [each for each in self._ours(number) if each.name.startswith("series-unassign:")]
+        if any(each.done_us is None and each.dead_us is None for each in there):
+            return False
+        name = f"series-unassign:{_last(there) + 1}"
+        made = owing.unassign(self._place(number), name, logins, while_running=run is not None)
+        return self._owe(made._replace(run=run))
+
+    def comment(self, number: int, name: str, text: str) -> bool:
+        return self._owe(owing.comment(self._place(number), name, text))
+
+    def hindrance(self, number: int, run: int) -> str:
+        name = f"series-assign:run-{run}"
+        owed = [e for e in self._ours(number) if e.name.startswith(name) and e.done_us is None and e.tries]
+        if not owed:
+            return ""
+        again = "It is tried again." if owed[0].dead_us is None else "A person must look: interlock doctor."
+        return f"#{number} could not be assigned: {owed[0].outcome} {again}"
+
+    def flush(self) -> None:
+        if self._owed and self._send:
+            from interlock.github.outbox import Sender  # noqa: PLC0415  (only who sends needs it)
+
+            Sender(self._github, self._outbox).send(LOOKED_THROUGH)
+        self._owed = False
+
+    def _owe(self, effect: Effect) -> bool:
+        new = bool(self._outbox.owe([effect]))
+        self._owed = self._owed or new
+        return new
+
+    def _place(self, number: int) -> owing.Place:
+        return owing.Place(self._repository.id, number)
+
+    def _ours(self, number: int) -> list[Owing]:
+        return self._outbox.effects(self._repository.id, number, LOOKED_THROUGH)
+
+
+def _last(there: Sequence[Owing]) -> int:
+    return max((int(each.name.rpartition(":")[2]) for each in there), default=0)
+
+
+class Direct:
+    """Requests that are sent at once."""
+
+    def __init__(self, github: GitHub, repository: Repository) -> None:
+        self._github, self._repository = github, repository
+        self._done: set[tuple[object, ...]] = set()
+        self._hindrances: dict[int, str] = {}
+
+    def assign(self, number: int, run: int, how: Assigning) -> bool:
+        if not (how.workflow or how.login) or not self._first("assign", number, run):
+            return False
+        try:
+            if how.workflow:
+                return self._dispatched(number, run, how)
+            issue = self._ask(effects.assign(self._repository.name, number, [how.login]))
+        except (GitHubRefused, GitHubUnavailable) as error:
+            self._hindrances[number] = f"#{number} could not be assigned: {error.sentence}"
+            return False
+        if effects.not_assigned(issue, [how.login]):
+            self._hindrances[number] = (
+                f"#{number} could not be assigned: GitHub dropped {how.login} without a word. May it be"
+                " assigned in this repository, and by this token? A hosted agent needs a user's."
+            )
+            return False
+        return True
+
+    def _dispatched(self, number: int, run: int, how: Assigning) -> bool:
+        """Start the workflow, once for a run: its comment on the issue says so, and is looked for first."""
+        mark = f"[interlock:{number}:series-{run}]"
+        if self._is_said(number, f"series-dispatch-{run}"):
+            return False
+        inputs = {NUMBER_INPUT: str(number), MARK_INPUT: mark}
+        self._ask(effects.dispatch(self._repository.name, how.workflow, how.ref, inputs))
+        text = f"{how.workflow} was started to assign this issue."
+        return self.comment(number, f"series-dispatch-{run}", text)
+
+    def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool:
+        if not self._first("unassign", number, run):
+            return False
+        issue = self._ask(effects.unassign(self._repository.name, number, logins))
+        return not effects.assigned(issue, logins)
+
+    def comment(self, number: int, name: str, text: str) -> bool:
+        if not self._first("comment", number, name) or self._is_said(number, name):
+            return False
+        said = effects.marked(text, effect=name)
+        self._ask(effects.comment(self._repository.name, number, said))
+        return True
+
+    def hindrance(self, number: int, run: int) -> str:  # noqa: ARG002  (the protocol's)
+        return self._hindrances.get(number, "")
+
+    def flush(self) -> None:
+        """Nothing is owed."""
+
+    def _is_said(self, number: int, name: str) -> bool:
+        comments = self._github.pages(
+            _ISSUE + "/comments", limit=LOOKED_THROUGH, repo=self._repository.name, number=number
+        )
+        return any(effects.has_mark(each.get("body") or "", effect=name) for each in comments)
+
+    def _first(self, *what: object) -> bool:
+        """Once in the life of this process: the next one looks again."""
+        if what in self._done:
+            return False
+        self._done.add(what)
+        return True
+
+    def _ask(self, request: effects.Request) -> dict[str, object]:
+        answer = self._github.send(request.method, request.route, request.body, **request.options())
+        body: dict[str, object] = answer.body or {}
+        return body

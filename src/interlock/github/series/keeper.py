@@ -1,0 +1,192 @@
+"""Keeps the series of a repository: each operation looks, decides by the rules, writes, and looks again.
+
+    round   = read the lane, then GitHub, decide (`core.series.deciding`), carry out each step
+    cycle   = rounds until nothing is left to do, then the state issue
+    acquire = a cycle of one series in which nothing but its issue may start
+
+A step that somebody else made void is a conflict: the next round decides on what is there now. So any number
+of processes may work on one series, and whoever dies leaves nothing that the next cycle does not complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from interlock.core.errors import InvalidInput, NotFound
+from interlock.core.record import Record
+from interlock.core.series.deciding import (
+    Withdraw,
+)
+from interlock.core.series.standing import Placed
+from interlock.github.series.cycle import Acquired, Context, Work
+from interlock.github.series.looking import Look, look_at
+from interlock.github.series.notebook import COUNTED, Page
+from interlock.github.series.overview import Overview
+from interlock.github.series.state_issue import StateIssues
+
+NOTES_MAX = 1_000
+
+
+class Cycle(Record):
+    """What one cycle did to a series."""
+
+    series: str
+    active_issue: int | None
+    queue: tuple[int, ...]
+    #: What was done, as sentences.
+    done: tuple[str, ...]
+    #: Counts of this cycle.
+    metrics: Mapping[str, int]
+    problems: tuple[str, ...] = ()
+    #: It was left alone: the first problem says why.
+    refused: bool = False
+
+
+class Keeper:
+    """The series of one repository, on one store."""
+
+    def __init__(self, context: Context) -> None:
+        self._at = context
+        self._overview = Overview(
+            context.lanes, context.notes, context.repository.name, context.lane_name, context.rules
+        )
+
+    def named(self, text: str) -> str:
+        """A series as people write it, by its name."""
+        return self._at.rules.titles.named(text)
+
+    def metrics(self) -> dict[str, Any]:
+        """What was counted."""
+        return self._overview.metrics()
+
+    # -- operations -------------------------------------------------------------------------------
+
+    def reconcile(self, only: Iterable[str] = ()) -> list[Cycle]:
+        """Make every series, or those named, what GitHub says."""
+        wanted = set(only)
+        known = [name for name in self._overview.known() if not wanted or name in wanted]
+        # The lanes first, then GitHub: what is written is refused if a lane has changed since.
+        before = {name: self._at.lane(name).placed() for name in known}
+        look = self._at.look()
+        issues = StateIssues(self._at.github, look)
+        names = sorted({*known, *(name for name in look.series if not wanted or name in wanted)})
+        return [self._cycle(name, look, issues, before.get(name, ())) for name in names]
+
+    def promote(self, series: str, *, force: bool = False, why: str = "") -> Cycle:
+        """Reconcile one series; with `force` its active issue is given back first."""
+        self._require(series)
+        if force:
+            placed = self._at.lane(series).placed()
+            if placed and placed[0].run is not None:
+                self._give_back(series, placed[0].number, why or "another one is promoted")
+        (cycle,) = self.reconcile([series])
+        return cycle
+
+    def release(self, number: int, *, why: str = "") -> Cycle:
+        """Give an issue back: it is neither active nor in line until somebody wants it again."""
+        look = self._at.look()
+        series = self._series_of(number, look)
+        if series is None:
+            raise NotFound(
+                f"#{number} is in no series, so there is nothing to give back.",
+                "`interlock series status` shows which there are.",
+            )
+        self._give_back(series, number, why or "given back")
+        (cycle,) = self.reconcile([series])
+        return cycle
+
+    def _give_back(self, series: str, number: int, why: str) -> None:
+        def note(page: Page) -> None:
+            page.setdefault("released", {})[str(number)] = False
+            page["gave_back"] = {"number": number, "why": why}
+
+        self._at.notebook(series).change(note)
+
+    def rebuild(self, series: str) -> Cycle:
+        """Forget the line and what was noted, and build both from the live issues."""
+        self._require(series)
+        lane = self._at.lane(series)
+        for placed in lane.placed():
+            if placed.run is None:
+                lane.withdraw(Withdraw(placed.item, placed.number, "rebuilt from the live issues"))
+
+        def forget(page: Page) -> None:
+            for name in ("released", "flagged", "order", "waiting", "logins", "looks"):
+                page.pop(name, None)
+
+        self._at.notebook(series).change(forget)
+        (cycle,) = self.reconcile([series])
+        return cycle
+
+    def acquire(self, number: int, *, login: str | None = None) -> Acquired:
+        """Take the series for an issue, if it is next. `login` says whom to assign; `none`: nobody by us."""
+        found = look_at(self._at.github, self._at.repository, self._at.watched, number)
+        if found is None:
+            raise NotFound(
+                f"There is no issue #{number} in {self._at.repository.name}.", "Look at its number."
+            )
+        is_open, place = found
+        if place is None:
+            return Acquired(status="no-series", issue=number, assign=True)
+        if not is_open:
+            raise InvalidInput(f"#{number} is closed.", "Open it again before somebody works on it.")
+        before = self._at.lane(place.series).placed()
+        look = self._at.look()
+        work = Work(self._at, place.series, look, StateIssues(self._at.github, look), only=number)
+        work.check()
+        work.want(number, login, before)
+        work.rounds(before)
+        if number in work.started:
+            work.show()
+        answer = work.answer(number)
+        if answer.status.startswith("queued"):
+            work.counts["duplicate_prevented"] += 1
+        work.write_counts(cycle=False)
+        return answer
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _cycle(self, series: str, look: Look, issues: StateIssues, before: tuple[Placed, ...]) -> Cycle:
+        work = Work(self._at, series, look, issues)
+        try:
+            work.check()
+        except InvalidInput as refused:
+            return Cycle(
+                series=series,
+                active_issue=None,
+                queue=(),
+                done=(),
+                metrics=dict.fromkeys(COUNTED, 0),
+                problems=(refused.sentence,),
+                refused=True,
+            )
+        work.rounds(before)
+        work.show()
+        work.write_counts(cycle=True)
+        view = self._overview.view(series)
+        return Cycle(
+            series=series,
+            active_issue=view.active_issue,
+            queue=view.queue,
+            done=tuple(work.done),
+            metrics={name: work.counts[name] for name in COUNTED},
+            problems=view.problems,
+        )
+
+    def _require(self, series: str) -> None:
+        if series not in self._overview.known() and series not in self._at.look().series:
+            raise NotFound(
+                f"{self._at.repository.name} has no open issue of {series}.",
+                "`interlock series status` shows which there are.",
+            )
+
+    def _series_of(self, number: int, look: Look) -> str | None:
+        issue = look.issue(number)
+        place = None if issue is None else look.place(issue)
+        if place is not None:
+            return place.series
+        for name in self._overview.known():
+            if any(placed.number == number for placed in self._at.lane(name).placed()):
+                return name
+        return None

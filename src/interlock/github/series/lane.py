@@ -1,0 +1,202 @@
+"""The lane of a series on any store: who has it, who is in line, and the writes that change it.
+
+Each write is refused, or changes nothing, if somebody else was faster: then it is a conflict, and the caller
+looks again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from interlock.core.errors import ItemEnded, LeaseLost
+from interlock.core.model import OUR_BOT, NewItem, Policy, RetryLane
+from interlock.core.record import Record
+from interlock.core.series.deciding import Add, End, Gate, Start, Withdraw
+from interlock.core.series.standing import Placed, Stopped
+from interlock.core.states import TERMINAL
+from interlock.service.contract import (
+    AddView,
+    ChangeView,
+    ItemFilter,
+    LeaseView,
+    ShowView,
+)
+from interlock.service.itemview import ItemView
+
+#: The type of the items that stand for assignments, and the only agent that may start them.
+TYPE, AGENT = "series.assignment", "interlock-series"
+#: Who did it, in the history; and how a reason begins when we take an item out of the line.
+BY, WITHDRAWN = "series", "series: "
+LINE_MAX = 1_000
+#: How often an issue's item may have ended before, within the time that keys are kept.
+_EPISODES_MAX = 200
+
+
+class Lanes(Protocol):
+    """What a series needs of a store."""
+
+    def add(self, items: Sequence[NewItem]) -> list[AddView]: ...
+
+    def next(self, agent: str, *, item: int | None = None, external: bool = False) -> list[LeaseView]: ...
+
+    def end_external(
+        self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
+    ) -> ChangeView: ...
+
+    def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
+
+    def items(self, wanted: ItemFilter) -> list[ItemView]: ...
+
+    def show(self, item: int) -> ShowView: ...
+
+    def set_gate(
+        self,
+        lane: str,
+        *,
+        series: str,
+        open: bool,  # noqa: A002  (the contract's)
+        exempt: Sequence[str] = (),
+        why: str,
+        by: str = "",
+    ) -> Any: ...
+
+    def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...
+
+    def gates(self, *, series: str | None = None, limit: int = 100) -> list[Any]: ...
+
+
+class Gates(Record):
+    """The gates of a series' issues."""
+
+    open: Mapping[int, bool]
+    busy: frozenset[int]
+
+
+class SeriesLane:
+    """One series' lane."""
+
+    def __init__(self, lanes: Lanes, repository: str, series: str, *, exempt: Sequence[str] = ()) -> None:
+        """`repository` is what its lanes are called by."""
+        self._lanes, self._repository, self._exempt = lanes, repository, tuple(exempt)
+        self.series, self.name = series, lane_of(repository, series)
+        self._numbers: dict[int, int] = {}
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def placed(self) -> tuple[Placed, ...]:
+        """The owner first, then the line."""
+        found = self._lanes.items(ItemFilter(lane=self.name, limit=LINE_MAX))
+        items = [item for item in found if item.type == TYPE and item.status not in TERMINAL]
+        order = sorted(items, key=lambda i: (i.status == "deferred", i.position or 0, i.ticket))
+        return tuple(self._placed(item) for item in order)
+
+    def _placed(self, item: ItemView) -> Placed:
+        stopped = Stopped.NO
+        if item.cancel_requested and item.run is not None:
+            ours = (item.cancel_reason or "").startswith(WITHDRAWN)
+            stopped = Stopped.WITHDRAWN if ours else Stopped.BY_OPERATOR
+        return Placed(
+            item=item.id,
+            number=self._number(item),
+            position=item.position or 0,
+            run=item.run,
+            stopped=stopped,
+        )
+
+    def _number(self, item: ItemView) -> int:
+        if item.id not in self._numbers:
+            payload = item.payload or self._lanes.show(item.id).item.payload or {}
+            number = payload.get("issue_number")
+            self._numbers[item.id] = number if isinstance(number, int) else 0
+        return self._numbers[item.id]
+
+    def run(self) -> int | None:
+        """The run of the active issue, read anew."""
+        placed = self.placed()
+        return placed[0].run if placed else None
+
+    def gates(self) -> Gates:
+        found = {_number_of(view.lane): view for view in self._lanes.gates(series=self.name, limit=LINE_MAX)}
+        return Gates(
+            open={number: view.open for number, view in found.items()},
+            busy=frozenset(number for number, view in found.items() if view.run is not None),
+        )
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def add(self, steps: Sequence[Add]) -> None:
+        """Put issues in line, each once however many do so at the same time.
+
+        An item's key names the item of the same issue that ended before it, so all who add find the same one.
+        """
+        left = {step.number: (step, 0) for step in steps}
+        for _ in range(_EPISODES_MAX):
+            if not left:
+                return
+            views = self._lanes.add([self._item(step, after) for step, after in left.values()])
+            again = {}
+            for (step, _after), view in zip(left.values(), views, strict=True):
+                if view.decision == "duplicate" and view.item is not None and view.item.status in TERMINAL:
+                    again[step.number] = (step, view.item.id)
+            left = again
+
+    def _item(self, step: Add, after: int) -> NewItem:
+        payload: dict[str, Any] = {
+            "repository": self._repository,
+            "issue_number": step.number,
+            "series": self.series,
+        }
+        return NewItem(
+            title=f"#{step.number} {step.title}".strip()[:500],
+            type=TYPE,
+            agent=AGENT,
+            lane=self.name,
+            policy=Policy.QUEUE,
+            position=step.position,
+            payload=json.dumps(payload),
+            dedupe_key=f"{self.name}#{step.number}@{step.position}:{after}",
+            retry_lane=RetryLane.KEEP,
+            sender=OUR_BOT,
+        )
+
+    def withdraw(self, step: Withdraw) -> bool:
+        try:
+            self._lanes.cancel(step.item, why=f"{WITHDRAWN}{step.why}", by=BY)
+        except ItemEnded:
+            return False
+        return True
+
+    def start(self, step: Start) -> int | None:
+        """The new run; None if somebody else was faster."""
+        try:
+            found = self._lanes.next(AGENT, item=step.item, external=True)
+        except ItemEnded:
+            return None
+        return found[0].fence if found else None
+
+    def end(self, step: End) -> bool:
+        try:
+            outcome = "done" if step.completed else "cancel"
+            self._lanes.end_external(step.item, step.run, outcome, why=step.why, by=BY)
+        except (LeaseLost, ItemEnded):
+            return False
+        return True
+
+    def gate(self, step: Gate) -> None:
+        lane = f"issue:{self._repository}#{step.number}"
+        if step.open is None:
+            self._lanes.remove_gate(lane, why=step.why, by=BY)
+        else:
+            self._lanes.set_gate(
+                lane, series=self.name, open=step.open, exempt=self._exempt, why=step.why, by=BY
+            )
+
+
+def lane_of(repository: str, series: str) -> str:
+    return f"series:{repository}/{series}"
+
+
+def _number_of(lane: str) -> int:
+    return int(lane.rpartition("#")[2])

@@ -1,0 +1,6 @@
+-- A newer note about a series, if nobody has written one meanwhile.
+INSERT INTO interlock.series_notes (lane, revision, data)
+SELECT %(lane)s, %(revision)s, %(data)s WHERE interlock.expect({schema})
+ON CONFLICT (lane) DO UPDATE SET revision = excluded.revision, data = excluded.data
+WHERE series_notes.revision = excluded.revision - 1
+RETURNING 1

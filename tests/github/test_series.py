@@ -1,0 +1,277 @@
+"""A series' life on GitHub: one issue active, the others in line, whatever happens to any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.app import open_service
+from interlock.core.series.standing import Choices, Mode, Unassigned
+from interlock.github.series.acting import Assigning
+from interlock.github.series.cycle import Rules
+from interlock.service.contract import ItemFilter
+from tests.github.fake import FakeGitHub, Repository
+from tests.github.series_desk import BOT, GATED, SeriesDesk
+
+
+@pytest.fixture
+def desk(github: FakeGitHub, repo: Repository, tmp_path: Path) -> Iterator[SeriesDesk]:
+    service = open_service(f"sqlite:///{tmp_path}/store.db")
+    desk = SeriesDesk(github, repo, service)
+    yield desk
+    desk.close()
+    service.close()
+
+
+def test_the_first_is_assigned_and_the_others_wait_in_order(desk: SeriesDesk) -> None:
+    third, first, second = desk.issue(3), desk.issue(1), desk.issue(2)
+    desk.reconcile()
+    view = desk.view()
+    assert (view.active_issue, view.queue) == (first.number, (second.number, third.number))
+    assert desk.assigned() == {first.number: [BOT]}
+    assert view.state == "assigning"
+    assert desk.reconcile()[0].done == ()
+    assert desk.view().state == "assigned"
+
+
+def test_a_merged_pull_request_promotes_the_next_one(desk: SeriesDesk) -> None:
+    first, second = desk.issue(1), desk.issue(2)
+    desk.reconcile()
+    desk.reconcile()
+    desk.merge(first)
+    (cycle,) = desk.reconcile()
+    assert cycle.active_issue == second.number
+    assert desk.assigned() == {second.number: [BOT]}
+    assert cycle.metrics["promotion_events"] == 1
+    (old,) = [i for i in desk.service.items(_all()) if i.title.startswith(f"#{first.number} ")]
+    assert old.status == "completed"
+
+
+def test_a_closed_one_is_abandoned(desk: SeriesDesk) -> None:
+    first, second = desk.issue(1), desk.issue(2)
+    desk.reconcile()
+    first.close(by="alice")
+    (cycle,) = desk.reconcile()
+    assert cycle.active_issue == second.number
+    (old,) = [i for i in desk.service.items(_all()) if i.title.startswith(f"#{first.number} ")]
+    assert old.status == "cancelled"
+
+
+def test_who_is_assigned_by_hand_on_a_free_series_is_adopted(desk: SeriesDesk) -> None:
+    first, second, third = desk.issue(1), desk.issue(2), desk.issue(3)
+    third.assign("alice", by="boss")
+    desk.reconcile()
+    assert desk.view().active_issue == third.number
+    assert desk.view().queue == (first.number, second.number)
+    assert desk.assigned() == {third.number: ["alice"]}
+
+
+def test_who_is_assigned_beside_the_active_one_is_unassigned_and_counted(desk: SeriesDesk) -> None:
+    first, second = desk.issue(1), desk.issue(2)
+    desk.reconcile()
+    desk.reconcile()
+    second.assign("alice", by="boss")
+    (cycle,) = desk.reconcile()
+    assert desk.assigned() == {first.number: [BOT]}
+    assert cycle.metrics["duplicate_prevented"] == 1
+    assert desk.reconcile()[0].metrics["duplicate_prevented"] == 0
+    second.assign("alice", by="boss")
+    desk.reconcile()
+    assert desk.assigned() == {first.number: [BOT]}
+    assert desk.view().metrics["duplicate_prevented"] == 2
+
+
+class TestObserve:
+    @pytest.fixture(autouse=True)
+    def observe(self, desk: SeriesDesk) -> None:
+        desk.mode(Mode.OBSERVE)
+
+    def test_nobody_is_assigned_or_unassigned(self, desk: SeriesDesk) -> None:
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        assert desk.assigned() == {}
+        assert desk.view().active_issue is None
+        first.assign("alice", by="boss")
+        second.assign("bob", by="boss")
+        (cycle,) = desk.reconcile()
+        assert desk.view().active_issue == first.number
+        assert len(desk.assigned()) == 2
+        assert cycle.metrics["duplicate_prevented"] == 1
+        assert desk.reconcile()[0].metrics["duplicate_prevented"] == 0
+        assert f"#{second.number} is assigned too." in (desk.state().body or "")
+
+    def test_nobody_is_held_back(self, desk: SeriesDesk) -> None:
+        first, second = desk.issue(1), desk.issue(2)
+        first.assign("alice", by="boss")
+        desk.reconcile()
+        answer = desk.acquire(second)
+        assert (answer.status, answer.assign) == ("queued", True)
+
+
+class TestUnassignedByHand:
+    def test_two_looks_a_minute_apart_release_it(self, desk: SeriesDesk) -> None:
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        desk.reconcile()
+        first.unassign(BOT, by="alice")
+        desk.reconcile()
+        assert desk.view().active_issue == first.number
+        desk.github.clock.advance(30)
+        desk.reconcile()
+        assert desk.view().active_issue == first.number
+        desk.github.clock.advance(31)
+        desk.reconcile()
+        assert desk.view().active_issue == second.number
+        assert [(w.number, w.why) for w in desk.view().waiting] == [(first.number, "given back")]
+
+    def test_what_comes_back_in_time_counts_as_never_gone(self, desk: SeriesDesk) -> None:
+        first = desk.issue(1)
+        desk.issue(2)
+        desk.reconcile()
+        desk.reconcile()
+        first.unassign(BOT, by="alice")
+        desk.reconcile()
+        first.assign(BOT, by="alice")
+        desk.reconcile()
+        desk.github.clock.advance(120)
+        first.unassign(BOT, by="alice")
+        desk.reconcile()
+        assert desk.view().active_issue == first.number
+
+    def test_it_is_kept_by_choice(self, desk: SeriesDesk) -> None:
+        first = desk.issue(1)
+        desk.issue(2)
+        desk.rules = Rules(
+            assigning=Assigning(login=BOT), choices=Choices(unassigned=Unassigned.KEPT, gated=GATED)
+        )
+        desk.reconcile()
+        desk.reconcile()
+        first.unassign(BOT, by="alice")
+        for _ in range(3):
+            desk.reconcile()
+            desk.github.clock.advance(100)
+        assert desk.view().active_issue == first.number
+        assert desk.assigned() == {}
+
+    def test_it_is_wanted_again_when_somebody_assigns_it(self, desk: SeriesDesk) -> None:
+        first = desk.issue(1)
+        desk.reconcile()
+        desk.keeper().release(first.number)
+        assert desk.view().active_issue is None
+        assert desk.assigned() == {}
+        desk.reconcile()
+        assert desk.view().active_issue is None
+        first.assign("alice", by="boss")
+        desk.reconcile()
+        assert desk.view().active_issue == first.number
+
+
+class TestDependencies:
+    def test_a_blocked_issue_waits_and_holds_up_nobody(self, desk: SeriesDesk) -> None:
+        other = desk.repo.issue("Groundwork", by="alice")
+        first, second = desk.issue(1, body=f"Depends on #{other.number}"), desk.issue(2)
+        desk.reconcile()
+        assert desk.view().active_issue == second.number
+        assert desk.acquire(first).status == "queued-dependency"
+        other.close(by="alice")
+        desk.reconcile()
+        assert desk.view().queue == (first.number,)
+
+    def test_blocked_by_and_sub_issues_and_other_series(self, desk: SeriesDesk) -> None:
+        other = desk.repo.issue("Groundwork", by="alice")
+        elsewhere = desk.issue(1, "RFC-092")
+        first, second, third, last = (desk.issue(n) for n in (1, 2, 3, 4))
+        first.add_blocker(other, by="alice")
+        second.add_child(other, by="alice")
+        third.edit(by="alice", body="depends on: RFC-92")
+        desk.reconcile()
+        assert desk.view().active_issue == last.number
+        assert {w.number: w.why for w in desk.view().waiting} == {
+            first.number: f"waits for #{other.number}",
+            second.number: f"waits for #{other.number}",
+            third.number: "waits for RFC-092",
+        }
+        other.close(by="alice")
+        elsewhere.close(by="alice")
+        desk.reconcile()
+        assert desk.view().queue == (first.number, second.number, third.number)
+
+    def test_an_active_issue_yields_to_a_later_one_that_it_needs(self, desk: SeriesDesk) -> None:
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        desk.reconcile()
+        first.add_blocker(second, by="alice")
+        desk.reconcile()
+        assert desk.view().active_issue == second.number
+        assert desk.assigned() == {second.number: [BOT]}
+        desk.merge(second)
+        desk.reconcile()
+        assert desk.view().active_issue == first.number
+
+
+class TestWhoLeaves:
+    @pytest.mark.parametrize("how", ["delete", "retitle", "transfer"])
+    def test_the_next_one_is_promoted(self, desk: SeriesDesk, github: FakeGitHub, how: str) -> None:
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        match how:
+            case "delete":
+                first.delete(by="boss")
+            case "retitle":
+                first.edit(by="boss", title="Something else")
+            case _:
+                first.transfer(github.repository("acme/lib", admin=["boss"]), by="boss")
+        desk.reconcile()
+        assert desk.view().active_issue == second.number
+
+    def test_a_new_title_brings_it_to_its_new_place(self, desk: SeriesDesk) -> None:
+        first, second, third = desk.issue(1), desk.issue(2), desk.issue(3)
+        desk.reconcile()
+        second.edit(by="boss", title="RFC-093-09: Later")
+        desk.reconcile()
+        assert desk.view().queue == (third.number, second.number)
+        first.edit(by="boss", title="RFC-094-01: Elsewhere")
+        desk.reconcile()
+        assert desk.view().active_issue == third.number
+        assert desk.view("RFC-094").active_issue == first.number
+
+    def test_a_reopened_one_is_in_line_again(self, desk: SeriesDesk) -> None:
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        first.close(by="alice")
+        desk.reconcile()
+        first.reopen(by="alice")
+        first.unassign(BOT, by="alice")
+        desk.reconcile()
+        assert (desk.view().active_issue, desk.view().queue) == (second.number, (first.number,))
+
+
+def test_a_dropped_assignment_is_said_and_promotes_nobody(desk: SeriesDesk) -> None:
+    desk.rules = Rules(assigning=Assigning(login="stranger"), choices=Choices(gated=GATED))
+    first, _ = desk.issue(1), desk.issue(2)
+    desk.reconcile()
+    desk.reconcile()
+    view = desk.view()
+    assert view.active_issue == first.number
+    assert "stranger" in view.problems[0]
+    assert "could not be assigned" in (desk.state().body or "")
+    assert desk.assigned() == {}
+
+
+def test_each_promotion_is_told_once_where_the_rollout_says_so(desk: SeriesDesk) -> None:
+    desk.mode(Mode.COMMENT)
+    first, second = desk.issue(1), desk.issue(2)
+    desk.reconcile()
+    desk.merge(first)
+    desk.reconcile()
+    desk.reconcile()
+    said = [comment.body for comment in desk.state().comments]
+    assert len(said) == 2
+    assert f"from #{first.number} to #{second.number}" in said[1]
+    assert "merged" in said[1]
+
+
+def _all() -> ItemFilter:
+    return ItemFilter(all=True, limit=100)
