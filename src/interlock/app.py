@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from interlock import settings as choices
 from interlock.core.continuity import Ancestor, Lineage
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from interlock.github.outbox import Sender
     from interlock.github.reconcile import Reconciler
     from interlock.github.series.keeper import Keeper
-    from interlock.github.series.lane import Lanes
     from interlock.github.series.overview import Overview
     from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
@@ -196,7 +195,7 @@ def open_series(settings: Settings, repository: str, *, send: bool = True) -> It
     from interlock.github.series.cycle import Context  # noqa: PLC0415
     from interlock.github.series.keeper import Keeper  # noqa: PLC0415
 
-    rules = choosing.rules_of(settings, gated=hasattr(LocalService, "gates"))
+    rules = choosing.rules_of(settings)
     with ExitStack() as opened:
         store = _open_store(settings, migrate=True)
         service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
@@ -207,7 +206,7 @@ def open_series(settings: Settings, repository: str, *, send: bool = True) -> It
         known = store.github.repository(found.id, found.name)
         yield Keeper(
             Context(
-                lanes=cast("Lanes", service),
+                lanes=service,
                 notes=store.github,
                 github=github,
                 repository=found,
@@ -229,7 +228,7 @@ def open_overview(settings: Settings, repository: str) -> Iterator[Overview]:
     with closing(LocalService(store, poll_s=settings.poll_s)) as service:
         known = store.github.repository_named(repository)
         lane_name = repository.lower() if known is None else known.lane_name
-        yield Overview(cast("Lanes", service), store.github, repository, lane_name, rules)
+        yield Overview(service, store.github, repository, lane_name, rules)
 
 
 def standing_of(service: Service, repository: str | None, number: int) -> NumberView:

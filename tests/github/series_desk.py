@@ -14,13 +14,12 @@ from interlock.github.series.keeper import Cycle, Keeper
 from interlock.github.series.overview import Overview, SeriesView
 from interlock.github.tokens import PlainToken
 from interlock.service.contract import Service
-from interlock.service.local import LocalService
 from interlock.store.port import Store
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
 
 BOT = "coder-bot"
-GATED = hasattr(LocalService, "gates")
+GATED = True
 
 
 class SeriesDesk:
@@ -60,7 +59,7 @@ class SeriesDesk:
         known = self.store.github.repository(found.id, found.name)
         return Keeper(
             Context(
-                lanes=self.service,  # type: ignore[arg-type]
+                lanes=self.service,
                 notes=self.store.github,
                 github=client,
                 repository=found,
@@ -97,7 +96,7 @@ class SeriesDesk:
 
     def view(self, series: str = "RFC-093") -> SeriesView:
         lane_name = self.repo.full_name.lower()
-        overview = Overview(self.service, self.store.github, "acme/app", lane_name, self.rules)  # type: ignore[arg-type]
+        overview = Overview(self.service, self.store.github, "acme/app", lane_name, self.rules)
         (found,) = overview.status([series])
         return found
 

@@ -6,7 +6,9 @@ costs a second look, and its counts.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from interlock.core.row import NamedTuple
 
 
 class Note(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.core.errors import InvalidInput
@@ -68,12 +68,14 @@ def test_a_pattern_that_makes_no_sense_is_refused(pattern: str) -> None:
         Titles(pattern).place("RFC-1-1")
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_title(text: str) -> None:
     TITLES.place(text)
     needs(text, "acme/app", TITLES)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 999_999), st.integers(0, 999_999), st.sampled_from(["", "Game-", "X9-"]))
 def test_what_is_written_is_read(series: int, micro: int, prefix: str) -> None:
     assert TITLES.place(f"{prefix}RFC-{series:03}-{micro:02}: x") == Place(f"{prefix}RFC-{series:03}", micro)

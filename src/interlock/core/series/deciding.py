@@ -14,8 +14,7 @@ not matter where a process dies, or how many decide at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from interlock.core.row import NamedTuple
 from interlock.core.series.standing import (
     APART_S,
     Choices,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from interlock.core.errors import InvalidInput
+from interlock.core.row import NamedTuple
 from interlock.core.series.titles import Titles
 
 #: How many an issue may name.

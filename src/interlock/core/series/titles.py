@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 from interlock.core.errors import InvalidInput
+from interlock.core.row import NamedTuple
 
 PATTERN = "{prefix}RFC-{series}-{micro}"
 #: No title is longer on GitHub.

@@ -19,6 +19,7 @@ from interlock.core.states import TERMINAL
 from interlock.service.contract import (
     AddView,
     ChangeView,
+    GateView,
     ItemFilter,
     LeaseView,
     ShowView,
@@ -60,11 +61,11 @@ class Lanes(Protocol):
         exempt: Sequence[str] = (),
         why: str,
         by: str = "",
-    ) -> Any: ...
+    ) -> GateView: ...
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...
 
-    def gates(self, *, series: str | None = None, limit: int = 100) -> list[Any]: ...
+    def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]: ...
 
 
 class Gates(Record):
