@@ -15,6 +15,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,8 @@ class Scene:
         self.directory = directory
         self.site = Site(self.clone, f"sqlite:///{directory}/store.db")
         self.scripts: dict[int, str] = {}
+        self._refs: dict[str, str] = {}
+        self._reached: dict[tuple[Path, tuple[str, ...]], set[bytes]] = {}
 
     def add(self, name: str, ending: str) -> None:
         """An item whose agent runs this script, and ends in this way."""
@@ -112,8 +115,30 @@ class Scene:
         )
         return done.stdout
 
-    def lines(self, *args: str) -> list[str]:
-        return os.fsdecode(self.git(*args)).splitlines()
+    def refs(self) -> dict[str, str]:
+        """Every ref of the clone, with the text of its commit below the subject. Nobody works any more."""
+        if not self._refs:
+            form = "%(refname)%01%(contents:body)%00"
+            listed = os.fsdecode(self.git("for-each-ref", f"--format={form}")).split("\0\n")
+            self._refs = dict(line.split("\1") for line in listed if line)
+        return self._refs
+
+    def objects(self, repository: Path, *refs: str) -> set[bytes]:
+        """The contents of every file that these refs reach."""
+        if not refs:
+            return set()
+        if (repository, refs) not in self._reached:
+            environ = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
+            listed = subprocess.run(
+                ["git", "rev-list", "--objects", *refs],
+                cwd=repository,
+                env=environ,
+                capture_output=True,
+                check=True,
+            )
+            oids = b"".join(line.split(b" ")[0] + b"\n" for line in listed.stdout.splitlines())
+            self._reached[repository, refs] = _contents(repository, "--batch", stdin=oids)
+        return self._reached[repository, refs].copy()
 
 
 @pytest.fixture
@@ -130,18 +155,18 @@ class Judge:
         self.scene, self.evidence = scene, scene.evidence(item)
         self.run = int((self.evidence / "done").read_text())
         names = [f"refs/interlock/{kind}/{self.run}" for kind in ("salvage", "salvaged")]
-        self.refs = scene.lines("for-each-ref", "--format=%(refname)", *names)
-        self.branches = scene.lines("for-each-ref", "--format=%(refname)", f"refs/heads/*-run-{self.run}")
-        self.branches += scene.lines(
-            "for-each-ref", "--format=%(refname)", f"refs/heads/interlock/run-{self.run}"
-        )
-        self.documents = [
-            json.loads(scene.git("log", "-1", "--format=%b", ref).decode().split("\n\n")[0])
-            for ref in self.refs
+        self.refs = [
+            ref for ref in scene.refs() if ref.startswith(tuple(f"{n}/" for n in names)) or ref in names
         ]
+        self.branches = [
+            ref
+            for ref in scene.refs()
+            if fnmatch(ref, f"refs/heads/*-run-{self.run}") or ref == f"refs/heads/interlock/run-{self.run}"
+        ]
+        self.documents = [json.loads(scene.refs()[ref].split("\n\n")[0]) for ref in self.refs]
         self.stays = [Path(document["worktree"]) for document in self.documents if document["worktree"]]
-        self._reach = self._objects(scene.clone, *self.refs, *(self.branches if succeeded else ()))
-        self._reach |= self._objects(scene.remote, "--all")
+        self._reach = scene.objects(scene.clone, *self.refs, *(self.branches if succeeded else ()))
+        self._reach |= scene.objects(scene.remote, "--all")
         for ref in self.refs:
             self._reach |= set(self._checked_out(ref).values())
         for place in self.stays:
@@ -162,7 +187,7 @@ class Judge:
             ]
             for ref in self.refs:
                 said += self._claims(ref, base, left)
-        if any(OF_THE_USER.encode() in self._objects(self.scene.clone, ref) for ref in self.refs):
+        if any(OF_THE_USER.encode() in self.scene.objects(self.scene.clone, ref) for ref in self.refs):
             said.append("the user's own commit is claimed")
         return said
 
@@ -201,22 +226,6 @@ class Judge:
                     ["git", *args], cwd=self.scene.clone, env=environ, check=False, capture_output=True
                 )
         return _files(place)
-
-    @staticmethod
-    def _objects(repository: Path, *refs: str) -> set[bytes]:
-        """The contents of every file that these refs reach."""
-        if not refs:
-            return set()
-        environ = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
-        listed = subprocess.run(
-            ["git", "rev-list", "--objects", *refs],
-            cwd=repository,
-            env=environ,
-            capture_output=True,
-            check=True,
-        )
-        oids = b"".join(line.split(b" ")[0] + b"\n" for line in listed.stdout.splitlines())
-        return _contents(repository, "--batch", stdin=oids)
 
     def _left_in(self, place: Path) -> set[bytes]:
         """The contents of every file in a worktree that stayed, and of every object in its repositories."""
