@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from interlock import settings as choices
 from interlock.core.continuity import Ancestor, Lineage
-from interlock.core.errors import InvalidInput, StoreUnavailable
+from interlock.core.errors import InterlockError, InvalidInput, StoreUnavailable
 from interlock.core.record import Record, replace
 from interlock.service.local import LocalService
 from interlock.settings import Settings, places, sqlite_path
@@ -23,7 +23,7 @@ from interlock.store import migrate as schema
 
 if TYPE_CHECKING:
     from interlock.github.client import GitHub
-    from interlock.github.eyes import Eyes
+    from interlock.github.eyes import Eyes, Message
     from interlock.github.intake import Intake
     from interlock.github.outbox import Sender
     from interlock.github.reconcile import Reconciler
@@ -290,9 +290,47 @@ def eyes_of_runs(
             return None
         found = Eyes(message, _asking(environ, TIMEOUT_S), tell)
         found.before = lambda _: _superseded_by(service, lease)
+        _keep_sign(service, lease, message, found)
         return found
 
     return eyes_of
+
+
+def _keep_sign(service: Service, lease: LeaseView, message: Message, eyes: Eyes) -> None:
+    """Let the database know what a run shows: whoever sees the run lost takes it away."""
+    assert isinstance(service, LocalService)
+    github = service.store.github
+    known = github.repository_named(message.repository)
+    if known is None:
+        return
+    from interlock.store.github_port import KeptSign  # noqa: PLC0415
+
+    sign = KeptSign(lease.fence, lease.item.id, known.id, message.number, *message.subject, None)
+    eyes.keep = lambda reaction: github.keep_sign(sign._replace(reaction=reaction))
+
+    def forget() -> None:
+        github.drop_sign(lease.fence)
+
+    eyes.forget = forget
+
+
+def owing_salvage(service: Service, tell: Callable[[str], None]) -> Callable[[int, int, str], None]:
+    """Owes a comment on work that a run left, on the issue or pull request that its item is about."""
+
+    def owe(item: int, run: int, ref: str) -> None:
+        from interlock.github import about, owing  # noqa: PLC0415
+
+        assert isinstance(service, LocalService)
+        try:
+            of = about.about(service.show(item).item.payload)
+            known = None if of is None else service.store.github.repository_named(of.repository)
+            if of is not None and known is not None:
+                place = owing.Place(known.id, of.number)
+                service.store.github.outbox.owe([owing.salvage(place, item=item, run=run, ref=ref)])
+        except InterlockError as error:  # the work is safe, which is what counts
+            tell(f"Could not owe a comment on {ref}: {error}")
+
+    return owe
 
 
 def _superseded_by(service: Service, lease: LeaseView) -> Before | None:

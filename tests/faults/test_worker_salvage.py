@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.core.model import NewItem
 from interlock.git.plumbing import Repository
 from interlock.push.fence import LaneRun, arm
 from interlock.worker.changes import FILE_MAX_BYTES
@@ -58,6 +59,24 @@ def clone(tmp_path: Path) -> Iterator[Clone]:
     clone.site.file(".interlock/.gitignore").write_text("*\n")
     yield clone
     clone.site.close()
+
+
+def test_github_is_owed_a_comment_on_work_that_a_run_left(clone: Clone) -> None:
+    """By a worker without a token, and once, though a second run leaves the same for the next."""
+    with clone.site.service() as service:
+        service.store.github.repository(7, "acme/app")
+        payload = json.dumps({"repository": "acme/app", "issue_number": 1})
+        (added,) = service.add([NewItem(title="work", lane=LANE, max_attempts=1, payload=payload)])
+        assert added.item is not None
+    worker = clone.site.work(f"{EDIT}; exit 3", "--worktree", "--limit", "1")
+    worker.until("salvaged")
+    assert worker.ended() == 0
+    with clone.site.service() as service:
+        (owed,) = service.store.github.outbox.effects(7, 1, 10)
+        taken = service.store.github.outbox.take(60)
+    assert (owed.kind, owed.name) == ("comment", "salvage:run-1")
+    assert taken is not None
+    assert "`refs/interlock/salvage/1`" in json.loads(taken.data)["text"]
 
 
 def test_a_run_that_fails_leaves_its_work_to_the_next_on_its_lane(clone: Clone) -> None:

@@ -131,6 +131,11 @@ class Faults:
         """Webhooks that do not arrive; GitHub's list of deliveries shows them as failed."""
         self._lost_deliveries = times
 
+    def over(self) -> None:
+        """Nothing that was switched on happens any more."""
+        with self._lock:
+            self._waiting.clear()
+
     # Asked by the server
 
     def due(self, line: str) -> _Fault | None:

@@ -415,6 +415,44 @@ def test_a_worker_goes_on_where_github_does_not_answer(jobs: Jobs) -> None:
     assert (answer.out + answer.err).count("Could not put 👀 on the message") == 1
 
 
+@pytest.mark.parametrize("answered", [True, False], ids=["with its id", "whose answer was lost"])
+def test_eyes_of_a_killed_worker_are_taken_away_once_its_run_is_lost(jobs: Jobs, answered: bool) -> None:
+    comment, _ = jobs.said()
+    url = f"sqlite:///{jobs.root}/store.db"
+    il, service = worker(jobs, INTERLOCK_URL=url), app.open_service(url)
+    service.store.github.repository(jobs.repo.id, APP)  # type: ignore[attr-defined]
+    item = ("--lane", jobs.lane, "--agent", "coder", "--payload", payload(jobs, comment), "--lease", "10s")
+    il.ok("add", "Answer", *item)
+    if not answered:
+        jobs.github.faults.lose_answers(5, on="/reactions")
+    at_work = il.directory / "at-work"
+    process = il.start("work", "--agent", "coder", "--", "sh", "-c", f"echo $$ > {at_work}; exec sleep 600")
+    jobs.started.append(process)
+    wait_until(lambda: at_work.exists() and at_work.read_text() != "", "it works")
+    process.kill()
+    os.kill(int(at_work.read_text()), signal.SIGKILL)
+    process.communicate()
+    jobs.github.faults.over()
+    il.ok("github", "send")
+    assert eyes(comment) == [ACTIONS_BOT], "nobody knows yet that it is dead"
+    wait_until(lambda: bool(service.sweep().expired), "its lease is over")
+    assert il.ok("github", "send")["sent"] == 1
+    assert eyes(comment) == []
+    assert il.ok("github", "send")["sent"] == 0
+    service.close()
+
+
+def test_a_worker_that_ends_well_leaves_nothing_to_take_away(jobs: Jobs) -> None:
+    comment, _ = jobs.said()
+    url = f"sqlite:///{jobs.root}/store.db"
+    il, service = worker(jobs, INTERLOCK_URL=url), app.open_service(url)
+    service.store.github.repository(jobs.repo.id, APP)  # type: ignore[attr-defined]
+    il.ok("add", "Answer", "--agent", "coder", "--payload", payload(jobs, comment))
+    il("work", "--agent", "coder", "--limit", "1", "--", "true")
+    assert service.store.github.left_signs(-3600, 10) == []  # type: ignore[attr-defined]
+    service.close()
+
+
 # -- which message ------------------------------------------------------------------------------------
 
 

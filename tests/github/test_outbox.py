@@ -257,10 +257,10 @@ def test_a_status_shows_the_last_state_that_was_owed(desk: Desk) -> None:
 
 def test_salvaged_work_is_told_once(desk: Desk) -> None:
     for _ in range(2):
-        desk.owe(owing.salvage(desk.at(), run=12, ref="refs/interlock/salvage/12"))
+        desk.owe(owing.salvage(desk.at(), item=5, run=12, ref="refs/interlock/salvage/12"))
     desk.send()
     (comment,) = desk.issue.comments
-    assert "it is kept in `refs/interlock/salvage/12`" in comment.body
+    assert "it is kept as `refs/interlock/salvage/12`" in comment.body
 
 
 def test_what_no_effect_can_be_called_is_refused(desk: Desk) -> None:

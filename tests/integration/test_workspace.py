@@ -98,6 +98,25 @@ def test_a_worktree_with_a_repository_inside_stays(scene: Scene, succeeded: bool
     assert document["worktree"] == str(path)
 
 
+def test_what_was_kept_is_told_before_the_worktree_goes_and_again_after_a_crash(scene: Scene) -> None:
+    told: list[tuple[int, str]] = []
+
+    def tell(trace: Trace, ref: str) -> None:
+        told.append((trace.run, ref))
+        assert path.exists()
+        if len(told) == 1:
+            raise GitFailed("killed", "")
+
+    scene.workspaces = Workspaces(scene.home, kept=tell)
+    files, path = scene.run()
+    (path / "page").write_text("two\n")
+    with pytest.raises(GitFailed, match="killed"):
+        scene.workspaces.close(files, succeeded=False)
+    assert scene.workspaces.close(files, succeeded=False) is None, "it was kept before"
+    assert told == [(1, "refs/interlock/salvage/1")] * 2
+    assert not path.exists()
+
+
 def test_a_change_within_the_second_of_the_checkout_is_salvaged(scene: Scene) -> None:
     """As long as before, so that git must compare the contents. With an index copied without its time the
     salvage had the old contents."""

@@ -104,6 +104,7 @@ def work(
             tell=screen.tell,
             echo=screen.echo,
             unwanted=unwanted,
+            salvaged=app.owing_salvage(service, said),
         )
         call.absence.heard = worker.missing_store
         notifier_of(call, service).start()

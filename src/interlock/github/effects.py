@@ -96,11 +96,13 @@ def edit_comment(repo: str, comment_id: int, text: str) -> Request:
     )
 
 
-def salvaged(*, run: int, ref: str) -> str:
-    """What a comment says of work that a dead run left."""
+def salvaged(*, item: int, run: int, ref: str) -> str:
+    """What a comment says of work that a dead run left. It is in the clone of the worker, not at GitHub."""
     return (
-        f"Run {run} ended before it could commit its work. Nothing is lost: it is kept in `{ref}`.\n\n"
-        f"```sh\ngit fetch origin {ref}\ngit show FETCH_HEAD\n```"
+        f"Run {run} ended before its work was pushed. Nothing is lost: it is kept as `{ref}` in the clone of"
+        f" its worker, and the next run here gets it. `interlock show {item}` names the machine. To look"
+        " at it there, and to let others fetch it:\n\n"
+        f"```sh\ngit show {ref}\ngit push origin {ref}:refs/heads/salvage-run-{run}\n```"
     )
 
 

@@ -1,6 +1,7 @@
 """👀 on the message that a run works on: put there at its start, taken away at its end, whichever it is.
 
-What becomes of the reaction is up to this process, and after its death, on a lane in git, to the next run.
+What becomes of the reaction is up to this process, and after its death, on a lane in git, to the next run;
+a database keeps it with the run, and whoever sends what is owed takes it away.
 Nothing here raises: work does not fail because GitHub does. The first failure is told, in one sentence.
 """
 
@@ -92,6 +93,9 @@ class Eyes:
     ) -> None:
         self._message, self._open_client, self._tell = message, open_client, tell
         self.sign: Sign | None = None
+        #: Where a database keeps our sign: before it is there, with its id, and when it is gone.
+        self.keep: Callable[[int | None], None] = lambda _: None
+        self.forget: Callable[[], None] = lambda: None
         #: The run before ours on the lane, where the store knows it.
         self.before: Callable[[str], Before | None] = lambda _: None
         #: A reaction of ours may be there.
@@ -102,12 +106,15 @@ class Eyes:
 
     def show(self) -> None:
         with self._quietly("put 👀 on the message"), self._open_client(0.0) as github:
+            self.keep(None)
             self._may_be_there = True  # also if we never get the answer
             try:
                 self.sign = self._reacted(github)
             except GitHubRefused:
                 self._may_be_there = False
+                self.forget()
                 raise
+            self.keep(self.sign.reaction)
 
     def hide_soon(self) -> None:
         # Not a daemon: the process does not end before it.
@@ -166,6 +173,7 @@ class Eyes:
         with self._quietly("take 👀 away again"), self._open_client(_PATIENCE_S) as github:
             # One account has a reaction once: to add it again tells its number.
             _remove(github, self.sign or self._reacted(github))
+            self.forget()
 
     def _reacted(self, github: GitHub) -> Sign:
         answer = _send(github, effects.react(self._message.repository, self._message.subject))

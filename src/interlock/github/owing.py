@@ -35,9 +35,9 @@ def comment(place: Place, name: str, text: str, *, agent: str = "", run: int | N
     return _effect(place, name, "comment", {"text": text, "agent": agent}, run=run)
 
 
-def salvage(place: Place, *, run: int, ref: str) -> Effect:
+def salvage(place: Place, *, item: int, run: int, ref: str) -> Effect:
     """A comment on where the work is that a dead run left."""
-    return comment(place, f"salvage:run-{run}", effects.salvaged(run=run, ref=ref))
+    return comment(place, f"salvage:run-{run}", effects.salvaged(item=item, run=run, ref=ref))
 
 
 def sticky(

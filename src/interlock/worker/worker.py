@@ -142,10 +142,12 @@ class Worker:
         tell: Callable[[Notice], None],
         echo: Callable[[int, bytes], None],
         unwanted: Callable[[LeaseView], str | None] = lambda _: None,
+        salvaged: Callable[[int, int, str], None] = lambda _item, _run, _ref: None,
     ) -> None:
         """`tell` gets notices, `echo` the output of commands; neither may wait.
 
         `unwanted` is asked before a command starts: why it must not, for which it has cancelled the item.
+        `salvaged` gets an item, a run of it that left work, and the ref of that work, perhaps more than once.
         """
         self.wish = wish
         self.name = incarnation()
@@ -156,7 +158,7 @@ class Worker:
         self.home = home
         #: The store, as a command can reach it from any directory.
         self.url = url
-        self.workspaces = Workspaces(home)
+        self.workspaces = Workspaces(home, kept=lambda trace, ref: salvaged(trace.item, trace.run, ref))
         self.recovery = Recovery(home, self.workspaces, salvaged=self._salvaged, left=self._left)
         self._changed = threading.Condition()
         self._runs: dict[int, WorkerRun] = {}

@@ -68,8 +68,10 @@ class Workspace:
 class Workspaces:
     """The worktrees of one repository."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, kept: Callable[[Trace, str], None] = lambda _trace, _ref: None) -> None:
+        """`kept` gets a run and the ref of what it left for the next one, before its worktree goes."""
         self._home = home
+        self._kept = kept
         self._repository = Repository(home.root)
 
     @cached_property
@@ -183,6 +185,8 @@ class Workspaces:
                 kept = self._salvager.keep(
                     trace, place, baseline, commits, scratch=files.path, succeeded=succeeded
                 )
+            if kept is not None and not succeeded:
+                self._kept(trace, kept.ref)
             if kept is None or not kept.left_out:
                 # After a success the branch itself stays, unless it is on the remote.
                 (files.path / _REMOVING).touch()
