@@ -157,18 +157,22 @@ def _intake(
 
 
 @contextmanager
-def last_look(service: Service, tell: Callable[[str], None]) -> Iterator[Callable[[LeaseView], str | None]]:
+def last_look(
+    service: Service, settings: Settings, tell: Callable[[str], None]
+) -> Iterator[Callable[[LeaseView], str | None]]:
     """Whether a run is still wanted, asked just before it starts. Without a token every run is."""
     from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
 
     if not is_given(os.environ) or not isinstance(service, LocalService):
         yield lambda _: None
         return
-    from interlock.github import answers, client, dispatch, reading  # noqa: PLC0415
+    from interlock.github import answers, client, dispatch, intake, reading  # noqa: PLC0415
 
     store = service.store.github
     with client.from_environment(os.environ, cache=answers.StoredAnswers(store)) as github:
-        yield dispatch.LastLook(service, store, reading.Reader(github), tell)
+        reader = reading.Reader(github)
+        way_in = intake.Intake(service, service.store, reader, types=settings.types)
+        yield dispatch.LastLook(service, store, reader, way_in, tell)
 
 
 @contextmanager

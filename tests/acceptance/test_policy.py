@@ -47,6 +47,17 @@ def payload(here: Command, name: str, **parts: Any) -> str:
 
 
 class TestCheck:
+    def test_every_mistake_of_form_is_named_at_once(self, here: Command):
+        rules(
+            here,
+            "anyone_wakes = 'yes'\nstrange = 1\n[priorities]\nbug = 5000\n"
+            "[[rule]]\nevent = 'nothing.ever'\npriority = 'x'\n"
+            "[[rule]]\nevent = 'issues.opened'\ntype = 'a b'\ndraft = 3\npolicy = 'no'\n",
+        )
+        answer = here("--json", "policy", "check")
+        said = [each["message"] for each in json.loads(answer.out)["findings"]]
+        assert (answer.code, len(said)) == (1, 9), said
+
     def test_rules_without_a_mistake(self, here: Command):
         rules(here, '[[rule]]\nevent = "issues.labeled"\nlabel = "bug"\ntype = "fix"\n')
         assert here("policy", "check").out == ".github/interlock.toml: 1 rule, no known mistake.\n"

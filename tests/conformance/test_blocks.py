@@ -41,6 +41,17 @@ def test_a_blocked_item_is_not_started_until_the_block_is_removed(scene: Scene) 
     assert (gone.item, gone.reason, gone.data["blocker"], gone.data["by"]) == (item, "closed", BLOCKER, "ann")
 
 
+def test_the_block_of_an_item_goes_with_it(scene: Scene) -> None:
+    item = scene.put()
+    scene.service.block(item=item, blocker="acme/app#3", why="first that")
+    scene.service.block(lane="a", blocker="acme/app#3", why="first that")
+    scene.service.cancel(item, why="no longer")
+    assert [block.lane for block in scene.service.blocks()] == ["a"]
+    scene.service.sweep()
+    scene.service.retry(item)
+    assert [block.lane for block in scene.service.blocks()] == ["a"]
+
+
 def test_nothing_on_a_blocked_lane_is_started_also_what_comes_later(scene: Scene) -> None:
     first = scene.put(lane=LANE)
     block(scene, lane=LANE)

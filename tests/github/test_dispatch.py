@@ -40,7 +40,7 @@ class Scene:
         self.url = f"{desk.github.html_url}/acme/app/issues/{self.issue.number}"
         desk.take()
         reader = Reader(desk.client)
-        self.look = LastLook(desk.service, desk.store.github, reader, self.told.append)
+        self.look = LastLook(desk.service, desk.store.github, reader, desk.intake, self.told.append)
 
     def start(self) -> str | None:
         """Claim the item, and look: why it must not start."""
@@ -99,6 +99,16 @@ class TestTheLook:
         scene.issue.comment("Please rename it", by="alice")
         scene.desk.take()
         assert scene.start() is None
+
+    def test_one_that_waits_for_another_issue_waits(self, scene: Scene) -> None:
+        other = scene.desk.repo.issue("First", by="alice")
+        scene.issue.add_blocker(other, by="alice")  # and its delivery never comes
+        item = scene.desk.open()[0].id
+        (lease,) = scene.desk.service.next("coder", item=item)
+        assert scene.look(lease) == f"waits for acme/app#{other.number}"
+        assert scene.desk.service.next("coder", item=item) == []
+        waiting = scene.desk.service.show(item).item
+        assert (waiting.status, waiting.blocked_by) == ("pending", (f"acme/app#{other.number}",))
 
     def test_a_transferred_issue_does_not_start(self, scene: Scene) -> None:
         other = scene.desk.github.repository("acme/other", admin=["boss"], write=["alice"])

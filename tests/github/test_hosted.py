@@ -250,7 +250,7 @@ def test_the_command_hands_an_item_over_and_sees_its_end(scene: Scene, tmp_path:
         ]
     )
     assert il.ok("github", "host", answer.arrival or 0)["run"] is not None
-    assert il("github", "host").out == "No run has ended since the last look.\n"
+    assert il.ok("github", "reconcile", "--repo", "acme/app")["ended"] == []
     scene.issue.close(by="alice")
-    ((ended),) = il.ok("github", "host")["ended"]
+    ((ended),) = il.ok("github", "reconcile")["ended"]
     assert (ended["item"], ended["outcome"]) == (answer.arrival, "done")

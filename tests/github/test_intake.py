@@ -425,41 +425,102 @@ def test_an_edited_title_is_told_to_whoever_is_there_and_starts_nothing(desk: De
     assert desk.open() == []
 
 
-def test_a_blocked_issue_waits_for_its_blocker(desk: Desk) -> None:
+def test_a_blocked_issue_waits_for_its_blocker_and_keeps_its_place(desk: Desk) -> None:
     blocker = desk.repo.issue("First", by="alice")
     issue = desk.repo.issue("Then", by="alice", assignees=["coder-bot"])
     desk.take()
-    (first, triage, _) = desk.open()
-    desk.finish(desk.run("helper"))
+    before = desk.state()
+    (first, triage, work) = desk.open()
     (lease,) = desk.service.next("helper", item=triage.id)
     issue.add_blocker(blocker, by="alice")
     desk.take()
-    (running,) = desk.open()
-    assert (running.id, running.cancel_requested) == (triage.id, True)
-    assert running.cancel_reason is not None
-    assert running.cancel_reason.startswith("blocked by acme/app#1: ")
-    desk.service.release([Report(run=lease.run)])
-    assert desk.open() == []
+    (refused,) = desk.service.done([Report(run=lease.run)])
+    assert refused.refusal is not None, "the run was stopped"
+    assert desk.state() == before, "all of it waits, as it was"
+    assert {i.ticket for i in desk.open()} == {first.ticket, triage.ticket, work.ticket}
+    assert [i.blocked_by for i in desk.open()] == [(), ("acme/app#1",), ("acme/app#1",)]
+    assert [each.item.id for each in desk.service.next("coder", limit=9)] == [first.id]
     blocker.close(by="alice")
     desk.take()
-    assert {i.type for i in desk.open()} == {"issue_triage", "issue_work"}
+    assert [i.blocked_by for i in desk.open()][-2:] == [(), ()]
+    (lease,) = desk.service.next("coder")
+    assert lease.item.id == triage.id
     blocker.reopen(by="alice")
     desk.take()
-    assert [i.lane for i in desk.open()] == [first.lane]
+    assert [i.blocked_by for i in desk.open()][-2:] == [("acme/app#1",), ("acme/app#1",)]
     issue.remove_blocker(blocker, by="alice")
     desk.take()
-    assert len(desk.open()) == 3
+    assert desk.service.blocks() == []
 
 
-def test_parents_and_children_are_looked_at_and_change_nothing(desk: Desk) -> None:
+def test_what_is_made_while_an_issue_is_blocked_never_starts(desk: Desk) -> None:
+    """Also on a lane of its own, which a rule has chosen."""
+    desk.rules("[[rule]]\nevent = 'issues.labeled'\nlabel = 'go'\ntype = 'apart'\nlane = 'none'\n")
+    desk.new()
+    blocker, issue = desk.repo.issue("First", by="alice"), desk.repo.issue("Then", by="alice")
+    issue.add_blocker(blocker, by="alice")
+    desk.new()
+    issue.label("go", by="alice")
+    desk.take()
+    assert {i.type for i in desk.open()} == {"issue_triage", "apart"}
+    assert desk.service.next("coder", limit=9) == []
+    blocker.close(by="alice")
+    desk.take()
+    assert len(desk.service.next("coder", limit=9)) == 2
+
+
+def test_a_closed_issue_leaves_no_block(desk: Desk) -> None:
+    blocker, issue = desk.repo.issue("First", by="alice"), desk.repo.issue("Then", by="alice")
+    issue.add_blocker(blocker, by="alice")
+    desk.take()
+    assert len(desk.service.blocks()) == 1
+    issue.close(by="alice")
+    desk.take()
+    assert desk.service.blocks() == []
+
+
+def test_a_late_block_does_not_outlive_its_reason(desk: Desk, open_desk: OpenDesk) -> None:
+    """One process is about to block, while another hears that the blocker is gone."""
+    blocker, issue = desk.repo.issue("First", by="alice"), desk.repo.issue("Then", by="alice")
+    desk.take()
+    issue.add_blocker(blocker, by="alice")
+    (added, *_) = desk.new()
+    other, real = open_desk(), desk.service.block
+
+    def meanwhile(**options: Any) -> Any:
+        desk.service.block = real  # type: ignore[method-assign]
+        issue.remove_blocker(blocker, by="alice")
+        other.take(desk.new())
+        return real(**options)
+
+    desk.service.block = meanwhile  # type: ignore[method-assign]
+    desk.take([added])
+    assert desk.service.blocks() == []
+
+
+def test_an_issue_waits_for_its_open_sub_issues(desk: Desk) -> None:
     parent, child = desk.repo.issue("Whole", by="alice"), desk.repo.issue("Part", by="alice")
     desk.take()
-    before = desk.state()
+    (whole, part) = desk.open()
+    (lease,) = desk.service.next("helper", item=whole.id)
     parent.add_child(child, by="alice")
     desk.take()
-    parent.remove_child(child, by="alice")
+    desk.service.renew([Report(run=lease.run)])
+    assert desk.service.show(whole.id).item.run == lease.fence, "who divides an issue goes on"
+    desk.service.release([Report(run=lease.run)])
+    assert [each.item.id for each in desk.service.next("helper", limit=9)] == [part.id]
+    child.close(by="alice")
     desk.take()
-    assert desk.state() == before
+    assert [each.item.id for each in desk.service.next("helper", limit=9)] == [whole.id]
+
+
+def test_sub_issues_need_not_block(desk: Desk) -> None:
+    desk.repo.commit({".github/interlock.toml": "sub_issues_block = false\n"})
+    desk.new()
+    parent, child = desk.repo.issue("Whole", by="alice"), desk.repo.issue("Part", by="alice")
+    parent.add_child(child, by="alice")
+    desk.take()
+    assert desk.service.blocks() == []
 
 
 class Crash(Exception):
@@ -601,3 +662,36 @@ def test_odd_names_and_texts_are_no_obstacle(desk: Desk) -> None:
     nameless = {"repository": {"id": 5}, "issue": {"number": 1}}
     assert desk.intake.ingest("issues", "nameless", json.dumps(nameless).encode()).status == "decided"
     assert [each.id for each in desk.store.github.repositories(0, 10)] == [odd.id]
+
+
+def test_a_delivery_that_could_not_be_understood_does_not_use_up_its_id(desk: Desk) -> None:
+    desk.repo.issue("Crash", by="alice")
+    (good,) = desk.new()
+    mangled = json.dumps({**good.payload, "repository": None}).encode()
+    assert desk.intake.ingest("issues", good.guid, mangled).outcome == "It is about no repository."
+    assert desk.take([good])[0].status == "decided"
+    assert len(desk.open()) == 1
+    assert desk.take([good])[0].status == "repeated"
+
+
+def test_one_that_failed_may_come_corrected(desk: Desk) -> None:
+    desk.repo.issue("Crash", by="alice")
+    (good,) = desk.new()
+    wrong = {**good.payload, "issue": {**good.payload["issue"], "number": 99}}
+    assert desk.intake.ingest("issues", good.guid, json.dumps(wrong).encode()).status == "put_off"
+    assert desk.take([good])[0].status == "decided"
+    assert len(desk.open()) == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [("issues", "has 'comment'"), ("pull_request", "lacks 'pull_request'"), ("workflow_run", "lacks 'workf")],
+)
+def test_an_event_that_contradicts_its_payload_is_refused_and_not_kept(
+    desk: Desk, event: str, why: str
+) -> None:
+    desk.repo.issue("Crash", by="alice").comment("hello", by="alice")
+    comment = desk.new()[-1]
+    with pytest.raises(InvalidInput, match=f"of no event '{event}': it {why}"):
+        desk.intake.ingest(event, "a", comment.body)
+    assert not desk.store.github.has_delivery("a")

@@ -13,7 +13,7 @@ from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Limit, limit_of
-from interlock.cli.values import repository, whole_or_none
+from interlock.cli.values import repository
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
 
@@ -218,22 +218,18 @@ def import_(
 @github.command("host")
 def host(
     ctx: typer.Context,
-    item: Annotated[
-        str | None, typer.Argument(metavar="ITEM", help="An item to hand over; without one, look.")
-    ] = None,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="An item to hand over.")],
 ) -> int:
-    """Hand an item to the agent that GitHub hosts; without one, see what became of those handed over.
+    """Hand an item to the agent that GitHub hosts; `github reconcile` sees what became of it.
 
     The item is claimed without a lease, and the agent is assigned to its issue; that needs a user's token.
     Exit 1 if GitHub does not take it.
     """
     from interlock.github import client, hosted
+    from interlock.service.intake import whole
 
-    call, number = invocation_of(ctx), whole_or_none("item", item)
+    call, number = invocation_of(ctx), whole("item", item)
     with call.service() as service, client.from_environment(os.environ) as asked:
-        if number is None:
-            ended = hosted.reconcile(service, asked)
-            return call.out.answer({"ended": ended}, lambda out: views.github.hosted(out, ended))
         started = hosted.start(service, asked, number)
     call.out.answer(started, started.why)
     return Exit.OK if started.run is not None else Exit.ERROR

@@ -50,9 +50,10 @@ def check(
     path = _path(file)
     text = _content(str(path), FILE_MAX_BYTES, "Without rules of its own a repository has the defaults.")
     try:
-        rules = _parsed(text, path)
+        rules, mistakes = _parsed(text, path)
         own = sum(not rule.name.startswith("default:") for rule in rules.rules)
-        findings = rulecheck.check(rules, _agents(call))
+        findings = tuple(rulecheck.unreadable(str(path), wrong) for wrong in mistakes)
+        findings = findings or rulecheck.check(rules, _agents(call))
     except InvalidInput as wrong:
         own, findings = 0, (rulecheck.unreadable(str(path), wrong),)
     call.out.answer(
@@ -121,14 +122,17 @@ def _path(given: str | None) -> Path:
 def _read(path: Path) -> Rules:
     from interlock.github.rulefile import FILE_MAX_BYTES
 
-    return _parsed(_content(str(path), FILE_MAX_BYTES), path)
+    rules, mistakes = _parsed(_content(str(path), FILE_MAX_BYTES), path)
+    if mistakes:
+        raise mistakes[0]
+    return rules
 
 
-def _parsed(text: bytes, path: Path) -> Rules:
-    from interlock.github.rulefile import parse
+def _parsed(text: bytes, path: Path) -> tuple[Rules, list[InvalidInput]]:
+    from interlock.github.rulefile import read
 
     try:
-        return parse(text.decode("utf-8"), str(path))
+        return read(text.decode("utf-8"), str(path))
     except UnicodeDecodeError:
         raise InvalidInput(f"{path} is not UTF-8.", "Save it as UTF-8.") from None
 

@@ -87,7 +87,9 @@ def work(
 
     with (
         call.service() as service,
-        app.last_look(service, lambda text: screen.tell(Notice(kind="unseen", text=text))) as unwanted,
+        app.last_look(
+            service, call.settings, lambda text: screen.tell(Notice(kind="unseen", text=text))
+        ) as unwanted,
     ):
         mention_near_agent(service, agent)
         worker = Worker(

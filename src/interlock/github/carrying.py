@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, NotFound
@@ -17,7 +18,9 @@ from interlock.core.model import ABSORBING, Policy, Reason
 from interlock.core.names import NAME_MAX_CHARS
 from interlock.core.record import Record
 from interlock.core.states import TERMINAL
+from interlock.github import facts as facts_of
 from interlock.github import owing
+from interlock.github.facts import Facts
 from interlock.github.orders import Order, wanted_from_json
 from interlock.github.remarks import COMMANDS
 from interlock.github.wanted import Key
@@ -99,6 +102,8 @@ class Carrier:
                 return None, self._adjust(task)
             case "command":
                 return self._command(task)
+            case "block":
+                return None, self._block(task)
             case "show":
                 return None, "who holds its lane is shown"
             case other:
@@ -122,6 +127,10 @@ class Carrier:
         told = [view.item and self._absorber(view.item) for view in views]
         if order.get("key") is not None and told[0] is not None:
             self._set_priority(task, Key(*order["key"]), told[0], order["items"][0]["priority"])
+        waits_for = self._facts(task).waits_for if _is_elsewhere(order) else ()
+        for item in filter(None, told):
+            for blocker in waits_for:
+                self._set_block({"item": item.id}, blocker, "", blocked=True)
         words = (_outcome(view, item) for view, item in zip(views, told, strict=True))
         return next((item.id for item in told if item), None), ", ".join(words)
 
@@ -210,6 +219,48 @@ class Carrier:
             has, newest = priority, self._wanted(task).get(key)
             priority = priority if newest is None else newest.priority
 
+    # What waits for other issues
+
+    def _block(self, task: _Task) -> str:
+        """Let the number's work wait for those of the blockers that it waits for now, and for no other."""
+        order = task.order
+        waits = self._facts(task)
+        while True:
+            now = [each for each in order["blockers"] if each in waits.waits_for]
+            for target in self._targets(task):
+                for each in order["blockers"]:
+                    self._set_block(target, each, order["url"], blocked=each in now)
+            newest = self._facts(task)  # somebody else may have carried out a later order meanwhile
+            if newest.waits_for == waits.waits_for:
+                break
+            waits = newest
+        stopped = [item for item in self._running(task) if self._take_back(item)] if waits.blockers else []
+        waits_for = f"waits for {', '.join(now)}" if now else "waits for nothing more"
+        return ", ".join((waits_for, *(f"item {item.id} is stopped until then" for item in stopped)))
+
+    def _targets(self, task: _Task) -> list[dict[str, Any]]:
+        """The number's lane, and its open items on other lanes."""
+        return [{"lane": task.order["lane"]}, *({"item": item.id} for item in self._elsewhere(task))]
+
+    def _set_block(self, target: Mapping[str, Any], blocker: str, url: str, *, blocked: bool) -> None:
+        with suppress(ItemEnded):
+            if blocked:
+                self._service.block(**target, blocker=blocker, why="open on GitHub", url=url, by=BY)
+            else:
+                self._service.unblock(**target, blocker=blocker, by=BY)
+
+    def _running(self, task: _Task) -> list[ItemView]:
+        """Runs in flight. One of a hosted agent goes on: nothing here could stop it."""
+        everywhere = (*self._open(task.order), *self._elsewhere(task))
+        return [item for item in everywhere if item.run is not None and not item.external]
+
+    def _take_back(self, item: ItemView) -> bool:
+        try:
+            self._service.take_back(item.id, why="Its issue is blocked on GitHub.", by=BY)
+        except ItemEnded:
+            return False
+        return True
+
     # What people command
 
     def _command(self, task: _Task) -> tuple[int | None, str]:
@@ -296,6 +347,11 @@ class Carrier:
         )
         found = [self._service.show(item).item for item in dict.fromkeys(made)]
         return [item for item in found if item.status not in TERMINAL]
+
+    def _facts(self, task: _Task) -> Facts:
+        known = self._store.github.known(*task.where)
+        assert known is not None
+        return facts_of.from_json(json.loads(known.facts))
 
     def _wanted(self, task: _Task) -> Mapping[Key, Any]:
         known = self._store.github.known(*task.where)

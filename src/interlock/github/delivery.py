@@ -87,6 +87,34 @@ def read(event: str, delivery: str, body: bytes) -> Delivery:
     )
 
 
+#: What each event has, and what only another event has beside that.
+_SHAPES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "issues": (("issue",), ("comment", "pull_request")),
+    "issue_comment": (("issue", "comment"), ()),
+    "pull_request": (("pull_request",), ("comment", "review", "thread")),
+    "pull_request_review": (("pull_request", "review"), ()),
+    "pull_request_review_comment": (("pull_request", "comment"), ()),
+    "workflow_run": (("workflow_run",), ()),
+    "check_run": (("check_run",), ("workflow_run",)),
+    "check_suite": (("check_suite",), ("check_run",)),
+    "status": (("sha", "state"), ("deployment", "check_run")),
+}
+
+
+def check_event(delivery: Delivery) -> None:
+    """Refuse an event whose payload is clearly of another."""
+    has, lacks = _SHAPES.get(delivery.event, ((), ()))
+    missing = next((part for part in has if part not in delivery.payload), None)
+    strange = next((part for part in lacks if part in delivery.payload), None)
+    if missing is None and strange is None:
+        return
+    what = f"lacks '{missing}'" if missing is not None else f"has '{strange}'"
+    raise InvalidInput(
+        f"The payload is of no event '{delivery.event}': it {what}.",
+        "Pass what GitHub sent in X-GitHub-Event for this delivery.",
+    )
+
+
 #: Where payloads keep an issue or pull request.
 _NUMBERED = ("issue", "pull_request", "parent_issue", "sub_issue", "blocked_issue", "blocking_issue")
 #: Where they keep what knows the pull requests that it belongs to.

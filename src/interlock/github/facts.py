@@ -57,6 +57,8 @@ class Facts(Record):
     updated_at: str = ""
     #: Open issues that block it, as `acme/app#3`.
     blockers: tuple[str, ...] = ()
+    #: Its open sub-issues, likewise, if it waits for them.
+    sub_issues: tuple[str, ...] = ()
     #: It was open, closed, and opened again.
     reopened: bool = False
     # Pull requests only.
@@ -72,9 +74,17 @@ class Facts(Record):
     def open(self) -> bool:
         return self.state is State.OPEN
 
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The open issues that must be closed before work on it starts."""
+        return tuple(dict.fromkeys((*self.blockers, *self.sub_issues))) if self.open else ()
+
 
 def from_answer(
-    repository: Mapping[str, Any], number: Mapping[str, Any], blockers: Iterable[str] = ()
+    repository: Mapping[str, Any],
+    number: Mapping[str, Any],
+    blockers: Iterable[str] = (),
+    sub_issues: Iterable[str] = (),
 ) -> Facts:
     """The facts in what GitHub answers about an issue or a pull request, or sends in a payload."""
     head, base = number.get("head"), number.get("base")
@@ -93,6 +103,7 @@ def from_answer(
         body=hashlib.sha256((number.get("body") or "").encode(errors="replace")).hexdigest()[:16],
         updated_at=_time(number["updated_at"]),
         blockers=tuple(sorted(blockers)),
+        sub_issues=tuple(sorted(sub_issues)),
         reopened=number.get("state_reason") == "reopened",
         draft=bool(number.get("draft")),
         head=head["sha"] if head else "",

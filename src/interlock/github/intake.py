@@ -30,7 +30,7 @@ from interlock.core.record import Record, replace
 from interlock.github import facts as facts_of
 from interlock.github import failures, hearing
 from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s
-from interlock.github.delivery import Delivery, part_of, read
+from interlock.github.delivery import Delivery, check_event, part_of, read
 from interlock.github.facts import Facts, State, from_answer
 from interlock.github.failures import Failure
 from interlock.github.hearing import Hearing
@@ -136,6 +136,7 @@ class Intake:
     def keep(self, event: str, delivery: str, body: bytes) -> bool:
         """Store a delivery; false if it came before. Nothing is decided."""
         known = read(event, delivery, body)
+        check_event(known)
         text = body.decode(json.detect_encoding(body))
         number = known.numbers[0] if known.numbers else None
         return self._github.keep_delivery(delivery, event, known.repository, number, text)
@@ -196,7 +197,7 @@ class Intake:
         rules = self._rules(repository)
         numbers = list(delivery.numbers)
         if self._reader is not None and delivery.kind in _FREES:
-            numbers += self._reader.blocked_by(repository.name, numbers[0])
+            numbers += self._freed(repository, delivery)
         if self._reader is not None and delivery.checked is not None and not numbers:
             numbers += self._reader.pulls_of(repository.name, delivery.checked)
         looked = [self._look(repository, number, rules, delivery, tries) for number in numbers]
@@ -211,6 +212,22 @@ class Intake:
             words.append(failed.words)
             numbers += failed.numbers
         return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
+
+    def look(self, repository: Repository, number: int) -> tuple[Done, ...]:
+        """Look at a number without a delivery, and carry out what follows."""
+        where = {"id": repository.id, "full_name": repository.name}
+        delivery = read("issues", "look", json.dumps({"repository": where}).encode())
+        self._look(repository, number, self._rules(repository), delivery, 0)
+        return self._carried_out(repository.id, (number,))
+
+    def _freed(self, repository: Repository, delivery: Delivery) -> list[int]:
+        """Issues of the repository that wait, or no longer wait, for the one that a delivery is about."""
+        assert self._reader is not None
+        number = delivery.numbers[0]
+        parent = str((part_of(delivery, number) or {}).get("parent_issue_url") or "").rsplit("/", 4)
+        here = len(parent) == 5 and "/".join(parent[1:3]).lower() == repository.name.lower()
+        parents = [int(parent[4])] if here and parent[4].isdecimal() else []
+        return [*self._reader.blocked_by(repository.name, number), *parents]
 
     def _rules(self, repository: Repository) -> Rules:
         """The rules of a repository; what they say it is shown is kept for who sends."""
@@ -299,6 +316,8 @@ class Intake:
             after = self._facts(repository, number, before, delivery, tries)
             if after is None:
                 return _Looked(repository=repository, number=number, facts=before)
+            if not rules.sub_issues_block:
+                after = replace(after, sub_issues=())
             if after.name != repository.name:
                 repository = self._github.repository(repository.id, after.name)
             paths = self._reader.wanted_paths(after, rules) if self._reader else ()

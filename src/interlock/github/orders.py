@@ -6,6 +6,7 @@ An order is one of these, by its `do`:
 - `withdraw`: end what a `key` wanted, or all that the number wanted;
 - `adjust`: another priority for what a `key` wanted;
 - `command`: what a person commands with `/interlock …`;
+- `block`: work waits for `blockers`, or no longer, as the number says by then;
 - `show`: the pull request, and others for the same `issues`, show who holds their lanes.
 """
 
@@ -21,7 +22,7 @@ from interlock.core.names import check_name, safe_name
 from interlock.core.row import NamedTuple
 from interlock.github.facts import Facts
 from interlock.github.rules import Rule, lane_of
-from interlock.github.wanted import Adjust, Annotate, Consequence, Create, Key, Wanted, Withdraw
+from interlock.github.wanted import Adjust, Annotate, Block, Consequence, Create, Key, Wanted, Withdraw
 from interlock.store.github_port import Follows, Repository
 
 Order = dict[str, Any]
@@ -107,6 +108,8 @@ def _order(each: Consequence, facts: Facts, place: Place, sender: Sender) -> Ord
                 "stop": each.stop,
                 "url": facts.url,
             }
+        case Block():
+            return {"do": "block", **place._asdict(), "blockers": each.blockers, "url": facts.url}
         case Annotate():
             return telling(place, each.text, reason=f"{_kind(facts)}_edited", url=facts.url)
 

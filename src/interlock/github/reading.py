@@ -58,7 +58,8 @@ class Reader:
                 return Gone(state=State.DELETED)
             raise
         known = {"id": repository, "full_name": name}
-        return from_answer(known, answer.body, self._blockers(name, answer.body))
+        children = self._sub_issues(name, answer.body)
+        return from_answer(known, answer.body, self._blockers(name, answer.body), children)
 
     def _number(self, name: str, number: int, *, pull: bool) -> Answer:
         """The answer about an issue, or about a pull request as such."""
@@ -78,6 +79,15 @@ class Reader:
             repo=name,
             number=issue["number"],
         )
+        return tuple(_short(each) for each in found if each["state"] == "open")
+
+    def _sub_issues(self, name: str, issue: Mapping[str, Any]) -> tuple[str, ...]:
+        """The open sub-issues of an issue, as `acme/app#3`."""
+        summary = issue.get("sub_issues_summary") or {}
+        if summary.get("total", 0) <= summary.get("completed", 0):
+            return ()
+        route = _REPO + "/issues/{number}/sub_issues"
+        found = self._github.pages(route, limit=BLOCKERS_MAX, repo=name, number=issue["number"])
         return tuple(_short(each) for each in found if each["state"] == "open")
 
     def blocked_by(self, name: str, number: int) -> tuple[int, ...]:

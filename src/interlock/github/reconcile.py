@@ -21,6 +21,7 @@ from interlock.github import hosted
 from interlock.github.client import GitHub
 from interlock.github.hosted import Reconciled
 from interlock.github.intake import Intake
+from interlock.github.orders import named
 from interlock.service.contract import Service
 from interlock.store.github_port import GitHubStore, Repository
 
@@ -31,6 +32,8 @@ CHANGES_MAX = 300
 REPOSITORIES_MAX = 1_000
 #: At the checks of how many pull requests one look looks again.
 CHECKS_MAX = 50
+#: Among how many blocks those of a repository are looked for.
+BLOCKED_MAX = 1_000
 #: How many failed deliveries of a webhook are fetched, and among how many they are looked for.
 FETCHED_MAX, LISTED_MAX = 50, 300
 #: Reads lag behind writes, and times are whole seconds: each look begins so long before the end of the last.
@@ -66,6 +69,17 @@ class Reconciler:
         for name in names or [each.name for each in self._store.repositories(0, REPOSITORIES_MAX)]:
             yield self.look(name)
             self._decide()
+            self._look_at_blocked(name)
+
+    def _look_at_blocked(self, name: str) -> None:
+        """Look again at what waits for other issues: of one in another repository no delivery comes here."""
+        known = self._store.repository_named(name)
+        lane = f"issue:{named(known)}#" if known is not None else ""
+        blocked = dict.fromkeys(each.lane for each in self._service.blocks(limit=BLOCKED_MAX) if each.lane)
+        for each in blocked:
+            number = each.removeprefix(lane)
+            if known is not None and each.startswith(lane) and number.isdecimal():
+                self._intake.look(known, int(number))
 
     def see_checks(self) -> int:
         """Look at the checks of open pull requests of runs, those of the longest ago first; gives how many.

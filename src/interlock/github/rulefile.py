@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import reprlib
 import tomllib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from interlock.core.errors import InvalidInput
 from interlock.core.model import Policy
@@ -20,12 +20,22 @@ from interlock.core.names import (
 from interlock.github.rules import DEFAULTS, EVENTS, PRIORITIES, Does, Rule, Rules
 from interlock.service.intake import choice, span_s
 
+T = TypeVar("T")
 #: Where the file is. It is read from the default branch only: a pull request must not choose its own rules.
 PATH = ".github/interlock.toml"
 FILE_MAX_BYTES = 1 << 18
 RULES_MAX = 200
 PRIORITY_MAX = 1_000
-_TOP = ("rule", "agents", "priorities", "anyone_wakes", "progress_comments", "lane_status", "defaults")
+_TOP = (
+    "rule",
+    "agents",
+    "priorities",
+    "anyone_wakes",
+    "sub_issues_block",
+    "progress_comments",
+    "lane_status",
+    "defaults",
+)
 _FIELDS = (
     "event", "action", "label", "author", "title", "path", "draft",
     "do", "type", "priority", "lane", "agent", "policy", "timeout",
@@ -34,64 +44,100 @@ _FIELDS = (
 
 def parse(text: str, source: str = PATH) -> Rules:
     """Read a repository's rules; the defaults come after its own unless it leaves them out."""
+    rules, mistakes = read(text, source)
+    if mistakes:
+        raise mistakes[0]
+    return rules
+
+
+def read(text: str, source: str = PATH) -> tuple[Rules, list[InvalidInput]]:
+    """The rules as far as they can be read, and every mistake of form."""
     if len(text.encode()) > FILE_MAX_BYTES:
         raise InvalidInput(f"{source} is larger than {FILE_MAX_BYTES:,} bytes.", "Use fewer rules.")
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{source} is not valid TOML: {error}.") from None
-    _known(source, table, _TOP)
+    wrong = _Mistakes()
+    wrong.known(source, table, _TOP)
     own = table.get("rule", [])
     if not isinstance(own, list) or not all(isinstance(each, dict) for each in own):
         raise InvalidInput(f"`rule` in {source} is not a list of tables.", "Begin each rule with [[rule]].")
     if len(own) > RULES_MAX:
         raise InvalidInput(f"{source} has {len(own)} rules.", f"At most {RULES_MAX} are allowed.")
-    defaults = _flag(source, table, "defaults", default=True)
-    rules = tuple(_rule(f"rule {n} of {source}", each) for n, each in enumerate(own, 1))
-    return Rules(
-        rules=rules + (DEFAULTS if defaults else ()),
-        agents={key.lower(): agent_key(value) for key, value in _table(source, table, "agents", str).items()},
+
+    def flag(field: str, *, default: bool) -> bool:
+        return wrong.try_(default, check_flag, f"`{field}` in {source}", table.get(field, default))
+
+    rules = tuple(_rule(f"rule {n} of {source}", each, wrong) for n, each in enumerate(own, 1))
+    agents: Mapping[str, Any] = wrong.try_({}, _table, source, table, "agents", str)
+    priorities: Mapping[str, Any] = wrong.try_({}, _table, source, table, "priorities", int)
+    found = Rules(
+        rules=rules + (DEFAULTS if flag("defaults", default=True) else ()),
+        agents={key.lower(): wrong.try_("", agent_key, value) for key, value in agents.items()},
         priorities={
             **PRIORITIES,
             **{
-                key.lower(): _priority(f"priority of '{key}'", value)
-                for key, value in _table(source, table, "priorities", int).items()
+                key.lower(): wrong.try_(0, _priority, f"priority of '{key}'", value)
+                for key, value in priorities.items()
             },
         },
-        anyone_wakes=_flag(source, table, "anyone_wakes", default=False),
-        progress_comments=_flag(source, table, "progress_comments", default=False),
-        lane_status=_flag(source, table, "lane_status", default=True),
+        anyone_wakes=flag("anyone_wakes", default=False),
+        sub_issues_block=flag("sub_issues_block", default=True),
+        progress_comments=flag("progress_comments", default=False),
+        lane_status=flag("lane_status", default=True),
     )
+    return found, wrong.found
 
 
-def _flag(source: str, table: Mapping[str, Any], field: str, *, default: bool) -> bool:
-    return check_flag(f"`{field}` in {source}", table.get(field, default))
+class _Mistakes:
+    """Collects mistakes, so that people need not mend one to see the next."""
+
+    def __init__(self) -> None:
+        self.found: list[InvalidInput] = []
+
+    def try_(self, default: T, check: Callable[..., Any], *args: Any) -> T:
+        """What a check gives; the default if it refuses."""
+        try:
+            found: T = check(*args)
+        except InvalidInput as mistake:
+            self.found.append(mistake)
+            return default
+        return found
+
+    def known(self, name: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+        for field in sorted(set(table) - set(known)):
+            hint = f"Known are {', '.join(known)}."
+            self.found.append(InvalidInput(f"{_start(name)} has a field '{field}'.", hint))
 
 
-def _rule(name: str, table: Mapping[str, Any]) -> Rule:
-    _known(name, table, _FIELDS)
-    events = _events(name, table)
-    does = Does(choice(f"`do` of {name}", table.get("do", Does.CREATE), tuple(Does)))
-    kind = table.get("type", "")
+def _rule(name: str, table: Mapping[str, Any], wrong: _Mistakes) -> Rule:
+    wrong.known(name, table, _FIELDS)
+    events: tuple[str, ...] = wrong.try_((), _events, name, table)
+    given = wrong.try_(Does.CREATE, choice, f"`do` of {name}", table.get("do", Does.CREATE), tuple(Does))
+    does, kind = Does(given), table.get("type", "")
     if does is Does.CREATE and not kind:
-        raise InvalidInput(f"{_start(name)} has no type.", 'Say what its items are: type = "issue_triage".')
-    priority = table.get("priority")
-    timeout = table.get("timeout")
+        hint = 'Say what its items are: type = "issue_triage".'
+        wrong.found.append(InvalidInput(f"{_start(name)} has no type.", hint))
+    priority, timeout = table.get("priority"), table.get("timeout")
+    policy, draft = table.get("policy", Policy.COALESCE), None
+    if "draft" in table:
+        draft = wrong.try_(None, check_flag, f"`draft` of {name}", table["draft"])
     return Rule(
         name=name,
         events=events,
-        labels=_words(name, table, "label"),
-        authors=_words(name, table, "author"),
-        titles=_words(name, table, "title"),
-        paths=_words(name, table, "path"),
-        draft=None if "draft" not in table else check_flag(f"`draft` of {name}", table["draft"]),
+        labels=wrong.try_((), _words, name, table, "label"),
+        authors=wrong.try_((), _words, name, table, "author"),
+        titles=wrong.try_((), _words, name, table, "title"),
+        paths=wrong.try_((), _words, name, table, "path"),
+        draft=draft,
         does=does,
-        type=check_name("type", kind) if kind else "",
-        priority=None if priority is None else _priority(f"priority of {name}", priority),
-        lane=_lane(name, table.get("lane", "")),
-        agent=agent_key(table["agent"]) if table.get("agent") else "",
-        policy=Policy(choice(f"`policy` of {name}", table.get("policy", Policy.COALESCE), tuple(Policy))),
-        timeout_s=None if timeout is None else _timeout(f"timeout of {name}", timeout),
+        type=wrong.try_("", check_name, "type", kind) if kind else "",
+        priority=None if priority is None else wrong.try_(None, _priority, f"priority of {name}", priority),
+        lane=wrong.try_("", _lane, name, table.get("lane", "")),
+        agent=wrong.try_("", agent_key, table["agent"]) if table.get("agent") else "",
+        policy=Policy(wrong.try_(Policy.COALESCE, choice, f"`policy` of {name}", policy, tuple(Policy))),
+        timeout_s=None if timeout is None else wrong.try_(None, _timeout, f"timeout of {name}", timeout),
     )
 
 
@@ -162,12 +208,6 @@ def _table(source: str, table: Mapping[str, Any], field: str, kind: type) -> Map
         what = "texts" if kind is str else "whole numbers"
         raise InvalidInput(f"[{field}] in {source} is not a table of {what}.")
     return value
-
-
-def _known(name: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-    unknown = sorted(set(table) - set(known))
-    if unknown:
-        raise InvalidInput(f"{_start(name)} has a field '{unknown[0]}'.", f"Known are {', '.join(known)}.")
 
 
 def _start(name: str) -> str:

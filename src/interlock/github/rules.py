@@ -94,6 +94,8 @@ class Rules(Record):
     priorities: Mapping[str, int]
     #: Whether a comment of somebody without write access may wake an agent.
     anyone_wakes: bool = False
+    #: Whether an issue waits for its open sub-issues.
+    sub_issues_block: bool = True
     #: Whether each item has a comment on its issue or pull request that says how it goes.
     progress_comments: bool = False
     #: Whether the newest commit of a pull request shows who holds its lane.

@@ -57,6 +57,7 @@ def schema() -> dict[str, Any]:
             "agents": {"type": "object", "additionalProperties": {"type": "string"}},
             "priorities": {"type": "object", "additionalProperties": priority},
             "anyone_wakes": {"type": "boolean"},
+            "sub_issues_block": {"type": "boolean"},
             "progress_comments": {"type": "boolean"},
             "lane_status": {"type": "boolean"},
             "defaults": {"type": "boolean"},

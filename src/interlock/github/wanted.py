@@ -73,7 +73,13 @@ class Annotate(Record):
     text: str
 
 
-Consequence = Create | Adjust | Withdraw | Annotate
+class Block(Record):
+    """Let work wait for these issues, or no longer, as the number says when it is carried out."""
+
+    blockers: tuple[str, ...]
+
+
+Consequence = Create | Adjust | Withdraw | Annotate | Block
 
 #: How a number ends: the reason, and whether whoever works on it should stop.
 ENDS: Mapping[State, tuple[str, bool]] = {
@@ -86,8 +92,8 @@ ENDS: Mapping[State, tuple[str, bool]] = {
 
 
 def conditions(facts: Facts, agents: Mapping[str, str]) -> Iterator[Condition]:
-    """The events that are true of a number now; none of one that is closed or blocked."""
-    if not facts.open or facts.blockers:
+    """The events that are true of a number now; none of one that is closed."""
+    if not facts.open:
         return
     kind = "pull_request" if facts.pull else "issues"
     yield Condition(f"{kind}.opened", "opened")
@@ -164,17 +170,23 @@ def consequences(
 
     `was` is what it wanted before, by the rules of that time; `now` what it wants.
     """
+    waited = set(before.waits_for) if before is not None else set()
     if not after.open:
         if before is None or not before.open:
             return ()
         reason, stop = ENDS[after.state]
-        return (Withdraw(key=None, reason=reason, stop=stop),)
-    reason = f"blocked by {', '.join(after.blockers)}" if after.blockers else "not_wanted"
+        ends = Withdraw(key=None, reason=reason, stop=stop)
+        return (ends, Block(blockers=tuple(sorted(waited)))) if waited else (ends,)
     found: list[Consequence] = [
-        Withdraw(key=key, reason=reason, stop=bool(after.blockers) or _should_stop(gone))
+        Withdraw(key=key, reason="not_wanted", stop=_should_stop(gone))
         for key, gone in was.items()
         if key not in now
     ]
+    changed = waited.symmetric_difference(after.waits_for)
+    if after.waits_for and set(now) - set(was):
+        changed.update(after.waits_for)  # an older version may have left none
+    if changed:
+        found.append(Block(blockers=tuple(sorted(changed))))
     for key, (each, rule) in now.items():
         known = was.get(key)
         new = each.occasions - known.occasions if known else each.occasions

@@ -14,6 +14,7 @@ from interlock.github.rules import Rules, default_rules
 from interlock.github.wanted import (
     Adjust,
     Annotate,
+    Block,
     Consequence,
     Create,
     Key,
@@ -58,7 +59,7 @@ class World:
                     gone = list(self.open) if each.key is None else [each.key]
                     for key in gone:
                         self.open.pop(key, None)
-                case Annotate():
+                case Annotate() | Block():
                     pass
         self.before, self.was = facts, {key: each for key, (each, _) in now.items()}
         return found
@@ -191,13 +192,17 @@ def test_whatever_deliveries_were_missed_the_same_items_are_open(
     assert seen_some.open == seen_all.open
 
 
-def test_a_blocked_issue_wants_nothing_and_all_of_it_again_when_it_is_free() -> None:
+def test_a_blocked_issue_wants_what_it_wanted_and_waits() -> None:
     world = World()
     world.see(replace(ISSUE, assignees=("coder-bot",)))
     blocked = replace(ISSUE, assignees=("coder-bot",), blockers=("acme/app#3",))
-    assert world.see(blocked) == (
-        Withdraw(key=TRIAGE, reason="blocked by acme/app#3", stop=True),
-        Withdraw(key=WORK, reason="blocked by acme/app#3", stop=True),
-    )
-    world.see(replace(blocked, blockers=()))
+    assert world.see(blocked) == (Block(blockers=("acme/app#3",)),)
+    assert world.see(replace(blocked, sub_issues=("acme/app#4",))) == (Block(blockers=("acme/app#4",)),)
+    free = (Block(blockers=("acme/app#3", "acme/app#4")),)
+    assert world.see(replace(blocked, blockers=())) == free
     assert set(world.open) == {TRIAGE, WORK}
+
+
+def test_one_that_is_blocked_at_first_sight_waits_before_anything_is_made() -> None:
+    first, *_ = World().see(replace(ISSUE, blockers=("acme/app#3",)))
+    assert first == Block(blockers=("acme/app#3",))

@@ -359,6 +359,7 @@ class SqliteStore(SqliteReads):
 
     def forget_keys(self, limit: int) -> int:
         with self.database.write():
+            self.database.rows("forget_blocks", limit=limit)
             self.database.rows("forget_keys", now_us=self.now_us(), limit=limit)
             return self.database.db.changes()
 
