@@ -134,3 +134,49 @@ def test_a_failed_check_of_the_own_bots_push_is_not_muted(desk: Desk, pull: Issu
         for agent in ("critic", "coder"):
             desk.finish(desk.run(agent))
     assert pull.number == 1
+
+
+def test_the_end_of_the_log_comes_with_the_work(desk: Desk, pull: Issue) -> None:
+    """Clean, bounded, read once, and the token goes to GitHub only: the fake's storage refuses one."""
+    noise = "".join(f"2026-11-17T10:00:00.1234567Z \x1b[31mline {n}\x1b[0m\r\n" for n in range(3_000))
+    secret = desk.client.token.text(lambda *_: {})
+    end = f"##[error]\x07 token {secret} and ghp_{'x' * 36}\nprogress 1%\rprogress 99%\nü\x00 ends"
+    run = desk.repo.run("ci.yml", branch="fix", event="pull_request")
+    run.start()
+    run.finish("failure", log=noise + end)
+    desk.take()
+    (item,) = desk.open()
+    payload = desk.service.show(item.id).item.payload
+    assert payload is not None
+    lines = payload["log_tail"].split("\n")
+    assert lines[-4:] == ["line 2999", "##[error] token *** and ***", "progress 99%", "ü ends"]
+    assert len(lines) == 100
+    assert (payload["job"], payload["job_url"]) == (
+        "build",
+        desk.repo.hook_shapes.job(run.jobs[-1])["html_url"],
+    )
+    assert payload["log_expires_at"] == desk.github.stamp(run.created_at + 90 * 86_400)
+    assert pull.number == 1
+
+
+def test_a_long_log_costs_its_end_only(desk: Desk, pull: Issue) -> None:
+    run = desk.repo.run("ci.yml", branch="fix", event="pull_request")
+    run.start()
+    run.finish("failure", log="é" * 3_000_000 + "\nthe end")
+    desk.take()
+    payload = desk.service.show(desk.open()[0].id).item.payload
+    assert payload is not None
+    assert payload["log_tail"] == "the end"
+    assert pull.number == 1
+
+
+def test_a_log_that_is_gone_or_away_holds_up_nothing(desk: Desk, pull: Issue) -> None:
+    run = ran(desk, "failure")
+    desk.github.clock.advance(91 * 86_400)
+    desk.take()
+    (item,) = desk.open()
+    payload = desk.service.show(item.id).item.payload
+    assert payload is not None
+    assert payload["job"] == "build"
+    assert "log_tail" not in payload
+    assert (run.status, pull.number) == ("completed", 1)

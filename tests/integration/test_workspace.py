@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+from interlock.core.continuity import Lineage
 from interlock.core.errors import GitFailed
 from interlock.git.plumbing import Repository
 from interlock.push.fence import FenceStore
@@ -28,8 +29,14 @@ from tests.git_fixtures import commit, git
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@b.c")
 
 
-#: Without a lane there is no fence that asks it.
-NO_STORE = cast(FenceStore, None)
+class Named:
+    """A store that is asked for its name only: without a lane there is no fence."""
+
+    def lineage(self) -> Lineage:
+        return Lineage(store="0123456789ab", ancestors={})
+
+
+NO_STORE = cast(FenceStore, Named())
 
 
 class Scene:

@@ -13,6 +13,7 @@ from interlock.core.errors import InvalidInput
 from interlock.core.model import ANOTHER_SYSTEM
 from interlock.core.names import check_name, safe_name
 from interlock.core.record import Record
+from interlock.github.ci import FailedJob
 from interlock.github.delivery import Delivery
 from interlock.github.effects import LANE_CONTEXT
 from interlock.github.facts import Facts, State, one_line
@@ -41,6 +42,8 @@ class Failure(Record):
     sha: str
     branch: str
     url: str
+    #: The first of its jobs that failed.
+    job: FailedJob | None = None
 
 
 def failure_in(delivery: Delivery, run: Mapping[str, Any] | None) -> Failure | None:
@@ -93,16 +96,28 @@ def _status(delivery: Delivery) -> Failure | None:
     )
 
 
+def makes_work(failure: Failure, facts: Facts, rules: Rules) -> bool:
+    """Whether an item follows, for which the log is worth reading."""
+    rule, _ = deciding(rules, facts, Condition(failure.event, failure.name))
+    return rule is not None and rule.does is Does.CREATE
+
+
 def following(failure: Failure, facts: Facts, rules: Rules, place: Place) -> list[Follows]:
     """What follows for a pull request, or for a branch, whose facts have no number."""
     rule, _ = deciding(rules, facts, Condition(failure.event, failure.name))
     if rule is None or rule.does is Does.IGNORE:
         return []
     where = f"#{facts.number}" if facts.number else failure.branch
-    text = f"{failure.title} failed on {where} at {failure.sha[:12]}."
+    title = f"{failure.title} failed on {where} at {failure.sha[:12]}"
+    text = f"{title}."
     if rule.does is Does.ANNOTATE:
         return [kept(failure.name, telling(place, text, reason=_REASON, url=failure.url))]
     owner = (*owners(facts, rules), "")[0]
+    job = failure.job
+    told = {} if job is None else {"job": job.name, "job_url": job.url, "log_expires_at": job.log_expires_at}
+    if job is not None and job.log_tail:
+        told["log_tail"] = job.log_tail
+        text += f" The end of the log of {job.name} is in the payload."
     made = arrival(
         facts,
         place,
@@ -114,8 +129,8 @@ def following(failure: Failure, facts: Facts, rules: Rules, place: Place) -> lis
         message=text,
         reason=_REASON,
         url=failure.url,
-        title=one_line(text.rstrip(".")),
-        payload={"branch": failure.branch, "head_sha": failure.sha, "check": failure.title},
+        title=one_line(title),
+        payload={"branch": failure.branch, "head_sha": failure.sha, "check": failure.title, **told},
     )
     if not facts.number:
         del made["payload"]["pr_number"]

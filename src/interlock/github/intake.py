@@ -208,7 +208,7 @@ class Intake:
         run = self._workflow_run(repository, delivery)
         words += self._synced(repository, run, looked)
         if delivery.kind in failures.EVENTS:
-            failed = self._failed(repository, rules, failures.failure_in(delivery, run), looked)
+            failed = self._failed(repository, rules, failures.failure_in(delivery, run), run, looked)
             words.append(failed.words)
             numbers += failed.numbers
         return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
@@ -266,28 +266,45 @@ class Intake:
         self._sync.look_again(repository, number, commit_id)
 
     def _failed(
-        self, repository: Repository, rules: Rules, failure: Failure | None, looked: list[_Looked]
+        self,
+        repository: Repository,
+        rules: Rules,
+        failure: Failure | None,
+        run: Mapping[str, Any] | None,
+        looked: list[_Looked],
     ) -> _Decided:
         """What follows if a check has failed."""
         if failure is None:
             return _Decided(words="no check has failed")
         if not looked:
-            return self._branch_failed(repository, rules, failure)
+            return self._branch_failed(repository, rules, failure, run)
         current = [each for each in looked if each.facts is not None and each.facts.head == failure.sha]
         for each in current:
             if each.facts is not None and each.facts.open:
-                follows = failures.following(failure, each.facts, rules, each.place)
+                told = self._with_log(failure, each.facts, rules, run)
+                follows = failures.following(told, each.facts, rules, each.place)
                 self._github.add(repository.id, each.facts.number, follows)
         words = f"{failure.title} failed" if current else f"{failure.title} failed on no newest commit"
         return _Decided(words=words, numbers=tuple(each.number for each in looked))
 
-    def _branch_failed(self, repository: Repository, rules: Rules, failure: Failure) -> _Decided:
+    def _with_log(
+        self, failure: Failure, facts: Facts, rules: Rules, run: Mapping[str, Any] | None
+    ) -> Failure:
+        """A failure with the job that failed and the end of its log, if work follows from it."""
+        if self._reader is None or run is None or not failures.makes_work(failure, facts, rules):
+            return failure
+        return replace(failure, job=self._reader.ci.failed_job(facts.name, run))
+
+    def _branch_failed(
+        self, repository: Repository, rules: Rules, failure: Failure, run: Mapping[str, Any] | None
+    ) -> _Decided:
         """A check of a commit that is in no open pull request."""
         facts = failures.of_branch(repository.id, repository.name, failure)
         place = failures.branch_place(place_of(repository, 0), failure.branch)
         row = Known(repository.id, 0, 1, json.dumps(facts_of.to_json(facts)), "[]")
         self._github.advance(row, [])  # once: it only carries what follows
-        self._github.add(repository.id, 0, failures.following(failure, facts, rules, place))
+        told = self._with_log(failure, facts, rules, run)
+        self._github.add(repository.id, 0, failures.following(told, facts, rules, place))
         return _Decided(words=f"{failure.title} failed on {failure.branch}", numbers=(0,))
 
     def _repository(self, delivery: Delivery) -> Repository:

@@ -25,13 +25,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from interlock.core.errors import GitFailed, NoRemote, PushFailed
+from interlock.core.errors import GitFailed, InterlockError, NoRemote, PushFailed
+from interlock.core.trailers import Trailer
 from interlock.git.checkout import current_branch, push_remote_of, remote_of
 from interlock.git.plumbing import Repository
 from interlock.git.refusals import without_secrets
 from interlock.git.remotes import absolute_addresses, check_relative, effective, variables
 from interlock.push.fence import FenceStore, LaneRun, arm
-from interlock.worker import mounts
+from interlock.worker import commit_hook, mounts
 from interlock.worker.changes import MOUNTED, git_dir_of, tree_of
 from interlock.worker.commits import Commits, files_of, stash_of
 from interlock.worker.inventory import Baseline, signatures, take
@@ -43,6 +44,8 @@ CHECKOUT_TIMEOUT_S = 900.0
 _LOCKED = "Interlock could not salvage all of it"
 #: The baseline, in the directory of a run. And what is left of a worktree that is being removed.
 _BASELINE, _GONE = "baseline.json", ".gone-"
+#: And the hooks that name the run in its commits.
+_HOOKS = "hooks"
 #: In the directory of a run: all of its worktree is accounted for, and it is being removed. And what the
 #: system adds to the name of a directory that is nowhere.
 _REMOVING, _DELETED = "removing", " (deleted)"
@@ -138,7 +141,27 @@ class Workspaces:
         files.hold(path)
         rules = absolute_addresses(self._repository)
         self._baseline(path, git_dir, base, rules.values()).write(files.path / _BASELINE)
-        return Workspace(path=path, salvage=kept, environ=variables(rules, os.environ))
+        environ = variables(rules, os.environ)
+        environ |= self._hooked(files, path, git_dir, store, {**os.environ, **environ}, warn)
+        return Workspace(path=path, salvage=kept, environ=environ)
+
+    def _hooked(
+        self,
+        files: RunFiles,
+        path: Path,
+        git_dir: Path,
+        store: FenceStore,
+        environ: Mapping[str, str],
+        warn: Callable[[str], None],
+    ) -> dict[str, str]:
+        """Variables with which git names the run in its commits."""
+        hooks = files.path / _HOOKS
+        try:
+            commit_hook.install(hooks, path, git_dir, Trailer(files.trace.run, store.lineage().store))
+        except (OSError, InterlockError) as error:  # the commits are worth more than the name
+            warn(f"does not name itself in its commits: {error}")
+            return {}
+        return commit_hook.variables(hooks, environ)
 
     def close(
         self,
