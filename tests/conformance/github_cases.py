@@ -97,3 +97,4 @@ def use_links(links: LinkStore) -> None:
     assert len(links.of_number(*number, 10)) == 2
     assert links.workflow_runs(REPOSITORY, head.head, 10) == [run]
     assert len(links.longest_unseen(2)) == 2
+    assert links.runs([2**40]) == {}

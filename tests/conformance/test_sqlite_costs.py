@@ -41,6 +41,7 @@ GROWS = {
         "candidates",
     ): "looks at every lane it waits on",
     ("list recent runs", "recent_runs"): "looks at every run that goes on",
+    ("GitHub", "links/runs"): "looks at every run that goes on",
 }
 
 #: Twenty kinds of items, evenly mixed: `i % 20` is the kind, and each twenty share a lane. Most have ended.

@@ -176,3 +176,10 @@ def test_a_trailer_that_cannot_be_written_holds_up_nothing(place: Workspace, git
     )
     assert done.returncode == 0, done.stderr
     assert message(git).startswith("x")
+
+
+def test_a_clone_can_do_without(scene: Scene) -> None:
+    scene.git("config", "interlock.trailer", "no")
+    trace = Trace(run=7, item=1, title="x", lane=None, agent="a", worker="w", store=scene.home.store)
+    place = scene.workspaces.open(RunFiles.make(scene.home, trace), "handle", NO_STORE, pytest.fail)
+    assert place.environ == {}

@@ -34,6 +34,7 @@ GROWS = {
     "event_counts": "reads up to EVENTS_MAX events of its window",
     "event_spans": "reads up to EVENTS_MAX events of its window",
     "lanes": "reads every busy lane to give the first of them",
+    "links/runs": "reads what runs, for the item of a run that goes on",
     "load_lines": "reads up to AHEAD_MAX of the line that an item joins, to tell its place",
     "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
     "recent_runs": "reads what runs, and up to RUNS_MAX of the newest ended runs",

@@ -28,6 +28,8 @@ _HOOKS = (
 )
 _FREQUENT = ("post-index-change", "reference-transaction")
 _KEY = "core.hooksPath"
+#: With `false` in git's configuration of the clone no run names itself.
+SETTING = "interlock.trailer"
 
 
 def install(directory: Path, worktree: Path, git_dir: Path, trailer: trailers.Trailer) -> None:

@@ -154,8 +154,10 @@ class Workspaces:
         environ: Mapping[str, str],
         warn: Callable[[str], None],
     ) -> dict[str, str]:
-        """Variables with which git names the run in its commits."""
+        """Variables with which git names the run in its commits, unless the clone wants none of that."""
         hooks = files.path / _HOOKS
+        if self._repository.run("config", "--type=bool", "--get", commit_hook.SETTING).out.strip() == "false":
+            return {}
         try:
             commit_hook.install(hooks, path, git_dir, Trailer(files.trace.run, store.lineage().store))
         except (OSError, InterlockError) as error:  # the commits are worth more than the name
