@@ -202,7 +202,7 @@ def set_mode(
     scope, value = ("project", project) if project is not None else ("lane", prefix)
     assert value is not None
     call = invocation_of(ctx)
-    with call.service() as service:
+    with call.lanes() as service:
         service.set_mode(scope=scope, value=value, mode=chosen, by=call.settings.actor)
     return call.out.answer(
         {"scope": scope, "value": value, "mode": chosen}, _mode_sentence(scope, value, chosen)
@@ -211,7 +211,7 @@ def set_mode(
 
 def _list_modes(ctx: typer.Context) -> int:
     call = invocation_of(ctx)
-    with call.reading() as service:
+    with call.reading_lanes() as service:
         found = service.modes()
     lines = [_mode_sentence(rule.scope, rule.value, rule.mode) for rule in found]
     lines.append("All others: enforce." if found else "Every lane is enforced.")

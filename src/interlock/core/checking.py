@@ -14,7 +14,10 @@ from interlock.core.errors import InvalidInput, TooLarge
 from interlock.core.model import (
     A_PERSON,
     UNPOSITIONED,
+    Gate,
     ItemId,
+    Mode,
+    ModeRule,
     NewItem,
     Policy,
     RetryLane,
@@ -27,6 +30,8 @@ from interlock.core.record import replace
 from interlock.core.timing import FAULT_PAUSE_MAX_S
 
 REASON_MAX_BYTES = 1_000
+#: The most types that a gate lets through.
+EXEMPT_MAX = 100
 
 
 def checked(new: NewItem) -> NewItem:
@@ -213,6 +218,41 @@ def checked_end(item: int, run: int, outcome: str, *, why: str, by: str, result:
         by=signed(by),
         result=result,
     )
+
+
+def checked_mode(scope: str, value: str, mode: str) -> ModeRule:
+    """A mode for a project or a lane prefix, or a clear refusal."""
+    if scope not in ("project", "lane"):
+        shown = reprlib.repr(scope)
+        raise InvalidInput(f"A mode is set for a project or a lane prefix, not {shown}.", "")
+    value = _lane_prefix(value) if scope == "lane" else names.check_name("project", value)
+    return ModeRule(scope=scope, value=value, mode=names.one_of("mode", mode, Mode))
+
+
+def _lane_prefix(prefix: str) -> str:
+    """A lane prefix in normal form; unlike a whole name it may end in / or a dot."""
+    whole = names.check_text("lane prefix", prefix, names.NAME_MAX_CHARS).rstrip("/.")
+    if not whole:
+        raise InvalidInput("The lane prefix is empty.", "Pass how the lanes' names begin: issue:acme/.")
+    return names.lane_key(whole) + prefix[len(whole) :]
+
+
+def checked_gate(series: str, open_: bool, exempt: Sequence[str]) -> Gate:
+    """A gate with its names in normal form, or a clear refusal."""
+    names.check_flag("open", open_)
+    types = names.check_list("exempt types", exempt)
+    if len(types) > EXEMPT_MAX:
+        raise InvalidInput(f"A gate exempts {EXEMPT_MAX} types at most.", "Name fewer.")
+    kinds = {names.check_name("type", type_) for type_ in types}
+    return Gate(series=names.lane_key(series), open=open_, exempt=tuple(sorted(kinds)))
+
+
+def gated_lane(name: str) -> str:
+    """The key of a lane that may have a gate."""
+    key = names.lane_key(name)
+    if key.startswith(PLAN_LANES):
+        raise InvalidInput(f"The lanes {PLAN_LANES}… are reserved for plans alone.", "Pause the plan.")
+    return key
 
 
 def check_report(

@@ -25,8 +25,19 @@ from hashlib import sha256
 from typing import Any
 
 from interlock.core.errors import InterlockError, UnreadableState
-from interlock.core.model import NO_STREAK, Item, ItemId, NewMessage, RunId, RunRecord, Spec, State, Streak
-from interlock.core.names import agent_key
+from interlock.core.model import (
+    NO_STREAK,
+    Gate,
+    Item,
+    ItemId,
+    NewMessage,
+    RunId,
+    RunRecord,
+    Spec,
+    State,
+    Streak,
+)
+from interlock.core.names import agent_key, lane_key
 from interlock.core.row import NamedTuple
 from interlock.core.states import ItemStatus
 from interlock.git.plumbing import lane_ref_id
@@ -124,11 +135,21 @@ class Queue:
     ended: tuple[RunRecord, ...] = ()
     keys: tuple[Key, ...] = ()
     streak: Streak = NO_STREAK
+    #: The lane's gate; and if it is open, the run of the series that it is open for.
+    gate: Gate | None = None
+    gate_run: RunId | None = None
+    #: How often something happened on the lane, by its name, such as `conflicts`.
+    counts: Mapping[str, int] = field(default_factory=dict)
+    #: The digests of the handles of observed runs. They hold nothing, so the owner document knows none of
+    #: them, and their leases are here.
+    handles: Mapping[RunId, str] = field(default_factory=dict)
 
     @property
     def format(self) -> int:
-        """The oldest format that can say this."""
-        return 1
+        """The oldest format that can say this. An older version would start what a gate keeps waiting, and
+        take observed runs for owners."""
+        observed = any(i.spec.lane is None for i in self.items.values())
+        return 2 if observed or self.gate is not None else 1
 
 
 def lane_bits(ref_id: str) -> int:
@@ -166,21 +187,22 @@ def queue_document(lane: str, queue: Queue, lines: tuple[str, ...]) -> dict[str,
         "format": queue.format,
         "lane": lane,
         **{name: getattr(queue, name) for name in _NUMBERS},
-        "items": [
-            _written(i.spec, but=("lane",)) | _written(_unleased(i.state)) for i in queue.items.values()
-        ],
+        "items": [_written(i.spec, but=("lane",)) | _written(_unleased(i)) for i in queue.items.values()],
         "payloads": {str(item): text for item, text in queue.payloads.items()},
         **{name: [_written(value) for value in getattr(queue, name)] for name in _LISTS},
         **({"streak": _written(queue.streak)} if queue.streak.wakes else {}),
+        **({"gate": _written(queue.gate), "gate_run": queue.gate_run} if queue.gate is not None else {}),
+        **({"counts": queue.counts} if queue.counts else {}),
+        **({"handles": {str(run): handle for run, handle in queue.handles.items()}} if queue.handles else {}),
         "happened": [*lines],
     }
 
 
-def _unleased(state: State) -> State:
-    if state.status is not ItemStatus.IN_PROGRESS:
-        return state
+def _unleased(item: Item) -> State:
+    if item.status is not ItemStatus.IN_PROGRESS or item.spec.lane is None:
+        return item.state
     unleased: dict[str, Any] = {name: State._field_defaults[name] for name in LEASE_FIELDS}
-    return state._replace(**unleased)
+    return item.state._replace(**unleased)
 
 
 def _written(value: Any, but: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -234,11 +256,25 @@ def read_queue(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Queue]:
             payloads={ItemId(int(i)): _typed(str, text) for i, text in document["payloads"].items()},
             **{name: _typed(kinds[name], document[name]) for name in (*_NUMBERS, *_LISTS)},
             streak=_read(Streak, document.get("streak", {})),
+            gate=_read(Gate, document["gate"]) if "gate" in document else None,
+            gate_run=_typed(RunId | None, document["gate_run"]) if "gate" in document else None,
+            handles={
+                RunId(int(run)): _typed(str, handle) for run, handle in document.get("handles", {}).items()
+            },
+            counts={name: _typed(int, n) for name, n in _typed(dict, document.get("counts", {})).items()},
         )
+        gate = queue.gate
+        _require(document["format"] == queue.format, "a gate of another format")
+        _require(gate is None or lane_key(gate.series) == gate.series, "no name of a series")
+        _require((gate is not None and gate.open) is (queue.gate_run is not None), "a gate without a run")
         first = lane_bits(ref_id) << COUNT_BITS
         _require(len(items) == len(queue.items), "an item twice")
         _require(all(first < i.id <= first + queue.last_count for i in items), "an item of another lane")
-        _require(sum(i.active for i in items) <= 1, "two owners")
+        _require(sum(i.active for i in items if i.spec.lane) <= 1, "two owners")
+        _require(all(i.spec.observed_lane in (None, lane) for i in items), "an observed item of another lane")
+        observed = [i.state for i in items if i.status is ItemStatus.IN_PROGRESS and i.spec.lane is None]
+        _require({s.run for s in observed} == queue.handles.keys(), "an observed run without a handle")
+        _require(all(s.run_agent and s.run_started_us for s in observed), "an observed run without a start")
         counts = Counter(m.item for m in queue.messages)
         _require(all(i.terminal or counts[i.id] == i.state.message_count for i in items), "a message missing")
         _require(counts.keys() <= queue.items.keys(), "a message of an unknown item")
@@ -247,7 +283,7 @@ def read_queue(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Queue]:
 
 def check_pair(ref_id: str, owner: Owner, queue: Queue) -> None:
     """Raise unless both documents name the same run, or no run."""
-    running = [i for i in queue.items.values() if i.status is ItemStatus.IN_PROGRESS]
+    running = [i for i in queue.items.values() if i.status is ItemStatus.IN_PROGRESS and i.spec.lane]
     named = [(i.state.run, i.id) for i in running]
     with _exactly("owner and queue", ref_id):
         _require(owner.last_run == queue.last_run, "different last numbers")
@@ -267,7 +303,8 @@ def _read_head(ref_id: str, document: Mapping[str, Any]) -> str:
 def _read_item(lane: str, entry: Mapping[str, Any]) -> Item:
     specs = {name: value for name, value in entry.items() if name in Spec._fields}
     states = {name: value for name, value in entry.items() if name not in Spec._fields}
-    return Item(_read(Spec, specs | {"lane": lane}), _read(State, states))
+    on_lane = None if "observed_lane" in entry else lane
+    return Item(_read(Spec, specs | {"lane": on_lane}), _read(State, states))
 
 
 def _read(kind: Any, entry: Mapping[str, Any]) -> Any:

@@ -7,15 +7,31 @@ and for an item that must be claimed in time. A time in a document is never trus
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from interlock.core.claiming import Claim, wanted
 from interlock.core.commands import Arrive, Command, Expire, Repair, SetGate
 from interlock.core.decide import decide
 from interlock.core.errors import InterlockError, ItemEnded, NotFound, TooLarge, UnreadableState
 from interlock.core.ledger import Decision, Snapshot
-from interlock.core.model import UNPOSITIONED, Item, ItemId, NewItem, NewMessage, RecentRun, Streak, Unread
+from interlock.core.model import (
+    UNPOSITIONED,
+    EventKind,
+    Gate,
+    Item,
+    ItemId,
+    ModeRule,
+    NewItem,
+    NewMessage,
+    RecentRun,
+    RunId,
+    Streak,
+    Unread,
+)
+from interlock.core.operating import may_overtake
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
@@ -41,7 +57,7 @@ from interlock.service.answers import message_view
 from interlock.service.contract import MessageView
 
 OWNERS, QUEUES = "refs/interlock/owner/", "refs/interlock/queue/"
-#: The chains that were there before a new owner began new ones: `<id>/<its run>-<end of the old queue>`.
+#: The chains that were there before a new owner began new ones: `<id>/<its run>-<end of the old owner>`.
 HISTORIES = "refs/interlock/history/"
 #: Ended items and runs that the queue keeps, to answer late writers; `git log` has all of them.
 ENDED_ITEMS_KEPT, ENDED_RUNS_KEPT, KEYS_KEPT = 20, 20, 200
@@ -95,14 +111,50 @@ class Lane:
 
     @property
     def holder(self) -> Item | None:
-        """The item that owns the lane."""
-        return next((i for i in self.items.values() if i.active), None)
+        """The item that owns the lane. After a switch to `enforce`, an observed one may still keep it."""
+        active = [i for i in self.items.values() if i.active]
+        return next((i for i in active if i.spec.lane), next(iter(active), None))
 
     @property
     def line(self) -> list[Item]:
         """The waiting items, in order."""
         waiting = (i for i in self.queue.items.values() if i.status is ItemStatus.DEFERRED)
         return sorted(waiting, key=lambda i: i.line)
+
+    def is_open_for(self, series: Lane | UnreadableLane) -> bool:
+        """Whether the lane's gate is open for the run that its series has now. A series that cannot be read,
+        or that nobody holds, opens nothing."""
+        run = series.owner.run if isinstance(series, Lane) else None
+        return run is not None and run.run == self.queue.gate_run
+
+    def gated_by(self, series: Lane | UnreadableLane | None) -> Lane:
+        """The lane with its gate as it is for what its series is now: shut, unless it is open for that."""
+        gate = self.queue.gate
+        if gate is None or not gate.open or (series is not None and self.is_open_for(series)):
+            return self
+        return replace(self, queue=replace(self.queue, gate=gate._replace(open=False), gate_run=None))
+
+    def with_gate_of(self, other: Lane) -> Lane:
+        """The lane with the gate as another state of it has it."""
+        gate, run = other.queue.gate, other.queue.gate_run
+        return replace(self, queue=replace(self.queue, gate=gate, gate_run=run))
+
+    def startable(self, wish: Claim) -> tuple[Item, Item | None] | None:
+        """The item that a wish may start, and the owner whose place it takes, if it does: one that the gate
+        keeps waiting is overtaken by what the gate lets through."""
+        observed = (i for i in self.queue.items.values() if i.spec.lane is None and wanted(wish, i))
+        if (item := next(observed, None)) is not None:
+            return item, None
+        gate, owner = self.queue.gate, self.holder
+        if owner is None or not owner.state.ready or owner.spec.lane is None:
+            return None
+        if gate is None or not gate.shuts(owner.spec.type):
+            return (owner, None) if wanted(wish, owner) else None
+        for item in self.line:
+            ready = item._replace(state=item.state._replace(status=ItemStatus.PENDING))
+            if not gate.shuts(item.spec.type) and may_overtake(item, owner) and wanted(wish, ready):
+                return item, owner
+        return None
 
     def require(self, item: ItemId) -> Item:
         """The item, if the queue still has it."""
@@ -123,6 +175,14 @@ class Lane:
                 "See git log of the lane.",
                 reason=found.state.reason,
             )
+
+    def handle_of(self, run: RunId, item: ItemId) -> str | None:
+        """The digest of the handle of a run that goes on; None if it does not."""
+        owner = self.owner.run
+        if owner is not None and (owner.run, owner.item) == (run, item):
+            return owner.handle
+        observed = self.queue.items.get(item)
+        return self.queue.handles.get(run) if observed is not None and observed.state.run == run else None
 
     def last_absorber(self, item: ItemId) -> ItemId:
         """Where a message to an item ends up."""
@@ -147,15 +207,18 @@ class Lane:
             )
             for r in self.queue.ended
         ]
-        run = self.owner.run
-        if run is None:
-            return ended
-        who = run.run_agent, run.run_worker
-        held = RecentRun(
-            *(run.run, run.item, self.name, *who, RunStatus.RUNNING, "", run.run_started_us, None),
-            item_status=items[run.item].status,
-        )
-        return [*ended, held]
+        for item in self.items.values():
+            state = item.state
+            if state.run is not None:
+                started_us = state.run_started_us or 0
+                who = state.run_agent or "", state.run_worker
+                ended.append(
+                    RecentRun(
+                        *(state.run, item.id, self.name, *who, RunStatus.RUNNING, "", started_us, None),
+                        item_status=item.status,
+                    )
+                )
+        return ended
 
     def before(self) -> Before | None:
         """The run that ended last, if it showed a sign on GitHub."""
@@ -180,7 +243,15 @@ class Lane:
         if run is not None:
             keys += [_lease(self), f"run:{run.run}"]
             keys += [f"asked:{run.run}"] if self._is_asked(run) else []
+        for item in self.observed_runs:
+            keys += [_observed(item), f"run:{item.state.run}"]
+            keys += [f"asked:{item.state.run}"] if item.state.revoke_us is not None else []
         return keys
+
+    @property
+    def observed_runs(self) -> list[Item]:
+        """The items whose runs are only observed."""
+        return [i for i in self.queue.items.values() if i.spec.lane is None and i.state.run is not None]
 
     def timed_items(self, deadlines: Deadlines) -> dict[ItemId, Item]:
         """The items with this machine's deadlines instead of the documented ones."""
@@ -191,23 +262,17 @@ class Lane:
                 items[item.id] = item._replace(state=item.state._replace(claim_by_us=by_us))
         run = self.owner.run
         if run is not None:
-            items[run.item] = self._timed_run(items[run.item], run, deadlines)
+            timed = _timed_run(items[run.item], _lease(self), deadlines, asked=self._is_asked(run))
+            due_us = timed.state.due_us
+            lasts = due_us is not None and due_us > deadlines.now_us
+            if run.actions is not None and lasts and deadlines.has_ended(run.actions):
+                now_us = deadlines.now_us
+                timed = timed._replace(state=timed.state._replace(lease_until_us=now_us, due_us=now_us))
+            items[run.item] = timed
+        for item in self.observed_runs:
+            asked = item.state.revoke_us is not None
+            items[item.id] = _timed_run(items[item.id], _observed(item), deadlines, asked=asked)
         return items
-
-    def _timed_run(self, item: Item, run: OwnerRun, deadlines: Deadlines) -> Item:
-        until_us = revoke_us = timeout_us = None
-        if run.run_lease_s is not None:
-            until_us = deadlines.of(_lease(self), run.run_lease_s)
-        if item.spec.timeout_s is not None:
-            timeout_us = deadlines.of(f"run:{run.run}", item.spec.timeout_s)
-        if self._is_asked(run):
-            revoke_us = deadlines.of(f"asked:{run.run}", deadlines.grace_s)
-        due_us = min((end for end in (until_us, timeout_us, revoke_us) if end is not None), default=None)
-        lasts = due_us is not None and due_us > deadlines.now_us
-        if run.actions is not None and lasts and deadlines.has_ended(run.actions):
-            due_us = until_us = deadlines.now_us
-        state = item.state._replace(lease_until_us=until_us, due_us=due_us, revoke_us=revoke_us)
-        return item._replace(state=state)
 
     def _is_asked(self, run: OwnerRun) -> bool:
         """Whether the grace of a request to stop has begun: once the run has seen the request. An external
@@ -225,6 +290,7 @@ class Lane:
         timing: Timing,
         *,
         arrivals: Sequence[NewItem] = (),
+        modes: tuple[ModeRule, ...] = (),
     ) -> tuple[Decision, Lane]:
         """Let the rules decide these commands and then these arrivals; the decision and the lane after it."""
         count, ticket = self.queue.last_count, self.queue.last_ticket
@@ -232,19 +298,21 @@ class Lane:
         for nth, new in enumerate(arrivals, 1):
             commands.append(Arrive(item=new, id=self._item_id(count + nth), ticket=ticket + nth))
         count += len(arrivals)
-        snapshot = self.snapshot(items, now_us)
-        named = {c.item for c in commands if not isinstance(c, Arrive | SetGate | Repair | PlanCommand)}
+        snapshot = self.snapshot(items, now_us, modes)
+        named = {c.item for c in commands if not isinstance(c, Arrive | Repair | SetGate | PlanCommand)}
         spare = snapshot.follow_ups(named, now_us)
         spare_ids = tuple(self._item_id(count + nth) for nth in range(1, spare + 1))
         decision = decide(snapshot, commands, now_us, timing, spare_ids)
-        if not (decision.settled or decision.born or decision.raised or decision.messages):
+        changed = decision.settled or decision.born or decision.raised or decision.messages
+        if not (changed or decision.gates):
             return decision, self
         queue = replace(
             _applied(self.queue, decision, arrivals, now_us, before=items),
             last_count=count + spare,
             last_ticket=ticket + len(arrivals),
         )
-        return decision, self._with_queue(queue)
+        observed = Counter(e.reason for e in decision.events if e.kind is EventKind.ITEM_OBSERVED)
+        return decision, self._with_queue(queue).with_counts(observed)
 
     def overdue(self, items: Mapping[ItemId, Item], now_us: int) -> list[Command]:
         """An `Expire` for each item whose deadline has passed, the earliest first."""
@@ -258,17 +326,31 @@ class Lane:
         """The lane after this item was started."""
         run = item.state.run
         assert run is not None
+        if item.spec.lane is None:
+            handles = {**self.queue.handles, run: handle}
+            items = {**self.queue.items, item.id: item}
+            queue = replace(self.queue, last_run=run, items=items, handles=handles)
+            return replace(self, owner=replace(self.owner, last_run=run), queue=queue)
         started = _owner_run(item, handle)._replace(actions=actions, sign=sign)
         owner = replace(self.owner, last_run=run, run=started)
         queue = replace(self.queue, last_run=run, items={**self.queue.items, item.id: item})
         return replace(self, owner=owner, queue=queue)
+
+    def with_counts(self, more: Mapping[str, int]) -> Lane:
+        """The lane with more of what is counted there."""
+        if not more:
+            return self
+        counts = Counter(self.queue.counts) + Counter(more)
+        return replace(self, queue=replace(self.queue, counts=dict(counts)))
 
     def with_kept(self, kept: Kept | None) -> Lane:
         """The lane with a note on why its chains are long, or without one."""
         return replace(self, owner=replace(self.owner, kept=kept))
 
     def with_renewal(self, item: Item) -> Lane:
-        """The lane after its run was renewed. The queue does not change."""
+        """The lane after a run was renewed. The queue does not change, unless the run is only observed."""
+        if item.spec.lane is None:
+            return replace(self, queue=replace(self.queue, items={**self.queue.items, item.id: item}))
         run = self.owner.run
         assert run is not None and run.run == item.state.run
         renewed = _owner_run(item, run.handle)._replace(actions=run.actions, sign=run.sign)
@@ -276,6 +358,10 @@ class Lane:
 
     def _with_queue(self, queue: Queue) -> Lane:
         """The lane with this queue, and without an owner if its run has ended there."""
+        observed = {i.state.run for i in queue.items.values() if i.spec.lane is None}
+        if not queue.handles.keys() <= observed:
+            handles = {run: handle for run, handle in queue.handles.items() if run in observed}
+            queue = replace(queue, handles=handles)
         run = self.owner.run
         item = queue.items.get(run.item) if run is not None else None
         if run is None or (item is not None and item.state.run == run.run):
@@ -290,13 +376,18 @@ class Lane:
             )
         return ItemId((lane_bits(self.ref_id) << COUNT_BITS) + count)
 
-    def snapshot(self, items: Mapping[ItemId, Item], now_us: int) -> Snapshot:
+    def snapshot(
+        self, items: Mapping[ItemId, Item], now_us: int, modes: tuple[ModeRule, ...] = ()
+    ) -> Snapshot:
         """All that the rules may need to know about the lane."""
         unread: dict[ItemId, tuple[Unread, ...]] = {}
         for m in self.queue.messages:
             item = items[m.item]
             if m.n > item.state.delivered and (item.has_unread or item.comes_back):
                 unread[m.item] = (*unread.get(m.item, ()), Unread(m.n, m.ticket, m.sender, m.agent))
+        gate = self.queue.gate
+        if gate is not None:
+            items = {item: _flagged(value, gate) for item, value in items.items()}
         waiting = [i.spec.position for i in items.values() if i.status is ItemStatus.DEFERRED]
         keys = {(k.project, k.key): k.item for k in self.queue.keys if k.expires_us > now_us}
         return Snapshot(
@@ -304,9 +395,28 @@ class Lane:
             lines={self.name: (len(waiting), tuple(p for p in waiting if p != UNPOSITIONED))},
             unread=unread,
             streaks={self.name: self.queue.streak},
+            modes=modes,
+            gates={} if gate is None else {self.name: gate},
             seen_keys=keys,
             ended_runs={r.run: r for r in self.queue.ended},
         )
+
+
+def _timed_run(item: Item, lease: str, deadlines: Deadlines, *, asked: bool) -> Item:
+    """A running item with this machine's deadlines; `lease` is the key of its lease."""
+    state, until_us, revoke_us, timeout_us = item.state, None, None, None
+    if state.run_lease_s is not None:
+        until_us = deadlines.of(lease, state.run_lease_s)
+    if item.spec.timeout_s is not None:
+        timeout_us = deadlines.of(f"run:{state.run}", item.spec.timeout_s)
+    if asked:
+        revoke_us = deadlines.of(f"asked:{state.run}", deadlines.grace_s)
+    due_us = min((end for end in (until_us, timeout_us, revoke_us) if end is not None), default=None)
+    return item._replace(state=state._replace(lease_until_us=until_us, due_us=due_us, revoke_us=revoke_us))
+
+
+def _observed(item: Item) -> str:
+    return f"observed:{item.state.run}:{item.state.lease_until_us}"
 
 
 def _lease(lane: Lane) -> str:
@@ -315,6 +425,13 @@ def _lease(lane: Lane) -> str:
 
 def _ready(item: Item) -> str:
     return f"ready:{item.id}:{item.state.claim_by_us}"
+
+
+def _flagged(item: Item, gate: Gate) -> Item:
+    """The item with the flag that the rules give it on a lane with this gate. Documents do not have it:
+    whether a gate is open depends on its series, too."""
+    gated = item.status is ItemStatus.PENDING and gate.shuts(item.spec.type)
+    return item._replace(state=item.state._replace(gated=gated)) if gated else item
 
 
 def _owner_run(item: Item, handle: str) -> OwnerRun:
@@ -352,11 +469,13 @@ def _applied(
         ended=tuple([*ended, *decision.runs][-ENDED_RUNS_KEPT:]),
         keys=keys,
         streak=next((Streak(wakes, run) for _, wakes, run in decision.streaks), queue.streak),
+        gate=next((gate for _, gate in decision.gates), queue.gate),
     )
 
 
 def _documented(item: Item, loaded: Item | None, written: Item | None) -> Item:
-    """The item with its documented deadline, unless the decision changed that."""
+    """The item with its documented deadline, unless the decision changed that, and without its flag."""
+    item = item._replace(state=item.state._replace(gated=False)) if item.state.gated else item
     if loaded is None or written is None or item.state.claim_by_us != loaded.state.claim_by_us:
         return item
     return item._replace(state=item.state._replace(claim_by_us=written.state.claim_by_us))
@@ -432,6 +551,21 @@ def read_lane(ref_id: str, found: Mapping[str, tuple[str, Any]]) -> Lane | Unrea
             newer=any(type(number) is int and number > FORMAT for number in formats),
         )
     return Lane(name=name, ref_id=ref_id, owner=owner, queue=queue, owner_oid=owner_oid, queue_oid=queue_oid)
+
+
+def missing_lane(ref_id: str, name: str) -> UnreadableLane:
+    """A lane that must be there and is not."""
+    error = unreadable(ref_id, "it is not there")
+    return UnreadableLane(
+        ref_id=ref_id,
+        error=error,
+        name=name,
+        owner_oid=None,
+        queue_oid=None,
+        owner=None,
+        queue=None,
+        newer=False,
+    )
 
 
 def _half(read: Callable[[str, Any], tuple[str, Document]], ref_id: str, document: Any) -> Document | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -31,6 +32,7 @@ from interlock.core.errors import (
     StoreUnavailable,
     UnreadableState,
 )
+from interlock.core.model import ModeRule
 from interlock.git.plumbing import Repository, access_of, lane_ref_id, message_document
 from interlock.git.refusals import FINAL, PushRefusal, RefMove, RefusalKind, without_secrets
 from interlock.gitlanes.commit_message import subject
@@ -43,15 +45,30 @@ from interlock.gitlanes.documents import (
     queue_document,
 )
 from interlock.gitlanes.history import Holder, held_state
-from interlock.gitlanes.lane import HISTORIES, OWNERS, QUEUES, Lane, UnreadableLane, read_lane
+from interlock.gitlanes.lane import (
+    HISTORIES,
+    OWNERS,
+    QUEUES,
+    Lane,
+    UnreadableLane,
+    missing_lane,
+    read_lane,
+)
+from interlock.gitlanes.modes import MODES, modes_document, read_modes, with_rule
 from interlock.push.fence import LOOKS_MAX, check_visible, failed_push, hidden_refs
 
 #: Where `read_all` keeps what it fetched, apart from the refs of a single lane that is being changed.
 _ALL = "refs/all/"
+#: What was fetched of the series that a lane's gate belongs to.
+_BESIDE = "refs/beside/"
 #: The last owner commit that this machine pushed for a run of its own, by lane.
 _MINE = "refs/mine/"
 #: A new owner begins new chains once the two old ones have this many commits: those of about 100 holds.
 CUT_BEYOND = 500
+#: What is counted of pushes: those that another one was faster than, and those that were sent once more.
+CONFLICTS, RETRIES = "conflicts", "retries"
+#: How often a mode is tried to be set.
+MODE_TRIES = 20
 #: How often to try a push that fails although nobody else was faster.
 TRIES = 5
 BACK_OFF_MIN_S, BACK_OFF_MAX_S = 0.2, 0.8
@@ -84,6 +101,11 @@ class Change(Generic[Answer]):
     after: Lane
     answer: Answer
     lines: tuple[str, ...] = ()
+    #: The series that the decision rests on: its owner's ref moves with the push, to a commit that says the
+    #: same. A push cannot pin a ref that it does not move.
+    series: Lane | None = None
+    #: Refused pushes that it counts.
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Sent(Generic[Answer]):
@@ -128,6 +150,12 @@ class LaneRemote:
         self._left: dict[str, Lane] = {}
         #: What another process of this machine has had its turn with for too long.
         self._hanging: set[str] = set()
+        #: The modes as they were when something was read last, and the commit that has them.
+        self.modes: tuple[ModeRule, ...] = ()
+        self.modes_error: UnreadableState | None = None
+        self._modes_oid: str | None = None
+        #: Pushes on each lane that were refused and that no document counts yet.
+        self._refused: dict[str, Counter[str]] = defaultdict(Counter)
         #: Changes whose fate is unknown because the remote went away, by their caller's name for them.
         self._unknown: dict[str, _Sent[Any]] = {}
 
@@ -223,11 +251,13 @@ class LaneRemote:
         """All lanes, by name."""
 
         def fetch() -> list[Lane | UnreadableLane]:
-            self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES)))
+            self._fetch(*(f"+{ref}*:{_ALL}{ref}*" for ref in (OWNERS, QUEUES, MODES)))
             refs = self.repository.text("for-each-ref", "--format=%(refname)", _ALL).split()
             found: dict[str, tuple[str, Any]] = {}
             for start in range(0, len(refs), REFS_AT_ONCE):
                 found |= self._fetched(*refs[start : start + REFS_AT_ONCE])
+            self._note_modes(found.get(MODES))
+            refs = [ref for ref in refs if not ref.startswith(f"{_ALL}{MODES}")]
             return [read_lane(ref_id, found) for ref_id in {ref.rpartition("/")[2] for ref in refs}]
 
         with self._turn("all"):
@@ -238,12 +268,61 @@ class LaneRemote:
         with self._turn(ref_id):
             return self._read(ref_id)
 
-    def _read(self, ref_id: str) -> Lane | UnreadableLane:
+    def beside(self, ref_id: str, name: str) -> Lane | UnreadableLane:
+        """Another lane that a decision on this one rests on. One that is not there cannot be read either: if
+        somebody deleted it, nobody knows who held it."""
+        other = self.ref_id(name)
+        with self._turn(f"{ref_id}.beside"):
+            found = self._read(other, into=f"{_BESIDE}{ref_id}/")
+        return found if isinstance(found, UnreadableLane) or found.name else missing_lane(other, name)
+
+    def _note_modes(self, found: tuple[str, Any] | None) -> None:
+        oid, document = found or (None, None)
+        self._modes_oid, self.modes, self.modes_error = oid, (), None
+        if oid is not None:
+            try:
+                self.modes = read_modes(document)
+            except UnreadableState as error:
+                self.modes_error = error
+
+    def read_modes(self) -> None:
+        """Look at the modes alone."""
+        with self._turn("modes"):
+            ref = f"{_BESIDE}modes/{MODES}"
+            self._fetch(f"+{MODES}*:{ref}*")
+            self._note_modes(self._fetched(ref).get(ref))
+
+    def set_mode(self, rule: ModeRule, lines: tuple[str, ...]) -> None:
+        """Write a mode by compare-and-swap; whoever is beaten looks again."""
+        for beaten in range(MODE_TRIES):
+            self.read_modes()
+            if self.modes_error is not None:
+                raise self.modes_error
+            old, after = self._modes_oid, with_rule(self.modes, rule)
+            if after == self.modes:
+                return
+            document = modes_document(after, lines)
+            parents = [old] if old is not None else []
+            new = self.repository.commit_json(document, subject=subject(lines), parents=parents)
+            refusal = self.repository.push(self._address, [RefMove(ref=MODES, old_oid=old, new_oid=new)])
+            if refusal is None:
+                self.modes, self._modes_oid = after, new
+                return
+            if refusal.kind in FINAL or beaten + 1 == MODE_TRIES:
+                raise _failed(self.url, refusal, beaten + 1)
+            self._pause(back_off_s(beaten))
+
+    def _read(self, ref_id: str, into: str = "") -> Lane | UnreadableLane:
         refs = [f"{OWNERS}{ref_id}", f"{QUEUES}{ref_id}"]
+        modes = f"{into or _BESIDE}{ref_id}/{MODES}"
 
         def fetch() -> list[Lane | UnreadableLane]:
-            self._fetch(*(f"+{ref}*:{ref}*" for ref in refs))  # to a pattern, a missing ref is not an error
-            return [read_lane(ref_id, self._fetched(*refs))]
+            # To a pattern, a missing ref is not an error.
+            wanted = [*(f"+{ref}*:{into}{ref}*" for ref in refs), f"+{MODES}*:{modes}*"]
+            self._fetch(*wanted)
+            found = self._fetched(*(f"{into}{ref}" for ref in refs), modes, below=into)
+            self._note_modes(found.get(modes.removeprefix(into)))
+            return [read_lane(ref_id, found)]
 
         return self._consistent(fetch)[0]
 
@@ -265,12 +344,12 @@ class LaneRemote:
                 f"There is no git repository at {where}.", f"Check INTERLOCK_URL; try git ls-remote {where}."
             ) from None
 
-    def _fetched(self, *patterns: str) -> dict[str, tuple[str, Any]]:
+    def _fetched(self, *patterns: str, below: str = _ALL) -> dict[str, tuple[str, Any]]:
         """Fetched refs with the id and the document of their commit, in one process."""
         text = self.repository.text("for-each-ref", f"--format={_RECORD}", *patterns)
         fields = text.replace("\0\n", "\0").split("\0")
         records = zip(*[iter(fields[:-1])] * 3, strict=True)
-        return {ref.removeprefix(_ALL): (oid, message_document(message)) for ref, oid, message in records}
+        return {ref.removeprefix(below): (oid, message_document(message)) for ref, oid, message in records}
 
     # -- changing -------------------------------------------------------------------------------------
 
@@ -311,7 +390,8 @@ class LaneRemote:
         holder: Holder | None,
     ) -> Answer:
         tries = beaten = 0
-        kept: Kept | None = None
+        #: Lanes whose chains the server refused to shorten.
+        kept: dict[str, Kept] = {}
         deadline_s = time.monotonic() + BEATEN_MAX_S
 
         def given_up() -> bool:
@@ -321,6 +401,7 @@ class LaneRemote:
             with self._turn(ref_id):
                 arrived = self._arrived(ref_id, name, holder, sent)
                 if arrived is not None:
+                    self._refused[ref_id] -= Counter(arrived.refused)
                     return arrived.answer
                 if sent.is_hidden and beaten == LOOKS_MAX:
                     raise hidden_refs(self.url, f"{OWNERS}{ref_id}")
@@ -332,25 +413,49 @@ class LaneRemote:
                         "Nothing was changed; try again.",
                     )
                 lane, change = self._decided(ref_id, name, holder, step)
-                length = self._length_to_cut(lane, change.after) if kept is None else 0
-                if length or kept is not None:
-                    change = replace(change, after=change.after.with_kept(kept))
-                moves = self._cut(lane, change, length) if length else self.commits(lane, change)
+                moves, change, cut = self._moves(lane, change, kept)
                 refusal = self.repository.push(self._address, moves) if moves else None
                 if refusal is None:
+                    self._refused[ref_id] -= Counter(change.refused)
                     self._done(lane, change.after, moves)
                     return change.answer
             sent.note(lane, moves, change)
-            if length and refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK):
-                kept = Kept(commits=length, why=refusal.detail)  # then without
-                continue
+            self._refused[ref_id][CONFLICTS] += refusal.kind is RefusalKind.STALE
+            if cut and refusal.kind not in (RefusalKind.STALE, RefusalKind.NETWORK):
+                kept = {one: Kept(commits=length, why=refusal.detail) for one, length in cut.items()}
+                continue  # then without
             sent.refusal = refusal
             if refusal.kind is RefusalKind.STALE:
                 beaten += 1
             else:
                 tries += 1
             if not given_up():
+                self._refused[ref_id][RETRIES] += 1
                 self._pause(back_off_s(0 if holder is not None else beaten))
+
+    def _moves(
+        self, lane: Lane, change: Change[Answer], kept: Mapping[str, Kept]
+    ) -> tuple[list[RefMove], Change[Answer], dict[str, int]]:
+        """The moves of a change, the change as it is then, and which lanes' chains it begins anew: how many
+        commits they have."""
+        refused = +self._refused[lane.ref_id]
+        if refused and change.after.queue is not lane.queue:
+            change = replace(change, after=change.after.with_counts(refused), refused=refused)
+        length = self._length_to_cut(lane, change.after) if lane.ref_id not in kept else 0
+        if length or lane.ref_id in kept:
+            change = replace(change, after=change.after.with_kept(kept.get(lane.ref_id)))
+        moves = self._cut(lane, change, length) if length else self.commits(lane, change)
+        cut = {lane.ref_id: length} if length else {}
+        series = change.series
+        if series is not None and moves:
+            self._left.pop(series.ref_id, None)
+            length = self._owner_to_cut(series) if series.ref_id not in kept else 0
+            if length or series.ref_id in kept:
+                series = series.with_kept(kept.get(series.ref_id))
+            lines = tuple(f"on {lane.name}: {line}" for line in change.lines)
+            moves += self._touched(series, lines, length)
+            cut |= {series.ref_id: length} if length else {}
+        return moves, change, cut
 
     def _done(self, lane: Lane, after: Lane, moves: Sequence[RefMove]) -> None:
         """Remember what our push left on the remote."""
@@ -397,16 +502,39 @@ class LaneRemote:
         kept = lane.owner.kept.commits if lane.owner.kept is not None else 0
         return length if length >= kept + self.cut_beyond else 0
 
+    def _owner_to_cut(self, series: Lane) -> int:
+        """How many commits the owner's chain of a series has, if it should begin anew; else 0. Whoever works
+        on an issue of it may do that: its own owner is external, and has no pin."""
+        assert series.owner_oid is not None
+        if series.owner.run is None or not series.owner.run.external:
+            return 0
+        length = int(self.repository.text("rev-list", "--count", series.owner_oid))
+        kept = series.owner.kept.commits if series.owner.kept is not None else 0
+        return length if length >= kept + self.cut_beyond else 0
+
+    def _touched(self, series: Lane, lines: tuple[str, ...], length: int) -> list[RefMove]:
+        """A new owner commit of a series that says the same; with a length, it begins a new chain."""
+        assert series.owner_oid is not None
+        document = owner_document(series.name, series.owner, lines)
+        parents = [] if length else [series.owner_oid]
+        new = self.repository.commit_json(document, subject=subject(lines), parents=parents)
+        moves = [RefMove(ref=f"{OWNERS}{series.ref_id}", old_oid=series.owner_oid, new_oid=new)]
+        return [*moves, self._history(series, series.owner.last_run, length)] if length else moves
+
     def _cut(self, lane: Lane, change: Change[Answer], length: int) -> list[RefMove]:
         """Commits for a handover that begin new chains, and a ref that keeps the old ones."""
+        old = self._history(lane, change.after.owner.last_run, length)
+        line = f"{length} earlier commits are in {old.ref}"
+        return [*self.commits(lane, replace(change, lines=(*change.lines, line)), cut=True), old]
+
+    def _history(self, lane: Lane, run: int, length: int) -> RefMove:
+        """A new ref that keeps the chains of a lane as they are."""
         assert lane.owner_oid is not None and lane.queue_oid is not None
-        parents = [lane.queue_oid, lane.owner_oid]
         # The id, because runs of a lane whose refs were deleted are counted from 1 again.
-        ref = f"{HISTORIES}{lane.ref_id}/{change.after.owner.last_run}-{lane.queue_oid[:12]}"
-        line = f"{length} earlier commits are in {ref}"
+        ref = f"{HISTORIES}{lane.ref_id}/{run}-{lane.owner_oid[:12]}"
+        parents = [lane.queue_oid, lane.owner_oid]
         old = self.repository.commit_json({"lane": lane.name}, subject=f"{length} commits", parents=parents)
-        moves = self.commits(lane, replace(change, lines=(*change.lines, line)), cut=True)
-        return [*moves, RefMove(ref=ref, old_oid=None, new_oid=old)]
+        return RefMove(ref=ref, old_oid=None, new_oid=old)
 
     def commits(self, lane: Lane, change: Change[Answer], *, cut: bool = False) -> list[RefMove]:
         """New commits for what changed, not pushed yet. The owner moves only with a handover or a renewal.

@@ -6,7 +6,7 @@ that hold JSON; `git log` of them is the history. The rules are those of the dat
 - There is no store clock. A taker may end a lease once it has itself seen the owner's commit unchanged for
   the lease and a margin, or knows that the owner's workflow run has ended.
 - Tickets follow the order in which pushes won.
-- Agents, projects and modes are not stored; every lane is enforced, and nobody is overtaken.
+- Agents and projects are not stored, and only an owner that a gate keeps waiting is overtaken.
 
 A run's write is accepted iff the owner document names exactly this run, by its number and the digest of its
 handle, and the pinned push succeeds: the server refuses a push that was decided on an older document.
@@ -34,13 +34,26 @@ from interlock.core.checking import (
     check_wall,
     checked,
     checked_end,
+    checked_gate,
+    checked_mode,
     checked_sender,
     checked_wish,
+    gated_lane,
     given_reason,
     signed,
 )
-from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started, wanted
-from interlock.core.commands import Cancel, EndExternal, Finish, Moved, Outcome, Tell
+from interlock.core.claiming import MESSAGES_AT_ONCE, Claim, renewed, started
+from interlock.core.commands import (
+    Cancel,
+    EndExternal,
+    Finish,
+    GateSet,
+    Moved,
+    Outcome,
+    Overtake,
+    SetGate,
+    Tell,
+)
 from interlock.core.ending import explain_loss
 from interlock.core.errors import (
     InterlockError,
@@ -55,17 +68,20 @@ from interlock.core.errors import (
 from interlock.core.handles import read_handle
 from interlock.core.model import (
     A_PERSON,
+    AHEAD_MAX,
     ANOTHER_SYSTEM,
     Item,
     ItemId,
     Mode,
+    ModeRule,
     NewItem,
     RecentRun,
     RunId,
     Sender,
     SenderKind,
+    mode_for,
 )
-from interlock.core.prediction import Facts, predict
+from interlock.core.prediction import Facts, Series, predict
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, to_us
 from interlock.core.why import explain
@@ -76,7 +92,7 @@ from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.history import Holder
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
 from interlock.gitlanes.mending import mended
-from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
+from interlock.gitlanes.remote import CONFLICTS, CUT_BEYOND, RETRIES, Change, LaneRemote
 from interlock.process.sign import Before, Sign
 from interlock.process.workplace import ActionsRun
 from interlock.service.answers import (
@@ -84,6 +100,7 @@ from interlock.service.answers import (
     add_view,
     ended_view,
     external_check,
+    gate_view,
     holder_view,
     kept_view,
     recent_run_view,
@@ -94,6 +111,7 @@ from interlock.service.contract import (
     AddView,
     ChangeView,
     CheckView,
+    GateView,
     LaneView,
     LeaseView,
     MessageView,
@@ -102,6 +120,7 @@ from interlock.service.contract import (
     RunView,
     WhyView,
 )
+from interlock.service.foresight import series_of
 from interlock.service.itemview import ItemView, maybe_moment
 
 LEASE_MIN_S = 900.0
@@ -173,7 +192,8 @@ class GitLanes:
         def step(lane: Lane) -> Change[list[AddView]]:
             now_us, timed = self._timed(lane)
             due = lane.overdue(timed, now_us)
-            decision, after = lane.decide(timed, due, now_us, self._timing, arrivals=new)
+            modes = self.remote.modes
+            decision, after = lane.decide(timed, due, now_us, self._timing, arrivals=new, modes=modes)
             shown = {**decision.after, **after.items}  # with the documented deadlines
             views = [add_view(a, shown) for a in decision.answers[len(due) :]]
             return Change(after=after, answer=views, lines=event_lines(decision.events))
@@ -220,23 +240,27 @@ class GitLanes:
         ref_ids = [self.remote.find(wish.item)] if wish.item is not None else self._candidates(wish)
         leases: list[LeaseView] = []
         for ref_id in ref_ids:
-            lease = self.remote.transact(ref_id, lambda lane: self._begin(lane, wish, asked_s))
-            leases += [lease] if lease is not None else []
-            if len(leases) == wish.limit:
-                break
+            more = True
+            while more and len(leases) < wish.limit:
+                lease = self.remote.transact(ref_id, lambda lane: self._begin(lane, wish, asked_s))
+                leases += [lease] if lease is not None else []
+                more = lease is not None and lease.item.observed_lane is not None  # else the lane is held
         return leases
 
     def _candidates(self, wish: Claim) -> list[str]:
         """Lanes with an item that this wish may start, or with a deadline that has passed: the highest
         priority first, then the oldest."""
         found = []
-        for lane in self.remote.read_all():
+        for lane in _gated(self.remote.read_all()):
             if isinstance(lane, UnreadableLane):  # counts as held
                 continue
             now_us, timed = self._timed(lane)
-            ready = [(-i.spec.priority, i.spec.created_us) for i in timed.values() if wanted(wish, i)]
-            if ready or lane.overdue(timed, now_us):
-                found.append((min(ready, default=(names.PRIORITY_MAX, 0)), lane.ref_id))
+            startable = lane.startable(wish)
+            if startable is not None:
+                spec = startable[0].spec
+                found.append(((-spec.priority, spec.created_us), lane.ref_id))
+            elif lane.overdue(timed, now_us):
+                found.append(((names.PRIORITY_MAX, 0), lane.ref_id))
         return [ref_id for _, ref_id in sorted(found)]
 
     def _begin(self, lane: Lane, wish: Claim, asked_s: float) -> Change[LeaseView | None]:
@@ -246,9 +270,16 @@ class GitLanes:
         lines = event_lines(decision.events)
         if wish.item is not None:
             after.require_unended(wish.item)
-        item = next((i for i in after.queue.items.values() if wanted(wish, i)), None)
-        if item is None:
+        found, series = self._startable(after, wish)
+        if found is None:
             return Change(after=after, answer=None, lines=lines)
+        item, overtaken = found
+        if overtaken is not None:
+            shut = after.gated_by(None)
+            overtake = Overtake(item=item.id, owner=overtaken.id)
+            decision, moved = shut.decide(shut.items, [overtake], now_us, self._timing)
+            after, item = moved.with_gate_of(after), moved.queue.items[item.id]
+            lines = (*lines, *event_lines(decision.events))
         lease_s = max(wish.lease_s or item.spec.lease_s or self._timing.lease_s, self._lease_min_s)
         item = started(item, wish, RunId(after.owner.last_run + 1), lease_s, now_us)
         handle = f"{item.state.run}.{item.id}.{secrets.token_hex(8)}"
@@ -271,7 +302,18 @@ class GitLanes:
             messages=after.messages(item.id, 0, MESSAGES_AT_ONCE),
             waited_s=waited_s,
         )
-        return Change(after=after, answer=lease, lines=(*lines, started_line(item)))
+        return Change(after=after, answer=lease, lines=(*lines, started_line(item)), series=series)
+
+    def _startable(self, lane: Lane, wish: Claim) -> tuple[tuple[Item, Item | None] | None, Lane | None]:
+        """What a wish may start on a lane; and the series whose owner must still be the same then, if the
+        lane has a gate and the item is not exempt."""
+        found, gate = lane.startable(wish), lane.queue.gate
+        if found is None or gate is None or found[0].spec.type in gate.exempt:
+            return found, None
+        series = self.remote.beside(lane.ref_id, gate.series)
+        if isinstance(series, Lane) and lane.is_open_for(series):
+            return found, series
+        return lane.gated_by(None).startable(wish), None
 
     def before(self, run: str) -> Before | None:
         """The run before this one on its lane, if it showed a sign on GitHub; only who claimed is told."""
@@ -472,9 +514,9 @@ class GitLanes:
             lane = self.remote.read(self.remote.find(item))
         except (UnknownRun, NotFound, UnreadableState):
             return ANOTHER_SYSTEM
-        owner = lane.owner.run
-        if owner is not None and owner.run == number and compare_digest(owner.handle, _digest(run)):
-            return Sender(SenderKind.AGENT, owner.run_agent, number, lane.name)
+        handle = lane.handle_of(number, item)
+        if handle is not None and compare_digest(handle, _digest(run)):
+            return Sender(SenderKind.AGENT, lane.items[item].state.run_agent or "", number, lane.name)
         ended = next((r for r in lane.queue.ended if (r.run, r.item) == (number, item)), None)
         if ended is None:
             return ANOTHER_SYSTEM
@@ -509,19 +551,111 @@ class GitLanes:
 
         return self.remote.transact(self.remote.find(item), step)
 
+    # -- gates ----------------------------------------------------------------------------------------
+
+    def set_gate(
+        self,
+        lane: str,
+        *,
+        series: str,
+        open: bool,  # noqa: A002  (the answer's name for it)
+        exempt: Sequence[str] = (),
+        why: str,
+        by: str = "",
+    ) -> GateView:
+        """Open or shut a lane. While it is shut, nothing starts there but items of exempt types; a run of
+        another type is asked to stop, and its item is offered again when the gate opens.
+
+        An open gate is open for the run that the series has now: once that has ended, the lane is shut, even
+        if nobody shuts it. So a series that nobody holds opens nothing.
+        """
+        name, gate = gated_lane(lane), checked_gate(series, open, exempt)
+        if gate.series == name:
+            raise InvalidInput("A lane cannot be gated by itself.", "Name the lane of the series.")
+        command = SetGate(lane=name, gate=gate, why=given_reason(why), by=signed(by))
+
+        def step(lane: Lane) -> Change[GateSet]:
+            if not open:
+                return self._gate(lane, command)
+            series = self.remote.beside(lane.ref_id, gate.series)
+            return self._gate(lane, command, series)
+
+        made = self.remote.transact(self.remote.ref_id(name), step, name=name)
+        assert made.gate is not None
+        return gate_view(made.lane, made.gate, made.run)
+
+    def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool:
+        """Let a lane go on without a gate. False if it had none."""
+        name = gated_lane(lane)
+        command = SetGate(lane=name, gate=None, why=given_reason(why), by=signed(by))
+
+        ref_id = self.remote.ref_id(name)
+        return self.remote.transact(ref_id, lambda lane: self._gate(lane, command), name=name).changed
+
+    def _gate(
+        self, lane: Lane, command: SetGate, series: Lane | UnreadableLane | None = None
+    ) -> Change[GateSet]:
+        """The lane with another gate, which opens for what its series is now."""
+        seen, run = lane, None
+        if series is not None:  # what is open for an earlier run of the series is shut
+            seen, run = lane.gated_by(series), _run_of(series)
+        now_us, timed = self._timed(seen)
+        decision, after = seen.decide(timed, [command], now_us, self._timing)
+        if after is seen:
+            return Change(after=lane, answer=decision.answers[0])
+        after = replace(after, queue=replace(after.queue, gate_run=run))
+        return Change(after=after, answer=decision.answers[0], lines=event_lines(decision.events))
+
+    def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]:
+        """Gates in the order of their lanes, as they are for their series now; with `series` those of one."""
+        names.check_whole("limit", limit, 1, names.BATCH_MAX)
+        key = None if series is None else names.lane_key(series)
+        views = [_gate_view(lane) for lane in _gated(self.remote.read_all()) if isinstance(lane, Lane)]
+        return [view for view in views if view is not None and key in (None, view.series)][:limit]
+
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
         """Lanes that are held or have a line, and unreadable lanes, which count as held."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
         beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
         views = []
-        for lane in self.remote.read_all():
+        for lane in _gated(self.remote.read_all()):
             if isinstance(lane, UnreadableLane):
                 views.append(_lane_view(lane.name or lane.ref_id, unreadable=lane.error.sentence))
                 continue
             self._ages_us(lane)
             if lane.holder is not None or lane.line:
-                views.append(_lane_view(lane.name, lane.holder, lane.line))
+                mode = self._mode(lane)
+                views.append(_lane_view(lane.name, lane.holder, lane.line, gate=_gate_view(lane), mode=mode))
         return [view for view in views if view.lane.startswith(beginning)][:limit]
+
+    def _mode(self, lane: Lane) -> Mode:
+        project = lane.holder.spec.project if lane.holder is not None else ""
+        return mode_for(self.remote.modes, project, lane.name)
+
+    def modes(self) -> list[ModeRule]:
+        """Every mode that was set, for projects and lane prefixes; all other lanes are enforced."""
+        self.remote.read_modes()
+        if self.remote.modes_error is not None:
+            raise self.remote.modes_error
+        return [*self.remote.modes]
+
+    def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
+        """Enforce or observe the lanes of a project or prefix. It counts for what arrives from then on."""
+        rule = checked_mode(scope, value, mode)
+        who = signed(by)
+        signature = f" by {who}" if who else ""
+        self.remote.set_mode(rule, (f"{rule.scope} {rule.value}: {rule.mode}{signature}",))
+
+    def counts(self, lane: str) -> dict[str, int]:
+        """What was counted on a lane: `conflicts`, pushes that were refused because another was faster;
+        `retries`, pushes that were sent once more, also after another failure; and in observe mode what
+        enforcing would have done, such as `would_be_queued`.
+
+        They are written with the next push that succeeds; a process that ends before takes its own along.
+        """
+        found = self.remote.look(self.remote.ref_id(names.lane_key(lane)))
+        queue = found.queue
+        return {CONFLICTS: 0, RETRIES: 0, **(queue.counts if queue is not None else {})}
 
     def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
         """Runs that hold lanes, and the last 20 that ended on each, on one lane or of workers whose names
@@ -539,11 +673,19 @@ class GitLanes:
     def why(self, item: int) -> WhyView:
         """What an item waits for, and what will move it, by the deadlines that hold on this machine."""
         lane = self.remote.read(self.remote.find(item))
+        series = Series()
+        if lane.queue.gate is not None:
+            beside = self.remote.beside(lane.ref_id, lane.queue.gate.series)
+            lane = lane.gated_by(beside)
+            if isinstance(beside, Lane):
+                series = series_of(beside.holder, beside.line[:AHEAD_MAX], beside.queue.payloads)
         now_us, timed = self._timed(lane)
-        found = timed[lane.require(ItemId(item)).id]
+        snapshot = lane.snapshot(timed, now_us)
+        found = snapshot.items[lane.require(ItemId(item)).id]
         facts = Facts(
             now_us=now_us,
-            snapshot=lane.snapshot(timed, now_us),
+            snapshot=snapshot,
+            series=series,
             timing=self._timing,
             ahead=sum(i.line < found.line for i in lane.line) if found.status is ItemStatus.DEFERRED else 0,
             agents=None,
@@ -581,6 +723,12 @@ class GitLanes:
                 f"A new owner begins new chains beyond {self.remote.cut_beyond} commits.",
                 long,
                 "Let the server accept forced pushes to refs/interlock/* and new refs/interlock/history/*.",
+            ),
+            _check(
+                "modes can be read",
+                "Lanes are enforced unless a mode was set.",
+                [] if self.remote.modes_error is None else [self.remote.modes_error.sentence],
+                "" if self.remote.modes_error is None else self.remote.modes_error.hint,
             ),
             external_check(_external(lanes, limit=NAMED + 1)),
         ]
@@ -635,9 +783,9 @@ def _holder(handle: str) -> Holder:
 def _refusal(lane: Lane, handle: str) -> RunView | None:
     """None if this handle is that of the run in the owner document; equality, nothing else."""
     run, item, _ = read_handle(handle)
-    owner = lane.owner.run
-    if owner is not None and (owner.run, owner.item) == (run, item):
-        if compare_digest(owner.handle, _digest(handle)):
+    mine = lane.handle_of(run, item)
+    if mine is not None:
+        if compare_digest(mine, _digest(handle)):
             return None
         return refused_view(handle, explain_loss(run, None, None), None)
     ended = next((r for r in lane.queue.ended if r.run == run), None)
@@ -655,14 +803,52 @@ def _worth_a_commit(before: Item, after: Item) -> bool:
     return not early or new.seen > old.seen or new.revoke_us != old.revoke_us
 
 
+def _gated(lanes: Sequence[Lane | UnreadableLane]) -> list[Lane | UnreadableLane]:
+    """All lanes, with their gates as they are for their series now."""
+    by_name = {lane.name: lane for lane in lanes}
+
+    def gated(lane: Lane) -> Lane:
+        gate = lane.queue.gate
+        return lane if gate is None else lane.gated_by(by_name.get(gate.series))
+
+    return [gated(lane) if isinstance(lane, Lane) else lane for lane in lanes]
+
+
+def _run_of(series: Lane | UnreadableLane) -> RunId:
+    """The run that a gate of the series can be open for."""
+    if isinstance(series, UnreadableLane):
+        raise UnreadableState(series.error.sentence, mend_hint(series.name or "LANE"))
+    if series.owner.run is None:
+        raise NotFound(
+            f"No run holds {series.name}, so no gate of it can open.",
+            "Its active issue must hold it first: next(…, external=True).",
+        )
+    return series.owner.run.run
+
+
+def _gate_view(lane: Lane) -> GateView | None:
+    gate, held = lane.queue.gate, lane.holder
+    if gate is None:
+        return None
+    counts = held is not None and held.spec.type not in gate.exempt
+    return gate_view(lane.name, gate, held.state.run if held is not None and counts else None)
+
+
 def _lane_view(
-    name: str, holder: Item | None = None, line: Sequence[Item] = (), *, unreadable: str | None = None
+    name: str,
+    holder: Item | None = None,
+    line: Sequence[Item] = (),
+    *,
+    unreadable: str | None = None,
+    gate: GateView | None = None,
+    mode: Mode = Mode.ENFORCE,
 ) -> LaneView:
     return LaneView(
         lane=name,
-        mode=Mode.ENFORCE.value,
+        mode=mode.value,
         holder=holder_view(holder),
         waiting=len(line),
         line=tuple(i.id for i in line[:LINE_SHOWN]),
         unreadable=unreadable,
+        gate=gate,
     )

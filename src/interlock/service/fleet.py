@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping, Sequence
 
 from interlock.core import names
-from interlock.core.checking import checked_reason, given_reason, signed
+from interlock.core.checking import checked_mode, checked_reason, given_reason, signed
 from interlock.core.claiming import Agent
-from interlock.core.errors import Held, InvalidInput
-from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, Mode, ModeRule
+from interlock.core.errors import Held
+from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, ModeRule
 from interlock.core.record import replace
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.answers import agent_view, gate_view, lane_view, pool_view
@@ -197,13 +196,9 @@ class Fleet:
 
     def set_mode(self, *, scope: str, value: str, mode: str, by: str = "") -> None:
         """Enforce, observe or switch off the lanes of a project or prefix."""
-        if scope not in ("project", "lane"):
-            shown = reprlib.repr(scope)
-            raise InvalidInput(f"A mode is set for a project or a lane prefix, not {shown}.", "")
-        value = _lane_prefix(value) if scope == "lane" else names.check_name("project", value)
-        chosen = names.one_of("mode", mode, Mode)
-        event = self._event(EventKind.MODE_SET, by, chosen.value, data={"scope": scope, "value": value})
-        self.store.set_mode(ModeRule(scope=scope, value=value, mode=chosen), event)
+        rule = checked_mode(scope, value, mode)
+        data = {"scope": rule.scope, "value": rule.value}
+        self.store.set_mode(rule, self._event(EventKind.MODE_SET, by, rule.mode.value, data=data))
 
     def _event(
         self,
@@ -217,11 +212,3 @@ class Fleet:
     ) -> Event:
         signature = {"by": signed(by), **(data or {})}
         return Event(self.store.now_us(), kind, reason, project=project, agent=agent, data=signature)
-
-
-def _lane_prefix(prefix: str) -> str:
-    """A lane prefix in normal form; unlike a whole name it may end in / or a dot."""
-    whole = names.check_text("lane prefix", prefix, names.NAME_MAX_CHARS).rstrip("/.")
-    if not whole:
-        raise InvalidInput("The lane prefix is empty.", "Pass how the lanes' names begin: issue:acme/.")
-    return names.lane_key(whole) + prefix[len(whole) :]

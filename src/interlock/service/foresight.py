@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 from interlock.core.ledger import Snapshot
-from interlock.core.model import AHEAD_MAX, Item
+from interlock.core.model import AHEAD_MAX, Item, ItemId
 from interlock.core.plans.model import Plan, plan_of_lane
 from interlock.core.prediction import Facts, Member, Prediction, Series, predict
 from interlock.core.states import ItemStatus
@@ -47,10 +48,16 @@ def _series(store: Store, item: Item, snapshot: Snapshot) -> Series:
         return Series()
     owner, line = store.owner(gate.series), store.line(gate.series, AHEAD_MAX)
     ids = [i.id for i in line] if owner is None else [owner.id, *(i.id for i in line)]
-    payloads = store.payloads(ids)
-    members = [Member(item, _number(payloads.get(item))) for item in ids]
-    first = 0 if owner is None else 1
-    return Series(active=members[0] if first else None, line=tuple(members[first:]))
+    return series_of(owner, line, store.payloads(ids))
+
+
+def series_of(owner: Item | None, line: Sequence[Item], payloads: Mapping[ItemId, str]) -> Series:
+    """Who has the turn in a series and who comes next, by the owner and the line of its lane."""
+
+    def member(item: Item) -> Member:
+        return Member(item.id, _number(payloads.get(item.id)))
+
+    return Series(active=None if owner is None else member(owner), line=tuple(map(member, line)))
 
 
 def _number(payload: str | None) -> int | None:

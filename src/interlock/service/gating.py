@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.core import names
-from interlock.core.checking import given_reason, signed
+from interlock.core.checking import checked_gate, gated_lane, given_reason, signed
 from interlock.core.commands import GateSet, SetGate
-from interlock.core.errors import InvalidInput
 from interlock.core.model import Gate
-from interlock.core.plans.model import PLAN_LANES
 from interlock.service.answers import gate_view
 from interlock.service.contract import GateView
 from interlock.service.reading import Looking
 from interlock.store.port import Load
-
-#: The most types that a gate lets through.
-EXEMPT_MAX = 100
 
 
 class Gating(Looking):
@@ -38,22 +33,13 @@ class Gating(Looking):
         `series` is the lane of the series. The same again writes nothing new, and puts right what contradicts
         the gate.
         """
-        names.check_flag("open", open)
-        types = names.check_list("exempt types", exempt)
-        if len(types) > EXEMPT_MAX:
-            raise InvalidInput(f"A gate exempts {EXEMPT_MAX} types at most.", "Name fewer.")
-        gate = Gate(
-            series=names.lane_key(series),
-            open=open,
-            exempt=tuple(sorted({names.check_name("type", type_) for type_ in types})),
-        )
-        made = self._set(_lane(lane), gate, why, by)
+        made = self._set(gated_lane(lane), checked_gate(series, open, exempt), why, by)
         assert made.gate is not None
         return gate_view(made.lane, made.gate, made.run)
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool:
         """Let a lane go on without a gate. False if it had none."""
-        return self._set(_lane(lane), None, why, by).changed
+        return self._set(gated_lane(lane), None, why, by).changed
 
     def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]:
         """Gates in the order of their lanes; with `series` those of one series."""
@@ -70,10 +56,3 @@ class Gating(Looking):
         command = SetGate(lane=lane, gate=gate, why=given_reason(why), by=signed(by))
         answer: GateSet = self.store.transact(Load(lanes=(lane,)), lambda _: [command]).answers[0]
         return answer
-
-
-def _lane(name: str) -> str:
-    key = names.lane_key(name)
-    if key.startswith(PLAN_LANES):
-        raise InvalidInput(f"The lanes {PLAN_LANES}… are reserved for plans alone.", "Pause the plan.")
-    return key

@@ -6,13 +6,16 @@ time counts from when this machine saw something, so the scene looks at what it 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from interlock.core import names
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, NewItem
@@ -21,7 +24,7 @@ from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.lane import Lane
 from interlock.gitlanes.service import GitLanes
 from interlock.service.answers import run_view
-from interlock.service.contract import AddView, ChangeView, ItemFilter, LeaseView, RunView, ShowView
+from interlock.service.contract import AddView, ChangeView, GateView, ItemFilter, LeaseView, RunView, ShowView
 from interlock.service.itemview import ItemView
 from interlock.testing.clock import Clock
 from tests.conformance.scene import Scene
@@ -44,6 +47,22 @@ class GitSubject(GitLanes):
         found = [lane for lane in self.remote.read_all() if isinstance(lane, Lane)]
         items = sorted((i for lane in found for i in lane.items.values()), key=lambda i: i.spec.created_us)
         return [ItemView(i) for i in items if wanted.all or not i.terminal]
+
+    def set_gate(self, lane: str, *, series: str, open: bool, **fields: Any) -> GateView:  # noqa: A002
+        """Whoever opens a gate holds its series first: in git none opens for a series that nobody holds."""
+        if open:
+            name = names.lane_key(series)
+            if not self.lanes(prefix=name):
+                added = self.add([NewItem(title="assignment", lane=name, agent="series")])[0]
+                assert added.item is not None
+                self.next("series", item=added.item.id, external=True)
+        return super().set_gate(lane, series=series, open=open, **fields)
+
+    def stats(self) -> SimpleNamespace:
+        """Of the figures only what observed lanes count."""
+        named = [lane.name for lane in self.remote.read_all() if lane.name]
+        counted = sum((Counter(self.counts(name)) for name in named), Counter())
+        return SimpleNamespace(would_have={k: n for k, n in counted.items() if k.startswith("would_")})
 
     def sweep(self) -> None:
         """There is no sweeper: whoever looks for work brings what is due."""
@@ -139,7 +158,7 @@ def scene(clock: Clock, open_service: OpenClone, monkeypatch: pytest.MonkeyPatch
     yield scene
     for lane in lanes.remote.read_all():
         assert isinstance(lane, Lane), "a scenario left a lane that cannot be read"
-        assert sum(i.active for i in lane.items.values()) <= 1
+        assert sum(i.active for i in lane.items.values() if i.spec.lane) <= 1
         assert not lane.line or lane.holder is not None, "a line that nobody leads"
-        running = [i for i in lane.items.values() if i.status is ItemStatus.IN_PROGRESS]
+        running = [i for i in lane.items.values() if i.status is ItemStatus.IN_PROGRESS and i.spec.lane]
         assert (lane.owner.run is not None) == bool(running)

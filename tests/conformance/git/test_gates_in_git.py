@@ -1,0 +1,53 @@
+"""Gates on lanes in git: the scenarios of the databases, and what only git has."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import test_series_gates
+from tests.conformance.git.conftest import GitScene
+from tests.conformance.test_series_gates import (
+    WAYS,
+    test_a_follow_up_of_unread_messages_waits_for_the_gate,
+    test_a_gate_moves_to_another_series,
+    test_a_gate_tells_what_it_is,
+    test_a_policy_does_on_a_shut_lane_what_it_always_does,
+    test_a_promoted_item_is_gated_like_the_first,
+    test_a_run_that_a_shut_gate_stops_may_end_otherwise,
+    test_a_second_shutting_asks_no_second_time_and_a_cancelled_run_stays_cancelled,
+    test_a_wrong_gate_is_refused_and_changes_nothing,
+    test_an_arrival_on_a_shut_lane_says_what_it_waits_for,
+    test_an_exempt_item_overtakes_an_owner_that_the_gate_keeps_waiting,
+    test_an_exempt_item_starts_on_a_shut_lane,
+    test_an_item_of_another_agent_does_not_overtake_on_a_shut_lane,
+    test_nothing_on_a_shut_lane_is_started_until_it_opens,
+    test_the_history_tells_who_shut_a_lane_and_why,
+    test_the_lanes_of_plans_have_no_gates,
+    test_the_same_gate_again_writes_nothing,
+    test_what_a_hold_left_is_not_offered_again,
+)
+
+__all__ = [
+    "test_a_follow_up_of_unread_messages_waits_for_the_gate",
+    "test_a_gate_moves_to_another_series",
+    "test_a_gate_tells_what_it_is",
+    "test_a_policy_does_on_a_shut_lane_what_it_always_does",
+    "test_a_promoted_item_is_gated_like_the_first",
+    "test_a_run_that_a_shut_gate_stops_may_end_otherwise",
+    "test_a_second_shutting_asks_no_second_time_and_a_cancelled_run_stays_cancelled",
+    "test_a_wrong_gate_is_refused_and_changes_nothing",
+    "test_an_arrival_on_a_shut_lane_says_what_it_waits_for",
+    "test_an_exempt_item_overtakes_an_owner_that_the_gate_keeps_waiting",
+    "test_an_exempt_item_starts_on_a_shut_lane",
+    "test_an_item_of_another_agent_does_not_overtake_on_a_shut_lane",
+    "test_nothing_on_a_shut_lane_is_started_until_it_opens",
+    "test_the_history_tells_who_shut_a_lane_and_why",
+    "test_the_lanes_of_plans_have_no_gates",
+    "test_the_same_gate_again_writes_nothing",
+    "test_what_a_hold_left_is_not_offered_again",
+]
+
+
+@pytest.mark.parametrize("way", ["release", "loss", "back-off", "wall", "fault", "grace"])
+def test_a_run_that_a_shut_gate_stops_gives_its_item_back(scene: GitScene, way: str) -> None:
+    test_series_gates.test_a_run_that_a_shut_gate_stops_gives_its_item_back(scene, WAYS[way])
