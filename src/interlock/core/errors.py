@@ -193,6 +193,30 @@ class StoreSealed(InterlockError):
         )
 
 
+class Repeated(InterlockError):
+    """The request was carried out by another call meanwhile; nothing was changed by this one."""
+
+    code = "repeated"
+
+
+class NotAllowed(InterlockError):
+    """The token does not let its bearer do this."""
+
+    code = "not_allowed"
+
+
+class NoToken(InterlockError):
+    """The server wants a token, and this one lets nobody in: unknown, revoked or over."""
+
+    code = "no_token"
+
+
+class TooManyRequests(InterlockError):
+    """The server has been asked too much in too short a time."""
+
+    code = "too_many_requests"
+
+
 class SchemaMismatch(InterlockError):
     """The database was made by an older or a newer Interlock, or was changed by hand."""
 

@@ -467,6 +467,22 @@ class NoticeView(Record):
     token: int
 
 
+class TokenView(Record):
+    """A token, with which a program on another machine is let in."""
+
+    id: str
+    name: str
+    #: `admin`, `read` or `agent:NAME`.
+    scope: str
+    created_at: datetime
+    expires_at: datetime | None
+    #: As of a minute ago at most.
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    #: The token itself, in the answer that makes it.
+    token: str | None = None
+
+
 class ItemFilter(Record):
     """Which items to list; terminal ones only with `all`."""
 
@@ -700,6 +716,12 @@ class Service(LaneService, PlanService, Protocol):
 
     def pass_fence(self, run: str, *, fence: int, armed_us: int) -> bool: ...
 
+    def create_token(self, name: str, *, scope: str, expires_s: float | None = None) -> TokenView: ...
+
+    def tokens(self) -> list[TokenView]: ...
+
+    def revoke_token(self, token: str) -> TokenView: ...
+
 
 def to_json(value: Any) -> Any:
     """As JSON values: records and dataclasses as objects, times as UTC ISO 8601, enums as their text."""
@@ -708,6 +730,8 @@ def to_json(value: Any) -> Any:
     if isinstance(value, LeaseView | RunView):
         named = {name: to_json(getattr(value, name)) for name in value._fields}
         return {"run": value.run, "handle": value.handle, **named}
+    if isinstance(value, tuple) and (parts := getattr(value, "_fields", None)) is not None:
+        return {name: to_json(part) for name, part in zip(parts, value, strict=True)}
     if isinstance(value, ItemView):
         return {name: to_json(getattr(value, name)) for name in ItemView.FIELDS}
     if isinstance(value, datetime):

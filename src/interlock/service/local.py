@@ -111,8 +111,10 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
         def build(ids: Sequence[ItemId]) -> list[Command]:
             return [Arrive(item=n, id=i, ticket=t) for n, i, t in zip(new, ids, tickets, strict=True)]
 
-        decision = self.store.transact(load, build)
-        return [add_view(a, decision.after) for a in decision.answers]
+        def answer(decision: Decision) -> list[AddView]:
+            return [add_view(a, decision.after) for a in decision.answers]
+
+        return answer(self.store.transact(load, build, self._note(answer)))
 
     # -- claims -----------------------------------------------------------------------------------
 
@@ -174,10 +176,11 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
             )
 
     def _claim(self, wish: Claim) -> tuple[list[ClaimedItem], Agent | None]:
-        answer = self.store.claim(wish, due_first=True)
+        note = self._note_claim()
+        answer = self.store.claim(wish, due_first=True, note=note)
         if answer.due:
             sweeper.move_due(self.store, sweeper.Swept())
-            answer = self.store.claim(wish, due_first=False)
+            answer = self.store.claim(wish, due_first=False, note=note)
         return answer.claimed, answer.agent
 
     def _make_known(self, key: str, name: str) -> None:
@@ -185,6 +188,13 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
         if self._known.get(key, -SEEN_EVERY_S) <= now_s - SEEN_EVERY_S:
             self.store.see_agent(key, name)
             self._known[key] = now_s
+
+    def claimed(self, kept: Sequence[tuple[int, int, int]]) -> list[LeaseView]:
+        """The leases that a request got which was answered before, as far as they are not lost meanwhile."""
+        items = [(self.store.item(ItemId(item)), RunId(run), bits) for item, run, bits in kept]
+        held = [item for item, run, bits in items if item is not None and item.is_run_of(run, bits)]
+        payloads = self.store.payloads([item.id for item in held])
+        return self._leases([ClaimedItem(item, payloads.get(item.id)) for item in held], 0.0)
 
     @in_bulk
     def _leases(self, claimed: Sequence[ClaimedItem], waited_s: float) -> list[LeaseView]:
@@ -248,9 +258,13 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
         asked = Question(question, self.store.tickets(1)[0], timeout_s, yield_lane)
         command = Finish(handle.run, handle.item, Outcome.RELEASE, bits=handle.bits, question=asked)
         load = Load(items=(handle.item,), runs=(handle.run,))
-        decision = self.store.transact(load, lambda _: [command])
+
+        def answer(decision: Decision) -> RunView:
+            return ended_view(run, decision.answers[0], decision.after)
+
+        decision = self.store.transact(load, lambda _: [command], self._note(answer))
         sweeper.move_due_tasks(self.store, decision)
-        return ended_view(run, decision.answers[0], decision.after)
+        return answer(decision)
 
     def _finish(self, reports: Sequence[Report], outcome: Outcome) -> list[RunView]:
         import random  # noqa: PLC0415  (looking needs none)
@@ -267,12 +281,16 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
             runs=tuple(h.run for h in handles),
             walled=self._walled(reports, handles),
         )
-        decision = self.store.transact(load, lambda _: commands)
+
+        def answer(decision: Decision) -> list[RunView]:
+            return [
+                ended_view(report.run, ended, decision.after)
+                for report, ended in zip(reports, decision.answers, strict=True)
+            ]
+
+        decision = self.store.transact(load, lambda _: commands, self._note(answer))
         sweeper.move_due_tasks(self.store, decision)
-        return [
-            ended_view(report.run, ended, decision.after)
-            for report, ended in zip(reports, decision.answers, strict=True)
-        ]
+        return answer(decision)
 
     def _walled(self, reports: Sequence[Report], handles: Sequence[Handle]) -> tuple[str, ...]:
         """The agents that these reports put behind a wall; a run never changes its agent."""
@@ -403,12 +421,15 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
             command = replace(command, item=moved.forward_to)
         if not moved.changed:
             raise refused(moved.refusal, moved.hint or f"`interlock show {command.item}` tells more.")
-        after = decision.after[command.item]
-        return ChangeView(item=ItemView(after), promoted=moved.promoted, n=moved.n or None)
+        return _changed(command.item, decision)
 
     def _decide(self, command: Cancel | TakeBack | EndExternal | Retry | Edit | Tell) -> Decision:
         load = Load(items=(command.item,), rearm=isinstance(command, Retry))
-        return self.store.transact(load, lambda _: [command])
+
+        def answer(decision: Decision) -> ChangeView | None:
+            return _changed(command.item, decision) if decision.answers[0].changed else None
+
+        return self.store.transact(load, lambda _: [command], self._note(answer))
 
     # -- upkeep -----------------------------------------------------------------------------------
 
@@ -463,6 +484,11 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
     def close(self) -> None:
         """Give the database connections back."""
         self.store.close()
+
+
+def _changed(item: ItemId, decision: Decision) -> ChangeView:
+    moved: Moved = decision.answers[0]
+    return ChangeView(item=ItemView(decision.after[item]), promoted=moved.promoted, n=moved.n or None)
 
 
 def _read_handles(reports: Sequence[Report]) -> list[Handle]:

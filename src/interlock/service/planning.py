@@ -49,8 +49,10 @@ from interlock.core.plans.model import (
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
 from interlock.service import sweeper
+from interlock.service.access import Access
 from interlock.service.planview import BatchView, EditView, PlanStatsView, PlanSummary, PlanView, RevisionView
 from interlock.service.reading import ID_LIMIT, Looking
+from interlock.store.access_port import Note
 from interlock.store.port import EditLoad, Load, StoredCompletion
 
 EDIT_DEADLINE_MAX_S = 30 * 24 * 3600.0
@@ -62,7 +64,7 @@ _ERRORS: dict[str, type[InterlockError]] = {
 }
 
 
-class Planning(Looking):
+class Planning(Looking, Access):
     """The use cases of plans."""
 
     # -- creating ---------------------------------------------------------------------------------
@@ -106,7 +108,7 @@ class Planning(Looking):
             ]
 
         load = Load(arrivals=1 + len(graph.tasks), agents=True, task_lanes=lanes_of(graph.tasks))
-        decision = self.store.transact(load, build)
+        decision = self.store.transact(load, build, self._note_plan())
         sweeper.move_due_tasks(self.store, decision)
         return self.plan(decision.plans[0].plan.id)
 
@@ -235,11 +237,11 @@ class Planning(Looking):
         )
         added = sum(isinstance(o, AddTask) for o in edits)
         command = replace(command, tickets=tuple(self.store.tickets(added)) if added else ())
-        decision = self._edit(command, added)
+        decision = self._edit(command, added, self._note(lambda d: self._edited(found, d)))
         sweeper.move_due_tasks(self.store, decision)
         return self._edited(found, decision)
 
-    def _edit(self, command: EditPlan, added: int) -> Decision:
+    def _edit(self, command: EditPlan, added: int, note: Note | None) -> Decision:
         from interlock.core.plans.edit import NoRoom
 
         load = _edit_load(command, added)
@@ -248,11 +250,11 @@ class Planning(Looking):
             return [replace(command, ids=tuple(ids))]
 
         try:
-            return self.store.transact(load, build)
+            return self.store.transact(load, build, note)
         except NoRoom:  # no gap is left between the ranks there
             command = replace(command, renumber=True)
             assert load.edit is not None
-            return self.store.transact(replace(load, edit=replace(load.edit, whole=True)), build)
+            return self.store.transact(replace(load, edit=replace(load.edit, whole=True)), build, note)
 
     def _edited(self, plan: Plan, decision: Decision) -> EditView:
         edited: Edited = decision.answers[0]
@@ -354,7 +356,8 @@ class Planning(Looking):
         )
 
     def _operate_plan(self, command: CancelPlan | PausePlan | SetEditDeadline) -> PlanView:
-        decision = self.store.transact(Load(plans=(command.plan,)), lambda _: [command])
+        note = self._note(lambda d: {"plan": command.plan} if d.answers[0].changed else None)
+        decision = self.store.transact(Load(plans=(command.plan,)), lambda _: [command], note)
         moved: Moved = decision.answers[0]
         if not moved.changed:
             raise PlanEnded(moved.refusal, f"See `interlock plan show {command.plan}`.")

@@ -47,6 +47,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "modes": ("scope", "value"),
     "blocks": ("lane", "item", "blocker"),
     "marks": ("name",),
+    "tokens": ("id",),
+    "requests": ("key",),
     "tasks": ("item",),
     "edges": ("source", "target"),
     "revisions": ("plan", "revision"),

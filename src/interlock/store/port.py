@@ -37,6 +37,7 @@ from interlock.core.workers import Worker
 from interlock.store.pruning import Pruned
 
 if TYPE_CHECKING:
+    from interlock.store.access_port import Access, Note
     from interlock.store.github_port import GitHubStore
 
 T = TypeVar("T")
@@ -212,10 +213,12 @@ class Store(Protocol):
 
     # -- writing
     def tickets(self, count: int) -> list[int]: ...
-    def transact(self, load: Load, build: Build) -> Decision: ...
+    #: `note` makes, from the decision, the answer that is kept with it; `Repeated` if there was one already.
+    def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision: ...
     #: Start up to `wish.limit` ready items, overtaking owners that cannot start if there are too few. With
-    #: `due_first`, start nothing while some item's time has come.
-    def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer: ...
+    #: `due_first`, start nothing while some item's time has come. With `note`, which makes the answer that is
+    #: kept with what was claimed, perhaps fewer than could start.
+    def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer: ...
     #: The items whose current runs have these handles, kept for another span.
     def renew(self, wishes: Sequence[Renewal]) -> dict[Handle, Item]: ...
     #: Count refused writes; gives how the runs ended that had these handles.
@@ -265,6 +268,10 @@ class Store(Protocol):
     # -- GitHub
     @property
     def github(self) -> GitHubStore: ...
+
+    # -- access through a server
+    @property
+    def access(self) -> Access: ...
 
     # -- reading
     #: Whatever `work` reads is of one moment. It must not write, may be repeated, and has no other inside.

@@ -20,7 +20,9 @@ import json
 import time
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import psycopg
 
 from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Overtake
@@ -31,8 +33,11 @@ from interlock.store.bulk import in_bulk
 from interlock.store.port import ClaimAnswer, ClaimedItem, Load
 from interlock.store.postgres.database import BEGIN, Database, only, roll_back
 from interlock.store.postgres.statement import Connection
-from interlock.store.postgres.transactions import Transactions
+from interlock.store.postgres.transactions import REQUESTS, Transactions, repeated
 from interlock.store.rows import ITEM_COLUMNS, item_from_row, new_tuple
+
+if TYPE_CHECKING:
+    from interlock.store.access_port import Note
 
 #: The columns of `claim` before those of the item.
 _AHEAD = 4
@@ -82,19 +87,27 @@ class Claims:
         self.slow_us = SLOW_US
         self.clock: Callable[[], float] = time.monotonic
 
-    def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer:
-        """Start up to `wish.limit` ready items."""
+    def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
+        """Start up to `wish.limit` ready items. With a note, what one transaction starts."""
+        try:
+            return self._claim(wish, note, due_first=due_first)
+        except psycopg.errors.UniqueViolation as error:
+            if error.diag.constraint_name != REQUESTS:
+                raise
+            raise repeated() from None
+
+    def _claim(self, wish: Claim, note: Note | None, *, due_first: bool) -> ClaimAnswer:
         for again_s in (*_AGAIN_S, None):
-            found = self._database.persistently(lambda: self._within_limits(wish, due_first=due_first))
+            found = self._database.persistently(lambda: self._within_limits(wish, note, due_first=due_first))
             claimed, agent = found.claimed, found.agent
             if found.due and due_first:
                 return ClaimAnswer([], agent, due=True)
             allowed = narrowed(wish, agent)
             if allowed is None:
                 return ClaimAnswer([], agent)
-            if found.rivals and len(claimed) < wish.limit:
+            if found.rivals and len(claimed) < wish.limit and (note is None or not claimed):
                 left = wish.limit - len(claimed)
-                claimed += self._overtake(replace(wish, limit=left), replace(allowed, limit=left))
+                claimed += self._overtake(replace(wish, limit=left), replace(allowed, limit=left), note)
             # A claim passes over rows that somebody has locked for an instant: look whether that was all.
             if claimed or again_s is None or _capped(agent) or not self.has_ready(allowed):
                 return ClaimAnswer(claimed, agent)
@@ -106,16 +119,22 @@ class Claims:
         rows = self._database.persistently(lambda: self._database.ask("has_ready", filters(wish)))
         return bool(only(rows[0]))
 
-    def _within_limits(self, wish: Claim, *, due_first: bool) -> _Found:
+    def _within_limits(self, wish: Claim, note: Note | None, *, due_first: bool) -> _Found:
         while True:
             known = self._agents.get(wish.agent)
             capped = _capped(known)
             front = self._front(wish)
             with self._database.connection() as conn:
                 if capped:
-                    found = self._start_capped(conn, wish, _pool(known), front, due_first=due_first)
-                else:
+                    found = self._start_capped(conn, wish, _pool(known), front, note, due_first=due_first)
+                elif note is None:
                     found = self._start(conn, narrowed(wish, known), wish, known, front, due_first=due_first)
+                else:
+                    with self._database.transaction(conn):
+                        found = self._start(
+                            conn, narrowed(wish, known), wish, known, front, due_first=due_first
+                        )
+                        self._keep(conn, note, found.claimed)
             self._agents[wish.agent] = found.agent
             self._remember(wish, front, found)
             if front is not None and not found.claimed and not found.due:
@@ -143,7 +162,14 @@ class Claims:
         self._fronts[_kind(wish)] = front._replace(sort_key=first)
 
     def _start_capped(
-        self, conn: Connection, wish: Claim, pool: str | None, front: _Front | None, *, due_first: bool
+        self,
+        conn: Connection,
+        wish: Claim,
+        pool: str | None,
+        front: _Front | None,
+        note: Note | None,
+        *,
+        due_first: bool,
     ) -> _Found:
         """Lock the rows of pool and agent, count their runs in later statements, start within the room left.
 
@@ -156,6 +182,11 @@ class Claims:
             allowed = narrowed(wish, agent) if _pool(agent) == pool else None
             if allowed is not None:
                 allowed = with_room(allowed, agent, *counted)
+            if note is not None:
+                found = self._start(conn, allowed, wish, agent, front, due_first=due_first)
+                self._keep(conn, note, found.claimed)
+                conn.execute("COMMIT")
+                return found
             with self._database.pipeline(conn):
                 cursor = self._send(conn, allowed, wish, agent, front, due_first=due_first)
                 conn.execute("COMMIT")
@@ -163,6 +194,10 @@ class Claims:
             roll_back(conn)
             raise
         return self._found(cursor.fetchall(), agent)
+
+    def _keep(self, conn: Connection, note: Note | None, claimed: list[ClaimedItem]) -> None:
+        if claimed:
+            self._transactions.keep(conn, note, claimed)
 
     def _start(
         self,
@@ -220,7 +255,7 @@ class Claims:
 
     # -- overtaking -------------------------------------------------------------------------------
 
-    def _overtake(self, wish: Claim, allowed: Claim) -> list[ClaimedItem]:
+    def _overtake(self, wish: Claim, allowed: Claim, note: Note | None) -> list[ClaimedItem]:
         database = self._database
 
         def work() -> list[ClaimedItem]:
@@ -228,8 +263,12 @@ class Claims:
             with database.connection() as conn:
                 params = {**filters(allowed), "limit": allowed.limit, "now_us": database.given_now()}
                 for item, owner in conn.execute(database.sql["overtakable"], params).fetchall():
+                    if note is not None and started:
+                        break
                     with database.transaction(conn):
-                        started += self._overtake_one(conn, wish, item, owner)
+                        overtaken = self._overtake_one(conn, wish, item, owner)
+                        self._keep(conn, note, overtaken)
+                    started += overtaken
             return started
 
         return database.persistently(work)

@@ -32,6 +32,7 @@ from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned, whole
 from interlock.store.rows import array, by_handle, columns, event_row, item_from_row, run_from_row
 
 if TYPE_CHECKING:
+    from interlock.store.access_port import Access, Note
     from interlock.store.postgres.github import PostgresGitHub
 
 T = TypeVar("T")
@@ -63,11 +64,11 @@ class PostgresStore(PostgresReads):
         asking = self.database.persistently
         return [r[0] for r in asking(lambda: self.database.ask("tickets", {"count": count}))]
 
-    def transact(self, load: Load, build: Build) -> Decision:
-        return self.transactions.transact(load, build)
+    def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision:
+        return self.transactions.transact(load, build, note)
 
-    def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer:
-        return self.claims.claim(wish, due_first=due_first)
+    def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
+        return self.claims.claim(wish, due_first=due_first, note=note)
 
     def renew(self, wishes: Sequence[Renewal]) -> dict[Handle, Item]:
         # An update takes one row for each item: of a run that is named twice the last one, by its mark.
@@ -258,6 +259,21 @@ class PostgresStore(PostgresReads):
         from interlock.store.postgres.github import PostgresGitHub  # noqa: PLC0415  (few commands need it)
 
         return PostgresGitHub(self.database)
+
+    @property
+    def access(self) -> Access:
+        from interlock.store.access_port import Access  # noqa: PLC0415
+
+        def ask(name: str, /, **params: Any) -> list[Any]:
+            def once() -> list[Any]:
+                given = {**params, "now_us": self.database.given_now()}
+                with self.database.connection() as conn:
+                    found = conn.execute(self.database.sql[f"access/{name}"], given, binary=True)
+                    return found.fetchall() if found.description else []
+
+            return self.database.persistently(once)
+
+        return Access(ask, ask)
 
     # -- pruning ----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ import psycopg
 
 from interlock.core.commands import Command
 from interlock.core.decide import decide
+from interlock.core.errors import Repeated
 from interlock.core.ledger import Decision, Snapshot
 from interlock.core.model import (
     AHEAD_MAX,
@@ -62,6 +63,7 @@ from interlock.store.rows import (
 )
 
 if TYPE_CHECKING:
+    from interlock.store.access_port import Note
     from interlock.store.postgres.clock import ServerClock
 
 _RUN_WIDTH = len(RunRecord._fields)
@@ -72,6 +74,14 @@ FOLD_EVERY = 500
 _IDS = ("items_pkey", "plans_pkey")
 #: How many lines of history one number has room for.
 EVENTS_MAX = 1 << 16
+
+
+#: What the database calls a request that was carried out already.
+REQUESTS = "requests_pkey"
+
+
+def repeated() -> Repeated:
+    return Repeated("The request was carried out already.", "Its answer is kept for a day.")
 
 
 class _Unsure(Exception):
@@ -107,7 +117,7 @@ class Transactions:
         self._sql = database.sql
         self._count = itertools.count(1)
 
-    def transact(self, load: Load, build: Build) -> Decision:
+    def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision:
         """Lock and load, let the rules decide on the commands, write; repeated until it is committed once."""
         database = self._database
         ids = self._allocate(load.arrivals)
@@ -120,7 +130,7 @@ class Transactions:
                 unsure.clear()
             try:
                 with database.connection() as conn:
-                    return self._attempt(conn, load, build, ids)
+                    return self._attempt(conn, load, build, ids, note)
             except _Unsure as lost:
                 unsure.append(lost)
                 why = str(lost.__cause__).partition("\n")[0]
@@ -133,6 +143,8 @@ class Transactions:
             except _Stepped:
                 self._clock.correct()
             except psycopg.errors.UniqueViolation as error:
+                if error.diag.constraint_name == REQUESTS:
+                    raise repeated() from None
                 if not ids or error.diag.constraint_name not in _IDS:
                     raise
                 ids = self._allocate(load.arrivals)
@@ -169,7 +181,16 @@ class Transactions:
         line = {"seq": lost.first_seq, "at_us": lost.decision.events[0].at_us}
         return bool(only(self._database.ask("wrote_line", line)[0]))
 
-    def _attempt(self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId]) -> Decision:
+    def keep(self, conn: Connection, note: Note | None, done: object) -> None:
+        """Keep the answer to a request in the transaction that carries it out."""
+        if note is not None and (kept := note(done)) is not None:
+            request, answer = kept
+            params = {**request._asdict(), "answer": answer, "now_us": self._database.given_now()}
+            conn.execute(self._sql["access/keep_request"], params)
+
+    def _attempt(
+        self, conn: Connection, load: Load, build: Build, ids: Sequence[ItemId], note: Note | None
+    ) -> Decision:
         decision: Decision | None = None
         try:
             sent_us = since_boot_us()
@@ -179,6 +200,7 @@ class Transactions:
             decision = self._decided(conn, load, build(ids), loaded)
             with self._database.pipeline(conn, chars=_chars(decision)):
                 self._write(conn, decision, loaded)
+                self.keep(conn, note, decision)
                 conn.execute("COMMIT")
         except BaseException as error:
             if isinstance(error, GONE) and conn.broken and decision is not None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.core.absence import Absence
 from interlock.core.blocks import Block, of_blocker
@@ -18,6 +18,7 @@ from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
 from interlock.core.ending import refused_writes
+from interlock.core.errors import Repeated
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
 from interlock.core.model import Event, EventKind, Item, ItemId, Mode, ModeRule, RunRecord
@@ -35,9 +36,12 @@ from interlock.store.sqlite.database import BUSY_TIMEOUT_S, SqliteDatabase
 from interlock.store.sqlite.reads import SqliteReads, item_of_row
 
 if TYPE_CHECKING:
+    from interlock.store.access_port import Access, Note
     from interlock.store.sqlite.github import SqliteGitHub
 
 WATCH_INTERVAL_S = 0.005
+#: Which reads of tokens need the time.
+_AT = ("token", "has_tokens")
 
 
 class SqliteStore(SqliteReads):
@@ -62,9 +66,19 @@ class SqliteStore(SqliteReads):
 
     # -- deciding ---------------------------------------------------------------------------------
 
-    def transact(self, load: Load, build: Build) -> Decision:
+    def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision:
         with self.database.write():
-            return self._decide(load, build)
+            decision = self._decide(load, build)
+            self._keep(note, decision)
+            return decision
+
+    def _keep(self, note: Note | None, done: object) -> None:
+        """Keep the answer to a request in the transaction that carries it out."""
+        if note is not None and (kept := note(done)) is not None:
+            request, answer = kept
+            params = {**request._asdict(), "answer": answer, "now_us": self.now_us()}
+            if not self.database.rows("access/keep_request", **params):
+                raise Repeated("The request was carried out already.", "Its answer is kept for a day.")
 
     def _decide(self, load: Load, build: Build) -> Decision:
         database, now_us = self.database, self.now_us()
@@ -125,7 +139,7 @@ class SqliteStore(SqliteReads):
 
     # -- claiming ---------------------------------------------------------------------------------
 
-    def claim(self, wish: Claim, *, due_first: bool) -> ClaimAnswer:
+    def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer:
         agent = self._agent_as_set(wish.agent)
         if due_first and self.due(1):
             return ClaimAnswer([], agent, due=True)
@@ -133,7 +147,10 @@ class SqliteStore(SqliteReads):
         if not self._ready(wish, agent, 1) and not self._overtakable(wish, agent, 1):
             return ClaimAnswer([], agent)
         with self.database.write():
-            return ClaimAnswer(self._start_up_to(wish), agent)
+            started = self._start_up_to(wish)
+            if started:
+                self._keep(note, started)
+            return ClaimAnswer(started, agent)
 
     def _start_up_to(self, wish: Claim) -> list[ClaimedItem]:
         agent = self._agent_as_set(wish.agent)
@@ -371,6 +388,20 @@ class SqliteStore(SqliteReads):
         from interlock.store.sqlite.github import SqliteGitHub  # noqa: PLC0415  (few commands need it)
 
         return SqliteGitHub(self.database, self.now_us)
+
+    @property
+    def access(self) -> Access:
+        from interlock.store.access_port import Access  # noqa: PLC0415
+
+        def read(name: str, /, **params: Any) -> list[Any]:
+            needed = {"now_us": self.now_us()} if name in _AT else {}
+            return self.database.rows(f"access/{name}", **params, **needed)
+
+        def write(name: str, /, **params: Any) -> list[Any]:
+            with self.database.write():
+                return self.database.rows(f"access/{name}", **params, now_us=self.now_us())
+
+        return Access(read, write)
 
     # -- pruning ----------------------------------------------------------------------------------
 

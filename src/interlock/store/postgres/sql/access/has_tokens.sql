@@ -1,0 +1,2 @@
+-- Whether any token lets anybody in.
+SELECT EXISTS (SELECT 1 FROM interlock.tokens WHERE revoked_us IS NULL AND (expires_us IS NULL OR expires_us > coalesce(%(now_us)s, interlock.clock_us())))
