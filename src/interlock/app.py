@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock import settings as choices
 from interlock.core.continuity import Ancestor, Lineage
@@ -47,15 +47,20 @@ DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
 ENDED_TIMEOUT_S = 5.0
 #: How many of a lane's newest superseded items are looked at for the one that gave way to a run.
 SUPERSEDED_LOOKED_AT = 10
+#: How often a server does each duty.
+SWEEP_S, DELIVERIES_S, NOTICES_S, ANSWERS_S, EFFECTS_S, RECONCILE_S = 1.0, 5.0, 5.0, 60.0, 5.0, 300.0
+EFFECTS_AT_ONCE = 100
 _DATABASES = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _FORMS = (
     "Use sqlite:///path/to/file.db, postgresql://user@host/database,"
-    " or git+https://host/name.git for lanes alone."
+    " https://host:port for a server, or git+https://host/name.git for lanes alone."
 )
 _SCHEMES = {
     "sqlite": "sqlite",
     "postgres": "postgresql",
     "postgresql": "postgresql",
+    "http": "http",
+    "https": "http",
     "git+file": "git",
     "git+http": "git",
     "git+https": "git",
@@ -87,6 +92,8 @@ def open_service(
     other machines may still use it, so an operator decides when to upgrade (`interlock migrate`).
     """
     settings = settings or choices.load(url=url)
+    if scheme_of(settings.url) == "http":
+        return _open_remote(settings)
     store = _open_store(settings, migrate=migrate)
     if not migrate:
         try:
@@ -99,6 +106,8 @@ def open_service(
 
 def open_for_reading(settings: Settings) -> Service | None:
     """A service on an existing store; None if there is no store yet. Reading never creates one."""
+    if scheme_of(settings.url) == "http":
+        return _open_remote(settings)
     if scheme_of(settings.url) == "sqlite":
         settings.check_store()
         path, former = sqlite_path(settings.url, settings.root), settings.former
@@ -154,6 +163,52 @@ def _intake(
     cache = answers.StoredAnswers(store.github)
     github = opened.enter_context(client.from_environment(os.environ, cache=cache))
     return Intake(service, store, reading.Reader(github), types=settings.types), service, github
+
+
+#: Keeps a delivery of an event, with its id and body; false if it came before.
+Keep = Callable[[str, str, bytes], bool]
+
+
+class Upkeep(NamedTuple):
+    """Something that a server does again and again."""
+
+    name: str
+    every_s: float
+    work: Callable[[], object]
+
+
+@contextmanager
+def open_upkeep(
+    settings: Settings, service: Service, notify: Callable[[], object]
+) -> Iterator[tuple[list[Upkeep], Keep]]:
+    """What a store needs somebody for: sweeping and notices, and as far as there is a token, GitHub. And what
+    keeps a delivery."""
+    from interlock.github.tokens import is_given  # noqa: PLC0415  (for one command)
+
+    assert isinstance(service, LocalService)
+    with ExitStack() as opened:
+        intake = opened.enter_context(open_intake(settings))
+        found = [
+            Upkeep("sweeper", SWEEP_S, service.sweep),
+            Upkeep("deliveries", DELIVERIES_S, intake.sweep),
+            Upkeep("notices", NOTICES_S, notify),
+            Upkeep("answers", ANSWERS_S, service.forget_requests),
+        ]
+        if is_given(os.environ):
+            sender = opened.enter_context(open_sender(settings))
+            reconciler = opened.enter_context(open_reconciler(settings))
+            found += [
+                Upkeep("effects", EFFECTS_S, lambda: sender.send(EFFECTS_AT_ONCE)),
+                Upkeep("reconcile", RECONCILE_S, lambda: list(reconciler.look_at_all())),
+            ]
+        yield found, intake.keep
+
+
+def missing_migrations(service: Service) -> int:
+    """How many migrations the store of a service still needs; asks the database."""
+    assert isinstance(service, LocalService)
+    database = service.store.database  # type: ignore[attr-defined]
+    return len(schema.pending(database.backend, database.applied()))
 
 
 @contextmanager
@@ -477,13 +532,11 @@ def space_of(settings: Settings) -> str:
 
 
 def scheme_of(url: str) -> str:
-    """`sqlite`, `postgresql` or `git`. No error repeats the URL: it may hold a password."""
+    """`sqlite`, `postgresql`, `git` or `http`. No error repeats the URL: it may hold a password."""
     scheme, separator, _ = url.partition("://")
     scheme = scheme.lower()
     if not separator:
         raise InvalidInput("The store's URL has no scheme.", _FORMS)
-    if scheme in ("http", "https"):
-        raise InvalidInput("This version cannot use a remote Interlock server yet.", _FORMS)
     if scheme not in _SCHEMES:
         raise InvalidInput(f"There is no store for the scheme {scheme!r}.", _FORMS)
     return _SCHEMES[scheme]
@@ -515,6 +568,11 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
         raise InvalidInput(
             "The git store serves `hold`, `push` and `lanes`; this needs a database.", _DATABASES
         )
+    if scheme == "http":
+        raise InvalidInput(
+            "This needs the database itself, and INTERLOCK_URL names a server.",
+            "Run it where the server runs, with its store's URL.",
+        )
     if scheme == "postgresql":
         from interlock.store.postgres.database import Database  # noqa: PLC0415  (see above)
         from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415
@@ -543,6 +601,15 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
         migrate=migrate,
         absence=settings.absence,
     )
+
+
+def _open_remote(settings: Settings) -> Service:
+    from interlock.remote.service import connect  # noqa: PLC0415  (see above)
+    from interlock.settings.credentials import token_for  # noqa: PLC0415
+
+    settings.check_store()
+    token = token_for(settings.url, os.environ)
+    return connect(settings.url, token, patience_s=settings.busy_timeout_s, absence=settings.absence)
 
 
 def _checked_path(settings: Settings) -> Path:

@@ -30,9 +30,13 @@ from interlock.testing.postgres import PostgresServer
 from tests.conformance.planner import Planner
 from tests.conformance.scene import Scene
 from tests.faults import stores
+from tests.http.serving import Serving
 
 #: Every backend, named once. A new store joins the suite here and in `_database`.
-BACKENDS = ("sqlite", "postgres16", "postgres18")
+#: `http` is a server on SQLite, through its remote client: a part of the suite, or all of it if asked for.
+BACKENDS = ("sqlite", "postgres16", "postgres18", "http")
+
+ON_SQLITE = ("sqlite", "http")
 
 #: What the doctor says of the machine and not of the data: here the clock is the test's, and the shared
 #: test servers are quick instead of durable.
@@ -139,6 +143,29 @@ def kept_databases(request: pytest.FixtureRequest) -> Iterator[Callable[[str], K
 
 
 @pytest.fixture(scope="session")
+def idle_servers() -> Iterator[list[Serving]]:
+    """Servers that no test uses now: each serves one store after the other."""
+    idle: list[Serving] = []
+    yield idle
+    for server in idle:
+        server.stop()
+
+
+@pytest.fixture
+def serve(idle_servers: list[Serving]) -> Iterator[Callable[[LocalService], Service]]:
+    """A service behind a server, as its remote client has it."""
+    used: list[Serving] = []
+
+    def through(local: LocalService) -> Service:
+        server = idle_servers.pop() if idle_servers else Serving()
+        used.append(server)
+        return server.serve(local)
+
+    yield through
+    idle_servers.extend(used)
+
+
+@pytest.fixture(scope="session")
 def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with a schema and no rows, to be copied."""
     path = tmp_path_factory.mktemp("empty") / "interlock.db"
@@ -155,14 +182,14 @@ def open_service(
     apart: list[Service] = []
     kept: Kept | None = None
     path = tmp_path / "interlock.db"
-    if backend == "sqlite":
+    if backend in ON_SQLITE:
         shutil.copyfile(request.getfixturevalue("empty_file"), path)
     else:
         kept = request.getfixturevalue("kept_databases")(backend)
         kept.empty()
 
     def store(elsewhere: bool, **options: Any) -> SqliteStore | PostgresStore:
-        if backend == "sqlite":
+        if backend in ON_SQLITE:
             return SqliteStore(tmp_path / f"{uuid.uuid4().hex}.db" if elsewhere else path, **options)
         if elsewhere:
             server: PostgresServer = request.getfixturevalue(backend)
@@ -171,7 +198,8 @@ def open_service(
         return PostgresStore(KeptDatabase(kept, **options))
 
     def open_one(*, elsewhere: bool = False, **timing: Any) -> Service:
-        service = LocalService(store(elsewhere, timing=Timing(**timing), now=clock), poll_s=0.05)
+        local = LocalService(store(elsewhere, timing=Timing(**timing), now=clock), poll_s=0.05)
+        service = request.getfixturevalue("serve")(local) if backend == "http" else local
         opened.append(service)
         if elsewhere:
             apart.append(service)
@@ -192,7 +220,7 @@ def query(
 ) -> Callable[[str], list[tuple[Any, ...]]]:
     """Plain SQL on the test's one database, past the store. Tables are named without schema."""
     url = f"sqlite://{tmp_path / 'interlock.db'}"
-    if backend != "sqlite":
+    if backend not in ON_SQLITE:
         url = request.getfixturevalue("kept_databases")(backend).url
     return partial(stores.query, url)
 

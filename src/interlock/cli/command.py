@@ -94,6 +94,8 @@ ENTRIES = {
     "policy": Entry("policy_commands", "policy", _SET_UP),
     "github": Entry("github_commands", "github", _SET_UP),
     "hook": Entry("hook_command", "hook", _SET_UP),
+    "up": Entry("up_command", "up", _STORE),
+    "token": Entry("token_commands", "token", _SET_UP),
     "sweep": Entry("store_commands", "sweep", _STORE),
     "migrate": Entry("store_commands", "migrate", _STORE),
     "doctor": Entry("store_commands", "doctor", _STORE),

@@ -1,4 +1,4 @@
-"""Every use case of the service as it goes over HTTP: one table for the server, its clients and its documents.
+"""Every use case of the service as it goes over HTTP: one table for server, clients and documents.
 
 What a use case takes and answers, the signature in the contract says. Handles are secrets and therefore
 stand in bodies, never in paths.

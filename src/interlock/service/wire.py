@@ -158,9 +158,7 @@ def _mapping(kinds: tuple[Any, ...], *, strict: bool) -> Reader:
     key, each = kinds[0], reader(kinds[1], strict=strict)
 
     def read_mapping(value: Any, what: str) -> Any:
-        return {
-            int(k) if key is int else k: each(v, f"{what}.{k}") for k, v in _object(value, what).items()
-        }
+        return {int(k) if key is int else k: each(v, f"{what}.{k}") for k, v in _object(value, what).items()}
 
     return read_mapping
 

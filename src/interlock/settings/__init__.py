@@ -149,6 +149,7 @@ class Settings(Record):
         f" outside of a git repository {DIRECTORY}/{DATABASE_NAME} of the current directory."
         " sqlite:///name.db is relative to the root of the repository, sqlite:////srv/name.db is absolute,"
         " postgresql://user@host/name is for many machines."
+        " https://host:port is an Interlock server, for which INTERLOCK_TOKEN has the token."
         " git+https://host/name.git, git+ssh:// and git+file:// keep lanes only, without a database.",
         FromRepository.INSIDE,
     )
@@ -343,6 +344,8 @@ OTHER_VARIABLES = frozenset(
         "INTERLOCK_GITHUB_APP_INSTALLATION",
         "INTERLOCK_GITHUB_APP_KEY",
         "INTERLOCK_GITHUB_APP_KEY_FILE",
+        "INTERLOCK_TOKEN",
+        "INTERLOCK_WEBHOOK_SECRET",
         "INTERLOCK_DEBUG",
     }
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from interlock.cli.views import (  # noqa: F401
+        access,
         arrivals,
         figures,
         fleet,

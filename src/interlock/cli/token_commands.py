@@ -1,0 +1,65 @@
+"""`token`: let programs on other machines in, through a server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from interlock.cli import typer, views
+from interlock.cli.command import Group
+from interlock.cli.invocation import invocation_of
+from interlock.core.errors import Exit
+from interlock.service.intake import span_s
+
+token = Group("Tokens, with which programs on other machines are let in through a server.")
+
+
+@token.callback()
+def list_when_alone(ctx: typer.Context) -> int:
+    """Tokens, with which programs on other machines are let in through a server."""
+    return _list(ctx) if ctx.invoked_subcommand is None else Exit.OK
+
+
+@token.command("list")
+def list_tokens(ctx: typer.Context) -> int:
+    """List the tokens: who has one, what it allows, when it was used last."""
+    return _list(ctx)
+
+
+def _list(ctx: typer.Context) -> int:
+    call = invocation_of(ctx)
+    with call.reading() as service:
+        found = service.tokens()
+    return call.out.answer({"tokens": found}, lambda out: views.access.tokens(out, found))
+
+
+@token.command("create")
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what it is for, such as a machine.")],
+    *,
+    scope: Annotated[
+        str,
+        typer.Option(metavar="SCOPE", help="admin, read, or agent:NAME, which acts for that agent only."),
+    ],
+    expires: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="After how long it ends, as in 30d; default: never.")
+    ] = None,
+) -> int:
+    """Make a token, and print it. It is shown this once; the store has a hash of it."""
+    call = invocation_of(ctx)
+    expires_s = None if expires is None else span_s("--expires", expires)
+    with call.service() as service:
+        made = service.create_token(name, scope=scope, expires_s=expires_s)
+    return call.out.answer(made, str(made.token))
+
+
+@token.command("revoke")
+def revoke(
+    ctx: typer.Context,
+    ident: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as in the list.")],
+) -> int:
+    """Let a token be of no use any more. Servers notice within five seconds."""
+    call = invocation_of(ctx)
+    with call.service() as service:
+        gone = service.revoke_token(ident)
+    return call.out.answer(gone, f"Token {gone.id} ({gone.name}) lets nobody in any more.")

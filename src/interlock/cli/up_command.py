@@ -1,0 +1,121 @@
+"""`interlock up`: the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from interlock.cli import typer
+from interlock.cli.invocation import Invocation, invocation_of
+from interlock.cli.store_commands import notifier_of
+from interlock.core.errors import Exit, InterlockError, InvalidInput, StoreUnavailable
+from interlock.core.names import check_whole
+from interlock.service.intake import whole
+
+if TYPE_CHECKING:
+    from interlock.service.contract import Service
+
+PORT = 8420
+
+
+def up(
+    ctx: typer.Context,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen. Beyond this machine a token must exist.")
+    ] = "127.0.0.1",
+    port: Annotated[str, typer.Option(metavar="PORT", help="The port; 0 takes a free one.")] = str(PORT),
+    certificate: Annotated[
+        str | None, typer.Option(metavar="FILE", help="For TLS: the certificate, with its chain (PEM).")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="For TLS: the private key (PEM).")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Start, check that all is well, and end.")] = False,
+) -> int:
+    """Serve the API and webhooks, sweep, send what is owed to GitHub, and run notices, in one process.
+
+    Any number of servers may run on one PostgreSQL. A signal ends it; open requests are finished first.
+    """
+    from interlock import app
+    from interlock.http.server import serve
+
+    call = invocation_of(ctx)
+    number = whole("--port", port)
+    check_whole("--port", number, 0, 65_535)
+    if (certificate is None) != (key is None):
+        raise InvalidInput("TLS needs a certificate and its key.", "Give --certificate and --key.")
+    for file in filter(None, (certificate, key)):
+        if not os.access(file, os.R_OK):
+            raise InvalidInput(f"{file} cannot be read.", "Name a PEM file.")
+    if app.scheme_of(call.settings.url) == "http":
+        raise InvalidInput("A server needs a store of its own.", "Let INTERLOCK_URL name a database.")
+    trouble: list[InterlockError] = []
+
+    def tell(url: str, token_file: str | None) -> None:
+        if call.out.json:
+            call.out.print_json({"url": url, "token_file": token_file, "store": app.place_of(call.settings)})
+        else:
+            sys.stdout.write(_words(call, url, token_file))
+            sys.stdout.flush()
+
+    def check(url: str) -> None:
+        try:
+            well = _is_well(url)
+            call.out.answer(well, f"All is well: {', '.join(well['checks'])}.")
+        except InterlockError as error:
+            trouble.append(error)
+
+    serve(
+        call.settings,
+        host=host,
+        port=number,
+        certificate=certificate,
+        key=key,
+        notify=lambda service: _notices(call, service),
+        tell=tell,
+        check=check if once else None,
+    )
+    if trouble:
+        raise trouble[0]
+    return Exit.OK
+
+
+def _notices(call: Invocation, service: Service) -> Callable[[], object]:
+    return notifier_of(call, service).run
+
+
+def _words(call: Invocation, url: str, token_file: str | None) -> str:
+    from interlock import app
+
+    token = f"Your own commands find a token for it in {token_file}.\n" if token_file else ""
+    return (
+        f"Interlock serves {app.place_of(call.settings)} at {url}\n{token}"
+        f"What it can do: {url}/docs\n\n"
+        "In another terminal:\n"
+        f"  export INTERLOCK_URL={url}\n"
+        "  interlock add 'Fix the login page' --lane issue:acme/app#42\n"
+        "  interlock next --agent coder\n"
+        "For another machine: interlock token create NAME --scope agent:coder\n"
+        "Ctrl-C ends it.\n"
+    )
+
+
+def _is_well(url: str) -> dict[str, Any]:
+    """Ask the server itself whether it is ready, for a while."""
+    import time
+    import urllib.error
+    import urllib.request
+
+    deadline_s = time.monotonic() + 20.0
+    while True:
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=10.0) as answer:  # noqa: S310  (our own)
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            if time.monotonic() > deadline_s:
+                raise StoreUnavailable(
+                    f"The server does not become ready: {error}.", "Its log says more."
+                ) from None
+            time.sleep(0.1)

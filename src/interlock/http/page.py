@@ -1,0 +1,68 @@
+"""The plain pages: what runs here, and what its API can do. They load nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from interlock import __version__
+from interlock.service.local import LocalService
+from interlock.service.usecases import ROOT, USE_CASES
+
+#: No script, nothing from elsewhere, in no frame.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse}td,th{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top}"
+    "code{font-size:.9em}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}"
+)
+
+
+def _html(title: str, body: str) -> str:
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
+    )
+
+
+def front(ready: Mapping[str, Any]) -> str:
+    """What runs here, and how it is."""
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{'well' if check['ok'] else 'not well'}</td>"
+        f"<td>{escape(str(check['detail']))}</td></tr>"
+        for name, check in ready["checks"].items()
+    )
+    state = "It is ready." if ready["ready"] else "It is not ready."
+    return _html(
+        "Interlock",
+        f"<p>This is an Interlock server, version {escape(__version__)}. {state}</p><table>{rows}</table>"
+        '<p>What it can do: <a href="/docs">the API</a>, as '
+        '<a href="/openapi.json">an OpenAPI document</a> too. Every request needs a token:'
+        " <code>interlock token create NAME --scope admin</code>.</p>",
+    )
+
+
+def api() -> str:
+    """Every address of the API."""
+    rows = "".join(
+        f"<tr><td><code>{case.method}</code></td><td><code>{escape(ROOT + case.path)}</code></td>"
+        f"<td>{escape(case.needs.value)}</td>"
+        f"<td>{escape(' '.join((getattr(LocalService, case.name).__doc__ or '').split()))}</td></tr>"
+        for case in USE_CASES
+    )
+    more = (
+        f"<tr><td><code>GET</code></td><td><code>{ROOT}/events/stream</code></td><td>read</td>"
+        "<td>History as it happens, as server-sent events; Last-Event-ID goes on.</td></tr>"
+    )
+    return _html(
+        "Interlock: the API",
+        '<p>Types, fields and examples are in <a href="/openapi.json">the OpenAPI document</a>.</p>'
+        f"<table><tr><th></th><th>address</th><th>scope</th><th>what it does</th></tr>{rows}{more}</table>",
+    )

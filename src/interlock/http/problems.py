@@ -1,0 +1,94 @@
+"""What went wrong, as HTTP says it: a status, and a body of `application/problem+json`.
+
+The body has the error's stable `code`, its sentence as `detail`, and its `hint`. Where somebody holds what
+was asked for, `holder` says who.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from interlock.core.errors import InterlockError
+
+MEDIA_TYPE = "application/problem+json"
+#: How long a client waits before it asks again, where waiting helps.
+RETRY_AFTER_S = 1
+
+#: The status of each error; all others are defects.
+STATUSES = {
+    "bad_request": 400,
+    "no_token": 401,
+    "bad_signature": 401,
+    "not_allowed": 403,
+    "not_trusted": 403,
+    "not_found": 404,
+    "wrong_method": 405,
+    "too_slow": 408,
+    "held": 409,
+    "item_ended": 409,
+    "edit_refused": 409,
+    "plan_ended": 409,
+    "repeated": 409,
+    "lease_lost": 410,
+    "edit_cycle_expired": 410,
+    "stale_revision": 412,
+    "too_large": 413,
+    "wrong_media_type": 415,
+    "invalid_input": 422,
+    "invalid_plan": 422,
+    "unknown_run": 422,
+    "too_many_requests": 429,
+    "store_unavailable": 503,
+    "store_refused": 503,
+    "store_busy": 503,
+    "store_replaced": 503,
+    "store_sealed": 503,
+    "schema_mismatch": 503,
+    "closed": 503,
+    "stopping": 503,
+}
+_AGAIN = {408, 429, 503}
+
+
+def status_of(code: str) -> int:
+    """The status that an error's code has."""
+    return STATUSES.get(code, 500)
+
+
+class Problem(InterlockError):
+    """A mistake in a request that only HTTP knows."""
+
+    def __init__(self, code: str, sentence: str, hint: str = "") -> None:
+        super().__init__(sentence, hint)
+        self.code = code
+
+
+def problem(
+    code: str, sentence: str, hint: str, *, reasons: Sequence[str] = (), more: Mapping[str, Any] | None = None
+) -> Response:
+    """An answer that says what went wrong."""
+    status = status_of(code)
+    body: dict[str, Any] = {
+        "type": f"urn:interlock:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "detail": sentence,
+        "code": code,
+        "hint": hint,
+        **({"reasons": list(reasons)} if reasons else {}),
+        **(more or {}),
+    }
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status in _AGAIN else {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(json.dumps(body), status, headers, MEDIA_TYPE)
+
+
+def problem_of(error: InterlockError) -> Response:
+    """The same from an error."""
+    more = {"reason": reason} if (reason := getattr(error, "reason", "")) else None
+    return problem(error.code, error.sentence, error.hint, reasons=getattr(error, "reasons", ()), more=more)

@@ -1,0 +1,291 @@
+"""The OpenAPI document, made from the table of use cases and the types of the contract."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from interlock import __version__
+from interlock.core.model import Sender
+from interlock.core.names import BATCH_MAX
+from interlock.core.scopes import Needs
+from interlock.http.arguments import query_fields
+from interlock.http.examples import EXAMPLES
+from interlock.http.problems import MEDIA_TYPE, STATUSES
+from interlock.service import wire
+from interlock.service.itemview import ItemView
+from interlock.service.local import LocalService
+from interlock.service.usecases import ROOT, USE_CASES, UseCase
+
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_TEXT_OR_NULL = {"type": ["string", "null"]}
+#: Documents of plans are described where plans are.
+_DOCUMENT = {"type": "object", "description": "As in a plan file: see Plans in the documentation."}
+_WHOLE = {"minimum": -(2**63), "maximum": 2**63 - 1}
+_SCOPES = {
+    Needs.READ: "Any token.",
+    Needs.AGENT: "A token with the scope `admin`, or `agent:NAME` for that agent and its own runs.",
+    Needs.ADMIN: "A token with the scope `admin`.",
+}
+_TEXTS = (
+    *("project", "type", "agent", "lane", "policy", "message", "author", "dedupe_key", "reason", "url"),
+    *("run_at", "retry_lane", "from_agent"),
+)
+#: What a new item may have, as `interlock add` and `interlock.connect().add` take it.
+_ITEM: dict[str, Any] = {
+    "title": {"type": "string", "maxLength": 500},
+    **dict.fromkeys(_TEXTS, _TEXT_OR_NULL),
+    **{name: {"type": ["integer", "null"], **_WHOLE} for name in ("priority", "position", "max_attempts")},
+    **{
+        name: {"type": ["number", "null"]}
+        for name in ("run_after_s", "lease_s", "timeout_s", "claim_within_s")
+    },
+    **{
+        name: {"type": ["boolean", "null"]}
+        for name in ("no_lane", "from_person", "from_bot", "from_system", "from_outsider")
+    },
+    "payload": {"type": ["object", "string", "null"], "description": "An object, or its JSON text."},
+    "labels": {"type": ["array", "null"], "items": {"type": "string"}},
+}
+_CHANGES = ("title", "type", "agent", "labels", "priority", "position", "run_at", "run_after_s")
+
+
+class Schemas:
+    """Schemas by name, collected while operations are described."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, dict[str, Any]] = {
+            "Problem": _problem(),
+            "NewItem": {
+                "type": "object",
+                "properties": dict(_ITEM),
+                "required": ["title"],
+                "description": "An item as it arrives.",
+            },
+        }
+        self.named["NewItem"]["properties"]["sender"] = {"anyOf": [self.of(Sender), {"type": "null"}]}
+
+    def of(self, kind: Any, *, request: bool = False) -> dict[str, Any]:
+        """The schema of a type."""
+        origin, args = get_origin(kind), get_args(kind)
+        if kind is Any or kind is object:
+            return {}
+        if kind in _PLAIN:
+            return {"type": _PLAIN[kind], **(_WHOLE if kind is int else {})}
+        if kind is type(None):
+            return {"type": "null"}
+        if origin in (Union, types.UnionType):
+            return {"anyOf": [self.of(each, request=request) for each in args]}
+        if origin in (tuple, list, Sequence, typing.Sequence):
+            most = {"maxItems": BATCH_MAX} if request else {}
+            return {"type": "array", "items": self.of(args[0], request=request), **most}
+        if origin in (dict, Mapping):
+            return {"type": "object", "additionalProperties": self.of(args[1], request=request)}
+        if hasattr(kind, "__supertype__"):
+            return self.of(kind.__supertype__)
+        if kind is datetime:
+            return {"type": "string", "format": "date-time"}
+        if issubclass(kind, Enum):
+            return {"type": "string", "enum": [each.value for each in kind]}
+        return self._parts(kind, request=request)
+
+    def _parts(self, kind: Any, *, request: bool) -> dict[str, Any]:
+        name = kind.__name__
+        if name not in self.named:
+            self.named[name] = {}  # it may refer to itself
+            if issubclass(kind, ItemView):
+                hints = get_type_hints(kind)
+                parts = {part: hints[part] for part in ItemView.FIELDS}
+                needed = list(parts)
+            else:
+                parts = wire.parts_of(kind)
+                needed = [part for part in parts if not request or wire.is_needed(kind, part)]
+            self.named[name] = {
+                "type": "object",
+                "description": (kind.__doc__ or "").partition("\n")[0],
+                "properties": {part: self.of(each, request=request) for part, each in parts.items()},
+                "required": needed,
+                **({"additionalProperties": False} if request else {}),
+            }
+            if name == "Report":
+                self.named[name]["properties"]["result"] = {"description": "Any JSON."}
+        return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _problem() -> dict[str, Any]:
+    texts = {name: {"type": "string"} for name in ("type", "title", "detail", "code", "hint")}
+    return {
+        "type": "object",
+        "description": "What went wrong: `code` is stable, `detail` and `hint` are for people.",
+        "properties": {**texts, "status": {"type": "integer"}},
+        "required": [*texts, "status"],
+    }
+
+
+def body_schema(case: UseCase, schemas: Schemas) -> dict[str, Any]:
+    """What a request's body has."""
+    rest = [p for p in case.parameters if p.name not in case.in_path]
+    properties = {p.name: schemas.of(p.kind, request=True) for p in rest}
+    needed = [p.name for p in rest if p.needed]
+    if case.name == "add":
+        new = {"$ref": "#/components/schemas/NewItem"}
+        properties = {"items": {"type": "array", "items": new, "maxItems": BATCH_MAX}}
+    elif case.name == "edit":
+        del properties["changes"]
+        properties |= {name: _ITEM[name] for name in _CHANGES}
+        needed = []
+    elif case.name in ("create_plan", "edit_plan"):
+        properties.pop("graph", None)
+        properties.pop("operations", None)
+        needed = [name for name in needed if name in properties]
+        return {**_DOCUMENT, "properties": properties, "required": needed}
+    elif "result" in properties:
+        properties["result"] = {"description": "Any JSON."}
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def answer_schema(case: UseCase, schemas: Schemas) -> dict[str, Any]:
+    """What a good answer has."""
+    inner = schemas.of(case.answer)
+    if not case.field:
+        return inner
+    return {"type": "object", "properties": {case.field: inner}, "required": [case.field]}
+
+
+def _operation(case: UseCase, schemas: Schemas) -> dict[str, Any]:
+    about = " ".join((getattr(LocalService, case.name).__doc__ or "").split())
+    summary = about.partition(". ")[0].rstrip(".")
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer", **_WHOLE}}
+        for name in case.in_path
+    ]
+    operation: dict[str, Any] = {
+        "operationId": case.name,
+        "summary": summary,
+        "description": f"{about} {_SCOPES[case.needs]}".strip(),
+        "tags": [case.path.split("/")[1]],
+        "responses": {
+            "200": {
+                "description": "Done.",
+                "content": {"application/json": {"schema": answer_schema(case, schemas)}},
+            },
+            "default": {"$ref": "#/components/responses/Problem"},
+        },
+    }
+    if case.writes:
+        content: dict[str, Any] = {"schema": body_schema(case, schemas)}
+        if case.name in EXAMPLES:
+            content["example"] = EXAMPLES[case.name]
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+        parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
+    else:
+        parameters += [
+            {"name": name, "in": "query", "required": needed, "schema": _query(schemas.of(kind))}
+            for name, (kind, needed) in query_fields(case).items()
+        ]
+    return {**operation, "parameters": parameters}
+
+
+def _query(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query has no null: what is not there is not given."""
+    kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    return kinds[0] if kinds else schema
+
+
+def document() -> dict[str, Any]:
+    """The whole OpenAPI document."""
+    schemas = Schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for case in USE_CASES:
+        paths.setdefault(ROOT + case.path, {})[case.method.lower()] = _operation(case, schemas)
+    paths |= _OTHERS
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Interlock",
+            "version": __version__,
+            "description": "Decides who works on what, one at a time, and loses nothing.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "See `interlock token create`."}
+            },
+            "parameters": {
+                "IdempotencyKey": {
+                    "name": "Idempotency-Key",
+                    "in": "header",
+                    "required": False,
+                    "description": "Whoever repeats a request under the same key gets the first answer.",
+                    "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+                }
+            },
+            "responses": {
+                "Problem": {
+                    "description": ", ".join(
+                        f"{status} {code}" for code, status in sorted(STATUSES.items(), key=lambda s: s[1])
+                    ),
+                    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+                }
+            },
+            "schemas": dict(sorted(schemas.named.items())),
+        },
+    }
+
+
+def _open(summary: str, content: str) -> dict[str, Any]:
+    good = {"description": "Well.", "content": {content: {"schema": {}}}}
+    bad = {"description": "Not ready.", "content": {content: {"schema": {}}}}
+    return {"get": {"summary": summary, "security": [], "responses": {"200": good, "503": bad}}}
+
+
+_OTHERS: dict[str, dict[str, Any]] = {
+    f"{ROOT}/events/stream": {
+        "get": {
+            "operationId": "follow",
+            "summary": "History as it happens, as server-sent events",
+            "description": "Each id is an event's number: whoever reconnects sends Last-Event-ID. Any token.",
+            "tags": ["events"],
+            "parameters": [
+                {"name": "after", "in": "query", "required": False, "schema": {"type": "integer", **_WHOLE}},
+                {
+                    "name": "Last-Event-ID",
+                    "in": "header",
+                    "required": False,
+                    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+                },
+            ],
+            "responses": {
+                "200": {
+                    "description": "A stream without an end.",
+                    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+                },
+                "default": {"$ref": "#/components/responses/Problem"},
+            },
+        }
+    },
+    "/webhooks/github": {
+        "post": {
+            "operationId": "webhook",
+            "summary": "A delivery of GitHub, signed with the webhook's secret",
+            "security": [],
+            "tags": ["github"],
+            "requestBody": {"required": True, "content": {"application/json": {"schema": {}}}},
+            "responses": {
+                "202": {
+                    "description": "Kept; it is decided on next.",
+                    "content": {"application/json": {"schema": {"type": "object"}}},
+                },
+                "default": {"$ref": "#/components/responses/Problem"},
+            },
+        }
+    },
+    "/healthz": _open("Whether the process answers", "application/json"),
+    "/readyz": _open("Whether it can serve: store, schema, sweeper", "application/json"),
+}

@@ -1,0 +1,1 @@
+"""The service of a server, over HTTP: the same interface as on a database."""

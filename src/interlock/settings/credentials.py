@@ -1,0 +1,62 @@
+"""The user's tokens for servers: `INTERLOCK_TOKEN`, or a file of the user's own; never a repository's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from interlock.core.errors import InvalidInput
+from interlock.settings import trust
+
+VARIABLE, FILE_NAME = "INTERLOCK_TOKEN", "tokens.json"
+
+
+def tokens_file(environ: Mapping[str, str]) -> Path | None:
+    """The user's tokens by the addresses of servers."""
+    directory = trust.own_directory(environ, "XDG_CONFIG_HOME", ".config")
+    return None if directory is None else directory / FILE_NAME
+
+
+def token_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """The user's token for a server; None if there is none."""
+    if given := environ.get(VARIABLE, "").strip():
+        return given
+    path = tokens_file(environ)
+    return None if path is None else _read(path).get(_key(url))
+
+
+def keep_token(url: str, token: str, environ: Mapping[str, str]) -> Path | None:
+    """Keep a token in the user's own file, which nobody else may read; where that is."""
+    path = tokens_file(environ)
+    if path is None:
+        return None
+    kept = {**_read(path), _key(url): token}
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    number = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(number, json.dumps(kept, indent=1).encode())
+    finally:
+        os.close(number)
+    new.replace(path)
+    return path
+
+
+def _key(url: str) -> str:
+    """One server has one token, however its address is written."""
+    return url.lower().rstrip("/")
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text("utf-8")
+        if path.stat().st_mode & 0o077:
+            raise InvalidInput(f"Others can read {path}, which has your tokens.", f"chmod 600 {path}")
+        found = json.loads(text)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}.", "Mend or remove the file.") from None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,79 @@
+"""A server in a thread of the test, and clients of it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from interlock.core.names import USUAL_FIELDS
+from interlock.http.application import Server, application
+from interlock.http.arguments import Reading
+from interlock.http.bearers import Bearers
+from interlock.http.server import Listener
+from interlock.remote.service import connect
+from interlock.service.contract import Service
+from interlock.service.local import LocalService
+from interlock.store.sqlite.store import SqliteStore
+from tests.patience import PATIENCE_S
+
+
+class Serving:
+    """A server that serves one service at a time; another may take its place."""
+
+    def __init__(self, service: LocalService | None = None, **more: Any) -> None:
+        self.server = Server(
+            service,  # type: ignore[arg-type]  (one comes before the first request)
+            Reading({}, USUAL_FIELDS),
+            ready=lambda: {"ready": True, "checks": {}},
+            webhook=more.get("webhook", lambda _, body: {"bytes": len(body)}),
+            poll_s=0.05,
+        )
+        self.url = ""
+        listening = threading.Event()
+
+        def heard(url: str) -> None:
+            self.url = url
+            listening.set()
+
+        self.app = application(self.server, started=lambda: None, stopped=lambda: None)
+        config = uvicorn.Config(
+            self.app,
+            port=0,
+            log_config=None,
+            access_log=False,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            timeout_graceful_shutdown=5,
+        )
+        self.listener = Listener(config, listening=heard, stopping=self.server.pulse.stop)
+        self._thread = threading.Thread(target=self.listener.run, daemon=True)
+        self._thread.start()
+        assert listening.wait(PATIENCE_S), "the server does not start"
+
+    def stop(self) -> None:
+        self.listener.should_exit = True
+        self._thread.join(PATIENCE_S)
+
+    def serve(self, local: LocalService, scope: str = "admin") -> Service:
+        """Serve this service from now on, and give a client of it."""
+        self.server.service = local
+        self.server.bearers = Bearers(local)
+        return self.client(scope)
+
+    def token(self, scope: str = "admin") -> str:
+        made = self.server.service.create_token("test", scope=scope).token
+        assert made is not None
+        return made
+
+    def client(self, scope: str = "admin", *, patience_s: float = 5.0) -> Service:
+        client: Any = connect(self.url, self.token(scope), patience_s=patience_s)
+        client.store = self.server.service.store  # for tests that look past the service
+        return client  # type: ignore[no-any-return]
+
+
+def local_service(path: Path, **more: Any) -> LocalService:
+    return LocalService(SqliteStore(path, **more), poll_s=0.05)
