@@ -26,6 +26,7 @@ from interlock.service.local import LocalService
 from interlock.store.sqlite import reads
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
+from tests.conformance.access_cases import use_access
 from tests.conformance.github_cases import use_github
 from tests.faults.stores import broken
 
@@ -35,6 +36,7 @@ MANY = int(os.environ.get("INTERLOCK_COST_ITEMS", "50000"))
 SLACK = 50
 #: What may grow: the use case, the statement, and why.
 GROWS = {
+    ("access", "access/tokens"): "reads up to TOKENS_MAX tokens",
     ("list agents", "agents"): "counts what waits for each agent by name",
     (
         "claim in vain, waiting in many lines",
@@ -106,6 +108,8 @@ INSERT INTO github_links SELECT i, 1, 0, 'sha-' || i, i, 'trailer', i FROM fill 
 INSERT INTO github_workflow_runs
 SELECT 1, i, 'head-' || i, 1, 'ci', 'completed', 'success', '', '', i, '[]', i FROM fill;
 INSERT INTO series_notes SELECT 'series:old/' || i, 1, '{{}}' FROM fill WHERE kind = 0;
+INSERT INTO tokens SELECT 'old-' || i, 'old', 'read', printf('%064d', 0), i, i, i, i FROM fill WHERE kind = 0;
+INSERT INTO requests SELECT 'old-' || i, '', '{{}}', {now_us} FROM fill;
 DROP TABLE fill;
 """
 
@@ -207,6 +211,8 @@ def run_everything(costs: Costs) -> None:
     tell_and_wait(costs, start)
     with of("GitHub"):
         use_github(service.store.github)
+    with of("access"):
+        use_access(service)
     look_at_everything(costs)
     plan_and_edit(costs)
     with of("prune"):

@@ -27,6 +27,7 @@ from interlock.core.plans.model import AddTask, Graph, TaskSpec
 from interlock.core.timing import Timing
 from interlock.service.contract import ItemFilter, LeaseView, NoticeView, Report
 from interlock.service.local import LocalService
+from interlock.store.access_port import Request
 from interlock.store.postgres import database as postgres
 from interlock.store.postgres.database import Database
 from interlock.testing.postgres import PostgresServer
@@ -188,6 +189,20 @@ CASES: dict[str, Case] = {
         lambda desk: desk.lease(lane=desk.lane()).run,
         lambda service, run: service.pass_fence(run, fence=10**6, armed_us=0),
     ),
+    "create_token": _plain(lambda service: service.create_token("laptop", scope="read")),
+    "tokens": _plain(lambda service: service.tokens()),
+    "revoke_token": _on_run(
+        lambda desk: desk.service.create_token("laptop", scope="read").id,
+        lambda service, token: service.revoke_token(token),
+    ),
+    "bearer": _on_run(
+        lambda desk: desk.service.create_token("laptop", scope="read").token,
+        lambda service, token: service.bearer(token),
+    ),
+    "has_tokens": _plain(lambda service: service.has_tokens()),
+    "answered": _plain(lambda service: service.answered(Request("key", "asked"))),
+    "forget_requests": _plain(lambda service: service.forget_requests()),
+    "claimed": _plain(lambda service: service.claimed([(1, 1, 1)])),
     "predict": _on_item(lambda service, item: service.predict(item)),
     "pools": _plain(lambda service: service.pools()),
     "set_pool": _plain(lambda service: service.set_pool("gpu", max_concurrency=2)),
@@ -242,7 +257,7 @@ CASES: dict[str, Case] = {
 
 def test_the_cases_are_all_that_a_service_can_do() -> None:
     public = {name for name in dir(LocalService) if not name.startswith("_")}
-    assert public - set(CASES) == {"close", "resume_project"} & public
+    assert public - set(CASES) == {"answering", "close", "resume_project"} & public
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -21,6 +21,7 @@ from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.testing.postgres import PostgresServer
+from tests.conformance.access_cases import use_access
 from tests.conformance.github_cases import use_github
 from tests.integration.postgres_costs import Costs, fill, watched_service
 
@@ -29,6 +30,7 @@ SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "200000"))
 SLACK = 40
 #: What may grow, and with what.
 GROWS = {
+    "access/tokens": "reads up to TOKENS_MAX tokens",
     "ahead_in_queue": "counts up to AHEAD_MAX items before another",
     "agents": "counts up to a thousand ready items of each agent",
     "event_counts": "reads up to EVENTS_MAX events of its window",
@@ -58,6 +60,7 @@ def use_everything(service: LocalService) -> None:
     _look(service)
     _operate(service)
     use_github(service.store.github)
+    use_access(service)
     service.sweep()
     _prune(service)
 

@@ -12,6 +12,7 @@ from interlock.core.model import NewItem, Policy, RetryLane
 from interlock.core.plans.model import AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
+from interlock.store.access_port import Request
 from interlock.store.copying import TABLES
 from interlock.store.github_port import Choices, Follows, GitHubStore, KeptSign, Known
 from interlock.store.links_port import Head, Link, WorkflowRun
@@ -38,6 +39,8 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
     service.block(lane="issue:acme/app#99", blocker="acme/app#3", why="blocked by")
     service.store.begin_mark("on_dead_letter", 1)
     _hear_from_github(service.store.github)
+    service.create_token("laptop", scope="agent:ada", expires_s=3600)
+    service.answering(Request("key", "asked")).add([NewItem(title="asked for")])
     held: list[LeaseView] = []
     for n in range(steps):
         try:

@@ -180,6 +180,6 @@ def _of_text(name: str, kind: Any, text: str) -> Any:
 
 def _number(name: str, text: str) -> int:
     digits = text.removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 19:
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 100:
         raise wire.wrong(name, text, "a whole number")
     return int(text)

@@ -18,7 +18,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from interlock import __version__
 from interlock.core.absence import Absence
 from interlock.core.errors import InterlockError, InvalidInput, StoreUnavailable, TooManyRequests
 from interlock.remote.writing import Request
@@ -62,12 +61,14 @@ class Connection:
         self._tls, self._host, self._port = parts.scheme.lower() == "https", parts.hostname, parts.port
         self._prefix = parts.path.rstrip("/")
         self.place = f"{parts.scheme.lower()}://{parts.netloc}{self._prefix}"
-        self._headers = {"User-Agent": f"interlock/{__version__}", "Accept": "application/json"}
+        self._headers = {"User-Agent": "interlock", "Accept": "application/json"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._patience_s = patience_s
         self._absence = absence or Absence()
         self._local = threading.local()
+        #: Those of all threads, to be closed at the end.
+        self._open: set[http.client.HTTPConnection] = set()
         self._context: Any = None
 
     # -- requests -------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ class Connection:
             try:
                 answer = self._send(request, key, ANSWER_S + wait_s)
             except (OSError, http.client.HTTPException) as lost:
-                self.close()
+                self._hang_up()
                 error = self._away(_why(lost))
             else:
                 if answer.status == 429:
@@ -110,7 +111,7 @@ class Connection:
         answer = connection.getresponse()
         text = answer.read(ANSWER_MAX_BYTES)
         if answer.will_close:
-            self.close()
+            self._hang_up()
         try:
             value = json.loads(text)
         except ValueError:
@@ -126,6 +127,7 @@ class Connection:
         if getattr(local, "pid", None) != os.getpid() or local.connection is None:
             local.connection, local.pid = self._new(CONNECT_S), os.getpid()
             local.connection.connect()
+            self._open.add(local.connection)
             local.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         found: http.client.HTTPConnection = local.connection
         if found.sock is not None:
@@ -183,12 +185,20 @@ class Connection:
         finally:
             connection.close()
 
-    def close(self) -> None:
+    def _hang_up(self) -> None:
         """Close this thread's connection; the next request opens another."""
         if getattr(self._local, "pid", None) == os.getpid() and self._local.connection is not None:
+            self._open.discard(self._local.connection)
             with suppress(OSError):
                 self._local.connection.close()
             self._local.connection = None
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        while self._open:
+            with suppress(OSError):
+                self._open.pop().close()
+        self._local = threading.local()
 
 
 def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[int, Any]]:

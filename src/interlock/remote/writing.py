@@ -39,7 +39,7 @@ def request(case: UseCase, arguments: Mapping[str, Any]) -> Request:
     for name in case.in_path:
         path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
     if not case.writes:
-        query = urlencode([pair for name, value in rest.items() for pair in _pairs(case, name, value)])
+        query = _query([pair for name, value in rest.items() for pair in _pairs(case, name, value)])
         return Request(case.method, f"{ROOT}{path}{'?' if query else ''}{query}", None)
     return Request(case.method, ROOT + path, _bytes(_body(case, rest)))
 
@@ -122,6 +122,13 @@ def _pairs(case: UseCase, name: str, value: Any) -> list[tuple[str, str]]:
     if isinstance(value, list | tuple):
         return [(name, _text(each)) for each in value]
     return [(name, _text(value))]
+
+
+def _query(pairs: list[tuple[str, str]]) -> str:
+    try:
+        return urlencode(pairs)
+    except UnicodeEncodeError:
+        raise InvalidInput("This text cannot be sent: it is not valid Unicode.", "Use plain text.") from None
 
 
 def _text(value: Any) -> str:

@@ -50,6 +50,8 @@ INSERT INTO github_links SELECT n, 1, 0, 'sha-' || n, n, 'trailer', n FROM gener
 INSERT INTO github_workflow_runs
     SELECT 1, n, 'head-' || n, 1, 'ci', 'completed', 'success', '', '', n, '[]', n FROM generate_series({first}, {last}) n;
 INSERT INTO series_notes SELECT 'series:old/' || n, 1, '{}' FROM generate_series({first}, {last}) n WHERE n % 20 = 0;
+INSERT INTO tokens SELECT 'old-' || n, 'old', 'read', repeat('0', 64), n, n, n, n FROM generate_series({first}, {last}) n WHERE n % 20 = 0;
+INSERT INTO requests SELECT 'old-' || n, '', '{}', clock_us() FROM generate_series({first}, {last}) n;
 DELETE FROM tallies;
 INSERT INTO tallies SELECT status, priority, count(*) FROM items GROUP BY status, priority;
 SELECT setval('item_ids', {last}), setval('tickets', {last}), setval('event_numbers', (3 * {last}::bigint >> 16) + 1);

@@ -1,2 +1,3 @@
 -- Whether any token lets anybody in.
-SELECT EXISTS (SELECT 1 FROM tokens WHERE revoked_us IS NULL AND (expires_us IS NULL OR expires_us > :now_us))
+SELECT EXISTS (SELECT 1 FROM tokens WHERE revoked_us IS NULL AND expires_us IS NULL)
+    OR EXISTS (SELECT 1 FROM tokens WHERE revoked_us IS NULL AND expires_us > :now_us)

@@ -14,6 +14,7 @@ CREATE TABLE interlock.tokens (
     CHECK (length(hash) = 64)
 );
 CREATE INDEX tokens_created ON interlock.tokens (created_us);
+CREATE INDEX tokens_open ON interlock.tokens (expires_us) WHERE revoked_us IS NULL;
 
 -- Requests that were carried out, with their answers; written in the transaction that carried them out.
 CREATE TABLE interlock.requests (

@@ -14,6 +14,7 @@ CREATE TABLE tokens (
     CHECK (length(hash) = 64)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tokens_created ON tokens (created_us);
+CREATE INDEX tokens_open ON tokens (expires_us) WHERE revoked_us IS NULL;
 
 -- Requests that were carried out, with their answers; written in the transaction that carried them out.
 CREATE TABLE requests (

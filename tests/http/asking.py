@@ -1,0 +1,43 @@
+"""Plain requests to a server, as any program makes them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+
+class Answered(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    text: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+def ask(
+    url: str,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    token: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> Answered:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    sent = dict(headers or {})
+    if token is not None:
+        sent["Authorization"] = f"Bearer {token}"
+    if body is not None:
+        sent.setdefault("Content-Type", "application/json")
+    data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+    try:
+        connection.request(method, path, data, sent)
+        answer = connection.getresponse()
+        return Answered(answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read())
+    finally:
+        connection.close()
