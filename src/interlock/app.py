@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from interlock import settings as choices
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import InterlockError, InvalidInput, StoreUnavailable
 from interlock.core.record import Record, replace
+from interlock.core.row import NamedTuple
 from interlock.service.local import LocalService
 from interlock.settings import Settings, places, sqlite_path
 from interlock.store import migrate as schema

@@ -23,9 +23,9 @@ from tests.patience import PATIENCE_S
 class Serving:
     """A server that serves one service at a time; another may take its place."""
 
-    def __init__(self, service: LocalService | None = None, **more: Any) -> None:
+    def __init__(self, service: Any = None, **more: Any) -> None:
         self.server = Server(
-            service,  # type: ignore[arg-type]  (one comes before the first request)
+            service,
             Reading({}, USUAL_FIELDS),
             ready=lambda: {"ready": True, "checks": {}},
             webhook=more.get("webhook", lambda _, body: {"bytes": len(body)}),

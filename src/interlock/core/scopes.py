@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from interlock.core.errors import InvalidInput
 from interlock.core.names import needed_agent
+from interlock.core.row import NamedTuple
 
 _AGENT = "agent:"
 

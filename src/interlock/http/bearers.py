@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import NotAllowed, NoToken, TooManyRequests
 from interlock.core.model import ItemId, NewItem, Sender, SenderKind
 from interlock.core.names import agent_key
 from interlock.core.record import replace
+from interlock.core.row import NamedTuple
 from interlock.core.scopes import Needs, Scope
 from interlock.service.local import LocalService
 from interlock.service.usecases import UseCase

@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from interlock.core.absence import Absence
 from interlock.core.errors import InterlockError, InvalidInput, StoreUnavailable, TooManyRequests
+from interlock.core.row import NamedTuple
 from interlock.remote.writing import Request
 
 #: How long an answer may take beyond what the request waits for. The server may wait for its own database.

@@ -10,13 +10,14 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from interlock.core.checking import check_batch, check_report, check_wall
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem
 from interlock.core.record import Record, as_dict
+from interlock.core.row import NamedTuple
 from interlock.service.contract import ItemFilter, Report, to_json
 from interlock.service.usecases import ROOT, UseCase
 

@@ -43,7 +43,7 @@ from interlock.core.ending import explain_loss
 from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, LeaseLost
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import A_PERSON, ItemId, NewItem, Sender
+from interlock.core.model import A_PERSON, ItemId, NewItem, RunId, Sender
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import replace
 from interlock.core.timing import QUESTION_TIMEOUT_S

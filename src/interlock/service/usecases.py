@@ -7,8 +7,9 @@ stand in bodies, never in paths.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, get_type_hints
 
+from interlock.core.row import NamedTuple
 from interlock.core.scopes import Needs
 from interlock.service.contract import Service
 
@@ -100,6 +101,9 @@ USE_CASES = (
     UseCase("blocks", "GET", "/blocks", READ, "blocks"),
     UseCase("block", "POST", "/blocks", ADMIN),
     UseCase("unblock", "POST", "/blocks/remove", ADMIN, "blockers"),
+    UseCase("gates", "GET", "/gates", READ, "gates"),
+    UseCase("set_gate", "PUT", "/gates", ADMIN),
+    UseCase("remove_gate", "POST", "/gates/remove", ADMIN, "removed"),
     UseCase("modes", "GET", "/modes", READ, "modes"),
     UseCase("set_mode", "PUT", "/modes", ADMIN, "set"),
     UseCase("events", "GET", "/events", READ, "events"),

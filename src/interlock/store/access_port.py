@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from interlock.core.row import NamedTuple
 from interlock.core.timing import to_us
 
 #: How long the answer to a request is kept for whoever repeats it.

@@ -1,5 +1,5 @@
 -- Tokens, with which programs on other machines are let in; and requests that were answered, so that none is carried out twice.
--- Serves: 24
+-- Serves: 27
 
 -- Tokens. Only a hash of each is here.
 CREATE TABLE tokens (
