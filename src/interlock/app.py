@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
+    from interlock.gitlanes.notes import GitNotes
     from interlock.gitlanes.service import GitLanes
     from interlock.process.sign import Before, Sign
     from interlock.process.workplace import ActionsRun
@@ -248,7 +249,7 @@ def open_sender(settings: Settings) -> Iterator[Sender]:
 def open_series(settings: Settings, repository: str, *, send: bool = True) -> Iterator[Keeper]:
     """Who keeps the series of a repository, in the name of the token in the environment.
 
-    With a database what is to be done on GitHub is owed, and sent at once if `send`.
+    With a database what is to be done on GitHub is owed, and sent at once if `send`; without one it is done.
     """
     from interlock.github import answers, client  # noqa: PLC0415  (for few commands)
     from interlock.github.series import acting, choosing, looking  # noqa: PLC0415
@@ -257,24 +258,47 @@ def open_series(settings: Settings, repository: str, *, send: bool = True) -> It
 
     rules = choosing.rules_of(settings)
     with ExitStack() as opened:
-        store = _open_store(settings, migrate=True)
-        service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
-        opened.callback(service.close)
-        cache = answers.StoredAnswers(store.github)
-        github = opened.enter_context(client.from_environment(os.environ, cache=cache))
-        found = looking.find(github, repository)
-        known = store.github.repository(found.id, found.name)
-        yield Keeper(
-            Context(
+        if scheme_of(settings.url) == "git":
+            lanes, notes = _git_series(settings, opened)
+            github = opened.enter_context(client.from_environment(os.environ))
+            found = looking.find(github, repository)
+            does: acting.Acting = acting.Direct(github, found)
+            context = Context(
+                lanes=lanes,
+                notes=notes,
+                github=github,
+                repository=found,
+                rules=rules,
+                acting=does,
+                lane_name=found.name.lower(),
+                mend=lanes.mend,
+                counts=lanes.counts,
+            )
+        else:
+            store = _open_store(settings, migrate=True)
+            service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+            opened.callback(service.close)
+            cache = answers.StoredAnswers(store.github)
+            github = opened.enter_context(client.from_environment(os.environ, cache=cache))
+            found = looking.find(github, repository)
+            context = Context(
                 lanes=service,
                 notes=store.github,
                 github=github,
                 repository=found,
                 rules=rules,
                 acting=acting.Owed(store.github.outbox, found, send, github),
-                lane_name=known.lane_name,
+                lane_name=store.github.repository(found.id, found.name).lane_name,
             )
-        )
+        yield Keeper(context)
+
+
+def _git_series(settings: Settings, opened: ExitStack) -> tuple[GitLanes, GitNotes]:
+    from interlock.gitlanes.notes import GitNotes  # noqa: PLC0415
+
+    lanes = _open_git(settings)
+    opened.callback(lanes.close)
+    return lanes, GitNotes(lanes.remote)
 
 
 @contextmanager
@@ -284,8 +308,14 @@ def open_overview(settings: Settings, repository: str) -> Iterator[Overview]:
     from interlock.github.series.overview import Overview  # noqa: PLC0415
 
     rules = choosing.rules_of(settings)
-    store = _open_store(settings, migrate=True)
-    with closing(LocalService(store, poll_s=settings.poll_s)) as service:
+    with ExitStack() as opened:
+        if scheme_of(settings.url) == "git":
+            lanes, notes = _git_series(settings, opened)
+            yield Overview(lanes, notes, repository, repository.lower(), rules, counts=lanes.counts)
+            return
+        store = _open_store(settings, migrate=True)
+        service = LocalService(store, poll_s=settings.poll_s)
+        opened.callback(service.close)
         known = store.github.repository_named(repository)
         lane_name = repository.lower() if known is None else known.lane_name
         yield Overview(service, store.github, repository, lane_name, rules)

@@ -36,6 +36,7 @@ SETTLED_AFTER = timedelta(minutes=5)
 _SKEW = timedelta(minutes=1)
 PULLS_MAX, TIMELINE_MAX = 100, 500
 _BY = "github"
+SERIES_TYPE = "series.assignment"
 _REPO = "/repos/{+repo}"
 
 
@@ -251,7 +252,8 @@ def reconcile(
     known = {AGENT: LOGIN} if agents is None else agents
     done = []
     for item in service.external():
-        assignee = known.get(item.run_agent or "")
+        # Who is assigned to an issue of a series is the series' own concern.
+        assignee = None if item.type == SERIES_TYPE else known.get(item.run_agent or "")
         place = None if assignee is None else place_of(service.show(item.id).item)
         if assignee is None or place is None or item.run is None or item.started_at is None:
             continue

@@ -598,6 +598,23 @@ class LaneRemote:
         if refusal is not None:
             raise _failed(self.url, refusal, 1)
 
+    # -- other refs -----------------------------------------------------------------------------------
+
+    def tips(self, beginning: str) -> dict[str, tuple[str, Any]]:
+        """The refs that begin so, each with the id and the document of its commit."""
+        below = f"{_BESIDE}tips/"
+        with self._turn("tips"):
+            self._fetch(f"+{beginning}*:{below}{beginning}*")
+            return self._fetched(f"{below}{beginning}*", below=below)
+
+    def push(self, moves: Sequence[RefMove]) -> PushRefusal | None:
+        """Push pinned moves; why the server refused."""
+        return self.repository.push(self._address, moves)
+
+    def failed(self, refusal: PushRefusal) -> GitFailed:
+        """The error of a push that was refused for another reason than that somebody was faster."""
+        return _failed(self.url, refusal, 1)
+
     def _turn(self, what: str) -> contextlib.AbstractContextManager[None]:
         return _in_turn(self._directory / "turns", what, self._hanging)
 

@@ -121,7 +121,7 @@ from interlock.service.contract import (
     WhyView,
 )
 from interlock.service.foresight import series_of
-from interlock.service.itemview import ItemView, maybe_moment
+from interlock.service.itemview import ItemView, in_line, maybe_moment
 
 LEASE_MIN_S = 900.0
 MARGIN_SHARE = 0.1
@@ -656,6 +656,18 @@ class GitLanes:
         found = self.remote.look(self.remote.ref_id(names.lane_key(lane)))
         queue = found.queue
         return {CONFLICTS: 0, RETRIES: 0, **(queue.counts if queue is not None else {})}
+
+    def on_lane(self, lane: str) -> list[ItemView]:
+        """The unfinished items of a lane with their payloads, its owner first, then its line."""
+        name = names.lane_key(lane)
+        found = self.remote.read(self.remote.ref_id(name), name)
+        self._ages_us(found)
+        views = (
+            ItemView(item, found.queue.payloads.get(item.id))
+            for item in found.items.values()
+            if not item.terminal
+        )
+        return sorted(views, key=in_line)
 
     def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
         """Runs that hold lanes, and the last 20 that ended on each, on one lane or of workers whose names

@@ -158,3 +158,9 @@ class ItemView:
 
 
 ItemView.FIELDS = tuple(name for name, value in vars(ItemView).items() if isinstance(value, property))
+
+
+def in_line(view: ItemView) -> tuple[bool, tuple[bool, int, int, int]]:
+    """Sorts the unfinished items of a lane: its owner first, then its line."""
+    item = view._item
+    return item.status not in (ItemStatus.PENDING, ItemStatus.IN_PROGRESS), item.line

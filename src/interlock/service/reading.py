@@ -48,7 +48,7 @@ from interlock.service.contract import (
     StatsView,
     WhyView,
 )
-from interlock.service.itemview import ItemView, maybe_moment
+from interlock.service.itemview import ItemView, in_line, maybe_moment
 from interlock.store.port import EventQuery, ItemQuery, Store
 
 if TYPE_CHECKING:
@@ -78,6 +78,14 @@ class Looking:
                 hint = f"{item} is a plan: `interlock plan show {item}`."
             raise NotFound(f"There is no item {item} in this store.", hint)
         return found
+
+    def on_lane(self, lane: str) -> list[ItemView]:
+        """The unfinished items of a lane with their payloads, its owner first, then its line."""
+        statuses = tuple(s.value for s in ItemStatus if s not in TERMINAL)
+        query = ItemQuery(statuses=statuses, lane=names.lane_key(lane), limit=names.BATCH_MAX)
+        items = self.store.items(query)
+        payloads = self.store.payloads([i.id for i in items])
+        return sorted((ItemView(i, payloads.get(i.id)) for i in items), key=in_line)
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:
         """Items, unfinished ones unless asked otherwise, in the order in which they arrived."""

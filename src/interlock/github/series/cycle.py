@@ -92,9 +92,13 @@ class Context(Record):
     #: What the lanes of the repository are called by.
     lane_name: str
     clock: Callable[[], float] = time.time
+    #: Makes a lane readable again, where people can break it by hand.
+    mend: Callable[..., object] | None = None
+    #: What the store itself has counted on a lane.
+    counts: Callable[[str], Mapping[str, int]] | None = None
 
     def lane(self, series: str) -> SeriesLane:
-        return SeriesLane(self.lanes, self.lane_name, series, exempt=self.rules.exempt)
+        return SeriesLane(self.lanes, self.lane_name, series, exempt=self.rules.exempt, mend=self.mend)
 
     def notebook(self, series: str) -> Notebook:
         return Notebook(self.notes, lane_of(self.lane_name, series))
@@ -149,7 +153,8 @@ class Work:
             known = {m.number: m for m in self._look.facts(self.series, (), None).members}
             order = tuple(n for n in document.order(left, left.active_issue) if n in known)
             self.done.append(f"taken over from its state issue: {_numbers(order)}" if order else "taken over")
-            if list(order) == sorted(order, key=lambda n: position(known[n])):
+            natural = sorted(known, key=lambda n: position(known[n]))
+            if tuple(natural[: len(order)]) == order:
                 order = ()
 
         def first(page: Page) -> None:

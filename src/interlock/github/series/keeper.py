@@ -49,7 +49,12 @@ class Keeper:
     def __init__(self, context: Context) -> None:
         self._at = context
         self._overview = Overview(
-            context.lanes, context.notes, context.repository.name, context.lane_name, context.rules
+            context.lanes,
+            context.notes,
+            context.repository.name,
+            context.lane_name,
+            context.rules,
+            counts=context.counts,
         )
 
     def named(self, text: str) -> str:

@@ -7,27 +7,26 @@ looks again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from interlock.core.errors import ItemEnded, LeaseLost
+from interlock.core.errors import ItemEnded, LeaseLost, UnreadableState
 from interlock.core.model import OUR_BOT, NewItem, Policy, RetryLane
 from interlock.core.record import Record
 from interlock.core.series.deciding import Add, End, Gate, Start, Withdraw
 from interlock.core.series.standing import Placed, Stopped
 from interlock.core.states import TERMINAL
+from interlock.github.hosted import SERIES_TYPE
 from interlock.service.contract import (
     AddView,
     ChangeView,
     GateView,
-    ItemFilter,
     LeaseView,
-    ShowView,
 )
 from interlock.service.itemview import ItemView
 
 #: The type of the items that stand for assignments, and the only agent that may start them.
-TYPE, AGENT = "series.assignment", "interlock-series"
+TYPE, AGENT = SERIES_TYPE, "interlock-series"
 #: Who did it, in the history; and how a reason begins when we take an item out of the line.
 BY, WITHDRAWN = "series", "series: "
 LINE_MAX = 1_000
@@ -48,9 +47,7 @@ class Lanes(Protocol):
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
 
-    def items(self, wanted: ItemFilter) -> list[ItemView]: ...
-
-    def show(self, item: int) -> ShowView: ...
+    def on_lane(self, lane: str) -> list[ItemView]: ...
 
     def set_gate(
         self,
@@ -78,20 +75,32 @@ class Gates(Record):
 class SeriesLane:
     """One series' lane."""
 
-    def __init__(self, lanes: Lanes, repository: str, series: str, *, exempt: Sequence[str] = ()) -> None:
-        """`repository` is what its lanes are called by."""
+    def __init__(
+        self,
+        lanes: Lanes,
+        repository: str,
+        series: str,
+        *,
+        exempt: Sequence[str] = (),
+        mend: Callable[..., object] | None = None,
+    ) -> None:
+        """`repository` is what its lanes are called by. `mend` makes a lane readable again."""
         self._lanes, self._repository, self._exempt = lanes, repository, tuple(exempt)
+        self._mend = mend
         self.series, self.name = series, lane_of(repository, series)
-        self._numbers: dict[int, int] = {}
 
     # -- reading ----------------------------------------------------------------------------------
 
     def placed(self) -> tuple[Placed, ...]:
-        """The owner first, then the line."""
-        found = self._lanes.items(ItemFilter(lane=self.name, limit=LINE_MAX))
-        items = [item for item in found if item.type == TYPE and item.status not in TERMINAL]
-        order = sorted(items, key=lambda i: (i.status == "deferred", i.position or 0, i.ticket))
-        return tuple(self._placed(item) for item in order)
+        """The owner first, then the line. A lane that cannot be read counts as held until it is mended."""
+        try:
+            found = self._lanes.on_lane(self.name)
+        except UnreadableState:
+            if self._mend is None:
+                raise
+            self._mend(self.name, why="a series is kept by its live issues", by=BY)
+            found = self._lanes.on_lane(self.name)
+        return tuple(self._placed(item) for item in found if item.type == TYPE)
 
     def _placed(self, item: ItemView) -> Placed:
         stopped = Stopped.NO
@@ -100,18 +109,11 @@ class SeriesLane:
             stopped = Stopped.WITHDRAWN if ours else Stopped.BY_OPERATOR
         return Placed(
             item=item.id,
-            number=self._number(item),
+            number=_number(item),
             position=item.position or 0,
             run=item.run,
             stopped=stopped,
         )
-
-    def _number(self, item: ItemView) -> int:
-        if item.id not in self._numbers:
-            payload = item.payload or self._lanes.show(item.id).item.payload or {}
-            number = payload.get("issue_number")
-            self._numbers[item.id] = number if isinstance(number, int) else 0
-        return self._numbers[item.id]
 
     def run(self) -> int | None:
         """The run of the active issue, read anew."""
@@ -201,3 +203,9 @@ def lane_of(repository: str, series: str) -> str:
 
 def _number_of(lane: str) -> int:
     return int(lane.rpartition("#")[2])
+
+
+def _number(item: ItemView) -> int:
+    """The issue of an item; 0, which no issue has, if somebody else made it."""
+    number = (item.payload or {}).get("issue_number")
+    return number if isinstance(number, int) else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -53,10 +53,17 @@ class Overview:
     """The series of one repository, on one store."""
 
     def __init__(
-        self, lanes: Lanes, notes: SeriesNotes, repository: str, lane_name: str, rules: Rules
+        self,
+        lanes: Lanes,
+        notes: SeriesNotes,
+        repository: str,
+        lane_name: str,
+        rules: Rules,
+        *,
+        counts: Callable[[str], Mapping[str, int]] | None = None,
     ) -> None:
         self._lanes, self._notes, self._repository = lanes, notes, repository
-        self._lane_name, self._rules = lane_name, rules
+        self._lane_name, self._rules, self._counts = lane_name, rules, counts
 
     def named(self, text: str) -> str:
         """A series as people write it, by its name."""
@@ -69,7 +76,7 @@ class Overview:
 
     def metrics(self) -> dict[str, Any]:
         """Counts of each series and of all, since the first contact and of the last cycle."""
-        pages = {name: self._page(name) for name in self.known()}
+        pages = {name: self._counted(name) for name in self.known()}
         total: Counter[str] = Counter()
         last: Counter[str] = Counter()
         for page in pages.values():
@@ -130,3 +137,12 @@ class Overview:
 
     def _page(self, series: str) -> Page:
         return Notebook(self._notes, lane_of(self._lane_name, series)).read() or {}
+
+    def _counted(self, series: str) -> Page:
+        """The note, with what the store itself has counted."""
+        page = self._page(series)
+        if self._counts is not None:
+            more = self._counts(lane_of(self._lane_name, series))
+            ours = counts_of(page)
+            page["counts"] = {name: ours[name] + more.get(name, 0) for name in COUNTED}
+        return page

@@ -1,0 +1,134 @@
+"""`interlock series` as a person or a workflow calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command import Command, CommandHere
+from tests.github.fake import FakeGitHub, Repository
+
+
+@pytest.fixture
+def here(tmp_path: Path, github: FakeGitHub, repo: Repository, monkeypatch: pytest.MonkeyPatch) -> Command:
+    for name in ("INTERLOCK_GITHUB_TOKEN", "GITHUB_TOKEN", "INTERLOCK_GITHUB_APP_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GH_TOKEN", github.token("boss"))
+    monkeypatch.setenv("GITHUB_API_URL", github.api_url)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/app")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    for n in (1, 2, 3):
+        repo.issue(f"RFC-093-{n:02}: Part {n}", by="alice")
+    repo.issue("Something else", by="alice")
+    return CommandHere(tmp_path, env={"INTERLOCK_SERIES_ASSIGNEE": "alice"})
+
+
+def outputs(directory: Path) -> dict[str, str]:
+    lines = (directory / "output").read_text().splitlines()
+    (directory / "output").unlink()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_acquire_answers_as_a_workflow_needs_it(here: Command, repo: Repository, tmp_path: Path) -> None:
+    assert here("series", "acquire", 4).code == 0
+    assert outputs(tmp_path) == {"status": "no-series", "active_issue": "", "position": "", "assign": "true"}
+    assert here("series", "acquire", "#1").code == 0
+    assert outputs(tmp_path) == {"status": "acquired", "active_issue": "1", "position": "", "assign": "false"}
+    assert repo.numbers[1].assignees == ["alice"]
+    again = here("series", "acquire", 1)
+    assert again.code == 0
+    assert outputs(tmp_path)["status"] == "already-active"
+    waits = here("series", "acquire", 3)
+    assert waits.code == 4
+    assert "#3 is number 2 in line: #1 has RFC-093." in waits.out
+    assert outputs(tmp_path) == {"status": "queued", "active_issue": "1", "position": "2", "assign": "false"}
+    repo.numbers[2].edit(by="alice", body="Depends on #4")
+    blocked = here("series", "acquire", 2)
+    assert blocked.code == 4
+    assert outputs(tmp_path)["status"] == "queued-dependency"
+    assert repo.numbers[1].assignees == ["alice"]
+    assert not repo.numbers[2].assignees
+
+
+def test_who_assigns_himself_is_told_so_once(here: Command, repo: Repository, tmp_path: Path) -> None:
+    assert here("series", "acquire", 1, "--no-assign").code == 0
+    assert outputs(tmp_path)["assign"] == "true"
+    assert not repo.numbers[1].assignees
+    assert here("series", "acquire", 1, "--no-assign").code == 0
+    assert outputs(tmp_path)["assign"] == "false"
+
+
+def test_another_login(here: Command, repo: Repository) -> None:
+    here.ok("series", "acquire", 1, "--assign", "bob")
+    assert repo.numbers[1].assignees == ["bob"]
+
+
+def test_the_life_of_a_series(here: Command, repo: Repository, tmp_path: Path) -> None:
+    assert "No series is known yet" in here("series", "status").out
+    here.ok("series", "reconcile", "--metrics", str(tmp_path / "assignment_mutex_metrics.json"))
+    counts = json.loads((tmp_path / "assignment_mutex_metrics.json").read_text())
+    assert counts["promotion_events"] == counts["series"]["RFC-093"]["promotion_events"] == 1
+    assert counts["last_cycle"]["promotion_events"] == 1
+    (shown,) = here.ok("series", "status", "rfc-93")["series"]
+    assert (shown["active_issue"], shown["queue"], shown["state"]) == (1, [2, 3], "assigning")
+    here.ok("series", "reconcile")
+    text = here("series", "status").out
+    assert "RFC-093  #1 assigned to alice  (enforce, prefixes apart)" in text
+    assert "in line: #2, #3" in text
+    assert here("series", "promote", "RFC-093").code == 4
+    assert here("series", "promote", "RFC-093", "--force", "--reason", "urgent").code == 0
+    assert here.ok("series", "status")["series"][0]["active_issue"] == 2
+    assert not repo.numbers[1].assignees
+    released = here.ok("series", "release", 2, "--reason", "not now")
+    assert released["active_issue"] == 3
+    here.ok("series", "rebuild", "RFC-093")
+    assert here.ok("series", "status")["series"][0]["queue"] == [1, 2]
+    assert here.ok("series", "metrics")["promotion_events"] == 3
+    assert "all series: promotion events 3" in here("series", "metrics").out
+    assert here.ok("doctor")["ok"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("acquire", "x"), 2, "number"),
+        (("acquire", "0"), 2, "out of range"),
+        (("acquire", "99"), 1, "no issue #99"),
+        (("acquire", "1", "--assign", "a", "--no-assign"), 2, "at once"),
+        (("acquire", "1", "--assign", "a b"), 2, "alphabet"),
+        (("release", "4"), 1, "in no series"),
+        (("promote", "RFC-7"), 1, "no open issue of RFC-007"),
+        (("promote", "nothing"), 2, "not the name of a series"),
+        (("status", "nothing"), 2, "not the name of a series"),
+        (("reconcile", "--metrics", "/nowhere/at/all"), 2, "cannot be written"),
+    ],
+)
+def test_mistakes_are_named(
+    here: Command, repo: Repository, args: tuple[str, ...], code: int, says: str
+) -> None:
+    answer = here("series", *args)
+    assert says in answer.err
+    assert answer.code == code
+    if args[0] != "reconcile":
+        assert not any(issue.assignees for issue in repo.numbers.values())
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("SERIES_MODE", "everything"),
+        ("SERIES_PATTERN", "RFC-{series}"),
+        ("SERIES_PREFIXES", "some"),
+        ("SERIES_UNASSIGNED", "maybe"),
+        ("SERIES_ASSIGNEE", "a b"),
+        ("SERIES_EXEMPT", "a b"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_changes_nothing(
+    here: Command, repo: Repository, setting: str, value: str
+) -> None:
+    here.env[f"INTERLOCK_{setting}"] = value
+    assert here("series", "reconcile").code == 2
+    assert not any(issue.assignees for issue in repo.numbers.values())
