@@ -16,7 +16,14 @@ from interlock.core.errors import (
     InvalidInput,
 )
 from interlock.github.cache import MemoryCache
-from interlock.github.client import Answer, GitHub, Postponed, checked_url, from_environment
+from interlock.github.client import (
+    ELSEWHERE_BYTES_MAX,
+    Answer,
+    GitHub,
+    Postponed,
+    checked_url,
+    from_environment,
+)
 from interlock.github.limits import Limits
 from interlock.github.tokens import AppToken, PlainToken, Token
 from interlock.github.tokens import from_environment as token_from_environment
@@ -64,6 +71,21 @@ def client(clients: Clients) -> GitHub:
 
 
 # Reading
+
+
+def test_the_end_of_a_file_elsewhere_is_read_without_the_token(github: FakeGitHub, client: GitHub) -> None:
+    """The fake's storage refuses a token, as the real one does; a long file costs its end only."""
+    github.files["/_files/short"] = b"0123456789"
+    github.files["/_files/long"] = b"x" * (ELSEWHERE_BYTES_MAX + 1) + b"the end"
+    base = f"{github.html_url}/_files"
+    assert client.end_of(f"{base}/short?signature=1", 4) == b"6789"
+    assert client.end_of(f"{base}/long", 7) == b"the end"
+    with pytest.raises(GitHubRefused, match="does not give out"):
+        client.end_of(f"{base}/none", 4)
+    with pytest.raises(InvalidInput, match="https"):
+        client.end_of("http://storage.example.com/x", 4)
+    with pytest.raises(GitHubUnavailable):
+        client.end_of("http://127.0.0.1:9/x", 4)
 
 
 def test_an_unchanged_answer_costs_nothing(github: FakeGitHub, repo: Repository, client: GitHub) -> None:

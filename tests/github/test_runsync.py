@@ -11,6 +11,7 @@ import pytest
 from interlock.core.errors import InvalidInput
 from interlock.core.handles import read_handle
 from interlock.core.model import NewItem
+from interlock.github.ci import Ci
 from interlock.github.client import GitHub
 from interlock.github.intake import Intake
 from interlock.github.reading import Reader
@@ -18,6 +19,7 @@ from interlock.github.reconcile import Reconciler
 from interlock.github.standing import standing
 from interlock.github.tokens import PlainToken
 from interlock.service.contract import ItemFilter
+from interlock.store.links import Links
 from interlock.store.links_port import Followed
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
 from tests.github.desk import Desk
@@ -197,6 +199,7 @@ def test_statuses_and_checks_of_other_apps_count(desk: Desk, followed: str) -> N
     head = one(desk).head
     check = desk.repo.check_run(head, "unit", by="bob", app="jenkins")
     desk.repo.status(head, "success", by="bob", context="ci/old")
+    desk.repo.status(head, "failure", by="bob", context="interlock/lane")
     desk.take()
     assert (one(desk).ci_outcome, one(desk).ci_why) == ("pending", "waits for unit")
     check.update(by="bob", conclusion="cancelled")
@@ -334,6 +337,37 @@ def test_the_order_of_deliveries_does_not_matter(open_desk: OpenDesk, seed: int)
     }
     assert {each.head for each in found} == {desk.repo.numbers[1].the_pull().head_sha}
     assert len(desk.store.github.links.workflow_runs(desk.repo.id, found[0].head, 10)) == 2
+
+
+@pytest.mark.parametrize("moment", [(Links, "head"), (Ci, "checks")])
+def test_whoever_looked_before_a_push_does_not_overwrite_who_looked_after_it(
+    open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, moment: tuple[type, str]
+) -> None:
+    """One looks; before it goes on, somebody pushes and another process looks."""
+    desk, other = open_desk(), open_desk()
+    desk.rules()
+    branch = f"interlock/run-{worked(desk)}"
+    pull_of(desk, branch)
+    other.new()
+    ran(desk, branch, "success")
+    late = desk.new()
+    real, looks = getattr(*moment), 0
+
+    def slow(*args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        first = looks == 1
+        found = real(*args) if moment[0] is Ci else None
+        if first:
+            desk.repo.commit({"a": "2"}, by="bob", branch=branch)
+            ran(desk, branch, "failure")
+            other.take()
+        return real(*args) if moment[0] is Links else found
+
+    monkeypatch.setattr(*moment, slow)
+    desk.take(late[-1:])
+    assert looks > 1
+    assert (one(desk).ci_outcome, one(desk).head) == ("failure", desk.repo.numbers[1].the_pull().head_sha)
 
 
 def test_a_crash_at_any_request_or_write_is_made_up_for(

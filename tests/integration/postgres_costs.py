@@ -137,7 +137,9 @@ class WatchedDatabase(Database):
         folder = Path(statements.__file__).parent / "postgres" / "sql"
         costs.names.update({self.sql[file.stem]: file.stem for file in folder.glob("*.sql")})
         of_github = [
-            f"{part}/{file.stem}" for part in ("github", "outbox") for file in folder.glob(f"{part}/*.sql")
+            f"{part}/{file.stem}"
+            for part in ("github", "links", "outbox")
+            for file in folder.glob(f"{part}/*.sql")
         ]
         costs.names.update({self.sql[name]: name for name in of_github})
         costs.names.update({Statement.numbered(text): name for name, text in self.sql.checks.items()})
