@@ -14,6 +14,7 @@ from interlock.github.owing import Place
 from interlock.store.outbox_port import Effect
 from interlock.store.sqlite.store import SqliteStore
 from tests.acceptance.command import Command, CommandHere
+from tests.git_fixtures import git
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.hooks import Delivery
 from tests.patience import PATIENCE_S
@@ -250,3 +251,54 @@ def test_what_waits_for_a_person_is_seen_everywhere_and_sent_again(
 def test_nobody_sends_without_a_token(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GH_TOKEN")
     assert "There is no token for GitHub" in here("github", "send").err
+
+
+def test_a_run_is_followed_from_its_worktree_to_its_merge(
+    here: Command, github: FakeGitHub, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything real: a worker in a clone, an agent that commits and pushes with git, events, commands."""
+    login = f"http://x:{github.token('boss')}@{repo.clone_url.removeprefix('http://')}"
+    repo.commit({"README": "hi"})
+    for args in (("init", "-q"), ("remote", "add", "origin", login), ("pull", "-q", "origin", "main")):
+        git(tmp_path, *args)
+    git(tmp_path, "branch", "-q", "--set-upstream-to=origin/main")
+    repo.commit({".github/interlock.toml": '[agents]\nboss = "coder"\n'})
+    agent = 'echo 2 > README && git commit -qam "Say more" && git push -q origin HEAD:refs/heads/any'
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "boss")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "boss@example.org")
+    item = here.ok("add", "work")["item"]["id"]
+    worked = here("work", "--agent", "coder", "--worktree", "--limit", 1, "--", "sh", "-c", agent)
+    assert worked.code == 0, worked.out + worked.err
+    pull = repo.pull("Fix", by="boss", head="any")
+    run = repo.run("ci.yml", branch="any", event="pull_request")
+    run.artifact("report")
+    run.start()
+    run.finish("failure", log="E   assert 1 == 2")
+    for delivery in github.deliveries:
+        ingest(here, delivery)
+    (link,) = here.ok("show", item)["links"]
+    assert (link["pull_request"], link["how"], link["ci_outcome"]) == (pull.number, "trailer", "failure")
+    listed = here("ls", "--ci", "failure").out
+    assert "failure" in listed.splitlines()[1]
+    assert "CI" in listed.splitlines()[0]
+    assert [each["id"] for each in here.ok("ls", "--ci", "failure")["items"]] == [item]
+    assert here("ls", "--ci", "success").out.startswith("No item matches.")
+    assert here("ls", "--ci", "red").code == 2
+    assert "Its pull request acme/app#1 is open; CI: failure: ci failed." in here("why", item).out
+    shown = here("show", item).out
+    assert "run 1  acme/app#1 open, found by its trailer" in shown
+    assert f"CI of {link['commit'][:12]}: failure: ci failed" in shown
+    assert "report until 20" in shown
+    assert "run 1  acme/app#1 open" in here("github", "status", 1).out
+    (failure,) = here.ok("ls", "--type", "build_failure")["items"]
+    assert (failure["lane"], failure["agent"]) == ("issue:acme/app#1", "coder")
+    payload = here.ok("show", failure["id"])["item"]["payload"]
+    assert (payload["log_tail"], payload["job"]) == ("E   assert 1 == 2", "build")
+    seen = len(github.deliveries)
+    pull.merge(by="boss")
+    for delivery in github.deliveries[seen:]:
+        ingest(here, delivery)
+    (merged,) = here.ok("ls", "--ci", "failure")["items"]
+    assert (merged["status"], merged["outcome"]) == ("completed", "merged")
+    assert here.ok("github", "reconcile")["checked"] == 0

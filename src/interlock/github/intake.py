@@ -205,7 +205,8 @@ class Intake:
         for each in looked:
             if each.facts is not None and delivery.event in hearing.PARTS:
                 words.append(self._hearing.hear(delivery, each.facts, rules, each.place))
-        run = self._workflow_run(repository, delivery)
+        told = delivery.kind in failures.EVENTS or not looked
+        run = self._workflow_run(repository, delivery) if told else None
         words += self._synced(repository, run, looked)
         if delivery.kind in failures.EVENTS:
             failed = self._failed(repository, rules, failures.failure_in(delivery, run), run, looked)
