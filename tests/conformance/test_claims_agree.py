@@ -126,14 +126,16 @@ class Rules:
         self._agents: dict[str, Agent] = {a.key: a for a in store.agents()}
         self._paused = store.paused_projects()
         self._blocks = tuple(store.blocks(1_000))
+        self._gates = dict(store.gates(None, 1_000))
         live = [i for i in self.items if i.state.run is not None]
         self._running = Counter((i.state.run_agent, i.spec.type == EDIT_TYPE) for i in live)
 
     def gated(self, item: Item) -> bool:
-        """Whether its project, its plan or a block keeps an item from starting; asked as if it were ready."""
+        """Whether its project, its plan, its lane's gate or a block keeps an item from starting; asked as if
+        it were ready."""
         facts = Facts(
             now_us=self.now_us,
-            snapshot=Snapshot(items={item.id: item}),
+            snapshot=Snapshot(items={item.id: item}, gates=self._gates),
             paused_projects=self._paused,
             blocks=self._blocks,
             plans=self._plans,
@@ -187,7 +189,7 @@ class Story:
     def go_on(self) -> None:
         often = [self.arrive, self.arrive, self.claim] * 2
         seldom = [self.end, self.fail, self.meet_wall, self.wait, self.turn, self.cancel]
-        seldom += [self.plan, self.turn_plan, self.turn_block, self.wait]
+        seldom += [self.plan, self.turn_plan, self.turn_block, self.turn_gate, self.wait]
         happens = self.random.choice([*often, *seldom])
         with suppress(InterlockError):  # refused: nothing changed, which is a state too
             happens()
@@ -273,6 +275,17 @@ class Story:
         else:
             for block in self.scene.service.blocks():
                 self.scene.service.unblock(lane=block.lane, item=block.item)
+
+    def turn_gate(self) -> None:
+        """Shut or open a lane, or let it go."""
+        lane = self.random.choice(LANES[1:])
+        assert lane is not None
+        if self.random.random() < 0.2:
+            self.scene.service.remove_gate(lane, why="it left")
+            return
+        shut, exempt = self.random.random() < 0.6, self.random.choice(((), ("review",)))
+        series = "series:acme/app/RFC-093"
+        self.scene.service.set_gate(lane, series=series, open=not shut, exempt=exempt, why="its turn")
 
     def meet_wall(self) -> None:
         if self.leases:

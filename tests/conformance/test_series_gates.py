@@ -390,25 +390,25 @@ def test_why_names_the_active_issue_and_the_place_in_line(scene: Scene) -> None:
         assert scene.service.show(item).why == made.why
         return made.state, made.next
 
-    none = "waits: issue #42 is not the active one of series RFC-093, which has none; #42 is not in its line"
+    none = "waits: issue #42 is not the active one of series RFC-093 (none is; #42 is not in its line)"
     assert told() == (none, "the next look at the series chooses one")
     active = assign(scene, 41, micro=1)
     assert told() == (
-        "waits: issue #42 is not the active one of series RFC-093; #41 is, and #42 is not in its line",
+        "waits: issue #42 is not the active one of series RFC-093 (#41 is; #42 is not in its line)",
         "it may start when #42 has joined the line and its turn has come",
     )
     mine = assign(scene, 42, micro=3)
-    waits = "issue #42 is not the active one of series RFC-093; #41 is, and #42 has place 1 in its line"
+    waits = "issue #42 is not the active one of series RFC-093 (#41 is; #42 has place 1 in its line)"
     assert told() == (f"waits: {waits}", "it may start when #41 has left the series")
     nameless = assign(scene, None, micro=2)
     lease = scene.claim(types=["series.assignment"], item=active, external=True)
     assert told() == (
-        "waits: issue #42 is not the active one of series RFC-093; #41 is, and #42 has place 2 in its line",
+        "waits: issue #42 is not the active one of series RFC-093 (#41 is; #42 has place 2 in its line)",
         "it may start when #41 and the one between them have left the series",
     )
     assert f"behind item {item}, which cannot start, as issue #42" in scene.service.why(behind).state
     assert scene.service.end_external(active, lease.fence, "done", why="merged").promoted == (nameless,)
-    assert told()[0].endswith(f"; item {nameless} is, and #42 has place 1 in its line")
+    assert told()[0].endswith(f"(item {nameless} is; #42 has place 1 in its line)")
     scene.service.cancel(nameless, why="left")
     assert scene.status(mine) == "pending"
     come = "waits: series RFC-093 has come to issue #42, but has not opened its lane yet"

@@ -242,6 +242,8 @@ WEIGHTED: tuple[tuple[int, st.SearchStrategy[Command]], ...] = (
     (1, _setting("skills", AGENTS, ((), ("task",), ("review",)), LABELS)),
     (1, _setting("mode", ("lane",), ("lane:", "lane:a", "issue:"), tuple(Mode))),
     (1, _setting("mode", ("project",), PROJECTS, tuple(Mode))),
+    (2, _setting("gate", ("lane:a", "lane:a", *LANES), ((), ("review",), None, None))),
+    (1, _command("remove_gate", lane=st.sampled_from(LANES))),
     (1, _command("look")),
 )
 LOTS = [strategy for weight, strategy in WEIGHTED for _ in range(weight)]

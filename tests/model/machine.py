@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -19,8 +18,7 @@ from interlock.core.model import A_PERSON, Mode, NewItem, Sender
 from interlock.core.model import Item as StoredItem
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import Timing
-from interlock.service import local as service_module
-from interlock.service.contract import AddView, ChangeView, LeaseView, MessageView, Report, RunView
+from interlock.service.contract import AddView, ChangeView, GateView, LeaseView, MessageView, Report, RunView
 from interlock.testing.clock import Clock
 from tests.model.commands import DAY_S, IN_LINE, LABELS, READY, Command, Fields, Place, arrivals, commands
 from tests.model.records import SECOND, WAKES_MAX, Added, Finished, Item, Message, Refused, Run
@@ -28,6 +26,7 @@ from tests.model.reference import Reference
 from tests.model.subjects import Subject, differences, expected
 
 START_US = 1_800_000_000 * SECOND
+SERIES = "series:acme/app/RFC-093"
 WINDOW_S = 366.0 * DAY_S
 OUTCOMES = {"done": RunStatus.SUCCEEDED, "fail": RunStatus.FAILED, "release": RunStatus.RELEASED}
 
@@ -76,7 +75,7 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         self.agreed = False
         answers = []
         for subject in self.subjects:
-            with mock.patch.object(service_module, "random", SimpleNamespace(random=lambda: jitter)):
+            with mock.patch("random.random", return_value=jitter):
                 try:
                     answers.append((subject, command(subject)))
                 except InterlockError as error:
@@ -470,6 +469,22 @@ class StoresKeepTheRules(RuleBasedStateMachine):
         scope, value, mode = to
         self.model.set_mode(scope, value, mode)
         self._ask(lambda s: s.service.set_mode(scope=scope, value=value, mode=mode.value))
+
+    def set_gate(self, to: tuple[str, tuple[str, ...] | None]) -> None:
+        lane, exempt = to
+        wanted = self.model.set_gate(lane, exempt)
+
+        def turn(subject: Subject) -> GateView:
+            is_open, exempted = exempt is None, exempt or ()
+            return subject.service.set_gate(lane, series=SERIES, open=is_open, exempt=exempted, why="turn")
+
+        for subject, view in self._ask(turn):
+            self._agree(subject, "run", wanted, view.run and subject.runs[view.run])
+
+    def remove_gate(self, lane: str) -> None:
+        wanted = self.model.remove_gate(lane)
+        for subject, gone in self._ask(lambda s: s.service.remove_gate(lane, why="turn")):
+            self._agree(subject, "removed", wanted, gone)
 
     # -- looking ----------------------------------------------------------------------------------
 

@@ -59,6 +59,8 @@ class Reference:
         self.keys: dict[tuple[str, str], tuple[int, int]] = {}
         self.history: list[Line] = []
         self.last_ticket = 0
+        #: Of each lane with a gate: the types that may start there; null if it is open.
+        self.gates: dict[str, tuple[str, ...] | None] = {}
         #: Wake-ups in a row without a person, by lane.
         self.streaks: dict[str, int] = {}
 
@@ -93,6 +95,14 @@ class Reference:
         if prefixes:
             return self.modes["lane", max(prefixes, key=len)]
         return self.modes.get(("project", project), Mode.ENFORCE)
+
+    def shut(self, lane: str | None, type_: str) -> bool:
+        """Whether nothing of this type may start on a lane."""
+        exempt = self.gates.get(lane or "")
+        return exempt is not None and type_ not in exempt
+
+    def gated(self, item: Item) -> bool:
+        return item.status is ItemStatus.PENDING and self.shut(item.lane, item.new.type)
 
     def running(self, agent: str) -> int:
         return sum(i.run is not None and i.run.agent == agent for i in self.items.values())
@@ -164,13 +174,21 @@ class Reference:
             return self._stop(new, lane, owner)
         if new.policy in (Policy.SUPERSEDE, Policy.LATEST):
             return self._replace(new, lane, kin)
+        return self._queue(new, lane, owner)
+
+    def _queue(self, new: NewItem, lane: str, owner: Item | None) -> Added:
+        shut = self.shut(lane, new.type)
         if owner is None:
-            return self._admit(self._bear(new, lane, ItemStatus.PENDING, Reason.LANE_FREE), Verdict.ADMITTED)
+            reason = Reason.SERIES_QUEUED if shut else Reason.LANE_FREE
+            verdict = Verdict.QUEUED if shut else Verdict.ADMITTED
+            return self._admit(self._bear(new, lane, ItemStatus.PENDING, reason), verdict)
         if new.policy is Policy.REJECT:
             self._note(EventKind.ITEM_REJECTED, Reason.LANE_HELD, None, owner.run)
             return Added(Verdict.REJECTED, Reason.LANE_HELD, None, None, holder=owner.id)
         another = new.policy is Policy.COALESCE and owner.agent != key_of(new.agent)
         reason = Reason.DEFERRED if another else Reason.LANE_QUEUED
+        if shut:
+            reason = Reason.SERIES_QUEUED
         return self._admit(self._bear(new, lane, ItemStatus.DEFERRED, reason), Verdict.QUEUED, owner)
 
     def _schedule(self, new: NewItem, lane: str | None) -> Added:
@@ -255,14 +273,18 @@ class Reference:
         running = owner if owner is not None and owner in kin and owner.run is not None else None
         replaced = [i for i in sorted(kin, key=_line_order) if i.run is None]
         stop = running is not None and new.policy is Policy.SUPERSEDE
+        shut = self.shut(lane, new.type)
         if owner is None or owner in replaced:
-            verdict = Verdict.SUPERSEDING if replaced else Verdict.ADMITTED
+            verdict = Verdict.QUEUED if shut else Verdict.ADMITTED
+            verdict = Verdict.SUPERSEDING if replaced else verdict
             item = self._bear(new, lane, ItemStatus.PENDING, Reason.LANE_FREE)
             owner = None
         else:
             verdict = Verdict.SUPERSEDING if replaced or stop else Verdict.QUEUED
             item = self._bear(new, lane, ItemStatus.DEFERRED, Reason.LANE_QUEUED)
             item.first_in_line = stop
+        if shut:
+            item.reason = Reason.SERIES_QUEUED
         for old in sorted(replaced, key=lambda i: _line_order(i)[1:]):
             self._supersede(old, item, speaks=new.message is not None)
         if stop and running is not None:
@@ -376,6 +398,10 @@ class Reference:
             run.cancel_into, run.cancel_why = into, why
             run.revoke_us = self.now_us + micro(CANCEL_GRACE_S)
             self._note(EventKind.CANCEL_REQUESTED, why, item, run)
+        elif run.cancel_into is ItemStatus.PENDING and into is not ItemStatus.PENDING:
+            run.cancel_into, run.cancel_why = into, why  # it was only to wait, and ends after all
+            if newer is not None:
+                self._note(EventKind.CANCEL_REQUESTED, why, item, run)
         if newer is not None and run.cancel_into is ItemStatus.SUPERSEDED:
             item.absorbed_by = newer.id
 
@@ -412,6 +438,7 @@ class Reference:
                 and (not types or item.new.type in types)
                 and set(item.new.labels) <= set(labels)
                 and item.new.project not in self.paused_projects
+                and not self.shut(item.lane, item.new.type)
             )
 
         def room() -> bool:
@@ -443,7 +470,7 @@ class Reference:
         kept = owner.new.retry_lane is RetryLane.KEEP and owner.attempt > 0
         if owner.new.position is not None or kept:
             return False
-        if owner.new.project in self.paused_projects:
+        if owner.new.project in self.paused_projects or self.gated(owner):
             return True
         if owner.agent in ("", claimer):
             return False
@@ -508,7 +535,7 @@ class Reference:
         if not self.holds(run):
             self.refuse(run)
             return Finished(None, [])
-        if outcome is RunStatus.RELEASED and run.cancel_into is not None:
+        if outcome is RunStatus.RELEASED and run.cancel_into not in (None, ItemStatus.PENDING):
             outcome = RunStatus.CANCELLED
         run.seen = max(run.seen, seen)
         item = self.items[run.item]
@@ -545,8 +572,11 @@ class Reference:
         if run.status is RunStatus.SUCCEEDED:
             item.status, item.reason, item.absorbed_by = ItemStatus.COMPLETED, run.reason, None
             return
-        if run.cancel_into is not None:
+        if run.cancel_into not in (None, ItemStatus.PENDING):
             item.status, item.reason = run.cancel_into, run.cancel_why or ""
+            return
+        if run.cancel_into is not None and (retry or run.status is not RunStatus.FAILED):
+            self._give_back(item, run, jitter)
             return
         if run.status is RunStatus.FAILED:
             if exhausted or not retry:
@@ -570,6 +600,9 @@ class Reference:
             item.absorbed_by = newer.id
             return
         item.attempt -= 1  # an item given back unworked was not tried
+        if run.cancel_into is not None:  # its lane was shut
+            item.status, item.reason = ItemStatus.PENDING, run.cancel_why or ""
+            return
         item.releases += 1
         if item.releases < RELEASES_IN_A_ROW:
             item.status, item.reason = ItemStatus.PENDING, run.reason
@@ -768,6 +801,27 @@ class Reference:
     def pause_project(self, project: str, why: str, *, paused: bool) -> None:
         (self.paused_projects.add if paused else self.paused_projects.discard)(project)
         self.note_setting(EventKind.PROJECT_PAUSED if paused else EventKind.PROJECT_RESUMED, why)
+
+    def set_gate(self, lane: str, exempt: tuple[str, ...] | None) -> int | None:
+        """Open or shut a lane; gives the run that goes on there and is not exempt."""
+        lane = lane.lower() if lane.lower().startswith("issue:") else lane
+        if lane not in self.gates or self.gates[lane] != exempt:
+            self.gates[lane] = exempt
+            self.note_setting(EventKind.GATE_OPENED if exempt is None else EventKind.GATE_CLOSED, "turn")
+        owner = next((i for i in self.items.values() if i.lane == lane and i.active), None)
+        if owner is None or owner.run is None:
+            return None
+        if self.shut(lane, owner.new.type) and owner.run.cancel_into is None:
+            self._ask_to_stop(owner, ItemStatus.PENDING, Reason.SERIES_QUEUED, None)
+        return None if owner.new.type in (exempt or ()) else owner.run.number
+
+    def remove_gate(self, lane: str) -> bool:
+        lane = lane.lower() if lane.lower().startswith("issue:") else lane
+        if lane not in self.gates:
+            return False
+        del self.gates[lane]
+        self.note_setting(EventKind.GATE_REMOVED, "turn")
+        return True
 
     def set_mode(self, scope: str, value: str, mode: Mode) -> None:
         self.modes[scope, value] = mode

@@ -194,6 +194,7 @@ class Subject:
             "first_claimed_us": state.first_claimed_us,
             "ended_us": state.ended_us,
             "reason": state.reason,
+            "gated": state.gated,
         }
 
     def news(self) -> list[tuple[Any, ...]]:
@@ -226,7 +227,7 @@ def expected(reference: Reference) -> dict[str, Any]:
     """What `Subject.snapshot` must give."""
     items = reference.items.values()
     return {
-        "items": {i.id: _expected_facts(i) for i in items},
+        "items": {i.id: {**_expected_facts(i), "gated": reference.gated(i)} for i in items},
         "lanes": {lane: _expected_lane(reference, lane) for lane in reference.lanes()},
         "messages": {
             (i.id, n): (m.text, m.author, m.origin, m.at_us) for i in items for n, m in reference.numbered(i)
@@ -244,7 +245,10 @@ def expected(reference: Reference) -> dict[str, Any]:
                 a.labels,
                 a.paused,
                 reference.running(key),
-                sum(i.status == "pending" and i.wakes_us is None and i.agent == key for i in items),
+                sum(
+                    i.status == "pending" and i.wakes_us is None and i.agent == key and not reference.gated(i)
+                    for i in items
+                ),
             )
             for key, a in reference.agents.items()
         },

@@ -9,8 +9,8 @@ with what the ends of its sources, the edit cycle and the editor made of it.
 To look longer: `INTERLOCK_MODEL_EXAMPLES=5000 make test ARGS="tests/model/test_predictions.py -k sqlite"`.
 
 Tried by breaking predictions one at a time. Within 150 stories on SQLite it found: labels, types, pauses,
-walls and limits of agents not looked at; a paused project, a block, a plan's pause and edit cycle; a last
-attempt offered again; a lane that is given up instead of kept for a retry; a cancel request; unread
+walls and limits of agents not looked at; a paused project, a block, a gate, a plan's pause and edit cycle; a
+last attempt offered again; a lane that is given up instead of kept for a retry; a cancel request; unread
 messages; a run's timeout; an edit's deadline; a hold that reads its messages first; an owner that may be
 overtaken. Too rare to be found in so few: the third release in a row, and an owner that may be overtaken
 only because its agent is full.
@@ -97,6 +97,7 @@ STEPS = {
     "cancel_plan": 1,
     "mode": 1,
     "block": 2,
+    "gate": 2,
 }
 _NAMES_OF_STEPS = [name for name, often in STEPS.items() for _ in range(often)]
 stories = st.lists(
@@ -276,6 +277,15 @@ class Oracle:
             item = self.random.choice(live).id
             self.service.block(item=item, blocker="acme/app#3", why="blocked by")
 
+    def gate(self) -> None:
+        lane = self.random.choice([lane for lane in LANES if lane is not None])
+        if self.random.random() < 0.2:
+            self.service.remove_gate(lane, why="it left")
+            return
+        shut, exempt = self.random.random() < 0.6, self.random.choice(((), ("review",), ("task",)))
+        series = "series:acme/app/RFC-093"
+        self.service.set_gate(lane, series=series, open=not shut, exempt=exempt, why="its turn")
+
     def mode(self) -> None:
         mode = self.random.choice(("observe", "enforce", "enforce"))
         self.service.set_mode(scope="lane", value=LANES[1] or "", mode=mode)
@@ -340,7 +350,8 @@ class Oracle:
         agents = self.random.sample(AGENTS, len(AGENTS))
         wish: dict[str, Any] = {"types": ("hold",), "labels": ("hold",)} if item.held else {}
         hindered = self.service.hindered(item.id)
-        assert bool(hindered) is ("is ready, but " in self.predict(item.id)[1])
+        told = self.predict(item.id)[1]
+        assert bool(hindered) is ("is ready, but " in told or f"Item {item.id} waits: " in told)
         for agent in agents:
             said, why = self.predict(item.id)  # an agent that has asked is known from then on
             expected = said.takes(agent)

@@ -365,7 +365,7 @@ def _next_state(
     if item.stops_for_good:
         assert before.cancel_into is not None
         return _over(ledger, before, before.cancel_into, before.cancel_why or reason)
-    if before.cancel_into is not None and not no_retry:  # its lane was shut
+    if before.cancel_into is not None and not (status is RunStatus.FAILED and no_retry):  # its lane was shut
         return _released(ledger, item, before.cancel_why or reason, report)
     match status:
         case RunStatus.CANCELLED:

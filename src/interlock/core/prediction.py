@@ -249,17 +249,16 @@ def _not_active(item: Item, gate: Gate, series: Series) -> Hindrance:
     places = [m.number for m in series.line]
     place = places.index(number) + 1 if number is not None and number in places else None
     where = f"{mine} is not in its line" if place is None else f"{mine} has place {place} in its line"
+    first = "none" if active is None else active.name
     if active is None:
-        what = f"{issue} is not the active one of {name}, which has none; {where}"
-        return Hindrance(what=what, cure="the next look at the series chooses one")
-    first = active.name
-    if place is None:
+        cure = "the next look at the series chooses one"
+    elif place is None:
         cure = f"it may start when {mine} has joined the line and its turn has come"
     else:
         others = "one" if place == 2 else f"{place - 1}"
         more = f" and the {others} between them have" if place > 1 else " has"
         cure = f"it may start when {first}{more} left the series"
-    return Hindrance(what=f"{issue} is not the active one of {name}; {first} is, and {where}", cure=cure)
+    return Hindrance(what=f"{issue} is not the active one of {name} ({first} is; {where})", cure=cure)
 
 
 def _barred(item: Item, agent: Agent, now_us: int) -> Iterator[Hindrance]:
