@@ -41,7 +41,7 @@ GROWS = {
     "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
     "recent_runs": "reads what runs, and up to RUNS_MAX of the newest ended runs",
     "run_counts": "reads up to EVENTS_MAX events of its window, and the items of these by their keys",
-    "stranded": "looks at the lines of LINES lanes",
+    "stranded": "looks at the lines and gates of LINES lanes",
 }
 
 
@@ -55,6 +55,7 @@ def use_everything(service: LocalService) -> None:
     _end_otherwise(service)
     _promote(service)
     _tell_and_wait(service)
+    _use_gates(service)
     _plan(service)
     _edit_cycle(service)
     _look(service)
@@ -150,6 +151,27 @@ def _tell_and_wait(service: LocalService) -> None:
     assert store.lease_mark(mark, 1, 60.0)
     store.move_mark("on_question", 1, seq=1)
     service.lineage()
+
+
+def _use_gates(service: LocalService) -> None:
+    lane, series = "mine:gated", "series:mine/RFC-1"
+    service.add([NewItem(title="assignment", lane=series, type="own", agent="gatekeeper")])
+    service.set_gate(lane, series=series, open=False, exempt=["look"], why="not its turn")
+    gated, look = (
+        service.add([NewItem(title="work", type=type_, lane=lane, agent="solist")])[0].item
+        for type_ in ("own", "look")
+    )
+    assert gated is not None
+    assert look is not None
+    assert "RFC-1" in service.why(gated.id).why
+    (lease,) = service.next("solist", types=["own", "look"], limit=5)
+    assert lease.item.id == look.id
+    service.done(_reports([lease]))
+    service.set_gate(lane, series=series, open=True, exempt=["look"], why="its turn")
+    service.done(_reports(_next_own(service, "solist")))
+    assert len(service.gates(limit=5)) == 5
+    assert service.gates(series=series)
+    assert service.remove_gate(lane, why="it left")
 
 
 def _edit_cycle(service: LocalService) -> None:

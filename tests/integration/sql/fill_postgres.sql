@@ -1,27 +1,27 @@
--- Items numbered from {first} to {last} beside those that are there. Of every hundred, ninety are history with runs and events;
+-- Items numbered from {first} to {last} beside those that are there. Of every hundred, eighty-nine are history with runs and events;
 -- the others are all that can be alive: ready for this agent, for others and for anyone, scheduled, running on a lane with
 -- somebody behind, deferred behind an owner whose agent nobody has seen, and first in the queue but gated. Leases and schedules lie in
 -- the future.
 SET search_path = interlock;
 INSERT INTO lanes (lane) SELECT 'issue:acme/app#' || n FROM generate_series({first}, {last}) n;
 UPDATE lanes SET gate_series = 'series:acme/app/' || n / 1000, gate_open = false, gate_exempt = '{"look"}', gate_us = 0
-    FROM generate_series({first}, {last}) n WHERE n % 100 = 93 AND lane = 'issue:acme/app#' || n;
+    FROM generate_series({first}, {last}) n WHERE n % 100 = 89 AND lane = 'issue:acme/app#' || n;
 INSERT INTO agents (key, name, max_concurrency) VALUES ('capped', 'capped', 100000), ('busy', 'busy', 1)
     ON CONFLICT DO NOTHING;
 INSERT INTO items (id, project, type, title, agent_key, policy, priority, position, ticket, sort_key, lane, labels,
     max_attempts, retry_lane, created_us, status, attempt, releases, due_us, run, run_agent, run_started_us, run_lease_s,
     lease_until_us, message_count, delivered, seen, front, first_claimed_us, ended_us, reason, run_bits, gated)
 SELECT n, 'default', 'task', 'item ' || n, CASE WHEN n % 100 IN (90, 91, 98) THEN 'other' WHEN n % 100 = 95 THEN 'coder' ELSE '' END,
-    'queue', n % 3, 2147483647, n, CASE WHEN n % 100 = 93 THEN -4000000000000 ELSE ((n % 3) * -1000000000000::bigint) END + n,
-    CASE WHEN n % 100 IN (93, 96, 98) THEN 'issue:acme/app#' || n WHEN n % 100 = 97 THEN 'issue:acme/app#' || n - 1
+    'queue', n % 3, 2147483647, n, CASE WHEN n % 100 = 89 THEN -4000000000000 ELSE ((n % 3) * -1000000000000::bigint) END + n,
+    CASE WHEN n % 100 IN (89, 96, 98) THEN 'issue:acme/app#' || n WHEN n % 100 = 97 THEN 'issue:acme/app#' || n - 1
         WHEN n % 100 = 99 THEN 'issue:acme/app#' || n - 1 END,
-    NULL, 3, 'yield', t.us, CASE WHEN n % 100 < 88 THEN 'completed' WHEN n % 100 = 88 THEN 'failed' WHEN n % 100 = 89 THEN 'cancelled'
+    NULL, 3, 'yield', t.us, CASE WHEN n % 100 < 88 THEN 'completed' WHEN n % 100 = 88 THEN 'failed'
         WHEN n % 100 = 94 THEN 'waiting' WHEN n % 100 = 96 THEN 'in_progress' WHEN n % 100 IN (97, 99) THEN 'deferred' ELSE 'pending' END,
     CASE WHEN n % 100 < 89 THEN 1 ELSE 0 END, 0, CASE WHEN n % 100 IN (94, 96) THEN t.us + 86400000000 END,
     CASE WHEN n % 100 = 96 THEN nextval('run_numbers') END, CASE WHEN n % 100 = 96 THEN 'runner' || n % 7 END,
     CASE WHEN n % 100 = 96 THEN t.us END, CASE WHEN n % 100 = 96 THEN 86400 END, CASE WHEN n % 100 = 96 THEN t.us + 86400000000 END,
-    0, 0, 0, false, CASE WHEN n % 100 < 89 THEN t.us END, CASE WHEN n % 100 < 90 THEN t.us END, '',
-    CASE WHEN n % 100 = 96 THEN n END, n % 100 = 93
+    0, 0, 0, false, CASE WHEN n % 100 < 89 THEN t.us END, CASE WHEN n % 100 < 89 THEN t.us END, '',
+    CASE WHEN n % 100 = 96 THEN n END, n % 100 = 89
 FROM generate_series({first}, {last}) n, (SELECT clock_us() AS us) t;
 INSERT INTO runs SELECT nextval('run_numbers'), id, 1, 'coder', 'w', created_us, created_us, 'succeeded', 'reported'
     FROM items WHERE status = 'completed' AND id >= {first};
