@@ -273,8 +273,10 @@ def test_an_item_that_comes_back_finds_the_lane_shut(scene: Scene) -> None:
     assert scene.idle()
     assert healthy(scene)
     reopen(scene)
-    reopen(scene, OTHER)
-    assert {scene.claim().item.id, scene.claim().item.id} == {failed.item.id, later}
+    assert scene.claim().item.id == failed.item.id
+    assert scene.idle()
+    assert scene.service.remove_gate(OTHER, why="left")
+    assert scene.claim().item.id == later
 
 
 def test_a_follow_up_of_unread_messages_waits_for_the_gate(scene: Scene) -> None:
@@ -310,6 +312,65 @@ def test_a_task_of_a_plan_waits_for_the_gate_of_its_lane(scene: Scene) -> None:
     assert healthy(scene)
     reopen(scene)
     assert scene.claim().item.lane == LANE
+
+
+# -- one lane of a series at a time ----------------------------------------------------------------
+
+
+def test_a_gate_opens_only_while_every_other_lane_of_its_series_is_shut(scene: Scene) -> None:
+    """Taken out: `busy_gate` in `_obstacle`."""
+    reopen(scene)
+    refused = reopen(scene, OTHER)
+    assert (refused.open, refused.waits_for) == (False, LANE)
+    item = scene.put(lane=OTHER)
+    assert scene.idle()
+    assert reopen(scene).open, "one that is open stays so"
+    shut(scene)
+    made = reopen(scene, OTHER)
+    assert (made.open, made.waits_for) == (True, None)
+    assert scene.claim().item.id == item
+    another = shut(scene, "issue:acme/app#9", series="series:acme/app/RFC-094", open=True)
+    assert another.open, "another series goes its own way"
+
+
+def test_a_gate_opens_only_when_the_runs_of_the_other_lanes_have_ended(scene: Scene) -> None:
+    reopen(scene)
+    lease = scene.put_running(lane=LANE)
+    look = "look"
+    shut(scene, exempt=[look])
+    assert reopen(scene, OTHER).waits_for == LANE
+    scene.release(lease)
+    scene.put(lane=LANE, type=look)
+    exempt = scene.claim()
+    assert exempt.item.type == look
+    assert reopen(scene, OTHER).open, "an exempt run does not count"
+    assert reopen(scene).waits_for == OTHER
+
+
+def test_a_lane_that_left_its_series_keeps_no_other_shut(scene: Scene) -> None:
+    reopen(scene)
+    scene.put_running(lane=LANE)
+    assert not reopen(scene, OTHER).open
+    scene.service.remove_gate(LANE, why="retitled")
+    assert reopen(scene, OTHER).open
+
+
+def test_a_gate_opens_only_for_the_run_that_the_series_has(scene: Scene) -> None:
+    """Whoever is late and wants the last lane opens nothing. Taken out: `run` in `_obstacle`."""
+    shut(scene)
+    shut(scene, OTHER)
+    first, second = assign(scene, 42, micro=1), assign(scene, 43, micro=2)
+    late = shut(scene, open=True, run=7)
+    assert (late.open, late.waits_for) == (False, SERIES), "nothing is active yet"
+    run = scene.claim(item=first, external=True).fence
+    assert shut(scene, open=True, run=run).open
+    shut(scene)
+    assert scene.service.end_external(first, run, "done", why="merged").promoted
+    late = shut(scene, open=True, run=run)
+    assert (late.open, late.waits_for) == (False, SERIES)
+    next_run = scene.claim(item=second, external=True).fence
+    assert not shut(scene, open=True, run=run).open
+    assert shut(scene, OTHER, open=True, run=next_run).open
 
 
 # -- exempt types ----------------------------------------------------------------------------------
@@ -435,6 +496,8 @@ def test_why_of_a_run_that_a_shut_gate_stops(scene: Scene) -> None:
         {"exempt": ["a b"]},
         {"exempt": [f"t{n}" for n in range(101)]},
         {"why": " "},
+        {"series": LANE},
+        {"run": 0},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )

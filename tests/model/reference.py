@@ -805,6 +805,9 @@ class Reference:
     def set_gate(self, lane: str, exempt: tuple[str, ...] | None) -> int | None:
         """Open or shut a lane; gives the run that goes on there and is not exempt."""
         lane = lane.lower() if lane.lower().startswith("issue:") else lane
+        opens = exempt is None and self.gates.get(lane, ()) is not None
+        if opens and any(self._busy(other) for other in self.gates if other != lane):
+            exempt = ()
         if lane not in self.gates or self.gates[lane] != exempt:
             self.gates[lane] = exempt
             self.note_setting(EventKind.GATE_OPENED if exempt is None else EventKind.GATE_CLOSED, "turn")
@@ -814,6 +817,13 @@ class Reference:
         if self.shut(lane, owner.new.type) and owner.run.cancel_into is None:
             self._ask_to_stop(owner, ItemStatus.PENDING, Reason.SERIES_QUEUED, None)
         return None if owner.new.type in (exempt or ()) else owner.run.number
+
+    def _busy(self, lane: str) -> bool:
+        """Whether a lane with a gate is open, or has a run that is not exempt."""
+        exempt = self.gates[lane]
+        return exempt is None or any(
+            i.lane == lane and i.run is not None and i.new.type not in exempt for i in self.items.values()
+        )
 
     def remove_gate(self, lane: str) -> bool:
         lane = lane.lower() if lane.lower().startswith("issue:") else lane

@@ -237,8 +237,12 @@ def _lane_prefix(prefix: str) -> str:
     return names.lane_key(whole) + prefix[len(whole) :]
 
 
-def checked_gate(series: str, open_: bool, exempt: Sequence[str]) -> Gate:
-    """A gate with its names in normal form, or a clear refusal."""
+def checked_gate(lane: str, series: str, open_: bool, exempt: Sequence[str], run: int | None) -> Gate:
+    """The gate of a lane with its names in normal form, or a clear refusal."""
+    if names.lane_key(series) == gated_lane(lane):
+        raise InvalidInput("A lane cannot be gated by itself.", "Name the lane of the series.")
+    if run is not None:
+        names.check_whole("run", run, 1, RUN_MAX)
     names.check_flag("open", open_)
     types = names.check_list("exempt types", exempt)
     if len(types) > EXEMPT_MAX:

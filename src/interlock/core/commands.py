@@ -153,6 +153,8 @@ class SetGate(Record):
     #: Null removes the gate.
     gate: Gate | None
     why: str
+    #: It opens only while this is the run of the series' owner; null: whoever that is.
+    run: RunId | None = None
     by: str | None = None
 
 
@@ -236,3 +238,5 @@ class GateSet(Record):
     changed: bool
     #: The run that goes on there and is not exempt. A shut lane without one gets none until it opens.
     run: RunId | None
+    #: Why it was not opened: another lane of its series, or the lane of the series, whose run is another.
+    waits_for: str | None = None

@@ -4,6 +4,10 @@ A gate is on one lane and is open or shut: `gated = pending and shut and type no
 gated item, which otherwise stays where it is. The flag is on the item's own row and changes only under the
 lane's lock, so a claim that is under way when a gate shuts sees it. Shutting asks a run on the lane to stop;
 its item is then offered again, and waits like the others.
+
+A gate opens under the lock of its series' lane, and only while every other lane of the series is shut and no
+run goes on there: so one lane of a series is worked on at a time, whoever asks for what and however late.
+What is exempt does not count.
 """
 
 from __future__ import annotations
@@ -16,8 +20,14 @@ from interlock.core.states import ItemStatus
 
 
 def set_gate(ledger: Ledger, command: SetGate) -> GateSet:
-    """Give a lane a gate, change it or take it away, and bring what is on the lane into line with it."""
+    """Give a lane a gate, change it or take it away, and bring what is on the lane into line with it.
+
+    A gate that may not open yet is shut.
+    """
     lane, before, wanted = command.lane, ledger.gate(command.lane), command.gate
+    waits_for = None if wanted is None else _obstacle(ledger, command, wanted)
+    if wanted is not None and waits_for is not None:
+        wanted = wanted._replace(open=False)
     after = None if wanted is None else wanted._replace(at_us=_since_us(ledger, before, wanted))
     if after != before:
         ledger.set_gate(lane, after)
@@ -32,7 +42,18 @@ def set_gate(ledger: Ledger, command: SetGate) -> GateSet:
     owner = next((i for i in ledger.active(lane) if i.spec.lane == lane), None)
     exempt_run = owner is not None and after is not None and owner.spec.type in after.exempt
     run = owner.state.run if owner is not None and not exempt_run else None
-    return GateSet(lane=lane, gate=after, changed=after != before, run=run)
+    return GateSet(lane=lane, gate=after, changed=after != before, run=run, waits_for=waits_for)
+
+
+def _obstacle(ledger: Ledger, command: SetGate, wanted: Gate) -> str | None:
+    """The lane that keeps a gate from opening. One that is open already stays so."""
+    before = ledger.gate(command.lane)
+    if not wanted.open or (before is not None and before.open and before.series == wanted.series):
+        return None
+    owner = ledger.owner(wanted.series)
+    if command.run is not None and (owner is None or owner.state.run != command.run):
+        return wanted.series
+    return ledger.snapshot.busy_gate
 
 
 def _since_us(ledger: Ledger, before: Gate | None, wanted: Gate) -> int:

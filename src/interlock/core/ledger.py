@@ -69,6 +69,8 @@ class Snapshot(Record):
     last_agents: Mapping[str, str] = fresh(dict)
     #: The gates of the lanes that have one.
     gates: Mapping[str, Gate] = fresh(dict)
+    #: For a gate that is to open: another lane of its series that is open, or where a run goes on.
+    busy_gate: str | None = None
     #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.

@@ -562,27 +562,29 @@ class GitLanes:
         exempt: Sequence[str] = (),
         why: str,
         by: str = "",
+        run: int | None = None,
     ) -> GateView:
         """Open or shut a lane. While it is shut, nothing starts there but items of exempt types; a run of
         another type is asked to stop, and its item is offered again when the gate opens.
 
         An open gate is open for the run that the series has now: once that has ended, the lane is shut, even
-        if nobody shuts it. So a series that nobody holds opens nothing.
+        if nobody shuts it. So a series that nobody holds opens nothing, and with `run` only that run does.
         """
-        name, gate = gated_lane(lane), checked_gate(series, open, exempt)
-        if gate.series == name:
-            raise InvalidInput("A lane cannot be gated by itself.", "Name the lane of the series.")
+        name, gate = gated_lane(lane), checked_gate(lane, series, open, exempt, run)
         command = SetGate(lane=name, gate=gate, why=given_reason(why), by=signed(by))
 
         def step(lane: Lane) -> Change[GateSet]:
             if not open:
                 return self._gate(lane, command)
             series = self.remote.beside(lane.ref_id, gate.series)
+            if run is not None and _run_of(series) != run:
+                return self._gate(lane, replace(command, gate=gate._replace(open=False)))
             return self._gate(lane, command, series)
 
         made = self.remote.transact(self.remote.ref_id(name), step, name=name)
         assert made.gate is not None
-        return gate_view(made.lane, made.gate, made.run)
+        waits_for = gate.series if open and not made.gate.open else None
+        return gate_view(made.lane, made.gate, made.run, waits_for)
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool:
         """Let a lane go on without a gate. False if it had none."""

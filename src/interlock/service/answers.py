@@ -273,9 +273,15 @@ def pool_view(pool: Pool) -> PoolView:
     return PoolView(name=pool.name, max=pool.max_concurrency, running=pool.running, agents=pool.agents)
 
 
-def gate_view(lane: str, gate: Gate, run: int | None = None) -> GateView:
+def gate_view(lane: str, gate: Gate, run: int | None = None, waits_for: str | None = None) -> GateView:
     return GateView(
-        lane=lane, series=gate.series, open=gate.open, exempt=gate.exempt, since=moment(gate.at_us), run=run
+        lane=lane,
+        series=gate.series,
+        open=gate.open,
+        exempt=gate.exempt,
+        since=moment(gate.at_us),
+        run=run,
+        waits_for=waits_for,
     )
 
 

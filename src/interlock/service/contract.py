@@ -178,6 +178,9 @@ class GateView(Record):
     #: The run that goes on there and is not exempt. A shut gate has asked it to stop; once there is none,
     #: there is none until the gate opens.
     run: int | None = None
+    #: Only in the answer to `set_gate`: why it was not opened. Another lane of the series, which is open or
+    #: where a run goes on, or the lane of the series, whose run is not the one that was named.
+    waits_for: str | None = None
 
 
 class HoldView(Record):
@@ -579,6 +582,7 @@ class LaneService(Protocol):
         exempt: Sequence[str] = (),
         why: str,
         by: str = "",
+        run: int | None = None,
     ) -> GateView: ...
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from interlock.core import names
 from interlock.core.checking import checked_gate, gated_lane, given_reason, signed
 from interlock.core.commands import GateSet, SetGate
-from interlock.core.model import Gate
+from interlock.core.model import Gate, RunId
 from interlock.service.answers import gate_view
 from interlock.service.contract import GateView
 from interlock.service.reading import Looking
@@ -26,16 +26,20 @@ class Gating(Looking):
         exempt: Sequence[str] = (),
         why: str,
         by: str = "",
+        run: int | None = None,
     ) -> GateView:
         """Open or shut a lane. While it is shut, nothing starts there but items of exempt types; a run of
         another type is asked to stop, and its item is offered again when the gate opens.
 
-        `series` is the lane of the series. The same again writes nothing new, and puts right what contradicts
-        the gate.
+        `series` is the lane of the series. A gate opens only while every other lane of its series is shut and
+        no run goes on there, and with `run` only while the series' owner has this run. Otherwise it is shut,
+        and `waits_for` says why: do the same again later. The same again writes nothing new, and puts right
+        what contradicts the gate.
         """
-        made = self._set(gated_lane(lane), checked_gate(series, open, exempt), why, by)
+        key, gate = gated_lane(lane), checked_gate(lane, series, open, exempt, run)
+        made = self._set(key, gate, why, by, None if run is None else RunId(run))
         assert made.gate is not None
-        return gate_view(made.lane, made.gate, made.run)
+        return gate_view(made.lane, made.gate, made.run, made.waits_for)
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool:
         """Let a lane go on without a gate. False if it had none."""
@@ -52,7 +56,10 @@ class Gating(Looking):
         counts = owner is not None and owner.spec.lane == lane and owner.spec.type not in gate.exempt
         return gate_view(lane, gate, owner.state.run if owner is not None and counts else None)
 
-    def _set(self, lane: str, gate: Gate | None, why: str, by: str) -> GateSet:
-        command = SetGate(lane=lane, gate=gate, why=given_reason(why), by=signed(by))
-        answer: GateSet = self.store.transact(Load(lanes=(lane,)), lambda _: [command]).answers[0]
+    def _set(self, lane: str, gate: Gate | None, why: str, by: str, run: RunId | None = None) -> GateSet:
+        command = SetGate(lane=lane, gate=gate, why=given_reason(why), by=signed(by), run=run)
+        load = Load(lanes=(lane,))
+        if gate is not None:
+            load = Load(lanes=(lane, gate.series), gate=(lane, gate.series))
+        answer: GateSet = self.store.transact(load, lambda _: [command]).answers[0]
         return answer

@@ -90,6 +90,8 @@ class Load(Record):
     agents: bool = False
     #: Agents that a report may put behind a wall: locked before any lane.
     walled: tuple[str, ...] = ()
+    #: A lane whose gate may open, and the lane of its series, which is among the lanes.
+    gate: tuple[str, str] | None = None
     #: A task may come back, and dependents that were cancelled as unreachable with it.
     rearm: bool = False
 

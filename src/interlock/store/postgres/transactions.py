@@ -242,6 +242,8 @@ class Transactions:
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
             lines = conn.execute(sql["load_lines"], joined, binary=True) if load.lanes else None
             modes = conn.execute(sql["modes"]) if load.lanes else None
+            gate = dict(zip(("lane", "series"), load.gate, strict=True)) if load.gate is not None else None
+            busy = conn.execute(sql["busy_gate"], gate) if gate is not None else None
         xid, lanes, known = only_row(locked)
         parts = self._parts(conn, load, lanes or (), named)
         if parts.plans:
@@ -265,6 +267,7 @@ class Transactions:
             },
             last_agents={lane: agent for lane, _, _, agent, _ in known or () if agent},
             gates={lane: gate_from_row(json.loads(gate)) for lane, *_, gate in known or () if gate},
+            busy_gate=next((lane for (lane,) in busy or ()), None),
             seen_keys=seen,
             ended_runs=self._ended_runs(conn, load, items),
             modes=modes_from_rows(modes.fetchall()) if modes else (),

@@ -65,12 +65,20 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
         lines={lane: (count, tuple(json.loads(positions or "[]"))) for lane, count, positions in lines},
         unread=reads.unread(items),
         **reads.remembered(lanes),
+        busy_gate=_busy_gate(reads, load),
         seen_keys=seen_keys,
         ended_runs=_ended_runs(reads.database, load, items),
         modes=reads.modes() if load.lanes else (),
         plans={plan: part.whole() for plan, part in parts.plans.items()},
         **_edit_facts(reads, load, parts),
     )
+
+
+def _busy_gate(reads: SqliteReads, load: Load) -> str | None:
+    if load.gate is None:
+        return None
+    lane, series = load.gate
+    return next((row[0] for row in reads.database.rows("busy_gate", lane=lane, series=series)), None)
 
 
 def _ended_runs(database: SqliteDatabase, load: Load, items: Mapping[ItemId, Item]) -> dict[RunId, RunRecord]:
