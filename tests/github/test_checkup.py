@@ -33,6 +33,7 @@ def test_a_set_up_that_works(github: FakeGitHub, repo: Repository) -> None:
         "access": "acme/app can be read and written.",
         "rules": "acme/app has no rules of its own.",
         "labels": "Every label that the rules name is there.",
+        "checks": "Checks, statuses and workflow runs can be read.",
         "webhook": "A webhook sends every event that makes work.",
         "clock": "The clock agrees with GitHub's.",
     }
@@ -53,6 +54,14 @@ def test_a_token_that_may_only_read(github: FakeGitHub, repo: Repository) -> Non
     found = looked(github, who="mallory")
     assert found["access"].startswith("✗ The token may read acme/app and not write: ")
     assert found["webhook"] == "Only an administrator's token can see webhooks: not looked at."
+
+
+def test_a_token_that_may_not_read_checks(github: FakeGitHub, repo: Repository) -> None:
+    token = github.actions_token(repo, {"contents": "read", "issues": "write", "statuses": "read"})
+    with GitHub(PlainToken(token), api_url=github.api_url, sleep=lambda _: None) as client:
+        (found,) = (each for each in check_up(client, "acme/app") if each.name == "checks")
+    assert not found.ok
+    assert found.detail.startswith("The token may not read checks and actions: ")
 
 
 def test_rules_that_cannot_be_read_and_labels_that_are_not_there(

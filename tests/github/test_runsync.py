@@ -279,6 +279,8 @@ def test_people_see_it_in_show_why_ls_and_status(desk: Desk, followed: str) -> N
     assert (again.run, again.outcome) == (link.run, "closed")
     with pytest.raises(InvalidInput, match="outcome of checks"):
         listed("red")
+    with pytest.raises(InvalidInput, match="at once"):
+        listed("failure", asking=True)
 
 
 def test_a_token_without_the_right_says_so_and_loses_nothing(desk: Desk) -> None:

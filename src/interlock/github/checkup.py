@@ -29,6 +29,12 @@ EVENTS = frozenset(
         "workflow_run",
     }
 )
+#: What tells how the pull requests of runs fare, by the permission that reads it.
+_OF_CHECKS = {
+    "checks": _REPO + "/commits/{branch}/check-runs",
+    "statuses": _REPO + "/commits/{branch}/status",
+    "actions": _REPO + "/actions/runs",
+}
 _ACCOUNTS = {
     "user": "a user",
     "app": "an app",
@@ -51,7 +57,7 @@ def check_up(github: GitHub, repo: str) -> list[CheckView]:
     except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
         mend = "Give the token access to it, or mend the name." if isinstance(error, GitHubRefused) else ""
         return [_of("repository", error.sentence, mend or error.hint)]
-    checks: tuple[_Check, ...] = (_access, _rules, _webhook, _limits)
+    checks: tuple[_Check, ...] = (_access, _rules, _checks, _webhook, _limits)
     return [each for check in checks for each in _tried(check, github, found)]
 
 
@@ -100,6 +106,28 @@ def _rules(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
         )
     else:
         yield _of("labels", "Every label that the rules name is there.")
+
+
+def _checks(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:
+    """Whether runs can be followed to what checks say about their pull requests."""
+    name, branch = found["full_name"], found["default_branch"]
+    missing = [each for each, route in _OF_CHECKS.items() if not _readable(github, route, name, branch)]
+    if missing:
+        yield _of(
+            "checks",
+            f"The token may not read {_list(missing)}: what becomes of runs' pull requests is not all known.",
+            "Give it the permission to read them.",
+        )
+    else:
+        yield _of("checks", "Checks, statuses and workflow runs can be read.")
+
+
+def _readable(github: GitHub, route: str, name: str, branch: str) -> bool:
+    try:
+        github.get(route, query={"per_page": 1}, repo=name, branch=branch)
+    except GitHubRefused as refused:
+        return refused.status != 403  # a repository without a commit has no checks
+    return True
 
 
 def _webhook(github: GitHub, found: Mapping[str, Any]) -> Iterator[CheckView]:

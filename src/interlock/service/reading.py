@@ -105,7 +105,12 @@ class Looking:
             type=names.check_name("type", wanted.type) if _given(wanted.type) else None,
             limit=wanted.limit,
         )
-        if names.check_flag("asking", wanted.asking):
+        if names.check_flag("asking", wanted.asking) and ci is not None:
+            raise InvalidInput(
+                "Items cannot be listed by their questions and by their checks at once.",
+                "Ask for one of them.",
+            )
+        if wanted.asking:
             found = [i for i in self.store.asking(wanted.limit) if _matches(i, query)]
             return [ItemView(i, question=self._question(i)) for i in found]
         if ci is not None:
