@@ -21,6 +21,7 @@ from bench.figures import (
     drains,
     locks,
     plans,
+    requests,
     start,
     trips,
     wakes,
@@ -44,6 +45,7 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "trips": trips.trips,
     "start": start.start,
     "deliveries": deliveries.deliveries,
+    "requests": requests.requests,
 }
 
 

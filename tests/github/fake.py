@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,30 @@ class ChangedFile:
     path: str
     added: int
     deleted: int
+
+
+# What git names by its contents does not change. A process for each look would cost more than the rest.
+
+
+@lru_cache(maxsize=4_096)
+def _commit_named(bare: Path, sha: str) -> Commit:
+    text = git(bare, "show", "-s", "--format=%T%n%P%n%an%n%ae%n%ct%n%B", sha)
+    tree, parents, author, email, at, *message = text.split("\n")
+    return Commit(sha, tree, tuple(parents.split()), author, email, int(at), "\n".join(message).strip())
+
+
+@lru_cache(maxsize=4_096)
+def _blob(bare: Path, sha: str) -> bytes:
+    command = ["git", "cat-file", "blob", sha]
+    return subprocess.run(command, cwd=bare, capture_output=True, check=True).stdout
+
+
+@lru_cache(maxsize=4_096)
+def blob_named(bare: Path, commit: str, path: str) -> str | None:
+    """The blob that a commit has at a path."""
+    if git(bare, "cat-file", "-t", f"{commit}:{path}", check=False) != "blob":
+        return None
+    return git(bare, "rev-parse", f"{commit}:{path}")
 
 
 @dataclass(eq=False)
@@ -254,14 +279,10 @@ class Repository(Issues, Checks):
         return git(self.bare, "cat-file", "-t", sha, check=False) == "commit"
 
     def commit_named(self, sha: str) -> Commit:
-        text = git(self.bare, "show", "-s", "--format=%T%n%P%n%an%n%ae%n%ct%n%B", sha)
-        tree, parents, author, email, at, *message = text.split("\n")
-        return Commit(sha, tree, tuple(parents.split()), author, email, int(at), "\n".join(message).strip())
+        return _commit_named(self.bare, sha)
 
     def blob(self, sha: str) -> bytes:
-        return subprocess.run(
-            ["git", "cat-file", "blob", sha], cwd=self.bare, capture_output=True, check=True
-        ).stdout
+        return _blob(self.bare, sha)
 
     def compared(self, base: str, head: str) -> tuple[list[str], list[ChangedFile]]:
         """Commits of head that base lacks, oldest first, and the files that differ."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.git_fixtures import git
 from tests.github.actions import LOGS_EXPIRE_S, CheckRun, WorkflowRun
-from tests.github.fake import FakeGitHub, Refused, Repository, Token, invalid, not_found
+from tests.github.fake import FakeGitHub, Refused, Repository, Token, blob_named, invalid, not_found
 from tests.github.hooks import Delivery, Hook
 from tests.github.issues import Comment, Issue, Reaction, Review, ReviewComment
 from tests.github.openapi import NEW_VERSION
@@ -1081,13 +1081,7 @@ def contents(call: Call) -> Answer:
 
 
 def _blob(call: Call, sha: str, path: str) -> str | None:
-    if (
-        not path
-        or "\0" in path
-        or git(call.repo.bare, "cat-file", "-t", f"{sha}:{path}", check=False) != "blob"
-    ):
-        return None
-    return git(call.repo.bare, "rev-parse", f"{sha}:{path}")
+    return None if not path or "\0" in path else blob_named(call.repo.bare, sha, path)
 
 
 def _file(call: Call, path: str, blob: str) -> Json:

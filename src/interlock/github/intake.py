@@ -31,11 +31,14 @@ from interlock.github import facts as facts_of
 from interlock.github import failures, hearing
 from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s
 from interlock.github.delivery import Delivery, check_event, part_of, read
+from interlock.github.effects import LANE_CONTEXT
 from interlock.github.facts import Facts, State, from_answer
 from interlock.github.failures import Failure
 from interlock.github.hearing import Hearing
 from interlock.github.orders import Place, following, place_of, showing, wanted_from_json, wanted_to_json
 from interlock.github.reading import Gone, Reader
+from interlock.github.remarks import from_answer as remark_in
+from interlock.github.remarks import marks
 from interlock.github.rules import Rules, default_rules
 from interlock.github.runsync import RunSync
 from interlock.github.showing import Showing
@@ -53,8 +56,9 @@ _RACES_MAX = 10
 _LAGS_MAX, _LAG_S = 4, 2.0
 #: The head of a pull request in a payload that has it in the form of an issue.
 _UNSAID = {"sha": "", "ref": ""}
-#: When an issue changes whether others are blocked. Of those others, no delivery comes.
-_FREES = ("issues.closed", "issues.reopened", "issues.deleted", "issues.transferred")
+#: When an issue changes whether others are blocked. Of those others, no delivery comes. The first has no
+#: action: it is of a look that found it changed somehow.
+_FREES = ("issues", "issues.closed", "issues.reopened", "issues.deleted", "issues.transferred")
 #: How a number leaves its repository, by the action that says so.
 _LEAVES = {"deleted": State.DELETED, "transferred": State.TRANSFERRED}
 
@@ -194,9 +198,11 @@ class Intake:
         repository = self._repository(delivery)
         if not delivery.numbers and delivery.checked is None:
             return _Decided(words="It is about no issue and no pull request.")
+        if self._is_ours(delivery):
+            return _Decided(words="It is our own sign of how work goes.")
         rules = self._rules(repository)
         numbers = list(delivery.numbers)
-        if self._reader is not None and delivery.kind in _FREES:
+        if self._reader is not None and numbers and delivery.kind in _FREES:
             numbers += self._freed(repository, delivery)
         if self._reader is not None and delivery.checked is not None and not numbers:
             numbers += self._reader.pulls_of(repository.name, delivery.checked)
@@ -214,6 +220,18 @@ class Intake:
             numbers += failed.numbers
         return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
 
+    def _is_ours(self, delivery: Delivery) -> bool:
+        """Whether it tells of what Interlock itself shows there, which is no news: nothing is read for it."""
+        if delivery.event == "status":
+            return delivery.payload.get("context") == LANE_CONTEXT
+        said = delivery.payload.get("comment")
+        if self._reader is None or delivery.event != "issue_comment" or not isinstance(said, dict):
+            return False
+        if "id" not in said or "sticky" not in marks(str(said.get("body") or "")):
+            return False
+        remark = remark_in(delivery.event, delivery.numbers[0], said)
+        return remark.author in self._reader.own(remark, said)
+
     def look(self, repository: Repository, number: int) -> tuple[Done, ...]:
         """Look at a number without a delivery, and carry out what follows."""
         where = {"id": repository.id, "full_name": repository.name}
@@ -225,10 +243,13 @@ class Intake:
         """Issues of the repository that wait, or no longer wait, for the one that a delivery is about."""
         assert self._reader is not None
         number = delivery.numbers[0]
-        parent = str((part_of(delivery, number) or {}).get("parent_issue_url") or "").rsplit("/", 4)
+        told = part_of(delivery, number) or {}
+        parent = str(told.get("parent_issue_url") or "").rsplit("/", 4)
         here = len(parent) == 5 and "/".join(parent[1:3]).lower() == repository.name.lower()
         parents = [int(parent[4])] if here and parent[4].isdecimal() else []
-        return [*self._reader.blocked_by(repository.name, number), *parents]
+        summary = told.get("issue_dependencies_summary") or {}
+        blocks = delivery.action or summary.get("total_blocking")
+        return [*(self._reader.blocked_by(repository.name, number) if blocks else ()), *parents]
 
     def _rules(self, repository: Repository) -> Rules:
         """The rules of a repository; what they say it is shown is kept for who sends."""
