@@ -69,13 +69,8 @@ class House:
         self.repo.commit({".github/interlock.toml": RULES.format(comments=str(comments).lower())})
         self.store = SqliteStore(directory / "store.db", now=lambda: int(github.clock() * 1e6))
         self.service = LocalService(self.store)
-        self.client = GitHub(
-            PlainToken(github.token("boss")),
-            api_url=github.api_url,
-            cache=StoredAnswers(self.store.github),
-            clock=github.clock,
-            sleep=github.clock.advance,
-        )
+        self._token = PlainToken(github.token("boss"))
+        self.client = self.open_client()
         reader = Reader(self.client)
         self.intake = Intake(self.service, self.store, reader)
         self.look = LastLook(self.service, self.store.github, reader, self.intake, lambda _: None)
@@ -83,6 +78,15 @@ class House:
         self.sender = Sender(self.client, self.store.github.outbox, showing=showing)
         self.reconciler = Reconciler(self.intake, self.service, self.store.github, self.client)
         self.seen = len(github.deliveries)
+
+    def open_client(self) -> GitHub:
+        return GitHub(
+            self._token,
+            api_url=self.github.api_url,
+            cache=StoredAnswers(self.store.github),
+            clock=self.github.clock,
+            sleep=self.github.clock.advance,
+        )
 
     def close(self) -> None:
         self.client.close()
@@ -108,7 +112,7 @@ class House:
         assert self.look(lease) is None
         message = eyes.message_of_item(lease.item)
         assert message is not None
-        shown = eyes.Eyes(message, lambda _: Borrowed(self.client), lambda _: None)
+        shown = eyes.Eyes(message, lambda _: self.open_client(), lambda _: None)
         shown.show()
         self.step()
         yield
@@ -152,19 +156,6 @@ class House:
             if minute * 60 % every_s == 0:
                 list(self.reconciler.look_at_all(["acme/app"]))
                 self.reconciler.see_hosted()
-
-
-class Borrowed:
-    """A client that its borrower must not close."""
-
-    def __init__(self, client: GitHub) -> None:
-        self._client = client
-
-    def __enter__(self) -> GitHub:
-        return self._client
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 @contextmanager
