@@ -1,5 +1,5 @@
 # Two commands are enough on a fresh machine with Python 3.11 or newer, git and make:
-#   make up     installs Interlock into .venv and shows it at work
+#   make up     installs Interlock into .venv and serves it on this machine
 #   make test   runs the whole test suite
 # All else: make help
 
@@ -26,8 +26,9 @@ help: ## show this list
 
 install: $(STAMPS)/install ## make .venv with the command at .venv/bin/interlock
 
-up: install ## install, then show Interlock at work
-	$(BIN)/interlock demo
+# Without a terminal, in CI and with UP_ONCE=1 it only starts, checks itself and ends.
+up: install ## install, then serve Interlock on http://127.0.0.1:8420 (UP_ONCE=1: start, check, end)
+	@if [ -n "$$UP_ONCE$$CI" ] || [ ! -t 1 ]; then $(BIN)/interlock up --once --port 0; else exec $(BIN)/interlock up; fi
 
 test: $(STAMPS)/test ## run the whole test suite (ARGS="-k fence" chooses)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)

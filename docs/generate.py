@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from docs.generation import api, codes, commands, limits, schema, settings, shapes, states
+from docs.generation import api, codes, commands, http, limits, schema, settings, shapes, states
 from docs.generation.meanings import Unexplained
 
 ROOT = Path(__file__).parent.parent
@@ -60,6 +60,8 @@ REGIONS: dict[str, Callable[[], str]] = {
     "PlanEvent": api.plan_event,
     "TaskSpec": api.task_spec,
     "EdgeSpec": api.edge_spec,
+    "addresses": http.addresses,
+    "problems": http.problems,
 }
 _REGION = re.compile(r"<!-- begin: ([^>]+?) -->\n.*?<!-- end: \1 -->", re.DOTALL)
 

@@ -6,6 +6,7 @@ looks at what the test left behind, so each scenario also checks every invariant
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
@@ -33,10 +34,15 @@ from tests.faults import stores
 from tests.http.serving import Serving
 
 #: Every backend, named once. A new store joins the suite here and in `_database`.
-#: `http` is a server on SQLite, through its remote client: a part of the suite, or all of it if asked for.
+#: `http` is a server on SQLite, through its remote client. It runs a part of the suite, and all of it with
+#: `INTERLOCK_EVERY_CASE`.
 BACKENDS = ("sqlite", "postgres16", "postgres18", "http")
 
 ON_SQLITE = ("sqlite", "http")
+#: What a usual run tries through a server.
+THROUGH_A_SERVER = ("test_external", "test_operators", "test_plan_editors", "test_policies", "test_questions")
+#: What looks past the service, or at values that a server does not send.
+PAST_THE_SERVICE = ("test_at_once", "test_claims_agree", "test_wrong_types", "test_true_input")
 
 #: What the doctor says of the machine and not of the data: here the clock is the test's, and the shared
 #: test servers are quick instead of durable.
@@ -157,7 +163,7 @@ def serve(idle_servers: list[Serving]) -> Iterator[Callable[[LocalService], Serv
     used: list[Serving] = []
 
     def through(local: LocalService) -> Service:
-        server = idle_servers.pop() if idle_servers else Serving()
+        server = idle_servers.pop() if idle_servers else Serving(local)
         used.append(server)
         return server.serve(local)
 
@@ -271,3 +277,20 @@ def _doctor(service: Service, kept: Kept) -> list[CheckView]:
         return [*healthy, *service.doctor()]
     finally:
         del asked.checks
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not tried through a server."""
+    every = bool(os.environ.get("INTERLOCK_EVERY_CASE"))
+
+    def wanted(item: pytest.Item) -> bool:
+        chosen = getattr(item, "callspec", None)
+        if chosen is None or chosen.params.get("backend") != "http":
+            return True
+        module = item.path.stem
+        return module not in PAST_THE_SERVICE if every else module in THROUGH_A_SERVER
+
+    left_out = [item for item in items if not wanted(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if wanted(item)]

@@ -11,10 +11,12 @@ from tests.http.serving import Serving, local_service
 
 
 @pytest.fixture(scope="session")
-def one_server() -> Iterator[Serving]:
-    server = Serving()
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    service = local_service(tmp_path_factory.mktemp("first") / "interlock.db")
+    server = Serving(service)
     yield server
     server.stop()
+    service.close()
 
 
 @pytest.fixture
@@ -23,4 +25,5 @@ def serving(one_server: Serving, tmp_path: Path) -> Iterator[Serving]:
     service = local_service(tmp_path / "interlock.db")
     one_server.serve(service)
     yield one_server
+    one_server.leave()
     service.close()

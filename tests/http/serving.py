@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 from typing import Any
 
+import structlog
 import uvicorn
 
 from interlock.core.names import USUAL_FIELDS
@@ -19,11 +21,14 @@ from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
 from tests.patience import PATIENCE_S
 
+#: Requests are not logged into the output of tests; defects are.
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+
 
 class Serving:
     """A server that serves one service at a time; another may take its place."""
 
-    def __init__(self, service: Any = None, **more: Any) -> None:
+    def __init__(self, service: LocalService, **more: Any) -> None:
         self.server = Server(
             service,
             Reading({}, USUAL_FIELDS),
@@ -32,6 +37,7 @@ class Serving:
             poll_s=0.05,
         )
         self.url = ""
+        self.clients: list[Service] = []
         listening = threading.Event()
 
         def heard(url: str) -> None:
@@ -54,7 +60,13 @@ class Serving:
         self._thread.start()
         assert listening.wait(PATIENCE_S), "the server does not start"
 
+    def leave(self) -> None:
+        """Close the clients."""
+        while self.clients:
+            self.clients.pop().close()
+
     def stop(self) -> None:
+        self.leave()
         self.listener.should_exit = True
         self._thread.join(PATIENCE_S)
 
@@ -71,6 +83,7 @@ class Serving:
 
     def client(self, scope: str = "admin", *, patience_s: float = 5.0) -> Service:
         client: Any = connect(self.url, self.token(scope), patience_s=patience_s)
+        self.clients.append(client)
         client.store = self.server.service.store  # for tests that look past the service
         return client  # type: ignore[no-any-return]
 

@@ -56,7 +56,7 @@ def up(
         if call.out.json:
             call.out.print_json({"url": url, "token_file": token_file, "store": app.place_of(call.settings)})
         else:
-            sys.stdout.write(_words(call, url, token_file))
+            sys.stdout.write(_words(call, url, token_file, once=once))
             sys.stdout.flush()
 
     def check(url: str) -> None:
@@ -85,12 +85,15 @@ def _notices(call: Invocation, service: Service) -> Callable[[], object]:
     return notifier_of(call, service).run
 
 
-def _words(call: Invocation, url: str, token_file: str | None) -> str:
+def _words(call: Invocation, url: str, token_file: str | None, *, once: bool) -> str:
     from interlock import app
 
+    where = f"Interlock serves {app.place_of(call.settings)} at {url}\n"
+    if once:
+        return where
     token = f"Your own commands find a token for it in {token_file}.\n" if token_file else ""
     return (
-        f"Interlock serves {app.place_of(call.settings)} at {url}\n{token}"
+        f"{where}{token}"
         f"What it can do: {url}/docs\n\n"
         "In another terminal:\n"
         f"  export INTERLOCK_URL={url}\n"

@@ -9,7 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -227,11 +227,16 @@ class Server:
         """Notice what other processes do in the store."""
         last = -1
         while not self.pulse.stopping:
-            with suppress(InterlockError):  # the store may be away for a while
+            try:
                 now = await self._run(self._last_seq)
-                if now != last:
-                    last = now
-                    self.pulse.beat()
+            except InterlockError:  # the store may be away for a while
+                now = last
+            except Exception:  # else whoever waits would hear of nothing more
+                log.exception("defect", where="watch")
+                now = last
+            if now != last:
+                last = now
+                self.pulse.beat()
             await asyncio.sleep(WATCH_S)
 
     async def webhook(self, request: Request) -> Response:

@@ -178,7 +178,7 @@ def serve(
         )
 
         def listening(url: str) -> None:
-            tell(url, _local_token(service, url) if loopback else None)
+            tell(url, _local_token(service, url) if loopback and check is None else None)
             if check is not None:
                 threading.Thread(target=_checked, args=(check, url, listener), daemon=True).start()
 

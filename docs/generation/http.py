@@ -1,0 +1,29 @@
+"""The addresses and problems of the HTTP API."""
+
+from __future__ import annotations
+
+from docs.generation.markdown import code, table
+from interlock.http.problems import STATUSES
+from interlock.service.usecases import ROOT, USE_CASES
+
+
+def addresses() -> str:
+    rows = (
+        (
+            code(f"{case.method} {ROOT}{case.path}"),
+            code(case.name),
+            case.needs.value,
+            code(case.field) if case.field else "",
+            "" if not case.writes else "yes" if case.kept else "repeat",
+        )
+        for case in USE_CASES
+    )
+    return table(("address", "function of the service", "scope", "answer in", "kept"), rows)
+
+
+def problems() -> str:
+    codes: dict[int, list[str]] = {}
+    for name, status in STATUSES.items():
+        codes.setdefault(status, []).append(code(name))
+    rows = ((str(status), ", ".join(codes[status])) for status in sorted(codes))
+    return table(("status", "codes"), rows)
