@@ -98,10 +98,16 @@ def connect(url: str | None = None) -> Interlock:
     from interlock.client import Interlock  # noqa: PLC0415
 
     chosen = settings.load(url=url)
-    service, place = app.open_service(settings=chosen), app.place_of(chosen)
-    run = settings.working_for(os.environ)
+    service, place = app.open_connection(chosen), app.place_of(chosen)
     return Interlock(
-        service, types=chosen.types, lanes=chosen.lanes, actor=chosen.actor, place=place, run=run
+        service,
+        types=chosen.types,
+        lanes=chosen.lanes,
+        actor=chosen.actor,
+        place=place,
+        run=settings.working_for(os.environ),
+        lease_s=chosen.timing.lease_s,
+        beat_s=app.beat_s(chosen),
     )
 
 

@@ -343,6 +343,16 @@ def open_lanes(settings: Settings, *, eyes: Eyes | None = None) -> LaneService:
     return lanes
 
 
+def open_connection(settings: Settings) -> Service:
+    """A service for Python programs, on any store that the settings name. One in git serves lanes alone, and
+    says so where more is wanted."""
+    if scheme_of(settings.url) != "git":
+        return open_service(settings=settings)
+    from interlock.service.lanesonly import as_service  # noqa: PLC0415
+
+    return as_service(_open_git(settings), name="The git store", hint=_DATABASES)
+
+
 def left_signs(lanes: LaneService) -> list[Sign]:
     """What dead runs still show on GitHub; a database does not know."""
     from interlock.gitlanes.service import GitLanes  # noqa: PLC0415

@@ -7,6 +7,8 @@ and rely on the fence: nothing a lost lease writes is accepted.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from datetime import datetime
@@ -15,16 +17,27 @@ from typing import Any, Self, TypedDict, Unpack
 
 from interlock.core.errors import Closed, InterlockError, LeaseLost
 from interlock.core.model import A_PERSON, Sender
-from interlock.core.names import NAME_MAX_CHARS, USUAL_FIELDS, LaneFields, check_flag, check_list, check_text
-from interlock.core.timing import QUESTION_TIMEOUT_S
+from interlock.core.names import (
+    NAME_MAX_CHARS,
+    TIMEOUT_MAX_S,
+    USUAL_FIELDS,
+    LaneFields,
+    check_flag,
+    check_list,
+    check_number,
+    check_text,
+    lane_key,
+)
+from interlock.core.timing import LEASE_DEFAULT_S, QUESTION_TIMEOUT_S
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
-from interlock.process.liverun import LiveRun
+from interlock.process.liverun import BEAT_MAX_S, LiveRun
 from interlock.process.outcome import error_text, result_text
 from interlock.service.contract import (
     AddView,
     ChangeView,
     EventView,
+    HoldView,
     ItemFilter,
     LeaseView,
     MessageView,
@@ -226,7 +239,15 @@ class Claimed:
     the block has raised it already.
     """
 
-    def __init__(self, il: Interlock, view: LeaseView | None, sent_s: float, *, renew: bool) -> None:
+    def __init__(
+        self,
+        il: Interlock,
+        view: LeaseView | None,
+        sent_s: float,
+        *,
+        renew: bool,
+        beat_s: float = math.inf,
+    ) -> None:
         self.lease: Lease | None = None
         self._service = il.service
         self._working: Token[tuple[Service, str] | None] | None = None
@@ -235,7 +256,7 @@ class Claimed:
             assert view.renew_within_s is not None
             timeout_s = view.item.timeout_s
             deadline_s = None if timeout_s is None else sent_s + view.waited_s + timeout_s
-            live = LiveRun(view, sent_s, beat_s=view.renew_within_s, deadline_s=deadline_s)
+            live = LiveRun(view, sent_s, beat_s=min(beat_s, view.renew_within_s), deadline_s=deadline_s)
             heartbeat = Heartbeat(il.service, lambda: [live])
             self.lease = Lease(il, live, heartbeat)
             self._heartbeat = heartbeat if renew else None
@@ -293,8 +314,11 @@ class Interlock:
         actor: str = "",
         place: str = "",
         run: str | None = None,
+        lease_s: float = LEASE_DEFAULT_S,
+        beat_s: float = BEAT_MAX_S,
     ) -> None:
-        """`place` says in a `repr` where the store is."""
+        """`place` says in a `repr` where the store is. A hold has a lease of `lease_s` unless it wants
+        another, and looks every `beat_s` whether somebody asked it to stop."""
         self._service = service
         self._place = place
         self._closed = False
@@ -302,6 +326,8 @@ class Interlock:
         self.lanes = lanes
         self.actor = check_text("actor", actor, NAME_MAX_CHARS)
         self._run = run
+        self._lease_s = lease_s
+        self._beat_s = beat_s
 
     def __repr__(self) -> str:
         return f"<interlock{f' on {self._place}' if self._place else ''}{', closed' if self._closed else ''}>"
@@ -350,6 +376,46 @@ class Interlock:
             agent, types=types, labels=labels, wait_s=wait_s, lease_s=lease_s, worker=worker, item=item
         )
         return Claimed(self, views[0] if views else None, sent_s, renew=renew)
+
+    def hold(
+        self,
+        lane: str,
+        *,
+        agent: str,
+        wait_s: float | None = 0.0,
+        lease_s: float | None = None,
+        message: str | None = None,
+    ) -> Claimed:
+        """Hold a lane for the length of a `with` block, as `interlock hold` does for a command.
+
+        Waits up to `wait_s` for its turn, without end if that is None, and raises `Held` if it does not come.
+        """
+        from interlock.hold.turn import Hold, IfHeld, Waiter  # noqa: PLC0415  (for this alone)
+
+        if wait_s is not None:
+            check_number("wait", wait_s, 0, TIMEOUT_MAX_S)
+        wish = Hold(
+            lane=lane_key(lane),
+            command=(sys.argv[0] or "python",),
+            agent=agent,
+            url="",
+            if_held=IfHeld.FAIL if wait_s == 0 else IfHeld.WAIT,
+            wait_s=wait_s,
+            lease_s=lease_s,
+            default_lease_s=self._lease_s,
+            message=message,
+            author=self.actor,
+            sender=self._sender(),
+            beat_s=self._beat_s,
+        )
+        waiter = Waiter(self.service, wish, lambda _: None)
+        try:
+            turn = waiter.wait()
+        except BaseException:
+            waiter.leave()
+            raise
+        assert not isinstance(turn, HoldView), "only a hold that may skip is skipped"
+        return Claimed(self, turn.live.lease, turn.live.renewed_s, renew=True, beat_s=self._beat_s)
 
     def edit(self, item: int, **changes: Unpack[ItemChanges]) -> ChangeView:
         """Change an item that has not started. None takes its agent, labels or position away, or its time."""

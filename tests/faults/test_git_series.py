@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import LeaseLost, NotFound, UnreadableState
+from interlock.core.model import NewItem
 from interlock.gitlanes.service import GitLanes
 from interlock.service.contract import LeaseView, Report
 from tests.faults.gitlanes import chain
@@ -196,6 +197,57 @@ def test_a_series_that_is_missing_or_cannot_be_read_starts_nothing(
     assert [lease.item.id for lease in other.next("coder")] == [item]
 
 
+@pytest.mark.parametrize("damage", [_no_owner, _nothing, _garbage], ids=lambda f: f.__name__[1:])
+def test_a_series_is_rebuilt_from_what_is_known_elsewhere(
+    at: Open, bare_repository: Path, damage: Callable[[Path], None]
+) -> None:
+    """From GitHub's issues: an active one and a line. What was open for the former run is not."""
+    lanes = at()
+    former = assign(lanes)
+    open_gate(lanes)
+    item = put(lanes, ISSUE)
+    damage(bare_repository)
+    other = at("elsewhere")
+    line = [NewItem(title=f"#{n}", agent="series", position=n) for n in (9, 4)]
+    found = {"active": NewItem(title="#2", agent="series", position=2), "line": line}
+    built = other.rebuild(SERIES, agent="series", why="its ref was gone", by="ann", **found)  # type: ignore[arg-type]
+    assert built.holder is not None
+    assert built.holder.external
+    assert (built.holder.run or 0) > former.fence
+    queue = chain(bare_repository, SERIES_QUEUE)[-1]["items"]
+    assert [(i["title"], i["status"]) for i in sorted(queue, key=lambda i: i["position"])] == [
+        ("#2", "in_progress"),
+        ("#4", "deferred"),
+        ("#9", "deferred"),
+    ]
+    assert "rebuilt by ann: its ref was gone" in git(
+        bare_repository, "log", "-1", "--format=%s", SERIES_OWNER
+    )
+    assert other.next("coder", item=item) == [], "the gate was open for the former run"
+    with pytest.raises((LeaseLost, NotFound)):
+        other.end_external(former.item.id, former.fence, "done", why="merged")
+    again = at("third").rebuild(SERIES, agent="series", why="the same again", **found)  # type: ignore[arg-type]
+    assert again == built, "one that can be read stays as it is"
+    open_gate(other)
+    assert len(other.next("coder", item=item)) == 1
+    promoted = other.end_external(built.holder.item, built.holder.run or 0, "done", why="merged").promoted
+    assert promoted == built.line[:1]
+
+
+def test_of_two_who_rebuild_a_series_one_does(at: Open, bare_repository: Path) -> None:
+    slow, quick = at("slow"), at("quick")
+    active = NewItem(title="#2", agent="series")
+    built = Later(
+        lambda: slow.rebuild(SERIES, agent="series", active=active, why="none was there"),
+        Window(bare_repository),
+    )
+    with built.on_its_way():
+        first = quick.rebuild(SERIES, agent="series", active=None, line=[active], why="none was there")
+    assert built.result() == first
+    assert first.holder is not None
+    assert first.holder.run is None, "nobody is assigned yet"
+
+
 def test_a_gate_is_open_for_one_run_of_its_series_alone(at: Open) -> None:
     """Even if nobody shuts it: an operator ended the assignment by force."""
     lanes = at()
@@ -212,6 +264,18 @@ def test_a_gate_is_open_for_one_run_of_its_series_alone(at: Open) -> None:
     assert lanes.gates()[0].open is False
     open_gate(lanes)
     assert len(lanes.next("coder", item=item)) == 1
+
+
+def test_a_new_series_with_the_number_of_an_old_one_opens_nothing(at: Open, bare_repository: Path) -> None:
+    """Somebody deleted its refs, so its runs are counted from 1 again. Taken out: the handle of `GateRun`."""
+    lanes = at()
+    former = assign(lanes)
+    open_gate(lanes)
+    item = put(lanes, ISSUE)
+    _nothing(bare_repository)
+    assert assign(at("elsewhere")).fence == former.fence
+    assert lanes.next("coder", item=item) == []
+    assert lanes.gates()[0].open is False
 
 
 def test_the_owners_chain_of_a_series_stays_short(at: Open, bare_repository: Path) -> None:

@@ -113,6 +113,14 @@ class Owner:
         return 2 if self.run is not None and self.run.external else 1
 
 
+class GateRun(NamedTuple):
+    """A run of a series. Its handle tells it from one with the same number: a lane whose refs somebody
+    deleted counts its runs from 1 again."""
+
+    run: RunId
+    handle: str
+
+
 class Key(NamedTuple):
     """A dedupe key and the first item that came with it."""
 
@@ -137,7 +145,7 @@ class Queue:
     streak: Streak = NO_STREAK
     #: The lane's gate; and if it is open, the run of the series that it is open for.
     gate: Gate | None = None
-    gate_run: RunId | None = None
+    gate_run: GateRun | None = None
     #: How often something happened on the lane, by its name, such as `conflicts`.
     counts: Mapping[str, int] = field(default_factory=dict)
     #: The digests of the handles of observed runs. They hold nothing, so the owner document knows none of
@@ -191,7 +199,8 @@ def queue_document(lane: str, queue: Queue, lines: tuple[str, ...]) -> dict[str,
         "payloads": {str(item): text for item, text in queue.payloads.items()},
         **{name: [_written(value) for value in getattr(queue, name)] for name in _LISTS},
         **({"streak": _written(queue.streak)} if queue.streak.wakes else {}),
-        **({"gate": _written(queue.gate), "gate_run": queue.gate_run} if queue.gate is not None else {}),
+        **({"gate": _written(queue.gate)} if queue.gate is not None else {}),
+        **({"gate_run": queue.gate_run._asdict()} if queue.gate_run is not None else {}),
         **({"counts": queue.counts} if queue.counts else {}),
         **({"handles": {str(run): handle for run, handle in queue.handles.items()}} if queue.handles else {}),
         "happened": [*lines],
@@ -257,7 +266,7 @@ def read_queue(ref_id: str, document: Mapping[str, Any]) -> tuple[str, Queue]:
             **{name: _typed(kinds[name], document[name]) for name in (*_NUMBERS, *_LISTS)},
             streak=_read(Streak, document.get("streak", {})),
             gate=_read(Gate, document["gate"]) if "gate" in document else None,
-            gate_run=_typed(RunId | None, document["gate_run"]) if "gate" in document else None,
+            gate_run=_read(GateRun, document["gate_run"]) if "gate_run" in document else None,
             handles={
                 RunId(int(run)): _typed(str, handle) for run, handle in document.get("handles", {}).items()
             },

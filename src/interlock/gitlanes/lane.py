@@ -40,6 +40,7 @@ from interlock.gitlanes.documents import (
     COUNT_BITS,
     FORMAT,
     LEASE_FIELDS,
+    GateRun,
     Kept,
     Key,
     Owner,
@@ -125,7 +126,7 @@ class Lane:
         """Whether the lane's gate is open for the run that its series has now. A series that cannot be read,
         or that nobody holds, opens nothing."""
         run = series.owner.run if isinstance(series, Lane) else None
-        return run is not None and run.run == self.queue.gate_run
+        return run is not None and GateRun(run.run, run.handle) == self.queue.gate_run
 
     def gated_by(self, series: Lane | UnreadableLane | None) -> Lane:
         """The lane with its gate as it is for what its series is now: shut, unless it is open for that."""

@@ -82,16 +82,17 @@ from interlock.core.model import (
     mode_for,
 )
 from interlock.core.prediction import Facts, Series, predict
+from interlock.core.record import replace as replace_item
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, to_us
-from interlock.core.why import explain
+from interlock.core.why import Explanation, explain
 from interlock.git.refusals import RefMove
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
-from interlock.gitlanes.documents import mend_hint
+from interlock.gitlanes.documents import GateRun, mend_hint
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.history import Holder
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
-from interlock.gitlanes.mending import mended
+from interlock.gitlanes.mending import Rebuilding, mended, rebuilt
 from interlock.gitlanes.remote import CONFLICTS, CUT_BEYOND, RETRIES, Change, LaneRemote
 from interlock.process.sign import Before, Sign
 from interlock.process.workplace import ActionsRun
@@ -577,7 +578,7 @@ class GitLanes:
             if not open:
                 return self._gate(lane, command)
             series = self.remote.beside(lane.ref_id, gate.series)
-            if run is not None and _run_of(series) != run:
+            if run is not None and _run_of(series).run != run:
                 return self._gate(lane, replace(command, gate=gate._replace(open=False)))
             return self._gate(lane, command, series)
 
@@ -686,7 +687,14 @@ class GitLanes:
 
     def why(self, item: int) -> WhyView:
         """What an item waits for, and what will move it, by the deadlines that hold on this machine."""
+        return why_view(self._explain(self.remote.read(self.remote.find(item)), item))
+
+    def hindered(self, item: int) -> str | None:
+        """Why nobody may start an item that is ready: its lane's gate. Git stores no limits of agents."""
         lane = self.remote.read(self.remote.find(item))
+        return None if lane.queue.gate is None else self._explain(lane, item).hindered
+
+    def _explain(self, lane: Lane, item: int) -> Explanation:
         series = Series()
         if lane.queue.gate is not None:
             beside = self.remote.beside(lane.ref_id, lane.queue.gate.series)
@@ -704,17 +712,44 @@ class GitLanes:
             ahead=sum(i.line < found.line for i in lane.line) if found.status is ItemStatus.DEFERRED else 0,
             agents=None,
         )
-        return why_view(explain(predict(found, facts)))
-
-    def hindered(self, item: int) -> str | None:  # noqa: ARG002  (the contract's)
-        """None: git stores no limits of agents."""
-        return None
+        return explain(predict(found, facts))
 
     def mend(self, lane: str, *, why: str, by: str = "") -> LaneView:
         """Rebuild a lane that cannot be read from the last readable state in its history."""
         name, now_us = names.lane_key(lane), self._now()
         after = mended(self.remote, name, given_reason(why), signed(by), now_us, self._timing)
         return _lane_view(name, after.holder, after.line)
+
+    def rebuild(
+        self,
+        lane: str,
+        *,
+        agent: str,
+        active: NewItem | None = None,
+        line: Sequence[NewItem] = (),
+        why: str,
+        by: str = "",
+    ) -> LaneView:
+        """Rebuild a lane that is missing or cannot be read, from what is known elsewhere: an active item,
+        which gets an external run of this agent, and the line behind it, in the order of its positions.
+
+        A lane that can be read stays as it is, and is the answer. Former runs are refused: the new one has a
+        number above all that are known.
+        """
+        name = names.lane_key(lane)
+        check_batch("line", line, NewItem)
+        wanted = [checked(replace_item(new, lane=name)) for new in (*([active] if active else []), *line)]
+        who = f" by {signed(by)}" if by else ""
+        wish = Rebuilding(
+            name=name,
+            active=wanted[0] if active else None,
+            agent=names.needed_agent(agent),
+            handle=_digest(secrets.token_hex(16)),
+            line=wanted[1:] if active else wanted,
+            why=f"the lane was rebuilt{who}: {given_reason(why)}",
+        )
+        after = rebuilt(self.remote, wish, self._now(), self._timing)
+        return _lane_view(name, after.holder, after.line, gate=_gate_view(after))
 
     def doctor(self) -> list[CheckView]:
         """Check that every lane can be read and that its chains of commits do not grow without end."""
@@ -828,7 +863,7 @@ def _gated(lanes: Sequence[Lane | UnreadableLane]) -> list[Lane | UnreadableLane
     return [gated(lane) if isinstance(lane, Lane) else lane for lane in lanes]
 
 
-def _run_of(series: Lane | UnreadableLane) -> RunId:
+def _run_of(series: Lane | UnreadableLane) -> GateRun:
     """The run that a gate of the series can be open for."""
     if isinstance(series, UnreadableLane):
         raise UnreadableState(series.error.sentence, mend_hint(series.name or "LANE"))
@@ -837,7 +872,7 @@ def _run_of(series: Lane | UnreadableLane) -> RunId:
             f"No run holds {series.name}, so no gate of it can open.",
             "Its active issue must hold it first: next(…, external=True).",
         )
-    return series.owner.run.run
+    return GateRun(series.owner.run.run, series.owner.run.handle)
 
 
 def _gate_view(lane: Lane) -> GateView | None:
