@@ -38,6 +38,7 @@ UNMODELLED = (
     "store",
     "clock",
     "block",
+    "gate",
 )
 #: Reasons for which messages start nothing.
 _MUTE = ("own_message", "outsider")
