@@ -12,10 +12,10 @@ from interlock.core.model import NewItem
 from interlock.git.plumbing import lane_ref_id
 from interlock.git.refusals import RefMove
 from interlock.gitlanes.service import GitLanes
-from interlock.service.contract import LeaseView
+from interlock.service.contract import GateView, LeaseView
 from tests.faults.processes import wait_until
 
-SERIES, ISSUE = "series:acme/app/rfc-093", "issue:acme/app#42"
+SERIES, ISSUE, OTHER_ISSUE = "series:acme/app/rfc-093", "issue:acme/app#42", "issue:acme/app#43"
 SERIES_OWNER, SERIES_QUEUE, ISSUE_OWNER, ISSUE_QUEUE = (
     f"refs/interlock/{kind}/{lane_ref_id(lane)}" for lane in (SERIES, ISSUE) for kind in ("owner", "queue")
 )
@@ -36,8 +36,8 @@ def assign(lanes: GitLanes, position: int = 1) -> LeaseView:
     return lease
 
 
-def open_gate(lanes: GitLanes, *, is_open: bool = True) -> None:
-    lanes.set_gate(ISSUE, series=SERIES, open=is_open, exempt=["issue_triage"], why="it is its turn")
+def open_gate(lanes: GitLanes, *, lane: str = ISSUE, is_open: bool = True) -> GateView:
+    return lanes.set_gate(lane, series=SERIES, open=is_open, exempt=["issue_triage"], why="it is its turn")
 
 
 def take(talk: Connection, barrier: Any, url: str, directory: str, item: int, pinned: bool) -> int | None:

@@ -15,12 +15,14 @@ import pytest
 
 from interlock.core.errors import LeaseLost, NotFound, UnreadableState
 from interlock.core.model import NewItem
+from interlock.git.plumbing import lane_ref_id
 from interlock.gitlanes.service import GitLanes
 from interlock.service.contract import LeaseView, Report
 from tests.faults.gitlanes import chain
 from tests.faults.gitseries import (
     ISSUE,
     ISSUE_OWNER,
+    OTHER_ISSUE,
     SERIES,
     SERIES_OWNER,
     SERIES_QUEUE,
@@ -39,6 +41,7 @@ from tests.git_fixtures import (
     git,
     git_identity,
     http_remote,
+    log,
     remote_url,
     serve_over_http,
     write_hook,
@@ -129,6 +132,20 @@ class TestClaimAgainstHandover:
         assert claimed.result() == []
         assert keeper.gates()[0].run is None
 
+    def test_two_lanes_of_a_series_that_open_at_once(self, at: Open, bare_repository: Path) -> None:
+        """Taken out: the series of the change in `_gate`."""
+        one, two = at("one"), at("two")
+        assign(one)
+        opened = Later(lambda: open_gate(one), Window(bare_repository))
+        with opened.on_its_way():
+            assert open_gate(two, lane=OTHER_ISSUE).open
+        assert opened.result().waits_for == OTHER_ISSUE
+        assert [gate.open for gate in two.gates()] == [False, True]
+        said = f"on {OTHER_ISSUE}: the gate of {SERIES} is open (it is its turn)"
+        assert log(bare_repository, SERIES_OWNER)[0] == said
+        git(bare_repository, "update-ref", "-d", f"refs/interlock/owner/{lane_ref_id(OTHER_ISSUE)}")
+        assert open_gate(one).waits_for == OTHER_ISSUE, "it cannot be read, so it counts as held"
+
 
 class Later:
     """A call in a thread, whose first push is held on the server for a while."""
@@ -161,7 +178,7 @@ def _garbage(bare: Path) -> None:
 
 
 def _rolled_back(bare: Path) -> None:
-    git(bare, "update-ref", SERIES_OWNER, f"{SERIES_OWNER}~1")
+    git(bare, "update-ref", SERIES_OWNER, f"{SERIES_OWNER}~2")  # before the run
 
 
 @pytest.mark.parametrize(
@@ -182,8 +199,7 @@ def test_a_series_that_is_missing_or_cannot_be_read_starts_nothing(
     assert other.next("coder") == other.next("coder", item=item) == []
     assert "series RFC-093" in other.why(item).why.replace("rfc", "RFC")
     assert [gate.open for gate in other.gates()] == [False]
-    with pytest.raises(UnreadableState):
-        open_gate(other)
+    assert open_gate(other).waits_for == SERIES
     if damage is _nothing:
         return
     with pytest.raises(UnreadableState):
@@ -253,8 +269,7 @@ def test_a_gate_is_open_for_one_run_of_its_series_alone(at: Open) -> None:
     lanes = at()
     first, second = assign(lanes, 1), put(lanes, SERIES, position=2)
     put(lanes, other := "series:acme/app/rfc-094")
-    with pytest.raises(NotFound, match="No run holds"):
-        lanes.set_gate(ISSUE, series=other, open=True, why="its turn")
+    assert lanes.set_gate(ISSUE, series=other, open=True, why="its turn").waits_for == other
     open_gate(lanes)
     item = put(lanes, ISSUE)
     lanes.cancel(first.item.id, why="nobody is there", force=True)
@@ -306,9 +321,9 @@ def test_where_the_server_refuses_a_new_chain_the_old_one_goes_on(at: Open, bare
     for _ in range(6):
         (lease,) = lanes.next("coder", item=put(lanes, ISSUE))
         lanes.done([Report(run=lease.run)])
-    assert int(git(bare_repository, "rev-list", "--count", SERIES_OWNER)) == 8
+    assert int(git(bare_repository, "rev-list", "--count", SERIES_OWNER)) == 9
     cut = next(check for check in lanes.doctor() if check.name == "chains are cut")
-    assert f"{SERIES} has more than 4 commits" in cut.detail
+    assert f"{SERIES} has more than 8 commits" in cut.detail, "it was asked again after as many more"
 
 
 def test_an_assignment_killed_before_it_hears_the_answer_stands_and_is_ended_by_its_number(

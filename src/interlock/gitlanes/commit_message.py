@@ -19,6 +19,11 @@ _WORDS = {
     EventKind.CANCEL_REQUESTED: "run {run} is asked to stop",
     EventKind.MESSAGE_ADDED: "item {item} got a message",
     EventKind.LANE_PROMOTED: "item {item} is next",
+    EventKind.LANE_OVERTAKEN: "item {item} was overtaken by item {by_item}",
+    EventKind.ITEM_OBSERVED: "item {item} is only observed",
+    EventKind.GATE_OPENED: "the gate of {series} is open",
+    EventKind.GATE_CLOSED: "the gate of {series} is shut",
+    EventKind.GATE_REMOVED: "the gate of {series} is gone",
 }
 _ENDS = frozenset({"succeeded", "failed", "timed out"})
 

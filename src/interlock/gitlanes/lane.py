@@ -33,6 +33,7 @@ from interlock.core.model import (
 )
 from interlock.core.operating import may_overtake
 from interlock.core.plans.commands import PlanCommand
+from interlock.core.record import replace as replace_record
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import DEDUPE_KEPT_S, Timing, to_us
 from interlock.git.plumbing import lane_ref_id
@@ -292,6 +293,7 @@ class Lane:
         *,
         arrivals: Sequence[NewItem] = (),
         modes: tuple[ModeRule, ...] = (),
+        busy_gate: str | None = None,
     ) -> tuple[Decision, Lane]:
         """Let the rules decide these commands and then these arrivals; the decision and the lane after it."""
         count, ticket = self.queue.last_count, self.queue.last_ticket
@@ -299,7 +301,7 @@ class Lane:
         for nth, new in enumerate(arrivals, 1):
             commands.append(Arrive(item=new, id=self._item_id(count + nth), ticket=ticket + nth))
         count += len(arrivals)
-        snapshot = self.snapshot(items, now_us, modes)
+        snapshot = replace_record(self.snapshot(items, now_us), modes=modes, busy_gate=busy_gate)
         named = {c.item for c in commands if not isinstance(c, Arrive | Repair | SetGate | PlanCommand)}
         spare = snapshot.follow_ups(named, now_us)
         spare_ids = tuple(self._item_id(count + nth) for nth in range(1, spare + 1))
@@ -377,9 +379,7 @@ class Lane:
             )
         return ItemId((lane_bits(self.ref_id) << COUNT_BITS) + count)
 
-    def snapshot(
-        self, items: Mapping[ItemId, Item], now_us: int, modes: tuple[ModeRule, ...] = ()
-    ) -> Snapshot:
+    def snapshot(self, items: Mapping[ItemId, Item], now_us: int) -> Snapshot:
         """All that the rules may need to know about the lane."""
         unread: dict[ItemId, tuple[Unread, ...]] = {}
         for m in self.queue.messages:
@@ -396,7 +396,6 @@ class Lane:
             lines={self.name: (len(waiting), tuple(p for p in waiting if p != UNPOSITIONED))},
             unread=unread,
             streaks={self.name: self.queue.streak},
-            modes=modes,
             gates={} if gate is None else {self.name: gate},
             seen_keys=keys,
             ended_runs={r.run: r for r in self.queue.ended},

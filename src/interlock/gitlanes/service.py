@@ -82,7 +82,7 @@ from interlock.core.model import (
     mode_for,
 )
 from interlock.core.prediction import Facts, Series, predict
-from interlock.core.record import replace as replace_item
+from interlock.core.record import replace as replace_record
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, to_us
 from interlock.core.why import Explanation, explain
@@ -90,7 +90,7 @@ from interlock.git.refusals import RefMove
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
 from interlock.gitlanes.documents import GateRun, mend_hint
 from interlock.gitlanes.first_seen import FirstSeen
-from interlock.gitlanes.history import Holder
+from interlock.gitlanes.history import Holder, LaneHistory
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
 from interlock.gitlanes.mending import Rebuilding, mended, rebuilt
 from interlock.gitlanes.remote import CONFLICTS, CUT_BEYOND, RETRIES, Change, LaneRemote
@@ -568,8 +568,9 @@ class GitLanes:
         """Open or shut a lane. While it is shut, nothing starts there but items of exempt types; a run of
         another type is asked to stop, and its item is offered again when the gate opens.
 
-        An open gate is open for the run that the series has now: once that has ended, the lane is shut, even
-        if nobody shuts it. So a series that nobody holds opens nothing, and with `run` only that run does.
+        A gate opens only while every other lane of its series is shut and no run goes on there, and for the
+        run that the series has now, or with `run` only for that one. Otherwise it is shut, and `waits_for`
+        says why. Once that run has ended the lane is shut, even if nobody shuts it.
         """
         name, gate = gated_lane(lane), checked_gate(lane, series, open, exempt, run)
         command = SetGate(lane=name, gate=gate, why=given_reason(why), by=signed(by))
@@ -578,14 +579,16 @@ class GitLanes:
             if not open:
                 return self._gate(lane, command)
             series = self.remote.beside(lane.ref_id, gate.series)
-            if run is not None and _run_of(series).run != run:
-                return self._gate(lane, replace(command, gate=gate._replace(open=False)))
+            held = series.owner.run if isinstance(series, Lane) else None
+            if held is None or run not in (None, held.run):
+                change = self._gate(lane, replace_record(command, gate=gate._replace(open=False)))
+                return replace(change, answer=replace_record(change.answer, waits_for=gate.series))
+            assert isinstance(series, Lane)
             return self._gate(lane, command, series)
 
         made = self.remote.transact(self.remote.ref_id(name), step, name=name)
         assert made.gate is not None
-        waits_for = gate.series if open and not made.gate.open else None
-        return gate_view(made.lane, made.gate, made.run, waits_for)
+        return gate_view(made.lane, made.gate, made.run, made.waits_for)
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool:
         """Let a lane go on without a gate. False if it had none."""
@@ -595,19 +598,47 @@ class GitLanes:
         ref_id = self.remote.ref_id(name)
         return self.remote.transact(ref_id, lambda lane: self._gate(lane, command), name=name).changed
 
-    def _gate(
-        self, lane: Lane, command: SetGate, series: Lane | UnreadableLane | None = None
-    ) -> Change[GateSet]:
-        """The lane with another gate, which opens for what its series is now."""
-        seen, run = lane, None
+    def _gate(self, lane: Lane, command: SetGate, series: Lane | None = None) -> Change[GateSet]:
+        """The lane with another gate, which opens for the run of this series.
+
+        Whoever opens one moves the owner's ref of the series, as does whoever starts a run: so two of them
+        who both found the other lanes shut do not both succeed. The series was read before those.
+        """
+        seen, busy = lane, None
         if series is not None:  # what is open for an earlier run of the series is shut
-            seen, run = lane.gated_by(series), _run_of(series)
+            seen = lane.gated_by(series)
+            busy = self._busy(seen, series)
         now_us, timed = self._timed(seen)
-        decision, after = seen.decide(timed, [command], now_us, self._timing)
+        decision, after = seen.decide(timed, [command], now_us, self._timing, busy_gate=busy)
+        made: GateSet = decision.answers[0]
         if after is seen:
-            return Change(after=lane, answer=decision.answers[0])
+            return Change(after=lane, answer=made)
+        opened = series is not None and made.gate is not None and made.gate.open
+        run = _run_of(series) if opened else None
         after = replace(after, queue=replace(after.queue, gate_run=run))
-        return Change(after=after, answer=decision.answers[0], lines=event_lines(decision.events))
+        lines = event_lines(decision.events)
+        return Change(after=after, answer=made, lines=lines, series=series if opened else None)
+
+    def _busy(self, lane: Lane, series: Lane) -> str | None:
+        """Another lane of the series that is open, or where a run goes on; None if this one is open already.
+        A lane that cannot be read counts as held."""
+        gate = lane.queue.gate
+        if gate is not None and gate.open and gate.series == series.name:
+            return None
+        for other in self.remote.read_all():
+            if other.ref_id == lane.ref_id:
+                continue
+            queue = other.queue
+            if isinstance(other, UnreadableLane):
+                queue = queue or LaneHistory(self.remote.repository, other).whole_queue
+            if queue is None or queue.gate is None or queue.gate.series != series.name:
+                continue
+            if isinstance(other, UnreadableLane):
+                return other.name or other.ref_id
+            view = _gate_view(other.gated_by(series))
+            if view is not None and (view.open or view.run is not None):
+                return other.name
+        return None
 
     def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]:
         """Gates in the order of their lanes, as they are for their series now; with `series` those of one."""
@@ -738,7 +769,7 @@ class GitLanes:
         """
         name = names.lane_key(lane)
         check_batch("line", line, NewItem)
-        wanted = [checked(replace_item(new, lane=name)) for new in (*([active] if active else []), *line)]
+        wanted = [checked(replace_record(new, lane=name)) for new in (*([active] if active else []), *line)]
         who = f" by {signed(by)}" if by else ""
         wish = Rebuilding(
             name=name,
@@ -863,15 +894,9 @@ def _gated(lanes: Sequence[Lane | UnreadableLane]) -> list[Lane | UnreadableLane
     return [gated(lane) if isinstance(lane, Lane) else lane for lane in lanes]
 
 
-def _run_of(series: Lane | UnreadableLane) -> GateRun:
+def _run_of(series: Lane | None) -> GateRun:
     """The run that a gate of the series can be open for."""
-    if isinstance(series, UnreadableLane):
-        raise UnreadableState(series.error.sentence, mend_hint(series.name or "LANE"))
-    if series.owner.run is None:
-        raise NotFound(
-            f"No run holds {series.name}, so no gate of it can open.",
-            "Its active issue must hold it first: next(…, external=True).",
-        )
+    assert series is not None and series.owner.run is not None
     return GateRun(series.owner.run.run, series.owner.run.handle)
 
 

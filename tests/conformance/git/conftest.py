@@ -50,7 +50,7 @@ class GitSubject(GitLanes):
 
     def set_gate(self, lane: str, *, series: str, open: bool, **fields: Any) -> GateView:  # noqa: A002
         """Whoever opens a gate holds its series first: in git none opens for a series that nobody holds."""
-        if open:
+        if open and fields.get("run") is None:
             name = names.lane_key(series)
             if not self.lanes(prefix=name):
                 added = self.add([NewItem(title="assignment", lane=name, agent="series")])[0]
