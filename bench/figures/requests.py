@@ -25,7 +25,7 @@ def requests(plan: Plan) -> list[Figure]:
         ]
         targets += [
             Target.at_most(f"P, {name}: 10 issues an hour, of 1,000", 10.0 * issue.counted, 1_000),
-            Target.at_most(f"P, {name}: 4 an hour in 20 repositories, of 5,000", 80.0 * issue.counted, 5_000),
+            Target.at_most(f"P, {name}: 3 an hour in 20 repositories, of 5,000", 60.0 * issue.counted, 5_000),
             Target.at_most(f"P, {name}: creations of 20 issues an hour, of 500", 20.0 * issue.creations, 500),
         ]
         routes = [_row(route, count) for route, count in issue.by_route().most_common()]

@@ -79,6 +79,33 @@ class TestTheLook:
         scene.pull("", title=f"Fix #{scene.issue.number}")
         assert (scene.start() or "").startswith("has_pull_request: ")
 
+    def test_one_that_was_merged_elsewhere_meanwhile_counts(self, scene: Scene) -> None:
+        """Into another branch, say: GitHub does not close the issue then."""
+        pull = scene.pull(f"Fixes #{scene.issue.number}")
+        scene.desk.github.clock.advance(3600)
+        pull.merge(by="bob")
+        scene.issue.reopen(by="alice")
+        assert (scene.start() or "").startswith("has_pull_request: ")
+
+    def test_one_that_was_merged_before_does_not_count(self, scene: Scene) -> None:
+        """The issue was opened again, since that was not enough."""
+        scene.pull(f"Fixes #{scene.issue.number}").merge(by="bob")
+        scene.desk.take()
+        scene.issue.reopen(by="alice")
+        scene.desk.take()
+        assert scene.start() is None
+
+    @pytest.mark.parametrize("known", [True, False])
+    def test_the_branch_of_an_earlier_run_on_the_lane_counts(self, scene: Scene, known: bool) -> None:
+        """Whatever the pull request says of itself. A run that this store never had proves nothing."""
+        assert scene.start() is None
+        scene.desk.service.done([Report(scene.lease.run)])
+        branch = f"interlock/run-{scene.lease.fence + (0 if known else 1_000)}"
+        scene.desk.repo.pull("A change", "", by="bob", head=branch, files={"a": "b"})
+        scene.issue.label("bug", by="alice")
+        scene.desk.take()
+        assert (scene.start() is not None) is known
+
     def test_a_pull_request_that_was_closed_does_not_count(self, scene: Scene) -> None:
         scene.pull(f"Fixes #{scene.issue.number}").close(by="bob")
         assert scene.start() is None
@@ -133,7 +160,7 @@ class TestTheLook:
         assert scene.start() is None
         before = len(scene.desk.github.requests)
         assert scene.look(scene.lease) is None
-        assert [status for *_, status in scene.desk.github.requests[before:]] == [304, 304]
+        assert [status for *_, status in scene.desk.github.requests[before:]] == [304, 304, 304]
 
 
 def test_a_worker_does_not_start_what_is_over(

@@ -1,9 +1,9 @@
 """Whether a run that is about to start is still wanted: GitHub is asked once more, just before.
 
-Deliveries may be late or lost. So an issue that was closed meanwhile ends its item here, and so does an open
-pull request that closes the issue, where the run would begin the same work anew. If the issue waits for
-others, so does its work. A run that goes on with
-something (a comment, a later attempt) starts all the same: the pull request may be its own.
+Deliveries may be late or lost. So an issue that was closed meanwhile ends its item here, and so does a pull
+request that closes the issue, open or merged meanwhile, where the run would begin the same work anew. If the
+issue waits for others, so does its work. A run that goes on with something (a comment, a later attempt)
+starts all the same: the pull request may be its own.
 
 Only items that GitHub's events made are looked at. If GitHub does not answer, the run starts.
 """
@@ -11,9 +11,12 @@ Only items that GitHub's events made are looked at. If GitHub does not answer, t
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
+from typing import Any
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, ItemEnded
 from interlock.github import facts as facts_of
@@ -24,10 +27,13 @@ from interlock.github.intake import Intake
 from interlock.github.reading import Gone, Reader
 from interlock.github.wanted import ENDS
 from interlock.service.contract import LeaseView, Service
+from interlock.service.itemview import ItemView
 from interlock.store.github_port import GitHubStore, Repository
 
 #: Who did it, in the history.
 _BY = "github"
+#: The branch that a worker gives a run.
+_BRANCH = re.compile(r"interlock/run-(\d{1,18})", re.ASCII)
 
 
 class LastLook:
@@ -56,7 +62,9 @@ class LastLook:
         try:
             with self._lock:
                 found = self._reader.facts(known.id, known.name, of.number, pull=of.pull)
-                why = self._unwanted(known, of, found, fresh=_is_fresh(of, lease))
+                why = self._unwanted(known, of, found)
+                if why is None and isinstance(found, Facts) and _is_fresh(of, lease):
+                    why = self._under_way(found, lease.item)
                 if why is None and isinstance(found, Facts) and found.waits_for:
                     return self._waits(known, of)
         except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
@@ -74,15 +82,33 @@ class LastLook:
         facts = facts_of.from_json(json.loads(now.facts)) if now is not None else None
         return f"waits for {', '.join(facts.waits_for)}" if facts is not None and facts.waits_for else None
 
-    def _unwanted(self, known: Repository, of: About, found: Facts | Gone, *, fresh: bool) -> str | None:
-        if isinstance(found, Gone) or not found.open:
-            where = f"{known.name}#{of.number}" if isinstance(found, Gone) else found.url
-            return f"{ENDS[found.state][0]}: {where}"
-        if fresh and not of.pull:
-            for pull in self._reader.open_pulls(found.name):
-                if of.number in closes(f"{pull['title']}\n{pull['body'] or ''}", found.name):
-                    return f"has_pull_request: {pull['html_url']}"
+    def _unwanted(self, known: Repository, of: About, found: Facts | Gone) -> str | None:
+        if not isinstance(found, Gone) and found.open:
+            return None
+        where = f"{known.name}#{of.number}" if isinstance(found, Gone) else found.url
+        return f"{ENDS[found.state][0]}: {where}"
+
+    def _under_way(self, found: Facts, item: ItemView) -> str | None:
+        """The pull request that does the work already: open, or merged since the item is there."""
+        pulls = list(self._reader.open_pulls(found.name))
+        ours = self._of_lane(pulls, item.lane)
+        pulls += [p for p in self._reader.merged_pulls(found.name) if _at(p["merged_at"]) > item.created_at]
+        for pull in pulls:
+            text = f"{pull['title']}\n{pull['body'] or ''}"
+            if found.number in closes(text, found.name) or pull["number"] in ours:
+                return f"has_pull_request: {pull['html_url']}"
         return None
+
+    def _of_lane(self, pulls: Sequence[Mapping[str, Any]], lane: str | None) -> set[int]:
+        """Those on branches of runs that had the lane, whatever their texts say."""
+        named = {pull["number"]: _BRANCH.fullmatch(pull["head"]["ref"]) for pull in pulls}
+        runs = {number: int(match[1]) for number, match in named.items() if match}
+        known = self._store.links.runs(list(runs.values())) if runs and lane is not None else {}
+        return {number for number, run in runs.items() if run in known and known[run].lane == lane}
+
+
+def _at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def _is_fresh(of: About, lease: LeaseView) -> bool:

@@ -20,7 +20,7 @@ _REPO = "/repos/{+repo}"
 #: More than people look at; rules with paths are decided by these.
 FILES_MAX = 1_000
 BLOCKERS_MAX = 50
-PULLS_MAX = 300
+PULLS_MAX, MERGED_MAX = 300, 100
 _MAY_WRITE = ("admin", "maintain", "write")
 #: Gone, or never there for us.
 _GONE = (404, 410)
@@ -139,6 +139,12 @@ class Reader:
         """The open pull requests of a repository, the newest first. An unchanged list costs nothing."""
         query = {"state": "open", "sort": "created", "direction": "desc"}
         yield from self._github.pages(_REPO + "/pulls", limit=PULLS_MAX, query=query, repo=name)
+
+    def merged_pulls(self, name: str) -> Iterator[Mapping[str, Any]]:
+        """Pull requests of a repository that were merged, of the hundred closed ones that changed last."""
+        query = {"state": "closed", "sort": "updated", "direction": "desc"}
+        found = self._github.pages(_REPO + "/pulls", limit=MERGED_MAX, query=query, repo=name)
+        yield from (pull for pull in found if pull["merged_at"])
 
     def may_write(self, name: str, user: str) -> bool:
         """Whether somebody may write to a repository. What an event says about its author is not believed."""
