@@ -74,6 +74,31 @@ def test_what_was_closed_without_a_delivery_ends(scene: Scene) -> None:
     assert lane not in {item.lane for item in scene.desk.open()}
 
 
+def test_a_blocker_of_another_repository_is_seen_to_be_closed(scene: Scene) -> None:
+    """No delivery comes of it, and the blocked issue itself does not change."""
+    other = scene.desk.github.repository("acme/other", admin=["boss"], write=["alice"])
+    blocker, issue = other.issue("First", by="alice"), scene.repo.issue("Then", by="alice")
+    issue.add_blocker(blocker, by="alice")
+    scene.desk.take()
+    (item,) = [each for each in scene.desk.open() if each.lane == f"issue:acme/app#{issue.number}"]
+    assert item.blocked_by == ("acme/other#1",)
+    blocker.close(by="alice")
+    scene.look()
+    assert scene.desk.service.blocks() == []
+
+
+def test_a_blocker_that_was_opened_again_without_a_delivery_blocks(scene: Scene) -> None:
+    blocker, issue = scene.repo.issue("First", by="alice"), scene.repo.issue("Then", by="alice")
+    issue.add_blocker(blocker, by="alice")
+    blocker.close(by="alice")
+    scene.desk.take()
+    assert scene.desk.service.blocks() == []
+    scene.desk.github.clock.advance(600)
+    blocker.reopen(by="alice")
+    scene.look()
+    assert [block.lane for block in scene.desk.service.blocks()] == [f"issue:acme/app#{issue.number}"]
+
+
 def test_remarks_without_deliveries_reach_their_agents_once(scene: Scene) -> None:
     scene.desk.github.clock.advance(600)
     issue = scene.repo.issue("Crash", by="alice")

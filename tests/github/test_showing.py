@@ -11,6 +11,7 @@ from interlock.github import owing, showing
 from interlock.github.outbox import Passed, Sender
 from interlock.github.remarks import marks
 from interlock.github.showing import Showing
+from interlock.github.standing import standing
 from interlock.service.contract import Report
 from interlock.store.github_port import KeptSign
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401
@@ -238,6 +239,10 @@ class TestTheLaneOfAPullRequest:
             assert (state, url) == ("failure", f"{screen.desk.github.html_url}/acme/app/pull/{rival.number}")
             assert said.startswith(f"#{rival.number} would close #{issue.number} too")
         assert screen.desk.store.github.contested(10) == [("acme/app", issue.number, 2)]
+        (check,) = [c for c in screen.desk.service.doctor() if c.name == "rival_pull_requests"]
+        assert f"acme/app#{issue.number} by 2" in check.detail
+        seen = standing(screen.desk.service, screen.desk.store.github, None, first.number)
+        assert seen.rivals == ({"issue": issue.number, "pull": second.number},)
         second.close(by="bob")
         screen.desk.take()
         screen.send()
