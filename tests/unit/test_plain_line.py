@@ -12,14 +12,20 @@ from interlock.cli.command import ENTRIES, Group
 from interlock.cli.invocation import Invocation
 
 TOP = parser.root()
-COMMANDS = {name: TOP.get_command(None, name) for name in sorted(plain_line.OFTEN)}
+BELOW = {name: TOP.get_command(None, name) for name in ENTRIES}
+COMMANDS: dict[tuple[str, ...], Any] = {(name,): command for name, command in BELOW.items()} | {
+    (noun, name): command
+    for noun, group in BELOW.items()
+    if isinstance(ENTRIES[noun].load(), Group)
+    for name, command in group.commands.items()
+}
 #: With what typer takes for options and for the end of options.
 VALUES = ("1", "7.9.ab", "-", "", "a b", "x=y", "install", "--", "-1", "-x", "--json")
 
 
-def pieces(name: str) -> list[list[str]]:
+def pieces(name: tuple[str, ...]) -> list[list[str]]:
     """Words that go together: an option with and without its value, an argument, an unknown option."""
-    found = [["-h"], ["--no-such"], ["1"], ["7.9.ab"], ["a b"]]
+    found = [["-h"], ["--no-such"], ["1"], ["7.9.ab"], ["a b"], ["--", "echo", "--json", "-x"]]
     for parameter in COMMANDS[name].params:
         for option in parameter.opts:
             if option.startswith("-"):
@@ -32,7 +38,7 @@ def lines(draw: st.DrawFn) -> list[str]:
     name = draw(st.sampled_from(sorted(COMMANDS)))
     before = st.lists(st.sampled_from([["--json"], ["--no-color"], ["--url", "u"], ["--url=u"]]), max_size=2)
     after = st.lists(st.sampled_from(pieces(name)), max_size=5)
-    return [*chain(*draw(before)), name, *chain(*draw(after))]
+    return [*chain(*draw(before)), *name, *chain(*draw(after))]
 
 
 def read_by_typer(line: list[str]) -> tuple[dict[str, Any], Invocation] | None:
@@ -42,23 +48,30 @@ def read_by_typer(line: list[str]) -> tuple[dict[str, Any], Invocation] | None:
         top = TOP.make_context("interlock", list(line), obj=call)
         name, command, rest = TOP.resolve_command(top, [*top._protected_args, *top.args])
         below = command.make_context(name, rest, parent=top)
-        if isinstance(ENTRIES[name].load(), Group) and below._protected_args:
-            return None
+        if below._protected_args:
+            name, command, rest = command.resolve_command(below, [*below._protected_args, *below.args])
+            below = command.make_context(name, rest, parent=below)
     except (parser.UsageError, SystemExit, RuntimeError):
         return None
     return below.params, call
 
 
-def read_plainly(line: list[str]) -> tuple[dict[str, Any], Invocation] | None:
+def read_plainly(line: list[str]) -> tuple[dict[str, Any], Invocation, Any] | None:
     call = Invocation()
     found: Any = plain_line.read(line, call)
-    return None if found is None else (found.keywords, call)
+    return None if found is None else (found.keywords, call, found.func)
 
 
-def settled(name: str, values: dict[str, Any]) -> dict[str, Any]:
+def function_of(line: list[str]) -> Any:
+    words = iter(line)
+    found = next(ENTRIES[word].load() for word in words if word in ENTRIES)
+    if not isinstance(found, Group):
+        return found
+    return next((found.commands[word] for word in words if word in found.commands), found.alone)
+
+
+def settled(function: Any, values: dict[str, Any]) -> dict[str, Any]:
     """The values with those that were not given as the function has them."""
-    found = ENTRIES[name].load()
-    function: Any = found.alone if isinstance(found, Group) else found
     code = function.__code__
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     given = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items() if v not in ((), [])}
@@ -74,8 +87,8 @@ def test_both_read_the_same(line: list[str]) -> None:
         return
     by_typer = read_by_typer(line)
     assert by_typer is not None, f"typer refuses {line}"
-    name = next(word for word in line if word in ENTRIES)
-    assert settled(name, plainly[0]) == settled(name, by_typer[0])
+    assert plainly[2] is function_of(line)
+    assert settled(plainly[2], plainly[0]) == settled(plainly[2], by_typer[0])
     assert plainly[1].url == by_typer[1].url
     assert (plainly[1].out.json, plainly[1].out.color) == (by_typer[1].out.json, by_typer[1].out.color)
 
@@ -91,6 +104,14 @@ def test_both_read_the_same(line: list[str]) -> None:
         "hook",
         "add title --lane l:1 --label a --label b --message -",
         "events -f",
+        "hold l:1 --if-held skip -- make --jobs 2",
+        "work --agent a --max 3 -- sh -c true",
+        "push origin HEAD:main",
+        "plan show 1 --json",
+        "agents set coder --max 2",
+        "lanes --limit 5",
+        "doctor",
+        "hook install",
     ],
 )
 def test_what_agents_type_is_plain(line: str) -> None:
@@ -106,8 +127,12 @@ def test_what_agents_type_is_plain(line: str) -> None:
         "next",
         "show 1 2",
         "done --seen",
-        "hook install",
-        "plan ls",
+        "github",
+        "completion bash",
+        "agents no-such",
+        "hold -- nice make",
+        "hold l:1 --",
+        "hold l:1 nice -- make",
         "shwo 1",
         "show -- 1",
     ],

@@ -1,7 +1,8 @@
-"""Reads a plain command line of a command that agents call often, without typer.
+"""Reads a plain command line without typer, whose import costs more than most commands do.
 
 Plain is: known options with their values, arguments that begin with no dash, nothing missing and nothing too
-much. Any other line is typer's, which also says what is wrong with it. A test compares the two.
+much, and a command to run only behind `--`. Any other line is typer's, which also says what is wrong with it.
+A test compares the two.
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from interlock.cli.command import ENTRIES, Group
 from interlock.cli.invocation import Invocation
 from interlock.cli.typer import Argument, Context, Option
 
-OFTEN = frozenset(
-    (
-        *("add", "next", "renew", "done", "fail", "release", "inbox", "msg", "hook"),
-        *("ls", "show", "why", "events", "cancel", "retry"),
-    )
-)
+#: Nouns that do something without a command below them; the others print their help, which is typer's.
+ALONE = frozenset({"agents", "hook", "lanes", "plan", "pools", "session"})
+#: What asks typer about all commands.
+ABOUT_TYPER = frozenset({"completion"})
 _EVERYWHERE = {"--json": bool, "--no-color": bool, "--url": str}
 
 
@@ -33,11 +32,10 @@ def read(args: Sequence[str], call: Invocation) -> Callable[[], int] | None:
     given: dict[str, Any] = {}
     try:
         name = _next_argument(words, _EVERYWHERE, given)
-        if name not in OFTEN:
+        if name not in ENTRIES or name in ABOUT_TYPER:
             return None
-        found = ENTRIES[name].load()
-        function = found.alone if isinstance(found, Group) else found
-        values = _values(function, words, given)
+        function, rest = _function(name, list(words))
+        values = _values(function, rest, given)
     except _NotPlain:
         return None
     call.out.json = "--json" in given
@@ -46,31 +44,59 @@ def read(args: Sequence[str], call: Invocation) -> Callable[[], int] | None:
     return partial(function, Context(call), **values)
 
 
-def _values(function: Any, words: Iterator[str], given: dict[str, Any]) -> dict[str, Any]:
+def _function(name: str, rest: list[str]) -> tuple[Any, list[str]]:
+    """The function of a command, or of one below a noun, and the words behind its name."""
+    found = ENTRIES[name].load()
+    if not isinstance(found, Group):
+        return found, rest
+    if rest and rest[0] in found.commands:
+        return found.commands[rest[0]], rest[1:]
+    if name not in ALONE:
+        raise _NotPlain
+    return found.alone, rest
+
+
+class _Declared:
+    """What a function declares: its options by each of their names, its arguments, and what it runs."""
+
+    def __init__(self, function: Any) -> None:
+        self.kinds: dict[str, Any] = dict(_EVERYWHERE)
+        self.names: dict[str, str] = {}
+        self.arguments: list[tuple[str, Any]] = []
+        self.to_run: str | None = None
+        for parameter, hint in get_type_hints(function, include_extras=True).items():
+            match get_args(hint):
+                case (kind, Option(names=spelled)):
+                    for name in spelled or (f"--{parameter.replace('_', '-')}",):
+                        self.kinds[name], self.names[name] = kind, parameter
+                case (_, Argument(more=more)) if str(more.get("metavar")).startswith("-- "):
+                    self.to_run = parameter
+                case (kind, Argument()):
+                    self.arguments.append((parameter, kind))
+                case _:
+                    pass
+
+
+def _values(function: Any, words: list[str], given: dict[str, Any]) -> dict[str, Any]:
     """The values of a function's parameters, by name. Those of global options go to `given`."""
-    kinds: dict[str, Any] = dict(_EVERYWHERE)
-    names: dict[str, str] = {}
-    arguments: list[tuple[str, Any]] = []
-    for parameter, hint in get_type_hints(function, include_extras=True).items():
-        match get_args(hint):
-            case (kind, Option(names=spelled)):
-                for name in spelled or (f"--{parameter.replace('_', '-')}",):
-                    kinds[name], names[name] = kind, parameter
-            case (kind, Argument()):
-                arguments.append((parameter, kind))
-            case _:
-                pass
+    declared = _Declared(function)
     values: dict[str, Any] = {}
     given_here: dict[str, Any] = {}
     typed: list[str] = []
-    while (word := _next_argument(words, kinds, given_here)) is not None:
+    if declared.to_run is not None and "--" in words:
+        at = words.index("--")
+        words, values[declared.to_run] = words[:at], words[at + 1 :]
+        if not values[declared.to_run]:
+            raise _NotPlain
+    ahead = iter(words)
+    while (word := _next_argument(ahead, declared.kinds, given_here)) is not None:
         typed.append(word)
     for name, value in given_here.items():
-        if name in names:
-            values[names[name]] = value
+        if name in declared.names:
+            values[declared.names[name]] = value
         else:
             given[name] = value
-    for parameter, kind in arguments:
+    for parameter, kind in declared.arguments:
         if typed:
             values[parameter], typed = (typed, []) if _many(kind) else (typed[0], typed[1:])
     if typed or not _required(function) <= values.keys():
