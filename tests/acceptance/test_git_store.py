@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.core.model import NewItem
 from interlock.git.plumbing import lane_ref_id
+from interlock.gitlanes.service import GitLanes
 from tests.acceptance.command import PROGRAM, Command
 from tests.faults.processes import wait_until
 from tests.git_fixtures import bare_repository, clone, commit, git, git_identity
@@ -54,6 +56,26 @@ def test_commands_that_need_a_database_exit_2_and_name_one(il: Command):
         assert answer.code == 2, answer
         assert "git store" in answer.error["message"]
         assert "postgresql://" in answer.error["hint"]
+
+
+def test_modes_are_set_and_listed_in_git(il: Command):
+    assert il("lanes", "mode", "observe", "--prefix", "deploy:").code == 0
+    assert il.ok("lanes", "mode")["modes"] == [{"scope": "lane", "value": "deploy:", "mode": "observe"}]
+    both = f"{' '.join(PROGRAM)} hold {LANE} --if-held fail -- echo side by side"
+    answer = il("hold", LANE, "--", "sh", "-c", f"env -u INTERLOCK_RUN -u INTERLOCK_LANE {both}")
+    assert (answer.code, answer.out) == (0, "side by side\n"), answer
+    assert il("lanes", "mode", "enforce", "--prefix", "deploy:").code == 0
+    assert il("hold", LANE, "--", "sh", "-c", f"env -u INTERLOCK_RUN -u INTERLOCK_LANE {both}").code == 4
+
+
+def test_an_external_run_is_ended_by_force(il: Command, bare_repository: Path, tmp_path: Path):
+    lanes = GitLanes(bare_repository.as_uri(), tmp_path / "other")
+    item = lanes.add([NewItem(title="assigned", lane=LANE, agent="copilot")])[0].arrival
+    assert lanes.next("copilot", item=item, external=True)
+    assert "external" in il("lanes").out
+    assert il("cancel", str(item), "--force").code == 2, "it needs a reason"
+    answer = il("cancel", str(item), "--force", "--reason", "nobody is there")
+    assert (answer.code, il.ok("lanes")) == (0, {"lanes": []}), answer
 
 
 def test_a_store_in_git_lets_an_item_wait_at_a_wall_but_no_agent(il: Command):

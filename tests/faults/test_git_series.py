@@ -66,6 +66,7 @@ def at(bare_repository: Path, tmp_path: Path) -> Open:
     return open_one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pinned", [True, False], ids=["compare-and-swap", "read-then-write"])
 def test_exactly_one_of_a_hundred_concurrent_attempts_becomes_the_active_issue(
     crew: Crew, bare_repository: Path, tmp_path: Path, pinned: bool

@@ -26,6 +26,7 @@ from interlock.service.contract import Report
 from tests.acceptance.command import PROGRAM, Command
 from tests.acceptance.holding.holders import UNTIL_LET_GO, ended, pid_in, until
 from tests.faults.gitlanes import LANE, OWNER, QUEUE, assert_one_owner_at_a_time, chain, whole_chain
+from tests.faults.gitseries import ISSUE, SERIES, SERIES_OWNER, assign, open_gate, put
 from tests.git_fixtures import (
     IDENTITY,
     LostAnswers,
@@ -128,6 +129,31 @@ def test_no_operation_of_a_lane_meets_its_own_ghost(tmp_path: Path) -> None:
 def test_no_handover_that_cuts_the_chains_meets_its_own_ghost(tmp_path: Path) -> None:
     """Every handover cuts them."""
     assert_same_with_losses(tmp_path, partial(_operations, cut_beyond=3), (1, "closed"))
+
+
+def _series(place: Place) -> Any:
+    """What a series does: observe, be active, open a gate, work, shut it, hand on, be rebuilt."""
+    lanes = GitLanes(place.url, place.directory / "ann", pause=lambda _: None, cut_beyond=4)
+    lanes.set_mode(scope="project", value="other", mode="observe")
+    answers: list[Any] = [[(r.value, r.mode) for r in lanes.modes()]]
+    active = assign(lanes, 1)
+    waiting = put(lanes, SERIES, position=2)
+    answers += [active.fence, open_gate(lanes).open]
+    for _ in range(3):
+        (lease,) = lanes.next("coder", item=put(lanes, ISSUE))
+        answers.append([lease.fence, lanes.done([Report(run=lease.run)])[0].status])
+    answers.append(open_gate(lanes, is_open=False).open)
+    ended = lanes.end_external(active.item.id, active.fence, "done", why="merged")
+    answers.append([ended.item.status, ended.promoted == (waiting,)])
+    built = lanes.rebuild("series:acme/app/rfc-094", agent="series", line=[NewItem(title="#1")], why="new")
+    answers.append([built.holder and built.holder.run, built.waiting])
+    answers.append(len(log(place.bare, SERIES_OWNER)))
+    return answers
+
+
+def test_nothing_of_a_series_meets_its_own_ghost(tmp_path: Path) -> None:
+    """Each start on an issue moves the series too, and some begin its chain anew."""
+    assert_same_with_losses(tmp_path, _series, (1, "closed"))
 
 
 def test_an_arrival_whose_answer_was_lost_is_found_beyond_a_cut(tmp_path: Path) -> None:

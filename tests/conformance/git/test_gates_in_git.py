@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.core.errors import UnreadableState
+from interlock.gitlanes import documents, lane
 from tests.conformance import test_series_gates
 from tests.conformance.git.conftest import GitScene
+from tests.conformance.scene import LANE
 from tests.conformance.test_series_gates import (
+    SERIES,
     WAYS,
     test_a_follow_up_of_unread_messages_waits_for_the_gate,
     test_a_gate_moves_to_another_series,
@@ -54,6 +58,23 @@ __all__ = [
     "test_the_same_gate_again_writes_nothing",
     "test_what_a_hold_left_is_not_offered_again",
 ]
+
+
+def test_an_older_interlock_takes_a_lane_with_a_gate_for_held(
+    scene: GitScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would start what the gate keeps waiting. Taken out: the gate in `Queue.format`."""
+    item = scene.put(lane=LANE)
+    scene.service.set_gate(LANE, series=SERIES, open=False, why="#41 is active")
+    for module in (documents, lane):
+        monkeypatch.setattr(module, "FORMAT", 1)
+    assert scene.idle()
+    with pytest.raises(UnreadableState, match="newer than this"):
+        scene.claim(item=item)
+    monkeypatch.undo()
+    assert scene.service.remove_gate(LANE, why="left")
+    monkeypatch.setattr(documents, "FORMAT", 1)
+    assert scene.claim().item.id == item, "without its gate it is a lane like any"
 
 
 @pytest.mark.parametrize("way", ["release", "loss", "back-off", "wall", "fault", "grace"])
