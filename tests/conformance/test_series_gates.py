@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import apsw
+import psycopg
 import pytest
 
 from interlock.core.commands import Wall
 from interlock.core.errors import InvalidInput
 from interlock.service.contract import GateView, ItemFilter, LeaseView
+from interlock.service.local import LocalService
 from tests.conformance.planner import graph
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, Scene
 
@@ -415,6 +418,57 @@ def test_an_item_of_another_agent_does_not_overtake_on_a_shut_lane(scene: Scene)
     assert scene.idle("coder")
     assert scene.status(owner) == "pending"
     assert not scene.events("lane.overtaken")
+
+
+# -- what keeps gates right ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["a gated item on an open lane", "an ungated one on a shut lane", "a run"])
+def test_a_sweep_puts_right_what_contradicts_its_gate(
+    scene: Scene, query: Callable[[str], list[tuple[Any, ...]]], wrong: str
+) -> None:
+    """Nothing makes such a row but a hand in the database. Taken out: `obey_gate` in `repair`."""
+    item = scene.put(lane=LANE)
+    if wrong == "a run":
+        scene.claim()
+    if wrong != "a gated item on an open lane":
+        shut(scene)
+    values = {
+        "a gated item on an open lane": "gated = (1 = 1)",
+        "an ungated one on a shut lane": "gated = (1 = 0)",
+        "a run": "cancel_into = NULL, cancel_why = NULL, revoke_us = NULL",
+    }
+    query(f"UPDATE items SET {values[wrong]} WHERE id = {item}")
+    assert not healthy(scene)
+    scene.service.sweep()
+    assert healthy(scene)
+    if wrong == "a run":
+        assert scene.item(item).cancel_requested
+    else:
+        assert scene.idle() is (wrong == "an ungated one on a shut lane")
+
+
+def test_the_schema_lets_no_gated_item_start(
+    scene: Scene, query: Callable[[str], list[tuple[Any, ...]]]
+) -> None:
+    item = scene.put(lane=LANE)
+    shut(scene)
+    started = "status = 'in_progress', run = 1, run_bits = 1, run_agent = 'a', due_us = 1, lease_until_us = 1"
+    with pytest.raises((apsw.ConstraintError, psycopg.errors.CheckViolation)):
+        query(f"UPDATE items SET {started} WHERE id = {item}")
+    assert scene.status(item) == "pending"
+
+
+def test_a_gate_outlives_what_was_on_its_lane(scene: Scene) -> None:
+    reopen(scene)
+    scene.done(scene.put_running(lane=LANE))
+    shut(scene)
+    scene.clock.advance(DAY_S)
+    assert isinstance(scene.service, LocalService)
+    assert scene.service.store.prune_items(scene.clock.now_us, 0, 100, really=True).items == 1
+    assert [gate.lane for gate in scene.service.gates()] == [LANE]
+    scene.put(lane=LANE)
+    assert scene.idle()
 
 
 # -- what people see -------------------------------------------------------------------------------

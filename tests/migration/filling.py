@@ -37,6 +37,8 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
     service.pause_project("frozen", paused=True, why="audit")
     service.set_mode(scope="lane", value="observed:", mode="observe")
     service.block(lane="issue:acme/app#99", blocker="acme/app#3", why="blocked by")
+    for lane, is_open in ((LANES[0], True), (LANES[3], False)):
+        service.set_gate(lane, series="series:acme/app/RFC-093", open=is_open, exempt=["review"], why="turns")
     service.store.begin_mark("on_dead_letter", 1)
     _hear_from_github(service.store.github)
     service.create_token("laptop", scope="agent:ada", expires_s=3600)
