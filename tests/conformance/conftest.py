@@ -42,7 +42,13 @@ ON_SQLITE = ("sqlite", "http")
 #: What a usual run tries through a server.
 THROUGH_A_SERVER = ("test_external", "test_operators", "test_plan_editors", "test_policies", "test_questions")
 #: What looks past the service, or at values that a server does not send.
-PAST_THE_SERVICE = ("test_at_once", "test_claims_agree", "test_wrong_types", "test_true_input")
+PAST_THE_SERVICE = (
+    "test_at_once",
+    "test_claims_agree",
+    "test_wrong_types",
+    "test_true_input",
+    "test_repeated",
+)
 
 #: What the doctor says of the machine and not of the data: here the clock is the test's, and the shared
 #: test servers are quick instead of durable.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.core.errors import InvalidInput, ItemEnded, NotFound
-from interlock.service.contract import Service
+from interlock.service.contract import ItemFilter, Service
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, Scene
 
 
@@ -237,3 +237,15 @@ class TestReasons:
         with pytest.raises(InvalidInput):
             service.pause_agent(name, paused=True, why="test")
         assert service.agents() == []
+
+
+def test_items_are_listed_page_by_page_from_the_newest(scene: Scene) -> None:
+    """Taken out: `before` in either statement; the first page comes again without end."""
+    made = [scene.put(f"{n}") for n in range(7)]
+    pages: list[list[int]] = []
+    before: int | None = None
+    while page := [i.id for i in scene.service.items(ItemFilter(limit=3, before=before))]:
+        pages.append(page)
+        before = page[0]
+        assert len(pages) < 10
+    assert pages == [made[4:], made[1:4], made[:1]]

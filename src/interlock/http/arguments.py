@@ -14,6 +14,7 @@ from typing import Any, Union, get_args, get_origin
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem, Sender
 from interlock.core.names import LaneFields
+from interlock.core.plans.model import Graph
 from interlock.core.record import Record, replace
 from interlock.plans.planfile import edit_of, plan_of
 from interlock.service import wire
@@ -23,6 +24,7 @@ from interlock.service.usecases import Parameter, UseCase
 from interlock.settings import TypeDefaults
 
 #: What a body of these use cases has beside the document itself.
+_TYPED = {"typed_graph", "typed_operations"}
 _AROUND = {"create_plan": ("by",), "edit_plan": ("base", "run", "through", "by", "why")}
 
 
@@ -73,6 +75,8 @@ class Reading:
         return replace(new, sender=wire.read(Sender, sender, what=f"items[{n}].sender", strict=True))
 
     def _plan(self, name: str, body: dict[str, Any], rest: dict[str, Parameter]) -> dict[str, Any]:
+        if _TYPED & body.keys():
+            return _typed_plan(body, rest)
         around = {part: body[part] for part in _AROUND[name] if part in body}
         document = {part: value for part, value in body.items() if part not in around}
         read = _from_body({part: rest[part] for part in _AROUND[name]}, around)
@@ -81,6 +85,20 @@ class Reading:
             return read | {part: getattr(plan, part) for part in type(plan).__dataclass_fields__}
         edit = edit_of(document, types=self._types, lanes=self._lanes)
         return read | {"operations": edit.operations, "graph": edit.graph}
+
+
+def _typed_plan(body: dict[str, Any], rest: dict[str, Parameter]) -> dict[str, Any]:
+    """A graph or operations as their types have them, as the Python client sends them."""
+    around = {part: value for part, value in body.items() if part not in _TYPED}
+    given = _from_body({n: p for n, p in rest.items() if n not in ("graph", "operations")}, around)
+    if "typed_graph" in body:
+        given["graph"] = wire.read(Graph, body["typed_graph"], what="typed_graph", strict=True)
+    if "typed_operations" in body:
+        listed = wire.read(list[Any], body["typed_operations"], what="typed_operations")
+        given["operations"] = [
+            wire.read_operation(each, f"typed_operations[{n}]") for n, each in enumerate(listed)
+        ]
+    return given
 
 
 def _list(body: Mapping[str, Any], name: str) -> list[Any]:

@@ -146,27 +146,6 @@ def graph_document(graph: Graph) -> dict[str, Any]:
     }
 
 
-def operation_document(operation: Operation) -> dict[str, Any]:
-    """An operation as a file writes it. `edit_of` reads it back."""
-    match operation:
-        case AddTask(task=task):
-            return {"op": "add_task", **_task_document(task)}
-        case RemoveTask(key=key):
-            return {"op": "remove_task", "key": key}
-        case UpdateTask(key=key, changes=changes):
-            payload = changes.get("payload")
-            read = {"payload": json.loads(payload)} if isinstance(payload, str) else {}
-            return {"op": "update_task", "key": key, **changes, **read}
-        case AddEdge(edge=edge):
-            return {"op": "add_edge", "from": edge.source, "to": edge.target, **chosen(edge)}
-        case RemoveEdge(source=source, target=target):
-            return {"op": "remove_edge", "from": source, "to": target}
-        case UpdateEdge(source=source, target=target, when=when, on_cancel=on_cancel):
-            given = {"when": when, "on_cancel": on_cancel}
-            kept = {name: value for name, value in given.items() if value is not None}
-            return {"op": "update_edge", "from": source, "to": target, **kept}
-
-
 def _task_document(task: TaskSpec) -> dict[str, Any]:
     values = {"key": task.key, **chosen(task)}
     if task.title == task.key:

@@ -24,7 +24,7 @@ from interlock.core.row import NamedTuple
 from interlock.remote.writing import Request
 
 #: How long an answer may take beyond what the request waits for. The server may wait for its own database.
-ANSWER_S, CONNECT_S = 45.0, 10.0
+ANSWER_S, CONNECT_S = 120.0, 10.0
 #: An event stream says something more often than this.
 SILENCE_S = 40.0
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.05, 1.0

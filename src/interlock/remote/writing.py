@@ -20,6 +20,7 @@ from interlock.core.record import Record, as_dict
 from interlock.core.row import NamedTuple
 from interlock.service.contract import ItemFilter, Report, to_json
 from interlock.service.usecases import ROOT, UseCase
+from interlock.service.wire import operation_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -55,7 +56,7 @@ def _body(case: UseCase, rest: dict[str, Any]) -> Any:
     if case.name == "edit":
         return {**_changes(rest.pop("changes")), **rest}
     if case.name in ("create_plan", "edit_plan"):
-        return _plan(rest)
+        return _plan(case, rest)
     if rest.get("result") is not None:
         check_report(0, rest["result"], None, True)
         rest["result"] = json.loads(rest["result"])
@@ -95,19 +96,19 @@ def _timed(parts: dict[str, Any]) -> dict[str, Any]:
     return parts
 
 
-def _plan(rest: dict[str, Any]) -> dict[str, Any]:
-    from interlock.core.plans.model import Graph  # noqa: PLC0415  (for plans alone)
-    from interlock.plans.planfile import graph_document, operation_document  # noqa: PLC0415
+def _plan(case: UseCase, rest: dict[str, Any]) -> dict[str, Any]:
+    """With graphs and operations as their types have them, not as in a plan file: the server's service says
+    what is wrong with them, as on a database."""
+    from interlock.core.plans.checking import typed_graph, typed_operations  # noqa: PLC0415  (for plans alone)
 
     graph, operations = rest.pop("graph", None), rest.pop("operations", None)
-    if graph is not None and not isinstance(graph, Graph):
-        raise InvalidInput(f"{reprlib.repr(graph)} is not a graph.", "Make one with Graph(tasks=…).")
-    if "base" not in rest:
-        return {**rest, **(graph_document(graph) if graph is not None else {})}
-    if graph is not None:
-        rest["graph"] = graph_document(graph)
+    if graph is not None or case.name == "create_plan":
+        rest["typed_graph"] = typed_graph(graph)
     if operations is not None:
-        rest["operations"] = [operation_document(operation) for operation in operations]
+        rest["typed_operations"] = [
+            {"op": operation_name(type(operation)), **as_dict(operation)}
+            for operation in typed_operations(operations)
+        ]
     return rest
 
 

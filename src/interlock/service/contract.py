@@ -499,6 +499,8 @@ class ItemFilter(Record):
     asking: bool = False
     #: Only items whose newest pull request's checks say this, or `none`; ended ones as well.
     ci: str | None = None
+    #: Only items that arrived before this one: the page before the one that begins with it.
+    before: int | None = None
     limit: int = 100
 
 

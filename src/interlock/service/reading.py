@@ -103,6 +103,7 @@ class Looking:
             agent=names.agent_key(wanted.agent) if _given(wanted.agent) else None,
             project=names.check_name("project", wanted.project) if _given(wanted.project) else None,
             type=names.check_name("type", wanted.type) if _given(wanted.type) else None,
+            before=ID_LIMIT - 1 if wanted.before is None else _number("item number", wanted.before),
             limit=wanted.limit,
         )
         if names.check_flag("asking", wanted.asking) and ci is not None:
@@ -296,7 +297,8 @@ def _matches(item: Item, query: ItemQuery) -> bool:
     """Whether an item is one that is asked for, whatever its status."""
     spec = item.spec
     asked = (query.lane, spec.lane), (query.agent, spec.agent_key), (query.project, spec.project)
-    return all(wanted in (None, found) for wanted, found in (*asked, (query.type, spec.type)))
+    same = all(wanted in (None, found) for wanted, found in (*asked, (query.type, spec.type)))
+    return same and spec.id < query.before
 
 
 def _given(name: str | None) -> TypeGuard[str]:

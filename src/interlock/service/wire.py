@@ -217,3 +217,20 @@ def check_fields(
             )
     for name in sorted(needed - given.keys()):
         raise InvalidInput(f"{place}misses the field {name}.", "Every field without a default is needed.")
+
+
+def operation_name(kind: type) -> str:
+    """What an operation on a plan is called, as in a plan file: `add_task` for `AddTask`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in kind.__name__).lstrip("_")
+
+
+def read_operation(value: Any, what: str) -> Any:
+    """An operation on a plan, which `op` names, with the parts of its type."""
+    from interlock.core.plans.model import Operation  # noqa: PLC0415  (for plans alone)
+
+    given = dict(_object(value, what))
+    kinds = {operation_name(kind): kind for kind in get_args(Operation)}
+    name = given.pop("op", None)
+    if name not in kinds:
+        raise wrong(f"{what}.op", name, f"one of {', '.join(kinds)}")
+    return read(kinds[name], given, what=what, strict=True)

@@ -167,6 +167,8 @@ class ItemQuery(Record):
     agent: str | None = None
     project: str | None = None
     type: str | None = None
+    #: Only items with smaller ids.
+    before: int = (1 << 63) - 1
     limit: int = 100
 
 

@@ -111,6 +111,7 @@ class PostgresReads:
             agent=query.agent,
             project=query.project,
             type=query.type,
+            before=query.before,
             limit=query.limit,
         )
         return [item_from_row(r) for r in rows]

@@ -99,6 +99,7 @@ class SqliteReads:
             agent=query.agent,
             project=query.project,
             type=query.type,
+            before=query.before,
             limit=query.limit,
         )
         return [item_of_row(r) for r in rows]

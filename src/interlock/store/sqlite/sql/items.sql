@@ -3,7 +3,7 @@
 SELECT * FROM items WHERE id IN (
     SELECT found.id FROM json_each(:statuses) AS wanted CROSS JOIN items found ON found.id IN (
         SELECT i.id FROM items i
-        WHERE i.status = wanted.value COLLATE NOCASE
+        WHERE i.status = wanted.value COLLATE NOCASE AND i.id < :before
             AND (:lane IS NULL OR i.lane = :lane OR i.observed_lane = :lane)
             AND (:agent IS NULL OR i.agent_key = :agent OR i.run_agent = :agent)
             AND (:project IS NULL OR i.project = :project)
