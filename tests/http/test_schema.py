@@ -37,7 +37,8 @@ def test_no_request_that_the_document_allows_meets_a_defect(serving: Serving) ->
     ]
     tried = 0
     for result in schema.get_all_operations():
-        operation = result.ok()
+        either: Any = result
+        operation = either.ok()
 
         @hypothesis.settings(
             max_examples=EXAMPLES,
