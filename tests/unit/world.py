@@ -18,11 +18,13 @@ from interlock.core.commands import (
     Ended,
     Expire,
     Finish,
+    GateSet,
     Moved,
     Outcome,
     Overtake,
     Repair,
     Retry,
+    SetGate,
     TakeBack,
     Tell,
 )
@@ -34,6 +36,7 @@ from interlock.core.model import (
     US_PER_S,
     Event,
     EventKind,
+    Gate,
     Item,
     ItemId,
     Mode,
@@ -51,7 +54,7 @@ from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, deadline_us, to_us
 from interlock.core.why import explain
 
-LANE = "issue:acme/app#42"
+LANE, SERIES = "issue:acme/app#42", "series:acme/app/RFC-093"
 START_US = 1_800_000_000 * US_PER_S
 FIRST_SPARE_ID = 10_000
 
@@ -71,6 +74,9 @@ class World:
         self.keys: dict[tuple[str, str], ItemId] = {}
         self.streaks: dict[str, Streak] = {}
         self.last_agents: dict[str, str] = {}
+        self.gates: dict[str, Gate] = {}
+        #: Another lane of the series that is open or worked on.
+        self.busy_gate: str | None = None
         self._last_id = 0
         self._last_ticket = 0
         self._last_run = 0
@@ -101,6 +107,7 @@ class World:
         spec, state = found.spec, found.state
         assert found.status is ItemStatus.PENDING, f"{found.status} cannot be claimed"
         assert state.due_us is None, "its time has not come"
+        assert not state.gated, "its lane is shut"
         self._last_run += 1
         span_s = lease_s or spec.lease_s or self.timing.lease_s
         until_us = self.now_us + to_us(span_s)
@@ -170,6 +177,12 @@ class World:
 
     def _moved(self, command: Command) -> Moved:
         answer: Moved = self.decide(command)[0]
+        return answer
+
+    def gate(self, *, is_open: bool, exempt: tuple[str, ...] = (), run: RunId | None = None) -> GateSet:
+        """Open or shut the lane."""
+        gate = Gate(series=SERIES, open=is_open, exempt=exempt)
+        answer: GateSet = self.decide(SetGate(lane=LANE, gate=gate, why="its turn", run=run))[0]
         return answer
 
     def set_mode(self, mode: Mode) -> None:
@@ -258,6 +271,8 @@ class World:
             unread=unread,
             streaks=dict(self.streaks),
             last_agents=dict(self.last_agents),
+            gates=dict(self.gates),
+            busy_gate=self.busy_gate,
             seen_keys={k: i for k, i in self.keys.items() if k in wanted},
             ended_runs=dict(self.runs),
             modes=self.modes,
@@ -279,6 +294,8 @@ class World:
             self._keep(message)
         self.streaks.update({lane: Streak(wakes, run) for lane, wakes, run in decision.streaks})
         self.last_agents.update(decision.last_agents)
+        gates = {**self.gates, **dict(decision.gates)}
+        self.gates = {lane: gate for lane, gate in gates.items() if gate is not None}
         self.payloads.update(decision.payloads)
         for source, target in decision.payload_copies:
             if source in self.payloads:
@@ -315,3 +332,6 @@ class World:
                 ), f"nobody leads lane {lane}"
             assert item.terminal == (item.state.ended_us is not None)
             assert (item.status is ItemStatus.IN_PROGRESS) == (item.state.run is not None)
+            gate = self.gates.get(item.spec.lane or "")
+            shut = gate is not None and gate.shuts(item.spec.type)
+            assert item.state.gated == (shut and item.status is ItemStatus.PENDING), f"flag of {item.id}"
