@@ -283,11 +283,13 @@ def test_people_see_it_in_show_why_ls_and_status(desk: Desk, followed: str) -> N
         listed("failure", asking=True)
 
 
-def test_a_token_without_the_right_says_so_and_loses_nothing(desk: Desk) -> None:
+@pytest.mark.parametrize("right", ["actions", "checks", "statuses"])
+def test_a_token_without_the_right_says_so_and_loses_nothing(desk: Desk, right: str) -> None:
+    """With one of the two it may not look either: a failure may be among what it does not see."""
     run = worked(desk)
     branch = f"interlock/run-{run}"
     token = desk.github.actions_token(
-        desk.repo, {"issues": "read", "pull_requests": "read", "contents": "read"}
+        desk.repo, {"issues": "read", "pull_requests": "read", "contents": "read", right: "read"}
     )
     poor = GitHub(PlainToken(token), api_url=desk.github.api_url, sleep=lambda _: None)
     desk.intake = Intake(desk.service, desk.store, Reader(poor))

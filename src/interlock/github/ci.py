@@ -72,23 +72,21 @@ class Ci:
 
     def checks(self, repo: str, sha: str) -> list[Check] | Unreadable:
         """The newest checks and statuses of a commit, but for our own status, which says who has the lane."""
-        query = {"filter": "latest"}
-        route = _REPO + "/commits/{sha}/check-runs"
+        of_commit, pages = _REPO + "/commits/{sha}", self._github.pages
+        kinds = ((f"{of_commit}/check-runs", "check_runs"), (f"{of_commit}/status", "statuses"))
         try:
-            runs = list(
-                self._github.pages(
-                    route, limit=CHECKS_MAX, within="check_runs", query=query, repo=repo, sha=sha
-                )
+            # Half of them would say less than nothing: a failed check may be in the other half.
+            runs, statuses = (
+                list(pages(route, limit=CHECKS_MAX, within=within, repo=repo, sha=sha))
+                for route, within in kinds
             )
         except GitHubRefused as refused:
             if refused.status not in _UNREADABLE:
                 raise
-            runs = None
-        statuses = self._list(_REPO + "/commits/{sha}/status", CHECKS_MAX, "statuses", repo=repo, sha=sha)
-        if runs is None and not statuses:
-            return Unreadable(why="the token may not read checks")
-        found = [_check(run) for run in runs or ()]
-        return [*found, *(_status(each) for each in statuses if each["context"] != LANE_CONTEXT)]
+            gone = "its checks are not there, or not for this token"
+            return Unreadable(why="the token may not read checks" if refused.status == 403 else gone)
+        others = (each for each in statuses if each["context"] != LANE_CONTEXT)
+        return [*map(_check, runs), *map(_status, others)]
 
     def required(self, repo: str, branch: str) -> tuple[Required, ...]:
         """The checks that must succeed before something is merged into a branch, as far as we may know."""
