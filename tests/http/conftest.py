@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.git_fixtures import bare_repository, git_identity  # noqa: F401  (fixtures)
 from tests.http.serving import Serving, local_service
 
 

@@ -34,7 +34,7 @@ class Serving:
             Reading({}, USUAL_FIELDS),
             ready=lambda: {"ready": True, "checks": {}},
             webhook=more.get("webhook", lambda _, body: {"bytes": len(body)}),
-            poll_s=0.05,
+            poll_s=more.get("poll_s", 0.05),
         )
         self.url = ""
         self.clients: list[Service] = []

@@ -16,17 +16,20 @@ from typing import Any
 
 import pytest
 
+import interlock
 from interlock.core.errors import LeaseLost, NotAllowed, NotFound, NoToken, StoreUnavailable
 from interlock.core.model import NewItem
 from interlock.core.plans.model import Graph, TaskSpec
 from interlock.github.signature import sign
 from interlock.http.application import THREADS
+from interlock.orchestrator import Orchestrator
 from interlock.remote.service import connect
 from interlock.service.contract import ItemFilter, Report, Service
 from interlock.settings import credentials
 from tests.acceptance.command import PROGRAM, Command
 from tests.acceptance.test_start_up import NEVER, imported
 from tests.faults.stores import assert_kept
+from tests.git_fixtures import clone, commit, log
 from tests.http.asking import ask
 from tests.http.proxies import LosingProxy
 from tests.http.serving import Serving, local_service
@@ -361,6 +364,62 @@ def test_commands_that_need_the_database_say_so(serving: Serving, tmp_path: Path
         error = far("--json", *command).error
         assert error["code"] == "invalid_input"
         assert "INTERLOCK_URL" in error["message"] + error["hint"]
+
+
+def test_an_agents_token_is_enough_for_a_worker_and_not_for_another_agent(
+    serving: Serving, tmp_path: Path
+) -> None:
+    service = serving.server.service
+    service.add([NewItem(title="mine", agent="coder"), NewItem(title="another's", agent="other")])
+    far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token("agent:coder")})
+    worker = far.start("work", "--agent", "coder", "--", "true")
+    try:
+        _wait(lambda: service.show(1).item.status == "completed")
+    finally:
+        worker.send_signal(signal.SIGINT)
+        worker.communicate(timeout=PATIENCE_S)
+    assert far("--json", "next", "--agent", "other").error["code"] == "not_allowed"
+    (lease,) = service.next("other")
+    for command in ("renew", "done", "fail", "release", "inbox"):
+        assert far("--json", command, lease.run).error["code"] == "not_allowed"
+    assert service.show(2).item.status == "in_progress"
+
+
+def test_a_push_is_fenced_through_a_server(serving: Serving, bare_repository: Path, tmp_path: Path) -> None:
+    tree = clone(str(bare_repository), tmp_path / "tree")
+    far = Command(tree, url=serving.url, env={"INTERLOCK_TOKEN": serving.token()})
+    far.ok("add", "fix it", "--lane", "issue:acme/app#42")
+    run = far.claim()["run"]
+    commit(tree, {"new": "x"}, "in time")
+    assert far("push", env={"INTERLOCK_RUN": run}).code == 0
+    far.ok("release", run)
+    commit(tree, {"late": "x"}, "too late")
+    assert far("push", env={"INTERLOCK_RUN": run}).code == 5
+    assert log(bare_repository) == ["in time", "first"]
+
+
+def test_python_programs_and_orchestrators_use_a_server_as_a_store(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_TOKEN", serving.token())
+    spec = {
+        "name": "p",
+        "tasks": [{"key": "a", "agent": "coder"}, {"key": "b", "agent": "coder"}],
+        "edges": [{"from": "a", "to": "b"}],
+    }
+    with interlock.connect(serving.url) as il:
+        il.add("one", agent="ada", message="hello")
+        with il.next("ada", wait_s=5) as lease:
+            assert lease is not None
+            assert [m.text for m in lease.messages] == ["hello"]
+        assert il.show(1).item.status == "completed"
+        il.service.set_agent("coder")
+        done: list[str] = []
+        with Orchestrator(
+            spec, executors={"coder": lambda task: done.append(task.key)}, interlock=il
+        ) as all_of_it:
+            assert all_of_it.run(timeout_s=PATIENCE_S).status == "completed"
+    assert done == ["a", "b"]
 
 
 # -- webhooks -------------------------------------------------------------------------------------------

@@ -19,7 +19,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from interlock.core.absence import Absence
-from interlock.core.errors import InterlockError, InvalidInput, StoreUnavailable, TooManyRequests
+from interlock.core.errors import (
+    EditRefused,
+    InterlockError,
+    InvalidInput,
+    InvalidPlan,
+    ItemEnded,
+    StoreUnavailable,
+    TooManyRequests,
+)
 from interlock.core.row import NamedTuple
 from interlock.remote.writing import Request
 
@@ -244,7 +252,10 @@ def error_of(answer: Answer) -> InterlockError:
     sentence, hint = str(problem.get("detail", "")), str(problem.get("hint", ""))
     Exception.__init__(error, sentence)
     error.sentence, error.hint = sentence, hint
-    vars(error).update(reasons=tuple(problem.get("reasons") or (sentence,)), reason=problem.get("reason", ""))
+    if isinstance(error, EditRefused | InvalidPlan):
+        error.reasons = tuple(problem.get("reasons") or (sentence,))
+    if isinstance(error, ItemEnded):
+        error.reason = str(problem.get("reason", ""))
     if kind is InterlockError:
         vars(error)["code"] = problem["code"]
     return error

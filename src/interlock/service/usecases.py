@@ -98,6 +98,7 @@ USE_CASES = (
     UseCase("plan_batch", "POST", "/runs/batch", AGENT),
     UseCase("recent_runs", "GET", "/runs", READ, "runs"),
     UseCase("lanes", "GET", "/lanes", READ, "lanes"),
+    UseCase("on_lane", "GET", "/lanes/items", READ, "items"),
     UseCase("blocks", "GET", "/blocks", READ, "blocks"),
     UseCase("block", "POST", "/blocks", ADMIN),
     UseCase("unblock", "POST", "/blocks/remove", ADMIN, "blockers"),
