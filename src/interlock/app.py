@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from interlock.github.intake import Intake
     from interlock.github.outbox import Sender
     from interlock.github.reconcile import Reconciler
-    from interlock.github.series.keeper import Keeper
+    from interlock.github.series.keeper import Cycle, Keeper
     from interlock.github.series.overview import Overview
     from interlock.github.standing import NumberView
     from interlock.github.workflow_runs import Endings
@@ -299,6 +299,29 @@ def _git_series(settings: Settings, opened: ExitStack) -> tuple[GitLanes, GitNot
     lanes = _open_git(settings)
     opened.callback(lanes.close)
     return lanes, GitNotes(lanes.remote)
+
+
+def keep_series(settings: Settings, repositories: Iterable[str]) -> dict[str, list[Cycle]]:
+    """Reconcile the series of repositories in which somebody has begun with them; of others, nothing."""
+    found = {}
+    for repository in repositories:
+        with open_overview(settings, repository) as overview:
+            begun = bool(overview.known())
+        if begun:
+            with open_series(settings, repository) as keeper:
+                found[repository] = keeper.reconcile()
+    return found
+
+
+def keep_series_of(settings: Settings, event: str, body: bytes) -> list[Cycle]:
+    """Reconcile the series that a delivery is about, if it is about one and a token is there to ask with."""
+    from interlock.github.series.hearing import repository_of  # noqa: PLC0415  (for few commands)
+    from interlock.github.tokens import is_given  # noqa: PLC0415
+
+    repository = repository_of(event, body)
+    if repository is None or not is_given(os.environ):
+        return []
+    return keep_series(settings, [repository]).get(repository, [])
 
 
 @contextmanager

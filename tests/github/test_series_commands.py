@@ -132,3 +132,27 @@ def test_a_setting_that_makes_no_sense_changes_nothing(
     here.env[f"INTERLOCK_{setting}"] = value
     assert here("series", "reconcile").code == 2
     assert not any(issue.assignees for issue in repo.numbers.values())
+
+
+def test_a_delivery_and_a_reconcile_of_the_intake_keep_series_that_were_begun(
+    here: Command, repo: Repository
+) -> None:
+    def ingest(issue: int, event: str) -> None:
+        delivery = [
+            d for d in repo.github.deliveries if d.event == "issues" and d.payload["action"] == event
+        ][-1]
+        assert delivery.payload["issue"]["number"] == issue
+        here.ok(
+            "github", "ingest", "--event", "issues", "--delivery", delivery.guid, "-", stdin=delivery.body
+        )
+
+    ingest(4, "opened")
+    assert not repo.numbers[1].assignees  # nobody has asked for series here
+    here.ok("series", "reconcile")
+    assert repo.numbers[1].assignees == ["alice"]
+    repo.numbers[1].close(by="alice")
+    ingest(1, "closed")
+    assert repo.numbers[2].assignees == ["alice"]
+    repo.numbers[2].close(by="alice")
+    here.ok("github", "reconcile", "--repo", "acme/app")
+    assert repo.numbers[3].assignees == ["alice"]

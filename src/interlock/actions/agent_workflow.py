@@ -72,13 +72,12 @@ def agent_workflow(style: Style, command: str, install: str, *, state: str | Non
     variable of the repository has others. `state` is a directory on the default branch that runs keep.
     """
     directory = None if state is None else _directory(state)
-    text = _part(_TEMPLATE)
+    text = template(_TEMPLATE)
     for mark, value in (
         ("@STYLE@", style.value),
         ("@WAITING@", _WAITING[style]),
         ("@CONCURRENCY@", _CONCURRENCY[style]),
-        ("@SETUP@", _part(_SETUP).rstrip()),
-        ("@INSTALL@", _words(install)),
+        ("@SETUP@", setup_steps(install)),
         ("@STATE@", _kept(_STATE, directory)),
         ("@KEEP@", _kept(_KEEP, directory)),
         # Last: what people write may contain any of the other marks.
@@ -88,7 +87,13 @@ def agent_workflow(style: Style, command: str, install: str, *, state: str | Non
     return text
 
 
-def _part(name: str) -> str:
+def setup_steps(install: str) -> str:
+    """The steps that install Interlock."""
+    return template(_SETUP).rstrip().replace("@INSTALL@", _words(install))
+
+
+def template(name: str) -> str:
+    """A text beside this module."""
     return resources.files("interlock.actions").joinpath(name).read_text("utf-8")
 
 

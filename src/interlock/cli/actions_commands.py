@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +11,13 @@ from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.output import tell
 from interlock.cli.values import repository
+from interlock.cli.workflow_files import WORKFLOWS, source_of, tree, write
 from interlock.core.errors import Exit, InvalidInput, TooLarge
 from interlock.service.intake import choice, span_s
 
 actions = Group("Write a GitHub workflow for an agent, find mistakes in workflows, cancel stray runs.")
 
-_DIRECTORY = Path(".github") / "workflows"
-_DEFAULT_OUTPUT = _DIRECTORY / "agent.yml"
-#: Where the workflow finds Interlock if nobody said where it comes from.
-_WHEELS = Path(".github")
+_DEFAULT_OUTPUT = WORKFLOWS / "agent.yml"
 #: More than any repository has: a directory given by mistake is not read in full.
 _FILES_MAX = 1_000
 
@@ -77,33 +74,24 @@ def init(
     One run for each number at a time, on a lane of the repository's own git server. The file explains itself.
     """
     from interlock.actions.agent_workflow import DEFAULT_COMMAND, Style, agent_workflow
-    from interlock.actions.own_wheel import own_wheel, pinned_address
-    from interlock.settings.places import here, inside, worktree_root
 
     call = invocation_of(ctx)
     chosen = Style(choice("style", style, tuple(Style)))
-    source = pinned_address() if install is None else install
-    wheel = own_wheel() if source is None else None
-    if wheel is not None:
-        source = f"./{_WHEELS / wheel.name}"
+    source, wheel = source_of(install)
     text = agent_workflow(
-        chosen, DEFAULT_COMMAND if agent_command is None else agent_command, source or "", state=state
+        chosen, DEFAULT_COMMAND if agent_command is None else agent_command, source, state=state
     )
     path = _file(output)
-    files = {path: text.encode()}
-    if wheel is not None:
-        files[_root() / _WHEELS / wheel.name] = wheel.content
+    files = {path: text.encode(), **wheel}
     if not dry_run:
-        for file in files:
-            inside(worktree_root(here()), here() / file)
-        _write(files, force=force)
+        write(files, force=force)
     if dry_run and not call.out.json:
         sys.stdout.write(text)
         return Exit.OK
     lines = [f"Wrote {file}." for file in files]
     if agent_command is None:
         lines.append(f"It runs {DEFAULT_COMMAND}: write that script, or name a command with --agent-command.")
-    if wheel is not None:
+    if wheel:
         lines.append(
             "It installs that wheel of this Interlock: commit both, or name a source with --install."
         )
@@ -196,7 +184,7 @@ def _this_workflow(ref: str) -> str:
 
 def _workflows(given: list[str] | None) -> list[Path]:
     """The files to check, in order; for a directory, the workflows in it."""
-    places = [Path(name) for name in given] if given else [_root() / _DIRECTORY]
+    places = [Path(name) for name in given] if given else [tree() / WORKFLOWS]
     found: list[Path] = []
     for place in places:
         if place.is_dir():
@@ -228,33 +216,6 @@ def _content(path: Path) -> bytes:
 def _file(output: str | None) -> Path:
     """The file to write; a path without a workflow's suffix is a directory."""
     if output is None:
-        return _root() / _DEFAULT_OUTPUT
+        return tree() / _DEFAULT_OUTPUT
     path = Path(output)
     return path if path.suffix in (".yml", ".yaml") else path / _DEFAULT_OUTPUT.name
-
-
-def _write(files: Mapping[Path, bytes], *, force: bool) -> None:
-    """Write all of them, or none if one exists with other content."""
-    path = next(iter(files))
-    try:
-        for path, content in files.items():
-            if not force and path.exists() and path.read_bytes() != content:
-                raise InvalidInput(
-                    f"{path} exists already.",
-                    "Replace it with --force, or choose another place with --output.",
-                )
-        for path, content in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be written: {error.strerror}.", "Choose another place with --output."
-        ) from None
-
-
-def _root() -> Path:
-    """The working tree around the current directory; empty if that is its root."""
-    from interlock.settings.places import here, worktree_root
-
-    root = worktree_root(here())
-    return Path() if root == here() else root

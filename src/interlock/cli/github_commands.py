@@ -49,6 +49,7 @@ def ingest(
     body = _read(file)
     with app.open_intake(call.settings) as intake:
         found = intake.ingest(event, delivery, body)
+    app.keep_series_of(call.settings, event, body)
     return call.out.answer(found, lambda out: views.github.ingested(out, found))
 
 
@@ -172,7 +173,8 @@ def reconcile(
 ) -> int:
     """Make up for deliveries that never came: take in what changed, and see what hosted agents have ended.
 
-    A repository that is new is followed from now on. Any number may run at once.
+    A repository that is new is followed from now on, and its series are reconciled where somebody has begun
+    with them. Any number may run at once.
     """
     from interlock import app
 
@@ -181,6 +183,7 @@ def reconcile(
     with app.open_reconciler(call.settings) as reconciler:
         found, ended = list(reconciler.look_at_all(names)), reconciler.see_hosted()
         checked = reconciler.see_checks()
+    app.keep_series(call.settings, [each.repository for each in found])
     return call.out.answer(
         {"repositories": found, "checked": checked, "ended": ended},
         lambda out: views.github.reconciled(out, found, ended),

@@ -199,6 +199,57 @@ def metrics(
     return call.out.answer(found, lambda out: views.series.metrics(out, found))
 
 
+@series.command("init")
+def init(
+    ctx: typer.Context,
+    *,
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="observe|enforce|comment",
+            autocompletion=lambda: ["observe", "enforce", "comment"],
+            help="How far the rollout goes at first.",
+        ),
+    ] = "observe",
+    install: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="What pip installs Interlock from; default: where this one came from, else a wheel of it.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(metavar="DIRECTORY", help="Where to write; default: .github/workflows.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print them and write nothing.")] = False,
+) -> int:
+    """Write the workflows that keep series in a repository without a server: series.yml and assign.yml."""
+    from interlock.actions.series_workflows import series_workflows
+    from interlock.cli.workflow_files import WORKFLOWS, source_of, tree, write
+    from interlock.core.names import one_of
+    from interlock.core.series.standing import Mode
+
+    call = invocation_of(ctx)
+    source, wheels = source_of(install)
+    texts = series_workflows(one_of("mode", mode, Mode), source)
+    directory = tree() / WORKFLOWS if output is None else Path(output)
+    files = {directory / name: text.encode() for name, text in texts.items()}
+    if dry_run and not call.out.json:
+        sys.stdout.write("\n".join(texts.values()))
+        return Exit.OK
+    if not dry_run:
+        write({**files, **wheels}, force=force)
+    lines = [f"Wrote {file}." for file in (*files, *wheels)]
+    lines.append("Commit them. Without a server, series need nothing else.")
+    answer = {
+        "written": not dry_run,
+        "install": source,
+        "files": {str(p): t.decode() for p, t in files.items()},
+    }
+    return call.out.answer(answer, "\n".join(lines))
+
+
 def _number(text: str) -> int:
     from interlock.service.intake import whole
 

@@ -61,6 +61,7 @@ class Owed:
         place, name = self._place(number), f"series-assign:run-{run}"
         there = [each for each in self._ours(number) if each.name.startswith(name)]
         if any(each.done_us is None for each in there) or (how.workflow and there):
+            self._owed = True  # perhaps by somebody who died before he sent it
             return False
         name = f"{name}:{len(there)}"
         if how.workflow:
@@ -73,6 +74,7 @@ class Owed:
     def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool:
         there = [each for each in self._ours(number) if each.name.startswith("series-unassign:")]
         if any(each.done_us is None and each.dead_us is None for each in there):
+            self._owed = True
             return False
         name = f"series-unassign:{_last(there) + 1}"
         made = owing.unassign(self._place(number), name, logins, while_running=run is not None)

@@ -1,0 +1,53 @@
+"""Files that commands write for workflows: beside them, where they find Interlock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from interlock.core.errors import InvalidInput
+
+#: Where workflows are, and where one finds Interlock if nobody said where it comes from.
+WORKFLOWS, WHEELS = Path(".github") / "workflows", Path(".github")
+
+
+def source_of(install: str | None) -> tuple[str, dict[Path, bytes]]:
+    """What pip installs Interlock from, and a wheel to write if that is one of our own."""
+    from interlock.actions.own_wheel import own_wheel, pinned_address
+
+    source = pinned_address() if install is None else install
+    if source is not None:
+        return source, {}
+    wheel = own_wheel()
+    return f"./{WHEELS / wheel.name}", {tree() / WHEELS / wheel.name: wheel.content}
+
+
+def write(files: Mapping[Path, bytes], *, force: bool) -> None:
+    """Write all of them, or none if one exists with other content, or is outside of the working tree."""
+    from interlock.settings.places import here, inside, worktree_root
+
+    for file in files:
+        inside(worktree_root(here()), here() / file)
+    path = next(iter(files))
+    try:
+        for path, content in files.items():
+            if not force and path.exists() and path.read_bytes() != content:
+                raise InvalidInput(
+                    f"{path} exists already.",
+                    "Replace it with --force, or choose another place with --output.",
+                )
+        for path, content in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written: {error.strerror}.", "Choose another place with --output."
+        ) from None
+
+
+def tree() -> Path:
+    """The working tree around the current directory; empty if that is its root."""
+    from interlock.settings.places import here, worktree_root
+
+    root = worktree_root(here())
+    return Path() if root == here() else root
