@@ -110,7 +110,8 @@ class Story:
         self.desk, self._data = desk, data
 
     def pick(self, issues: list[Issue]) -> Issue | None:
-        return self._data.draw(st.sampled_from(issues), label="issue") if issues else None
+        at = self._data.draw(st.integers(0, 9), label="issue")
+        return issues[at % len(issues)] if issues else None
 
     def known(self) -> list[Issue]:
         return [i for i in self.desk.repo.numbers.values() if i.pull is None and not i.deleted]
@@ -231,8 +232,8 @@ ACTS: list[Callable[[Story], None]] = [
 @given(data=st.data())
 def test_after_one_reconcile_a_series_is_what_the_model_says(desk: SeriesDesk, data: st.DataObject) -> None:
     for issue in list(desk.repo.numbers.values()):  # of the story before
-        if issue.state == "open":
-            issue.close(by="alice")
+        if not issue.deleted and issue.pull is None and "State" not in issue.title:
+            issue.delete(by="boss")
     desk.reconcile()
     story = Story(desk, data)
     for _ in range(3):
@@ -248,8 +249,6 @@ def test_after_one_reconcile_a_series_is_what_the_model_says(desk: SeriesDesk, d
     assert len(assigned) <= 1
     if not desk.service.owed_to_github().owed:  # a sender that died has the number leased for a while
         assert assigned == wanted.assigned
-    gates = {
-        int(g.lane.rpartition("#")[2]): g.open for g in desk.service.gates(series=f"series:acme/app/{SERIES}")
-    }
-    assert gates == wanted.gates
-    assert all(check.ok for check in desk.service.doctor()), InterlockError
+    gates = desk.service.gates(series=f"series:acme/app/{SERIES}")
+    assert {int(gate.lane.rpartition("#")[2]): gate.open for gate in gates} == wanted.gates
+    assert all(check.ok for check in desk.service.doctor())
