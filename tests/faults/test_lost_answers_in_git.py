@@ -148,6 +148,10 @@ def _series(place: Place) -> Any:
     built = lanes.rebuild("series:acme/app/rfc-094", agent="series", line=[NewItem(title="#1")], why="new")
     answers.append([built.holder and built.holder.run, built.waiting])
     answers.append(len(log(place.bare, SERIES_OWNER)))
+    for lane in (SERIES, ISSUE):
+        put(lanes, lane)  # writes what was counted
+        answers.append(lanes.counts(lane))
+    assert answers[-1] == {"conflicts": 0, "retries": 0}, "nobody was faster, and nothing was sent twice"
     return answers
 
 

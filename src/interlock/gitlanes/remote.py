@@ -401,7 +401,8 @@ class LaneRemote:
             with self._turn(ref_id):
                 arrived = self._arrived(ref_id, name, holder, sent)
                 if arrived is not None:
-                    self._refused[ref_id] -= Counter(arrived.refused)
+                    ours = {CONFLICTS: int(sent.was_beaten)}  # nobody was faster but we ourselves
+                    self._refused[ref_id] -= Counter(arrived.refused) + Counter(ours)
                     return arrived.answer
                 if sent.is_hidden and beaten == LOOKS_MAX:
                     raise hidden_refs(self.url, f"{OWNERS}{ref_id}")
@@ -413,6 +414,7 @@ class LaneRemote:
                         "Nothing was changed; try again.",
                     )
                 lane, change = self._decided(ref_id, name, holder, step)
+                self._refused[ref_id][RETRIES] += sent.since is not None and change.after is not lane
                 moves, change, cut = self._moves(lane, change, kept)
                 refusal = self.repository.push(self._address, moves) if moves else None
                 if refusal is None:
@@ -430,7 +432,6 @@ class LaneRemote:
             else:
                 tries += 1
             if not given_up():
-                self._refused[ref_id][RETRIES] += 1
                 self._pause(back_off_s(0 if holder is not None else beaten))
 
     def _moves(
