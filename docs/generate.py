@@ -42,6 +42,8 @@ REGIONS: dict[str, Callable[[], str]] = {
     "limits of plans": limits.of_plans,
     "limits of documents": limits.of_documents,
     "limits of sweeps": limits.of_sweeps,
+    "limits of requests": limits.of_requests,
+    "limits of bearers": limits.of_bearers,
     "tables": schema.all_tables,
     "indexes": schema.all_indexes,
     "connect": api.connect,

@@ -10,6 +10,7 @@ from docs.generation.markdown import code, table
 from docs.generation.meanings import meanings
 from interlock.core import names, timing
 from interlock.core.plans import model
+from interlock.http import application, bearers
 from interlock.plans import markup
 from interlock.service import sweeper
 
@@ -32,6 +33,14 @@ def of_documents() -> str:
 
 def of_sweeps() -> str:
     return _table("sweeper", sweeper)
+
+
+def of_requests() -> str:
+    return _table("requests", application)
+
+
+def of_bearers() -> str:
+    return _table("bearers", bearers)
 
 
 def constants(module: ModuleType) -> dict[str, int | float]:

@@ -39,7 +39,8 @@ from tests.patience import PATIENCE_S
 class Up:
     """`interlock up` as a process, on a port that stays the same."""
 
-    def __init__(self, directory: Path, **environ: str) -> None:
+    def __init__(self, directory: Path, *args: str, **environ: str) -> None:
+        self._args = args
         self.directory, self.port, self.url = directory, "0", ""
         self.clients: list[Service] = []
         self._environ = {
@@ -53,7 +54,7 @@ class Up:
     def start(self) -> None:
         self.log = (self.directory / "log").open("ab")
         self.process = subprocess.Popen(
-            [*PROGRAM, "up", "--port", self.port],
+            [*PROGRAM, "up", "--port", self.port, *self._args],
             cwd=self.directory,
             env=self._environ,
             stdout=subprocess.PIPE,
@@ -457,3 +458,73 @@ def test_deliveries_are_kept_once_if_their_signature_is_right_and_decided_on_nex
 def test_without_a_secret_no_delivery_is_taken(up: Up) -> None:
     answer = ask(up.url, "POST", "/webhooks/github", {}, headers={"X-Hub-Signature-256": sign("", b"{}")})
     assert answer.status == 403
+
+
+# -- TLS ------------------------------------------------------------------------------------------------
+
+
+def _certificate(directory: Path) -> tuple[Path, Path]:
+    """A certificate for this machine, signed by itself, and its key."""
+    from datetime import UTC, datetime, timedelta
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(here, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate, secret = directory / "chain.pem", directory / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return certificate, secret
+
+
+def test_a_server_with_a_certificate_is_believed_by_whoever_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = _certificate(tmp_path)
+    up = Up(tmp_path, "--certificate", str(certificate), "--key", str(key))
+    assert up.url.startswith("https://")
+    try:
+        with pytest.raises(StoreUnavailable, match=r"self-signed|CERTIFICATE_VERIFY_FAILED"):
+            up.client(patience_s=0.1).stats()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert up.client().add([NewItem(title="x")])[0].decision == "admitted"
+    finally:
+        for client in up.clients:
+            client.close()
+        assert up.end() == 0
+
+
+@pytest.mark.parametrize(
+    "args", [["--certificate", "x.pem"], ["--certificate", "no.pem", "--key", "no.pem"], ["--port", "70000"]]
+)
+def test_a_server_that_cannot_start_says_why(tmp_path: Path, args: list[str]) -> None:
+    error = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})("--json", "up", *args).error
+    assert error["code"] == "invalid_input"
+
+
+def test_a_port_that_is_taken_is_named(serving: Serving, tmp_path: Path) -> None:
+    port = serving.url.rpartition(":")[2]
+    answer = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})("up", "--port", port)
+    assert answer.code == 2
+    assert f"127.0.0.1:{port} cannot be listened on" in answer.err
