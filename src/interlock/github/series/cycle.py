@@ -237,7 +237,7 @@ class Work:
                     self._from, self._gave_up = step.number, step.why
                 return self._settled(ended, f"#{step.number} ended: {step.why}")
             case Gate():
-                self.lane.gate(step)
+                self.lane.gate(step, standing.active.run if step.open and standing.active else None)
                 return self._settled(True, f"#{step.number} {_GATES[step.open]}")
             case Assign():
                 how = self._at.assigning(self.page, step.number)

@@ -58,6 +58,7 @@ class Lanes(Protocol):
         exempt: Sequence[str] = (),
         why: str,
         by: str = "",
+        run: int | None = None,
     ) -> GateView: ...
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...
@@ -187,13 +188,14 @@ class SeriesLane:
             return False
         return True
 
-    def gate(self, step: Gate) -> None:
+    def gate(self, step: Gate, run: int | None) -> None:
+        """A lane opens only while the series has the run by which that was decided."""
         lane = f"issue:{self._repository}#{step.number}"
         if step.open is None:
             self._lanes.remove_gate(lane, why=step.why, by=BY)
         else:
             self._lanes.set_gate(
-                lane, series=self.name, open=step.open, exempt=self._exempt, why=step.why, by=BY
+                lane, series=self.name, open=step.open, exempt=self._exempt, why=step.why, by=BY, run=run
             )
 
 
