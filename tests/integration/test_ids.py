@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_an_id_that_somebody_else_used_meanwhile_is_drawn_again(
     assert isinstance(store, PostgresStore)
     transact, drawn = store.transact, list[int]()
 
-    def meanwhile(load: Load, build: Build) -> object:
+    def meanwhile(load: Load, build: Build, *note: Any) -> object:
         def late(ids: Sequence[ItemId]) -> object:
             if not drawn:
                 query(pg_database18, f"SELECT setval('item_ids', {ids[0]}, false)")
@@ -42,7 +43,7 @@ def test_an_id_that_somebody_else_used_meanwhile_is_drawn_again(
             drawn.append(ids[0])
             return build(ids)
 
-        return transact(load, late)  # type: ignore[arg-type]
+        return transact(load, late, *note)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "transact", meanwhile)
     act(service)
