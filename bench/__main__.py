@@ -22,6 +22,7 @@ from bench.figures import (
     locks,
     plans,
     requests,
+    server,
     start,
     trips,
     wakes,
@@ -46,6 +47,7 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "start": start.start,
     "deliveries": deliveries.deliveries,
     "requests": requests.requests,
+    "server": server.server,
 }
 
 

@@ -1,0 +1,217 @@
+"""Q: what a server costs: claims and ends with 64 clients, and how soon 200 that wait get their work."""
+
+from __future__ import annotations
+
+import http.client
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench.databases import clear, interlock_at
+from bench.figure import Figure, Row, Sample, Target
+from bench.plan import Plan
+from bench.rounds import quantile
+from bench.subject import Store
+from interlock.core.model import NewItem
+from interlock.remote.service import connect
+from interlock.service.contract import Report
+from interlock.settings import credentials
+
+PROCESSES, CLIENTS = 4, 64
+WAITING, PER_S, WAIT_S = 200, 100, 30.0
+TITLES: dict[Store, str] = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
+EMPTY, PAIRS, DIRECT = "empty endpoint, 64 clients", "claim and done, 64 clients", "claim and done, no server"
+P99_MAX_MS = 50
+#: The type of items whose claims are timed.
+TIMED = "timed"
+
+#: Work of one client until a time: how much it did. It gets `Where`.
+Work = Callable[[str, str, Store, str, float], int]
+#: The server's address, a token, the store and its url.
+Where = tuple[str, str, Store, str]
+
+
+def server(plan: Plan) -> list[Figure]:
+    """Q. Rates and waits through one server process, on both stores."""
+    return [figure for store in TITLES for figure in _on(plan, store)]
+
+
+def _on(plan: Plan, store: Store) -> Iterator[Figure]:
+    plan.rounds.say(f"a server on {TITLES[store]}")
+    url = plan.postgres_url if store == "postgres" else str(plan.directory / "server.db")
+    clear(store, url)
+    seconds = 2.0 if plan.wakes_n < 100 else 10.0
+    with _up(plan.directory, store, url) as (address, token):
+        with interlock_at(store, url) as service:
+            for _ in range(int(seconds * 2)):
+                service.add([NewItem(title="x") for _ in range(1_000)])
+        rates = {
+            name: _rate(work, seconds, clients, (address, token, store, url))
+            for name, work, clients in (
+                (EMPTY, empty, CLIENTS),
+                (PAIRS, pairs, CLIENTS),
+                (DIRECT, direct, PROCESSES),
+            )
+        }
+        spans_ms = _waits(seconds, address, token)
+    rows = [Row(subject=name, samples=[Sample(value=value)]) for name, value in rates.items()]
+    yield Figure(
+        name=f"server-{store}",
+        title=f"Q. A server on {TITLES[store]}",
+        unit="per s",
+        rows=rows,
+        base=EMPTY,
+        targets=[],
+    )
+    p99_ms = quantile(spans_ms, 0.99)
+    yield Figure(
+        name=f"server-waits-{store}",
+        title=f"Q. From add to the return of a claim, {WAITING} waiting, {PER_S} items/s, {TITLES[store]}",
+        unit="ms",
+        rows=[
+            Row(subject=f"p{share}", samples=[Sample(value=quantile(spans_ms, share / 100))])
+            for share in (50, 99)
+        ],
+        targets=[Target.at_most(f"Q, {TITLES[store]}: p99 of a claim that waits", p99_ms, P99_MAX_MS, "ms")],
+    )
+
+
+@contextmanager
+def _up(directory: Path, store: Store, url: str) -> Iterator[tuple[str, str]]:
+    """`interlock up`; its address, and a token."""
+    name = url if store == "postgres" else f"sqlite:///{url}"
+    environ = {**os.environ, "INTERLOCK_URL": name, "XDG_CONFIG_HOME": str(directory / "config")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "interlock", "up", "--port", "0"],
+        cwd=directory,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[-1]
+        for _ in range(2):
+            process.stdout.readline()
+        token = credentials.token_for(address, environ)
+        assert token is not None
+        try:
+            yield address, token
+        finally:
+            process.terminate()
+
+
+def _rate(work: Work, seconds: float, clients: int, where: Where) -> float:
+    """How much all clients together did in a second."""
+    context = multiprocessing.get_context("spawn")
+    until_s = time.monotonic() + seconds + 5.0  # the processes start meanwhile
+    pipes = [context.Pipe() for _ in range(PROCESSES)]
+    each = clients // PROCESSES
+    workers = [
+        context.Process(target=_clients, args=(work, each, where, until_s, seconds, there))
+        for _, there in pipes
+    ]
+    for worker in workers:
+        worker.start()
+    done = sum(here.recv() for here, _ in pipes)
+    for worker in workers:
+        worker.join()
+    return done / seconds
+
+
+def _clients(work: Work, count: int, where: Where, until_s: float, seconds: float, there: Connection) -> None:
+    """Several clients in one process, which begin at the same time."""
+    done: list[int] = []
+
+    def client() -> None:
+        time.sleep(max(0.0, until_s - seconds - time.monotonic()))
+        done.append(work(*where, until_s))
+
+    threads = [threading.Thread(target=client) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    there.send(sum(done))
+
+
+def empty(address: str, token: str, store: Store, url: str, until_s: float) -> int:  # noqa: ARG001
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+    count = 0
+    with closing(connection):
+        while time.monotonic() < until_s:
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            count += 1
+    return count
+
+
+def pairs(address: str, token: str, store: Store, url: str, until_s: float) -> int:  # noqa: ARG001
+    count = 0
+    with closing(connect(address, token, patience_s=30)) as service:
+        while time.monotonic() < until_s:
+            for lease in service.next("coder"):
+                service.done([Report(run=lease.run)])
+                count += 1
+    return count
+
+
+def direct(address: str, token: str, store: Store, url: str, until_s: float) -> int:  # noqa: ARG001
+    count = 0
+    with interlock_at(store, url) as service:
+        while time.monotonic() < until_s:
+            for lease in service.next("coder"):
+                service.done([Report(run=lease.run)])
+                count += 1
+    return count
+
+
+def _waits(seconds: float, address: str, token: str) -> list[float]:
+    """Milliseconds from the call of each add to the return of its claim, while two hundred wait."""
+    context = multiprocessing.get_context("spawn")
+    until_s = time.monotonic() + seconds + 10.0
+    pipes = [context.Pipe() for _ in range(PROCESSES)]
+    waiters = [
+        context.Process(target=_wait, args=(WAITING // PROCESSES, address, token, until_s, there))
+        for _, there in pipes
+    ]
+    for waiter in waiters:
+        waiter.start()
+    time.sleep(5.0)
+    with closing(connect(address, token, patience_s=30)) as service:
+        next_s = time.monotonic()
+        while next_s < until_s - 3.0:
+            time.sleep(max(0.0, next_s - time.monotonic()))
+            service.add([NewItem(title=repr(time.monotonic()), type=TIMED)])
+            next_s += 1 / PER_S
+    spans_ms = [span for here, _ in pipes for span in here.recv()]
+    for waiter in waiters:
+        waiter.join()
+    return sorted(spans_ms)
+
+
+def _wait(count: int, address: str, token: str, until_s: float, there: Connection) -> None:
+    spans_ms: list[float] = []
+
+    def client() -> None:
+        with closing(connect(address, token, patience_s=30)) as service:
+            while (left_s := until_s - time.monotonic()) > 0:
+                for lease in service.next("coder", types=[TIMED], wait_s=min(WAIT_S, left_s)):
+                    spans_ms.append(1_000 * (time.monotonic() - float(lease.item.title)))
+                    service.done([Report(run=lease.run)])
+
+    threads = [threading.Thread(target=client) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    there.send(spans_ms)
