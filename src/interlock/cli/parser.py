@@ -253,7 +253,7 @@ def _take_global_options(
             "--url",
             _take_url,
             metavar="URL",
-            help="The store: sqlite:///path, postgresql://…, https://… or git+https://… (else INTERLOCK_URL).",
+            help="The store: sqlite:///path, postgresql://…, https://… or git+https://…; else INTERLOCK_URL.",
         ),
     ] = None,
     no_color: Annotated[
