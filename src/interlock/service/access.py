@@ -39,6 +39,7 @@ class Access:
         import secrets  # noqa: PLC0415  (for this alone)
 
         names.check_name("name of the token", name)
+        names.check_text("scope", scope, names.NAME_MAX_CHARS)
         what = read_scope(scope)
         if expires_s is not None:
             names.check_number("time to expiry", expires_s, EXPIRES_MIN_S, EXPIRES_MAX_S)

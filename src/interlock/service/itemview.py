@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from interlock.core.blocks import Block
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _T = TypeVar("_T")
-_NONE: Mapping[str, Gate] = MappingProxyType({})
+_NONE: Mapping[str, Gate] = {}  # a plain one: views go from process to process
 
 
 @lru_cache(maxsize=64)  # the items of a batch share theirs
