@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from interlock.core.checking import check_batch, check_report, check_wall
+from interlock.core.checking import check_batch, check_report, check_wall, checked_edit
 from interlock.core.errors import InvalidInput
-from interlock.core.model import NewItem
+from interlock.core.model import A_PERSON, ItemId, NewItem
 from interlock.core.record import Record, as_dict
 from interlock.core.row import NamedTuple
 from interlock.service.contract import ItemFilter, Report, to_json
 from interlock.service.usecases import ROOT, UseCase
-from interlock.service.wire import operation_name
+from interlock.service.wire import operation_name, wrong
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,7 +39,10 @@ def request(case: UseCase, arguments: Mapping[str, Any]) -> Request:
     rest = dict(arguments)
     path = case.path
     for name in case.in_path:
-        path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
+        number = rest.pop(name)
+        if type(number) is not int:
+            raise wrong(f"The {name}", number, "a whole number")
+        path = path.replace(f"{{{name}}}", str(number))
     if not case.writes:
         query = _query([pair for name, value in rest.items() for pair in _pairs(case, name, value)])
         return Request(case.method, f"{ROOT}{path}{'?' if query else ''}{query}", None)
@@ -82,6 +85,7 @@ def report_document(report: Report) -> dict[str, Any]:
 def _changes(changes: Any) -> dict[str, Any]:
     if not isinstance(changes, Mapping):
         raise InvalidInput(f"{reprlib.repr(changes)} are no changes.", "Pass values by the names of fields.")
+    checked_edit(ItemId(1), changes, "", A_PERSON)  # people may write a label as a text, programs may not
     return _timed(dict(changes))
 
 
