@@ -58,12 +58,13 @@ class SeriesDesk:
     def git_lanes(self, name: str = "lanes", **more: Any) -> GitLanes:
         return GitLanes(self._url.removeprefix("git+"), self._directory / name, pause=lambda _: None, **more)
 
-    def client(self) -> GitHub:
+    def client(self, clock: Callable[[], float] = time.time) -> GitHub:
         cache = None if self.in_git else StoredAnswers(self.lanes.store.github)
         made = GitHub(
             PlainToken(self.github.token("boss")),
             api_url=self.github.api_url,
             cache=cache,
+            clock=clock,
             sleep=lambda _: None,
         )
         self._clients.append(made)
@@ -76,7 +77,7 @@ class SeriesDesk:
 
     def keeper(self, *, lanes: Any = None, clock: Callable[[], float] = time.time) -> Keeper:
         """A keeper of its own, as another process has."""
-        client = self.client()
+        client = self.client(clock)
         found = looking.find(client, self.repo.full_name)
         lanes = lanes or self.lanes
         in_git = isinstance(lanes, GitLanes)

@@ -292,7 +292,8 @@ def _gates(facts: Facts, standing: Standing, choices: Choices, active: int | Non
         for number in sorted(standing.gates)
         if number not in members
     ]
-    for member in _sorted(facts, standing):
+    # One opens only while all others are shut.
+    for member in sorted(_sorted(facts, standing), key=lambda m: m.number == active):
         should = member.number == active
         if standing.gates.get(member.number) is not should:
             why = "the active issue" if should else "another issue of the series comes first"

@@ -33,7 +33,7 @@ from interlock.core.series.standing import Choices, Facts, Member, Mode, Placed,
 from interlock.core.series.titles import Titles
 from interlock.github.client import GitHub
 from interlock.github.series.acting import Acting, Assigning
-from interlock.github.series.lane import Lanes, SeriesLane, lane_of
+from interlock.github.series.lane import NO_GATES, Gates, Lanes, SeriesLane, lane_of
 from interlock.github.series.looking import Look, Repository, Watched
 from interlock.github.series.notebook import COUNTED, Notebook, Page, counts_of, looks_of, numbers_of
 from interlock.github.series.state_issue import StateIssues
@@ -133,6 +133,11 @@ class Work:
         self.page: Page = self.notebook.read() or {}
         self.facts = Facts()
         self.placed: tuple[Placed, ...] = ()
+        #: Whether the lane has changed since it was read; its gates, unless they have.
+        self._moved = True
+        self._gates: Gates | None = None
+        #: Changes of the note that can wait for the end: losing them costs a second look.
+        self._unwritten: list[Callable[[Page], None]] = []
         self.counts: Counter[str] = Counter()
         #: Issues that we started, and their runs.
         self.started: set[int] = set()
@@ -160,14 +165,19 @@ class Work:
         def first(page: Page) -> None:
             page.setdefault("order", list(order))
 
-        self.page = self.notebook.change(first)
+        self._note(first)
 
     # -- rounds -----------------------------------------------------------------------------------
 
-    def rounds(self, before: tuple[Placed, ...] = ()) -> None:
-        """Decide and carry out until nothing is left to do. `before` is the lane before GitHub was asked."""
+    def rounds(self, before: tuple[Placed, ...] | None) -> None:
+        """Decide and carry out until nothing is left to do. `before` is the lane before GitHub was asked.
+
+        What nobody has changed here is not read again: on git each read is a fetch.
+        """
+        if before is not None:
+            self.placed, self._moved = before, False
         #: Runs that were there before GitHub was asked: its answer says nothing of later ones.
-        seen = {each.run for each in before if each.run is not None}
+        seen = {each.run for each in before or () if each.run is not None}
         stale = False
         for _ in range(ROUNDS_MAX):
             standing = self._standing()
@@ -185,16 +195,20 @@ class Work:
             seen |= self._began
             if self.counts["conflicts"] > conflicts:
                 self.counts["retries"] += 1
-                stale = True
+                stale = self._moved = True
+                self.page, self._gates = self.notebook.read() or {}, None
+                for change in self._unwritten:
+                    change(self.page)
 
     def _standing(self) -> Standing:
-        self.placed = self.lane.placed()
-        self.page = self.notebook.read() or {}
-        gates = self.lane.gates() if self._at.rules.choices.gated else None
+        if self._moved:
+            self.placed, self._moved = self.lane.placed(), False
+        if self._gates is None:
+            self._gates = self.lane.gates() if self._at.rules.choices.gated else NO_GATES
         return Standing(
             placed=self.placed,
-            gates={} if gates is None else gates.open,
-            busy=frozenset() if gates is None else gates.busy,
+            gates=self._gates.open,
+            busy=self._gates.busy,
             looks=looks_of(self.page),
             released=numbers_of(self.page, "released"),
             order=tuple(self.page.get("order") or ()),
@@ -220,6 +234,7 @@ class Work:
                 continue
             changed = self._carry_out(step, standing) or changed
         if adds:
+            self._moved = True
             self.lane.add(adds)
             self.done += [f"#{step.number} in line" for step in adds]
             changed = True
@@ -228,16 +243,21 @@ class Work:
     def _carry_out(self, step: Step, standing: Standing) -> bool:
         match step:
             case Withdraw():
+                self._moved = True
                 return self._settled(self.lane.withdraw(step), f"#{step.number} out of line: {step.why}")
             case Start():
                 return self._start(step)
             case End():
+                self._moved = True
                 ended = self.lane.end(step)
                 if ended:
                     self._from, self._gave_up = step.number, step.why
                 return self._settled(ended, f"#{step.number} ended: {step.why}")
             case Gate():
-                self.lane.gate(step, standing.active.run if step.open and standing.active else None)
+                run = standing.active.run if step.open and standing.active else None
+                if not self.lane.gate(step, run):
+                    return False  # the next cycle opens it
+                self._gated(step, standing)
                 return self._settled(True, f"#{step.number} {_GATES[step.open]}")
             case Assign():
                 how = self._at.assigning(self.page, step.number)
@@ -252,6 +272,32 @@ class Work:
             case Add():
                 raise AssertionError("issues are put in line together")
 
+    def _gated(self, step: Gate, standing: Standing) -> None:
+        """Know of a gate that we moved. What runs behind the leaving issue's is read anew."""
+        if self._gates is None or (standing.active is not None and standing.active.number == step.number):
+            self._gates = None
+            return
+        others = {number: is_open for number, is_open in self._gates.open.items() if number != step.number}
+        moved = {} if step.open is None else {step.number: step.open}
+        self._gates = Gates(open={**others, **moved}, busy=self._gates.busy)
+
+    def _note(self, change: Callable[[Page], None], *, later: bool = False) -> None:
+        """Change the note, now or with the next write."""
+        change(self.page)
+        self._unwritten.append(change)
+        if not later:
+            self._write_note()
+
+    def _write_note(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+
+        def change(page: Page) -> None:
+            for each in unwritten:
+                each(page)
+
+        if unwritten:
+            self.page = self.notebook.change(change)
+
     def _noted(self, step: Seen | Release | Want) -> bool:
         def change(page: Page) -> None:
             match step:
@@ -262,7 +308,7 @@ class Work:
                 case Want(number):
                     _forget(page, "released", number)
 
-        self.page = self.notebook.change(change)
+        self._note(change, later=isinstance(step, Seen))
         return True
 
     def _settled(self, written: bool, what: str) -> bool:
@@ -281,6 +327,7 @@ class Work:
     def _start(self, step: Start) -> bool:
         if step.adopted is not None:
             self._keep_login(step.number, step.adopted)
+        self._moved = True
         run = self.lane.start(step)
         if run is None:
             return self._settled(False, "")
@@ -296,7 +343,7 @@ class Work:
             "at": self._at.stamp(),
             "run": run,
         }
-        self.page = self.notebook.change(lambda page: page.update(promotion=promotion))
+        self._note(lambda page: page.update(promotion=promotion), later=True)
         self.done.append(f"#{step.number} {'adopted' if step.adopted is not None else 'promoted'}: {why}")
         return True
 
@@ -315,7 +362,7 @@ class Work:
             found = set(page.get("flagged") or ())
             page["flagged"] = sorted(found | {number} if flagged else found - {number})
 
-        self.page = self.notebook.change(change)
+        self._note(change, later=True)
         if flagged:
             self.counts["duplicate_prevented"] += 1
             self.done.append(f"#{number} is assigned too (observed)")
@@ -325,7 +372,7 @@ class Work:
         def change(page: Page) -> None:
             page.setdefault("logins", {})[str(number)] = login
 
-        self.page = self.notebook.change(change)
+        self._note(change)
 
     def want(self, number: int, login: str | None, before: tuple[Placed, ...]) -> None:
         """Somebody wants an issue: it is given back no longer, and assigned as they say."""
@@ -338,27 +385,37 @@ class Work:
                 page.setdefault("logins", {})[str(number)] = login
 
         if login is not None or number in numbers_of(self.page, "released"):
-            self.page = self.notebook.change(change)
+            self._note(change)
 
     # -- what came of it --------------------------------------------------------------------------
 
+    @property
+    def active_issue(self) -> int | None:
+        """The active issue; while it is enforced, also one that is promoted and has no run yet."""
+        owner = self.placed[0] if self.placed else None
+        enforced = self._at.rules.choices.mode is not Mode.OBSERVE
+        return owner.number if owner is not None and (owner.run is not None or enforced) else None
+
+    @property
+    def queue(self) -> tuple[int, ...]:
+        return tuple(each.number for each in self.placed if each.number != self.active_issue)
+
     def answer(self, number: int) -> Acquired:
-        placed = self.lane.placed()
+        placed = self.placed
         owner = placed[0] if placed else None
         enforced = self._at.rules.choices.mode is not Mode.OBSERVE
-        active = owner if owner is not None and (owner.run is not None or enforced) else None
         member = self.facts.member(number)
         common: dict[str, Any] = {
             "series": self.series,
             "issue": number,
-            "active_issue": None if active is None else active.number,
+            "active_issue": self.active_issue,
         }
         if owner is not None and owner.number == number and owner.run is not None:
             started = number in self.started
             by_us = self._at.assigning(self.page, number)
             assign = started and not (by_us.login or by_us.workflow) and not (member and member.assigned)
             return Acquired(status="acquired" if started else "already-active", assign=assign, **common)
-        line = [each.number for each in placed if each.number != common["active_issue"]]
+        line = self.queue
         if number in line:
             return Acquired(status="queued", position=line.index(number) + 1, assign=not enforced, **common)
         needed = () if member is None else member.needs
@@ -395,7 +452,7 @@ class Work:
             members = {str(m.number) for m in self.facts.members}
             page["logins"] = {n: who for n, who in (page.get("logins") or {}).items() if n in members}
 
-        self.page = self.notebook.change(change)
+        self._note(change, later=True)
         at.acting.flush()
 
     def _shown(self, active: Placed | None, problems: list[str]) -> Shown:
@@ -444,7 +501,8 @@ class Work:
                 page["cycle"] = counted
 
         if cycle or any(counted.values()):
-            self.page = self.notebook.change(change)
+            self._note(change, later=True)
+        self._write_note()
 
 
 _GATES = {True: "may be worked on", False: "is held back", None: "is not held back any more"}

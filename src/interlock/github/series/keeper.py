@@ -76,7 +76,7 @@ class Keeper:
         look = self._at.look()
         issues = StateIssues(self._at.github, look)
         names = sorted({*known, *(name for name in look.series if not wanted or name in wanted)})
-        return [self._cycle(name, look, issues, before.get(name, ())) for name in names]
+        return [self._cycle(name, look, issues, before.get(name)) for name in names]
 
     def promote(self, series: str, *, force: bool = False, why: str = "") -> Cycle:
         """Reconcile one series; with `force` its active issue is given back first."""
@@ -152,7 +152,9 @@ class Keeper:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def _cycle(self, series: str, look: Look, issues: StateIssues, before: tuple[Placed, ...]) -> Cycle:
+    def _cycle(
+        self, series: str, look: Look, issues: StateIssues, before: tuple[Placed, ...] | None
+    ) -> Cycle:
         work = Work(self._at, series, look, issues)
         try:
             work.check()
@@ -169,14 +171,13 @@ class Keeper:
         work.rounds(before)
         work.show()
         work.write_counts(cycle=True)
-        view = self._overview.view(series)
         return Cycle(
             series=series,
-            active_issue=view.active_issue,
-            queue=view.queue,
+            active_issue=work.active_issue,
+            queue=work.queue,
             done=tuple(work.done),
             metrics={name: work.counts[name] for name in COUNTED},
-            problems=view.problems,
+            problems=tuple(work.page.get("problems") or ()),
         )
 
     def _require(self, series: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from interlock.core.errors import ItemEnded, LeaseLost, UnreadableState
 from interlock.core.model import OUR_BOT, NewItem, Policy, RetryLane
@@ -32,6 +32,9 @@ BY, WITHDRAWN = "series", "series: "
 LINE_MAX = 1_000
 #: How often an issue's item may have ended before, within the time that keys are kept.
 _EPISODES_MAX = 200
+
+
+T = TypeVar("T")
 
 
 class Lanes(Protocol):
@@ -73,6 +76,9 @@ class Gates(Record):
     busy: frozenset[int]
 
 
+NO_GATES = Gates(open={}, busy=frozenset())
+
+
 class SeriesLane:
     """One series' lane."""
 
@@ -93,15 +99,19 @@ class SeriesLane:
     # -- reading ----------------------------------------------------------------------------------
 
     def placed(self) -> tuple[Placed, ...]:
-        """The owner first, then the line. A lane that cannot be read counts as held until it is mended."""
+        """The owner first, then the line."""
+        found = self._readable(self.name, lambda: self._lanes.on_lane(self.name))
+        return tuple(self._placed(item) for item in found if item.type == TYPE)
+
+    def _readable(self, lane: str, work: Callable[[], T]) -> T:
+        """Work on a lane. One that cannot be read counts as held until it is mended."""
         try:
-            found = self._lanes.on_lane(self.name)
+            return work()
         except UnreadableState:
             if self._mend is None:
                 raise
-            self._mend(self.name, why="a series is kept by its live issues", by=BY)
-            found = self._lanes.on_lane(self.name)
-        return tuple(self._placed(item) for item in found if item.type == TYPE)
+            self._mend(lane, why="a series is kept by its live issues", by=BY)
+            return work()
 
     def _placed(self, item: ItemView) -> Placed:
         stopped = Stopped.NO
@@ -188,15 +198,23 @@ class SeriesLane:
             return False
         return True
 
-    def gate(self, step: Gate, run: int | None) -> None:
-        """A lane opens only while the series has the run by which that was decided."""
-        lane = f"issue:{self._repository}#{step.number}"
-        if step.open is None:
-            self._lanes.remove_gate(lane, why=step.why, by=BY)
-        else:
-            self._lanes.set_gate(
-                lane, series=self.name, open=step.open, exempt=self._exempt, why=step.why, by=BY, run=run
+    def gate(self, step: Gate, run: int | None) -> bool:
+        """Move a gate; false if it stays shut because work of another issue still goes on.
+
+        A lane opens only while the series has the run by which that was decided.
+        """
+        lane, is_open = f"issue:{self._repository}#{step.number}", step.open
+
+        def move() -> bool:
+            if is_open is None:
+                self._lanes.remove_gate(lane, why=step.why, by=BY)
+                return True
+            view = self._lanes.set_gate(
+                lane, series=self.name, open=is_open, exempt=self._exempt, why=step.why, by=BY, run=run
             )
+            return view.open is is_open
+
+        return self._readable(lane, move)
 
 
 def lane_of(repository: str, series: str) -> str:
