@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from interlock.gitlanes.service import GitLanes
     from interlock.process.sign import Before, Sign
     from interlock.process.workplace import ActionsRun
-    from interlock.service.contract import LaneService, LaneView, LeaseView, Service
+    from interlock.service.contract import CheckView, LaneService, LaneView, LeaseView, Service
     from interlock.service.pruning import Pruned
     from interlock.store.copying import Copied, End
     from interlock.store.port import Store
     from interlock.store.postgres.store import PostgresStore
+    from interlock.store.series_port import SeriesNotes
     from interlock.store.sqlite.store import SqliteStore
 
 DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
@@ -50,6 +51,8 @@ ENDED_TIMEOUT_S = 5.0
 #: How many of a lane's newest superseded items are looked at for the one that gave way to a run.
 SUPERSEDED_LOOKED_AT = 10
 #: How often a server does each duty.
+#: How many series are checked.
+SERIES_CHECKED = 1_000
 SWEEP_S, DELIVERIES_S, NOTICES_S, ANSWERS_S, EFFECTS_S, RECONCILE_S = 1.0, 5.0, 5.0, 60.0, 5.0, 300.0
 EFFECTS_AT_ONCE = 100
 _DATABASES = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
@@ -202,6 +205,7 @@ def open_upkeep(
             found += [
                 Upkeep("effects", EFFECTS_S, lambda: sender.send(EFFECTS_AT_ONCE)),
                 Upkeep("reconcile", RECONCILE_S, lambda: list(reconciler.look_at_all())),
+                Upkeep("series", RECONCILE_S, lambda: keep_series(settings, reconciler.followed())),
             ]
         yield found, intake.keep
 
@@ -322,6 +326,38 @@ def keep_series_of(settings: Settings, event: str, body: bytes) -> list[Cycle]:
     if repository is None or not is_given(os.environ):
         return []
     return keep_series(settings, [repository]).get(repository, [])
+
+
+def series_checks(lanes: LaneService) -> list[CheckView]:
+    """What hinders series: an assignment that GitHub does not take, say. Nothing if no series is kept."""
+    from interlock.service.contract import CheckView  # noqa: PLC0415
+
+    notes: SeriesNotes
+    if isinstance(lanes, LocalService):
+        notes = lanes.store.github
+    else:
+        from interlock.gitlanes.notes import GitNotes  # noqa: PLC0415
+        from interlock.gitlanes.service import GitLanes  # noqa: PLC0415
+
+        if not isinstance(lanes, GitLanes):
+            return []
+        notes = GitNotes(lanes.remote)
+    kept = notes.notes("", SERIES_CHECKED)
+    if not kept:
+        return []
+    from interlock.github.series.notebook import page_of  # noqa: PLC0415
+
+    problems = [f"{note.lane}: {each}" for note in kept for each in page_of(note).get("problems") or ()]
+    return [
+        CheckView(
+            name="series",
+            ok=not problems,
+            detail=" ".join(problems[:5]) if problems else f"Series: {len(kept)}; nothing hinders them.",
+            mend="See interlock series status; interlock github send --again sends once more."
+            if problems
+            else "",
+        )
+    ]
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from interlock.core.series.titles import Titles
 from interlock.github.series.acting import Assigning
 from interlock.github.series.cycle import Rules
 from interlock.github.series.lane import SeriesLane
-from interlock.github.series.notebook import Notebook, numbers_of
+from interlock.github.series.notebook import Notebook, looks_of, numbers_of
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
 from tests.github.series_desk import BOT, SeriesDesk
@@ -88,6 +88,7 @@ def world(desk: SeriesDesk) -> World:
     lane = SeriesLane(desk.lanes, "acme/app", SERIES)
     page = Notebook(desk.notes, lane.name).read() or {}
     made = World(members={}, choices=desk.rules.choices, released=numbers_of(page, "released"))
+    made.looks = looks_of(page)
     made.placed = list(lane.placed())
     for issue in members(desk):
         blockers = {other.number for other in issue.blocked_by if other.state == "open" and not other.deleted}

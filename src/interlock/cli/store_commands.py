@@ -139,6 +139,7 @@ def doctor(ctx: typer.Context) -> int:
         where = f"The store is {place}." if call.has_store else none
         checks = [
             *(store.doctor() if call.has_store else ()),
+            *(app.series_checks(store) if call.has_store else ()),
             *_around(call, store),
             CheckView(name="store", ok=True, detail=where, mend=""),
             CheckView(

@@ -64,9 +64,13 @@ class Reconciler:
     def __init__(self, intake: Intake, service: Service, store: GitHubStore, github: GitHub) -> None:
         self._intake, self._service, self._store, self._github = intake, service, store, github
 
+    def followed(self) -> list[str]:
+        """The repositories that were seen, by their names."""
+        return [each.name for each in self._store.repositories(0, REPOSITORIES_MAX)]
+
     def look_at_all(self, names: Sequence[str] = ()) -> Iterator[Missed]:
         """Look at these repositories, or at all that are followed, and decide on what was found."""
-        for name in names or [each.name for each in self._store.repositories(0, REPOSITORIES_MAX)]:
+        for name in names or self.followed():
             yield self.look(name)
             self._decide()
             self._look_at_blocked(name)

@@ -18,6 +18,7 @@ import uvicorn
 from interlock import app
 from interlock.core.errors import InterlockError, InvalidInput, NoToken
 from interlock.github import signature
+from interlock.github.series.hearing import repository_of
 from interlock.http.application import Server, application, log
 from interlock.http.arguments import Reading
 from interlock.http.duties import Duty
@@ -107,8 +108,11 @@ class Up:
         except InvalidInput as error:
             raise Problem("bad_signature", error.sentence, error.hint) from None
         delivery = headers.get("x-github-delivery", "")
-        new = self._keep(headers.get("x-github-event", ""), delivery, body)
+        event = headers.get("x-github-event", "")
+        new = self._keep(event, delivery, body)
         self.duties["deliveries"].want()
+        if "series" in self.duties and repository_of(event, body) is not None:
+            self.duties["series"].want()
         return {"delivery": delivery, "new": new}
 
     def started(self) -> None:

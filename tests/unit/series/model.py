@@ -195,6 +195,9 @@ def expected(world: World) -> Expected:
     assigned = {m.number for m in order if m.assigned}
     if not observed:
         assigned = {active} if active is not None else set()
+        seen = had is not None and active == had.number and world.looks.run == had.run and world.looks.seen
+        if seen and active is not None and not members[active].assigned:
+            assigned = set()  # somebody took it away, and it is kept without
     line = []
     for member in order:
         back = member.number in gone or (
