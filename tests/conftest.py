@@ -1,5 +1,6 @@
 """What every test can use. The fixtures are described where they are defined."""
 
+import gc
 import itertools
 import os
 import signal
@@ -56,6 +57,12 @@ def _hear_signals() -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, usual)
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests and what they import stay: no search for garbage need look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

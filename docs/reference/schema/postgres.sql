@@ -63,7 +63,7 @@ CREATE TABLE interlock.lanes (
     CHECK ((gate_series IS NULL) = (gate_open IS NULL) AND (gate_series IS NULL) = (gate_exempt IS NULL)
         AND (gate_series IS NULL) = (gate_us IS NULL))
 );
-CREATE INDEX lanes_gated ON interlock.lanes (lane) WHERE gate_series IS NOT NULL;
+CREATE INDEX lanes_gated ON interlock.lanes (lane) WHERE gate_us IS NOT NULL;
 CREATE INDEX lanes_series ON interlock.lanes (gate_series, lane) WHERE gate_series IS NOT NULL;
 
 CREATE TABLE interlock.plans (

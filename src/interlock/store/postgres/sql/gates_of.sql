@@ -1,3 +1,3 @@
 -- The gates of these lanes.
 SELECT lane, gate_series, gate_open, gate_exempt, gate_us FROM interlock.lanes
-WHERE gate_series IS NOT NULL AND lane = ANY(%(lanes)s::text[])
+WHERE gate_us IS NOT NULL AND lane = ANY(%(lanes)s::text[])

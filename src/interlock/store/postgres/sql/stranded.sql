@@ -4,12 +4,12 @@ WITH RECURSIVE found(lane, n) AS (
     SELECT least(
         (SELECT lane FROM interlock.items WHERE status = 'deferred' AND lane > %(after)s ORDER BY lane LIMIT 1),
         (SELECT lane FROM interlock.items WHERE gated AND lane > %(after)s ORDER BY lane LIMIT 1),
-        (SELECT lane FROM interlock.lanes WHERE gate_series IS NOT NULL AND lane > %(after)s ORDER BY lane LIMIT 1)), 1
+        (SELECT lane FROM interlock.lanes WHERE gate_us IS NOT NULL AND lane > %(after)s ORDER BY lane LIMIT 1)), 1
     UNION ALL
     SELECT least(
         (SELECT i.lane FROM interlock.items i WHERE i.status = 'deferred' AND i.lane > found.lane ORDER BY i.lane LIMIT 1),
         (SELECT i.lane FROM interlock.items i WHERE i.gated AND i.lane > found.lane ORDER BY i.lane LIMIT 1),
-        (SELECT l.lane FROM interlock.lanes l WHERE l.gate_series IS NOT NULL AND l.lane > found.lane ORDER BY l.lane LIMIT 1)), n + 1
+        (SELECT l.lane FROM interlock.lanes l WHERE l.gate_us IS NOT NULL AND l.lane > found.lane ORDER BY l.lane LIMIT 1)), n + 1
     FROM found WHERE found.lane IS NOT NULL AND n < %(limit)s
 )
 SELECT found.lane, ((

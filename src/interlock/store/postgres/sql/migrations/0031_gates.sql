@@ -10,7 +10,8 @@ ALTER TABLE interlock.lanes
     ADD COLUMN gate_us     bigint,
     ADD CHECK ((gate_series IS NULL) = (gate_open IS NULL) AND (gate_series IS NULL) = (gate_exempt IS NULL)
         AND (gate_series IS NULL) = (gate_us IS NULL));
-CREATE INDEX lanes_gated ON interlock.lanes (lane) WHERE gate_series IS NOT NULL;
+-- Its condition is not that of the next one: which of both serves a series must not be a guess of statistics.
+CREATE INDEX lanes_gated ON interlock.lanes (lane) WHERE gate_us IS NOT NULL;
 CREATE INDEX lanes_series ON interlock.lanes (gate_series, lane) WHERE gate_series IS NOT NULL;
 
 -- Pending on a lane that is shut for its type: no claim may start it.
