@@ -40,8 +40,9 @@ T = TypeVar("T")
 BODY_MAX_BYTES = 16 << 20
 #: A body that takes longer to come is not waited for.
 BODY_S = 30.0
-#: How many requests are carried out at once; whoever waits for work or events takes no place.
-THREADS = 32
+#: How many requests are carried out at once; whoever waits for work or events takes no place. A SQLite file
+#: takes one writer at a time: many would only be in each other's way.
+THREADS, SQLITE_THREADS = 32, 4
 #: How often the history is looked at for what other processes did.
 WATCH_S = 0.1
 #: An event stream says something at least this often, so that nobody in between closes it.
@@ -66,13 +67,14 @@ class Server:
         ready: Callable[[], Mapping[str, Any]],
         webhook: Callable[[Mapping[str, str], bytes], Mapping[str, Any]],
         poll_s: float = 1.0,
+        threads: int = THREADS,
     ) -> None:
         self.service, self._reading = service, reading
         self._ready, self._webhook = ready, webhook
         self.bearers = Bearers(service)
         self.pulse = Pulse()
         self.desk = Desk(self.pulse, poll_s)
-        self._limiter = anyio.CapacityLimiter(THREADS)
+        self._limiter = anyio.CapacityLimiter(threads)
         self._streams = 0
         self._document = document()
 

@@ -19,7 +19,7 @@ from interlock import app
 from interlock.core.errors import InterlockError, InvalidInput, NoToken
 from interlock.github import signature
 from interlock.github.series.hearing import repository_of
-from interlock.http.application import Server, application, log
+from interlock.http.application import SQLITE_THREADS, THREADS, Server, application, log
 from interlock.http.arguments import Reading
 from interlock.http.duties import Duty
 from interlock.http.problems import Problem
@@ -75,6 +75,7 @@ class Up:
             ready=self.ready,
             webhook=self.webhook,
             poll_s=settings.poll_s,
+            threads=SQLITE_THREADS if app.scheme_of(settings.url) == "sqlite" else THREADS,
         )
 
     def ready(self) -> Mapping[str, Any]:
