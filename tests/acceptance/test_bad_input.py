@@ -116,7 +116,9 @@ MISTAKES = [
     (["--url", "mysql://host/db", "ls"], 2, INVALID, "mysql"),
     (["--url", "interlock.db", "ls"], 2, INVALID, "scheme"),
     (["--url", "git+https://host/repo", "ls"], 2, INVALID, "git store"),
-    (["--url", "https://host", "ls"], 2, INVALID, "remote"),
+    (["--url", "https://", "ls"], 2, INVALID, "not complete"),
+    (["--url", "https://host:port", "ls"], 2, INVALID, "no host and port"),
+    (["--url", "https://[host", "ls"], 2, INVALID, "no host and port"),
     (["--url", "sqlite:///missing/directory/x.db", "ls"], 2, INVALID, "does not exist"),
 ]
 

@@ -143,8 +143,8 @@ def test_what_needs_trust_is_named_and_ignored(stranger: Stranger, line: str, na
     assert getattr(stranger.load(), name) != usual
 
 
-#: Texts that may come from anybody: they only name fields of a payload.
-HARMLESS = {"lane_fields", "lane_repository_fields"}
+#: Texts that may come from anybody: they only name fields of a payload, or say how titles are read.
+HARMLESS = {"lane_fields", "lane_repository_fields", "series_pattern", "series_prefixes"}
 
 
 def test_every_setting_that_is_no_bounded_number_needs_trust():

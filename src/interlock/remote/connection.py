@@ -55,7 +55,11 @@ class Connection:
     """The way to one server. Threads share it; each has a socket of its own."""
 
     def __init__(self, url: str, token: str | None, *, patience_s: float, absence: Absence | None) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise InvalidInput("The server's URL names no host and port.", "Use https://host:port.") from None
         if (
             parts.scheme.lower() not in ("http", "https")
             or not parts.hostname
@@ -67,7 +71,7 @@ class Connection:
             raise InvalidInput(
                 "The server's URL has a user or a password, which would be shown.", "Use INTERLOCK_TOKEN."
             )
-        self._tls, self._host, self._port = parts.scheme.lower() == "https", parts.hostname, parts.port
+        self._tls, self._host, self._port = parts.scheme.lower() == "https", parts.hostname, port
         self._prefix = parts.path.rstrip("/")
         self.place = f"{parts.scheme.lower()}://{parts.netloc}{self._prefix}"
         self._headers = {"User-Agent": "interlock", "Accept": "application/json"}

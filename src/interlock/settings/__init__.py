@@ -236,7 +236,7 @@ class Settings(Record):
     series_mode: str = _text(
         "How far the mutex of series has come: observe (the state issue and the metrics only), enforce"
         " (default), or comment (enforce, with a comment for each promotion).",
-        FromRepository.YES,
+        FromRepository.NO,
     )
     series_pattern: str = _text(
         "How titles name a series and a place in it. Default: {prefix}RFC-{series}-{micro}. A title may lack"
@@ -247,27 +247,27 @@ class Settings(Record):
         "Whether a prefix makes another series: apart (default) or together.", FromRepository.YES
     )
     series_assignee: str = _text(
-        "Whom a promotion assigns. Default: copilot-swe-agent[bot]; none assigns nobody.", FromRepository.YES
+        "Whom a promotion assigns. Default: copilot-swe-agent[bot]; none assigns nobody.", FromRepository.NO
     )
     series_workflow: str = _text(
         "A workflow that a promotion starts with the issue's number, instead of an assignment: the name of"
         " its file, and after @ its branch if that is not main.",
-        FromRepository.YES,
+        FromRepository.NO,
     )
     series_logins: str = _text(
         "Whose assignments count as somebody's work on an issue of a series, separated by commas. Default:"
         " everybody's.",
-        FromRepository.YES,
+        FromRepository.NO,
     )
     series_unassigned: str = _text(
         "What it means that somebody takes the assignment of the active issue away: released (default) or"
         " kept.",
-        FromRepository.YES,
+        FromRepository.NO,
     )
     series_exempt: str | None = _text(
         "Types of work that only look: a series never holds them back. Commas separate them. Default:"
         " issue_triage.",
-        FromRepository.YES,
+        FromRepository.NO,
     )
     on_dead_letter: tuple[str, ...] | None = _command(
         "The command that sweepers and workers run when an item failed for good: a list of arguments, without"
