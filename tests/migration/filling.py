@@ -53,6 +53,15 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
             continue  # what a random wish may be answered; there may be nothing to choose
     for lease in held:
         service.release([Report(run=lease.run)])
+    _leave_an_end_unanswered(service)
+
+
+def _leave_an_end_unanswered(service: LocalService) -> None:
+    """A task has ended, and its plan's editor owes an answer."""
+    graph = Graph(tasks=(TaskSpec(key="first"), TaskSpec(key="second")), edges=())
+    plan = service.create_plan("owed", graph, editor=EDITOR)
+    (lease,) = service.next("zoe", item=plan.tasks[0].item)
+    service.done([Report(run=lease.run)])
 
 
 def _hear_from_github(github: GitHubStore) -> None:
