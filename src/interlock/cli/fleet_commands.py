@@ -147,7 +147,7 @@ def list_lanes(
     ctx: typer.Context,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes with this prefix.")] = "",
     gates: Annotated[
-        bool, typer.Option("--gates", help="List the gates of lanes, also of those that nobody wants.")
+        bool, typer.Option("--gates", help="List the gates of all lanes, idle ones too.")
     ] = False,
     limit: Limit = "100",
 ) -> int:
