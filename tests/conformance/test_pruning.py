@@ -14,7 +14,7 @@ from interlock.service.contract import Report
 from interlock.service.local import LocalService
 from interlock.service.pruning import prune
 from interlock.store.copying import TABLES
-from interlock.store.pruning import BY_ITEM, BY_PLAN, OF_GITHUB, OF_THE_STORE, Pruned
+from interlock.store.pruning import BY_ITEM, BY_PLAN, OF_GITHUB, OF_SERVERS, OF_THE_STORE, Pruned
 from tests.conformance.conftest import OpenService
 from tests.conformance.scene import LANE, Scene
 
@@ -38,7 +38,7 @@ def done(scene: Scene, **fields: Any) -> int:
 
 def test_every_table_is_known() -> None:
     """A new table has rows of items, of plans, or of neither: pruning must know."""
-    known = {table for table, _ in (*BY_ITEM, *BY_PLAN)} | OF_THE_STORE | OF_GITHUB
+    known = {table for table, _ in (*BY_ITEM, *BY_PLAN)} | OF_THE_STORE | OF_SERVERS | OF_GITHUB
     assert known == set(TABLES)
 
 

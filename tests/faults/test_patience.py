@@ -40,6 +40,7 @@ from tests.wire import CountingWire
 
 #: Nothing runs out by itself here.
 CALM = Timing(back_off_first_s=0.05, back_off_max_s=0.2)
+GATED, SERIES = "issue:acme/app#7", "series:acme/app/RFC-093"
 GRAPH = Graph(tasks=(TaskSpec(key="a", title="a", agent="planner"),))
 
 
@@ -184,6 +185,10 @@ CASES: dict[str, Case] = {
     "block": _on_item(lambda service, item: service.block(item=item, blocker="x", why="x")),
     "unblock": _plain(lambda service: service.unblock(lane="issue:acme/app#9")),
     "blocks": _plain(lambda service: service.blocks()),
+    "set_gate": _plain(lambda service: service.set_gate(GATED, series=SERIES, open=False, why="turns")),
+    "remove_gate": _plain(lambda service: service.remove_gate(GATED, why="left")),
+    "gates": _plain(lambda service: service.gates()),
+    "on_lane": _plain(lambda service: service.on_lane(GATED)),
     "lineage": _plain(lambda service: service.lineage()),
     "pass_fence": _on_run(
         lambda desk: desk.lease(lane=desk.lane()).run,

@@ -16,9 +16,7 @@ import pytest
 
 from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem, Policy, RetryLane
-from interlock.gitlanes import service
 from interlock.gitlanes.first_seen import FirstSeen
-from interlock.service import local
 from interlock.service.contract import ItemFilter, Report
 from interlock.service.local import LocalService
 from interlock.store.sqlite.store import SqliteStore
@@ -175,8 +173,7 @@ class Twins:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-offs are of equal length on both sides, and all that ended is still there to be compared."""
-    for module in (local, service):
-        monkeypatch.setattr(module.random, "random", lambda: 0.5)
+    monkeypatch.setattr("random.random", lambda: 0.5)
     monkeypatch.setattr("interlock.gitlanes.lane.ENDED_ITEMS_KEPT", 1_000)
 
 

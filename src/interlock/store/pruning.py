@@ -23,9 +23,14 @@ BY_ITEM = (
     ("items", "id"),
 )
 #: Tables that no item or plan has rows in.
-OF_THE_STORE = frozenset({"lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks"})
-#: What GitHub sent, what followed, effects, workflow runs and commits go by their own age; repositories,
-#: numbers, pull requests and queues stay.
+OF_THE_STORE = frozenset(
+    {"lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks", "series_notes", "tokens"}
+)
+#: Answers to requests that may be repeated: sweeps forget them by their own age.
+OF_SERVERS = frozenset({"requests"})
+#: What GitHub sent, what followed, effects, workflow runs and commits go by their own age; repositories
+#: with their choices, numbers, pull requests with what they close, and queues stay. A sign goes once it is
+#: taken away.
 OF_GITHUB = frozenset(
     {
         "github_repositories",
@@ -36,6 +41,9 @@ OF_GITHUB = frozenset(
         "github_effects",
         "github_heads",
         "github_workflow_runs",
+        "github_choices",
+        "github_closes",
+        "github_signs",
     }
 )
 

@@ -14,6 +14,7 @@ from tests.acceptance.command import Command
 from tests.acceptance.holding.holders import (
     LANE,
     UNTIL_LET_GO,
+    Process,
     Start,
     begun,
     children,
@@ -82,12 +83,32 @@ def test_a_holder_that_stood_still_past_its_lease_finds_its_command_dead(
     assert "could not be renewed in time" in answer.err or "refused" in answer.err
 
 
+def stop_between_writes(process: Process, il: Command) -> None:
+    """Freeze a process while it does not have SQLite's lock, which nobody could take from it."""
+    (path,) = il.directory.rglob("interlock.db")
+
+    def stopped() -> bool:
+        process.send_signal(signal.SIGSTOP)
+        store = apsw.Connection(str(path))
+        store.set_busy_timeout(500)
+        try:
+            store.execute("BEGIN IMMEDIATE; ROLLBACK")
+        except apsw.BusyError:
+            process.send_signal(signal.SIGCONT)
+            return False
+        finally:
+            store.close()
+        return True
+
+    until(stopped, "a moment without a write")
+
+
 def test_a_waiter_that_stood_still_too_long_takes_a_new_place(il: Command, start: Start):
     holder = start(il, "--", "sh", "-c", f"echo $$ > held; {UNTIL_LET_GO}")
     pid_in(il.directory / "held")
     waiter = start(il, "--lease", 3, "--", "touch", "ran")
     until(lambda: len(items(il)) == 2, "the waiter")
-    waiter.send_signal(signal.SIGSTOP)
+    stop_between_writes(waiter, il)
     let_go(il, holder)
     assert il("hold", LANE, "--", "true").code == 0
     assert items(il)[1]["reason"] == "unclaimed"

@@ -154,11 +154,12 @@ def _free(facts: Facts, standing: Standing, choices: Choices) -> tuple[Step, ...
     if marks or line:
         return (*gates, *marks, *line)
     owner = standing.owner
+    if owner is not None:
+        head = min(standing.placed, key=lambda placed: placed.position)
+        if owner.number != head.number:
+            return (*gates, Withdraw(owner.item, owner.number, f"#{head.number} goes first"))
     if owner is None or (first is None and choices.mode is Mode.OBSERVE):
         return (*gates, *_doubles(facts, standing, choices, None))
-    head = min(standing.placed, key=lambda placed: placed.position)
-    if owner.number != head.number:
-        return (*gates, Withdraw(owner.item, owner.number, f"#{head.number} goes first"))
     return (*gates, Start(owner.item, owner.number, adopted=first.assigned[0] if first is not None else None))
 
 
@@ -232,7 +233,9 @@ def _leave(
     """Shut the gate, wait for what runs behind it, then end: each in a round of its own."""
     number, member = active.number, facts.member(active.number)
     steps: list[Step] = []
-    if leaving.released and number not in standing.released:
+    # An assignment that was there before it was given back does not count as a wish for it.
+    again = member is not None and _is_wanted_again(member, standing)
+    if leaving.released and (number not in standing.released or again):
         steps.append(Release(number, out=not (member and member.assigned)))
     if choices.gates and standing.gates.get(number) is not False:
         steps.append(Gate(number, False, leaving.why))
