@@ -28,7 +28,8 @@ install: $(STAMPS)/install ## make .venv with the command at .venv/bin/interlock
 
 # Without a terminal, in CI and with UP_ONCE=1 it only starts, checks itself and ends.
 up: install ## install, then serve Interlock on http://127.0.0.1:8420 (UP_ONCE=1: start, check, end)
-	@if [ -n "$$UP_ONCE$$CI" ] || [ ! -t 1 ]; then $(BIN)/interlock up --once --port 0; else exec $(BIN)/interlock up; fi
+	@if [ -n "$$UP_ONCE$$CI" ] || [ ! -t 1 ]; then \
+		$(BIN)/interlock up --once --port 0 && echo "It works here. To serve: make up in a terminal, or $(BIN)/interlock up."; else exec $(BIN)/interlock up; fi
 
 test: $(STAMPS)/test ## run the whole test suite (ARGS="-k fence" chooses)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
@@ -47,6 +48,7 @@ demo: install ## show Interlock at work
 	$(BIN)/interlock demo $(ARGS)
 
 docs: $(STAMPS)/test ## bring the reference and the output of examples up to date
+	$(BIN)/python deploy/grafana/board.py
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m docs.examples
 
@@ -61,11 +63,13 @@ pins: $(PINS_VENV)/bin/pip-compile ## compile requirements/*.txt anew
 		--output-file requirements/build.txt pyproject.toml
 	$(PIP_COMPILE) --constraint requirements/build.txt \
 		--output-file requirements/runtime.txt pyproject.toml
-	$(PIP_COMPILE) --extra test --constraint requirements/build.txt --constraint requirements/runtime.txt \
+	$(PIP_COMPILE) --extra otel --extra test --constraint requirements/build.txt --constraint requirements/runtime.txt \
 		--output-file requirements/test.txt pyproject.toml
-	$(PIP_COMPILE) --extra test --extra check --constraint requirements/build.txt --constraint requirements/test.txt \
+	$(PIP_COMPILE) --extra otel --constraint requirements/build.txt --constraint requirements/test.txt \
+		--output-file requirements/otel.txt pyproject.toml
+	$(PIP_COMPILE) --extra otel --extra test --extra check --constraint requirements/build.txt --constraint requirements/test.txt \
 		--output-file requirements/check.txt pyproject.toml
-	$(PIP_COMPILE) --extra test --extra bench --constraint requirements/build.txt --constraint requirements/check.txt \
+	$(PIP_COMPILE) --extra otel --extra test --extra bench --constraint requirements/build.txt --constraint requirements/check.txt \
 		--output-file requirements/bench.txt pyproject.toml
 	@! grep -nE '://|file:|^-|[ =(]/' requirements/*.txt
 

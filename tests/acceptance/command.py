@@ -21,7 +21,7 @@ PROGRAM = (sys.executable, "-m", "interlock")
 PLAIN = frozenset(
     (
         *("add", "next", "renew", "done", "fail", "release", "inbox", "msg", "plan"),
-        *("ls", "show", "why", "events", "stats", "lanes", "agents", "workers", "pools"),
+        *("ls", "show", "why", "events", "stats", "metrics", "lanes", "agents", "workers", "pools"),
         *("cancel", "retry", "edit", "ask", "pause", "resume", "sweep", "migrate"),
     )
 )

