@@ -1,0 +1,181 @@
+"""What one server counts of itself, beside what its store counts.
+
+These begin at zero with every start. Prometheus takes that into account as long as each server is scraped by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from interlock import __version__
+from interlock.app import Allowances
+from interlock.core.metering import COUNTER, GAUGE, HISTOGRAM, Metric
+from interlock.http.duties import Duty
+from interlock.service.contract import MetricView
+from interlock.service.exposition import Families
+from interlock.service.metering import PREFIX
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # when each began would double them
+#: From what the store answers at once to a claim that waits for a minute.
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0)
+#: The route of requests that lead nowhere.
+OTHER = "other"
+#: What a server counts of itself.
+OWN = (
+    Metric("build_info", GAUGE, "Always 1; its label is the version of the server.", ("version",)),
+    Metric("store_up", GAUGE, "1 if the store answered this time. If not, the store's numbers are missing."),
+    Metric(
+        "http_requests",
+        COUNTER,
+        "Requests that were answered, by address; `other`: an address that leads nowhere.",
+        ("route", "status"),
+    ),
+    Metric(
+        "http_request_seconds",
+        HISTOGRAM,
+        "How long answers took. A claim that waits for work takes as long as it waits.",
+        ("route",),
+        bounds=SECONDS,
+    ),
+    Metric("http_claims_waiting", GAUGE, "Claims that wait for work at this server."),
+    Metric("http_streams_open", GAUGE, "Streams of events that are open at this server."),
+    Metric("webhooks", COUNTER, "Webhooks that came: `new`, `repeated` or `refused`.", ("result",)),
+    Metric(
+        "deliveries",
+        COUNTER,
+        "Deliveries that this server decided on (`decided`) or put off (`put_off`), and consequences that it"
+        " carried out (`carried_out`).",
+        ("outcome",),
+    ),
+    Metric(
+        "effects",
+        COUNTER,
+        "Effects on GitHub that this server sent (`sent`), found unneeded (`dropped`), put off (`put_off`) or"
+        " gave up on (`dead`).",
+        ("outcome",),
+    ),
+    Metric("duty_age_seconds", GAUGE, "How long ago a duty came through.", ("duty",)),
+    Metric("duty_failures", COUNTER, "How often a duty did not come through.", ("duty",)),
+    Metric("github_rate_left", GAUGE, "Requests that GitHub still allows this hour.", ("resource",)),
+    Metric("github_rate_limit", GAUGE, "Requests that GitHub allows an hour.", ("resource",)),
+)
+_OWN = {metric.name: metric for metric in OWN}
+_KINDS: dict[str, type[Counter | Gauge | Histogram]] = {COUNTER: Counter, GAUGE: Gauge, HISTOGRAM: Histogram}
+#: What the results of duties count: the metric's outcome, by the name of the result's part.
+_OUTCOMES = {
+    "deliveries": ("decided", "put_off", "carried_out"),
+    "effects": ("sent", "dropped", "put_off", "dead"),
+}
+
+
+class Instruments:
+    """The numbers of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._made("build_info").labels(__version__).set(1)
+        self._requests, self._took = self._made("http_requests"), self._made("http_request_seconds")
+        self._webhooks, self._failures = self._made("webhooks"), self._made("duty_failures")
+        self._outcomes = {name: self._made(name) for name in _OUTCOMES}
+        for name, counter in self._outcomes.items():
+            for outcome in _OUTCOMES[name]:
+                counter.labels(outcome)
+        for result in ("new", "repeated", "refused"):
+            self._webhooks.labels(result)
+
+    def _made(self, name: str) -> Any:
+        metric = _OWN[name]
+        more: dict[str, Any] = {"buckets": metric.bounds} if metric.bounds else {}
+        make = _KINDS[metric.kind]
+        return make(PREFIX + name, metric.help, metric.labels, registry=self.registry, **more)
+
+    def observe(self, route: str, status: int, took_s: float) -> None:
+        """A request was answered."""
+        self._requests.labels(route, str(status)).inc()
+        self._took.labels(route).observe(took_s)
+
+    def waits(self, claims: Callable[[], float], streams: Callable[[], float]) -> None:
+        """Show how many claims wait here, and how many streams are open."""
+        self._made("http_claims_waiting").set_function(claims)
+        self._made("http_streams_open").set_function(streams)
+
+    def webhook(self, result: str) -> None:
+        """A webhook came."""
+        self._webhooks.labels(result).inc()
+
+    def attend(self, duties: Mapping[str, Duty], allowances: Allowances) -> None:
+        """Show how the duties do, and what GitHub still allows."""
+        for duty in duties.values():
+            self._failures.labels(duty.name)
+        self.registry.register(_Duties(duties))
+        self.registry.register(_GitHub(allowances))
+
+    def done(self, name: str, result: Any) -> None:
+        """A duty came through."""
+        for outcome in _OUTCOMES.get(name, ()):
+            self._outcomes[name].labels(outcome).inc(getattr(result, outcome, 0))
+
+    def failed(self, name: str) -> None:
+        """A duty did not."""
+        self._failures.labels(name).inc()
+
+    def text(self, found: Iterable[MetricView] | None, accept: str) -> tuple[bytes, str]:
+        """All numbers, in the format that is asked for, and its type. None: the store does not answer."""
+        encode, kind = choose_encoder(accept)
+        return encode(_Both(self.registry, found)), kind
+
+
+class _Both(Collector):
+    """What the server counts, and what its store does."""
+
+    def __init__(self, own: CollectorRegistry, found: Iterable[MetricView] | None) -> None:
+        self._own, self._found = own, found
+
+    def collect(self) -> Iterator[Family]:
+        answers = self._found is not None
+        yield _family("store_up", {(): float(answers)})
+        yield from Families(self._found or ()).collect()
+        yield from self._own.collect()
+
+
+class _Duties(Collector):
+    def __init__(self, duties: Mapping[str, Duty]) -> None:
+        self._duties = duties
+
+    def collect(self) -> Iterator[Family]:
+        ages = {(name,): duty.age_s() for name, duty in self._duties.items()}
+        yield _family("duty_age_seconds", {name: age_s for name, age_s in ages.items() if age_s is not None})
+
+
+class _GitHub(Collector):
+    def __init__(self, allowances: Allowances) -> None:
+        self._allowances = allowances
+
+    def collect(self) -> Iterator[Family]:
+        known = self._allowances()
+        yield _family("github_rate_left", {(resource,): left for resource, (left, _) in known.items()})
+        yield _family("github_rate_limit", {(resource,): most for resource, (_, most) in known.items()})
+
+
+def _family(name: str, values: Mapping[tuple[str, ...], float]) -> Family:
+    metric = _OWN[name]
+    family = GaugeMetricFamily(PREFIX + name, metric.help, labels=metric.labels)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family

@@ -1,0 +1,15 @@
+-- Lines of the history after a number, up to the horizon, with what counting takes of their items: each item by its key, and
+-- of a task's first start also the moment from which it waited for no other.
+SELECT e.seq, e.kind, e.reason, coalesce(e.project, i.project), i.type, e.agent, i.priority, e.span_us,
+    d.data ->> 'item_status', d.data ->> 'verdict',
+    CASE WHEN e.kind = 'run.started' AND e.span_us IS NOT NULL AND i.plan IS NOT NULL THEN e.at_us - coalesce((
+        SELECT at_us FROM interlock.events
+        WHERE item = e.item AND item IS NOT NULL AND seq < e.seq AND kind = 'item.reentered' ORDER BY seq DESC LIMIT 1
+    ), i.created_us) END,
+    (d.data ->> 'by_run')::bigint, (d.data ->> 'base')::bigint, (d.data ->> 'revision')::bigint
+FROM (
+    SELECT * FROM interlock.events WHERE seq > %(after)s AND seq < %(horizon)s ORDER BY seq LIMIT (SELECT %(limit)s::integer)
+) AS e
+LEFT JOIN LATERAL (SELECT project, type, priority, plan, created_us FROM interlock.items WHERE id = e.item LIMIT 1) AS i ON true
+CROSS JOIN LATERAL (SELECT e.data::jsonb AS data OFFSET 0) AS d
+ORDER BY e.seq

@@ -1,0 +1,2 @@
+-- How far the history is counted.
+SELECT seq FROM interlock.marks WHERE name = 'metrics'

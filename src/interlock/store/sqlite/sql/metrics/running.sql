@@ -1,0 +1,5 @@
+-- What runs, counted up to a limit, and since when the oldest of each kind does.
+SELECT project, type, run_agent, priority, count(*), min(run_started_us) FROM (
+    SELECT project, type, run_agent, priority, run_started_us FROM items WHERE run IS NOT NULL ORDER BY run_agent LIMIT :limit
+)
+GROUP BY project, type, run_agent, priority
