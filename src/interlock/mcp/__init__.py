@@ -1,0 +1,1 @@
+"""Interlock for models: tools of the Model Context Protocol, by stdio or HTTP."""
