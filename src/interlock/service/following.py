@@ -1,0 +1,136 @@
+"""The history becomes spans: what happened to an item, from its arrival to its end, in one trace.
+
+A mark says how far the history is told. It moves once the spans have arrived; whoever dies in between leaves
+the mark, and the next one sends them again, with the same ids.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+
+from interlock.core import tracing
+from interlock.core.metering import ENDED, FAILED_RUNS, RUNS
+from interlock.core.model import Event, EventKind, Item, ItemId
+from interlock.core.states import ItemStatus
+from interlock.core.tracing import Context
+from interlock.service.spans import Span, Spans
+from interlock.store.port import EventQuery, Store, StoredEvent
+
+MARK = "traces"
+#: How many events one look tells, how long it may take, and how long it waits after a failure.
+LOOK, LEASE_S, WAIT_S = 500, 60.0, 15.0
+_ARRIVALS = frozenset({EventKind.ITEM_ADDED, EventKind.ITEM_OBSERVED, EventKind.ITEM_COALESCED})
+
+
+class Following:
+    """Tells the history of one store."""
+
+    def __init__(self, store: Store, spans: Spans, environ: Mapping[str, str]) -> None:
+        self._store, self._spans, self._environ = store, spans, environ
+
+    def follow_all(self) -> None:
+        """Send what happened since the last time, however much that is."""
+        while self.follow():
+            pass
+
+    def follow(self) -> bool:
+        """Send what happened since the last time; whether there may be more."""
+        self._spans.flush()
+        store = self._store
+        mark = store.mark(MARK)
+        if mark is None:
+            newest = store.events(EventQuery(limit=1, newest=True))
+            store.begin_mark(MARK, newest[-1].seq if newest else 0)
+            return False
+        if mark.until_us > store.now_us():
+            return False
+        found = store.events(EventQuery(after=mark.seq, limit=LOOK))
+        token = int.from_bytes(os.urandom(8)) >> 1
+        if not found or not store.lease_mark(mark, token, LEASE_S):
+            return False
+        if not self._spans.send(self.spans_of(found)):
+            store.move_mark(MARK, token, seq=mark.seq, tries=mark.tries + 1, wait_s=WAIT_S)
+            return False
+        store.move_mark(MARK, token, seq=found[-1].seq)
+        return len(found) == LOOK
+
+    def spans_of(self, found: list[StoredEvent]) -> list[Span]:
+        told = [stored.event for stored in found if stored.event.kind in _ARRIVALS | _TOLD]
+        ids = sorted({event.item for event in told if event.item is not None})
+        items = {id_: self._store.item(id_) for id_ in ids}
+        payloads = self._store.payloads(ids) if ids else {}
+        spans: list[Span] = []
+        for event in told:
+            item = items.get(event.item) if event.item is not None else None
+            if item is not None:
+                spans += self._told(event, item, payloads.get(item.id))
+        return spans
+
+    def _told(self, event: Event, item: Item, payload: str | None) -> Iterator[Span]:
+        context = context_of(item, payload, self._environ)
+        own = tracing.item_span(context, item.id)
+        kind, about = event.kind, _about(item)
+        if kind in _ARRIVALS:
+            verdict = {"decision": event.data.get("verdict"), "reason": event.reason}
+            here = context.child(f"arrival {item.id}")
+            yield Span("add", here, own.span, event.at_us, event.at_us, about | verdict, "producer")
+        if kind is EventKind.RUN_STARTED:
+            start_us = event.at_us - (event.span_us or 0)
+            here = context.child(f"claim {event.run}")
+            more = {"run": event.run, "agent": event.agent}
+            yield Span("claim", here, own.span, start_us, event.at_us, about | more, "consumer")
+        if kind in RUNS:
+            here = tracing.run_span(context, event.run or 0)
+            more = {"run": event.run, "agent": event.agent, "outcome": RUNS[kind], "reason": event.reason}
+            wrong = RUNS[kind] if kind in FAILED_RUNS else ""
+            start_us = event.at_us - (event.span_us or 0)
+            yield Span("run", here, own.span, start_us, event.at_us, about | more, "internal", wrong)
+        ended = _end(event)
+        if ended:
+            more = {"status": ended, "reason": event.reason}
+            wrong = ended if ended == ItemStatus.FAILED else ""
+            times = item.spec.created_us, event.at_us
+            links = self._absorber(event)
+            yield Span("item", own, context.span, *times, about | more, "internal", wrong, links)
+
+    def _absorber(self, event: Event) -> tuple[Context, ...]:
+        """The item that took this one in, or its place."""
+        other = event.data.get("into_item") or event.data.get("by_item")
+        found = self._store.item(ItemId(other)) if isinstance(other, int) else None
+        if found is None:
+            return ()
+        payload = self._store.payloads([found.id]).get(found.id)
+        return (tracing.item_span(context_of(found, payload, self._environ), found.id),)
+
+
+_TOLD = frozenset({EventKind.RUN_STARTED, *RUNS, *ENDED})
+
+
+def context_of(item: Item, payload: str | None, environ: Mapping[str, str]) -> Context:
+    """Where an item belongs."""
+    known = json.loads(payload) if payload else None
+    return tracing.of_item(item.id, item.spec.created_us, known, environ)
+
+
+def _end(event: Event) -> str:
+    """How the item ended with an event; empty if it did not."""
+    if event.kind is EventKind.RUN_SUCCEEDED:
+        return ItemStatus.COMPLETED
+    if event.kind in RUNS:
+        return ItemStatus.FAILED if event.data.get("item_status") == ItemStatus.FAILED else ""
+    return ENDED.get(event.kind, "")
+
+
+def _about(item: Item) -> dict[str, str | int | float | bool | None]:
+    spec = item.spec
+    return {
+        "item": spec.id,
+        "project": spec.project,
+        "type": spec.type,
+        "title": spec.title,
+        "priority": spec.priority,
+        "lane": spec.lock_lane,
+        "attempt": item.state.attempt,
+    }

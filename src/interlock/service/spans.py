@@ -1,0 +1,123 @@
+"""Spans for OpenTelemetry, recorded when they are over. Only whoever traces imports its SDK."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from interlock.core.errors import InvalidInput
+from interlock.core.row import NamedTuple
+from interlock.core.tracing import Context
+
+#: How many spans wait to be sent; beyond that the oldest go.
+WAITING_MAX = 10_000
+#: How many are sent at once.
+BATCH = 500
+_INSTALL = "Install them: pip install '.[otel]' in a clone of Interlock."
+
+
+About = Mapping[str, str | int | float | bool | None]
+
+
+class Span(NamedTuple):
+    """Something that took its time. Times are microseconds since 1970."""
+
+    name: str
+    context: Context
+    #: The id of the span that it is part of; empty: it is the root.
+    parent: str
+    start_us: int
+    end_us: int
+    attributes: About
+    #: `internal`, `server`, `client`, `producer` or `consumer`.
+    kind: str = "internal"
+    #: What went wrong; empty if nothing did.
+    error: str = ""
+    #: Other spans that it has to do with.
+    links: tuple[Context, ...] = ()
+
+
+class Spans:
+    """Where spans go, as the environment says."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        try:
+            from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (only whoever traces pays for it)
+
+            self._exporter = _exporter(environ)
+        except ImportError as missing:
+            raise InvalidInput(
+                f"The environment asks for traces, and {missing.name} is not installed.", _INSTALL
+            ) from None
+        named = bool(environ.get("OTEL_SERVICE_NAME"))
+        named = named or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+        self._resource = Resource.create({} if named else {"service.name": "interlock"})
+        self._waiting: deque[Span] = deque(maxlen=WAITING_MAX)
+
+    def record(self, span: Span) -> None:
+        """Keep a span until the next `flush`."""
+        self._waiting.append(span)
+
+    def flush(self) -> bool:
+        """Send what waits; false, and it goes on waiting, if that did not work."""
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            if not self.send(batch):
+                self._waiting.extendleft(reversed(batch))
+                return False
+        return True
+
+    def send(self, spans: Iterable[Span]) -> bool:
+        """Send spans now; whether they arrived."""
+        from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415
+
+        made = [self._made(span) for span in spans if span.context.sampled]
+        return not made or self._exporter.export(made) is SpanExportResult.SUCCESS
+
+    def close(self) -> None:
+        self.flush()
+        self._exporter.shutdown()
+
+    def _made(self, span: Span) -> Any:
+        from opentelemetry.sdk.trace import ReadableSpan  # noqa: PLC0415
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
+        from opentelemetry.trace import Link, SpanKind, Status, StatusCode  # noqa: PLC0415
+
+        return ReadableSpan(
+            name=span.name,
+            context=_context(span.context),
+            parent=_context(span.context._replace(span=span.parent)) if span.parent else None,
+            resource=self._resource,
+            attributes={f"interlock.{k}": v for k, v in span.attributes.items() if v is not None},
+            links=[Link(_context(link)) for link in span.links],
+            kind=SpanKind[span.kind.upper()],
+            status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
+            start_time=span.start_us * 1000,
+            end_time=max(span.start_us, span.end_us) * 1000,
+            instrumentation_scope=InstrumentationScope("interlock"),
+        )
+
+
+def _context(context: Context) -> Any:
+    from opentelemetry.trace import SpanContext, TraceFlags  # noqa: PLC0415
+
+    flags = TraceFlags(TraceFlags.SAMPLED if context.sampled else TraceFlags.DEFAULT)
+    return SpanContext(int(context.trace, 16), int(context.span, 16), is_remote=False, trace_flags=flags)
+
+
+def _exporter(environ: Mapping[str, str]) -> Any:
+    name = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() or "otlp"
+    protocol = environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+    if name == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter  # noqa: PLC0415
+
+        return ConsoleSpanExporter()
+    if name != "otlp" or (protocol or "http/protobuf") != "http/protobuf":
+        raise InvalidInput(
+            f"Traces are not sent by {protocol if name == 'otlp' else name}.",
+            "Use OTEL_TRACES_EXPORTER=otlp with OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or console.",
+        )
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return OTLPSpanExporter()
