@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.errors import LeaseLost, NotFound, UnreadableState
-from interlock.core.model import NewItem
+from interlock.core.errors import LeaseLost, UnreadableState
 from interlock.git.plumbing import lane_ref_id
 from interlock.gitlanes.service import GitLanes
 from interlock.service.contract import LeaseView, Report
@@ -198,7 +197,9 @@ def test_a_series_that_is_missing_or_cannot_be_read_starts_nothing(
     assert triage.item.id == look, "what is exempt does not ask the series"
     other.done([Report(run=triage.run)])
     assert other.next("coder") == other.next("coder", item=item) == []
-    assert "series RFC-093" in other.why(item).why.replace("rfc", "RFC")
+    became = "is not there" if damage is _nothing else "cannot be read"
+    assert f"the lane of series rfc-093 {became}, so nobody knows which issue" in other.why(item).why
+    assert "builds it anew" in other.why(item).next
     assert [gate.open for gate in other.gates()] == [False]
     assert open_gate(other).waits_for == SERIES
     if damage is _nothing:
@@ -212,57 +213,6 @@ def test_a_series_that_is_missing_or_cannot_be_read_starts_nothing(
     assert other.next("coder") == [], "the gate was open for another run"
     open_gate(other)
     assert [lease.item.id for lease in other.next("coder")] == [item]
-
-
-@pytest.mark.parametrize("damage", [_no_owner, _nothing, _garbage], ids=lambda f: f.__name__[1:])
-def test_a_series_is_rebuilt_from_what_is_known_elsewhere(
-    at: Open, bare_repository: Path, damage: Callable[[Path], None]
-) -> None:
-    """From GitHub's issues: an active one and a line. What was open for the former run is not."""
-    lanes = at()
-    former = assign(lanes)
-    open_gate(lanes)
-    item = put(lanes, ISSUE)
-    damage(bare_repository)
-    other = at("elsewhere")
-    line = [NewItem(title=f"#{n}", agent="series", position=n) for n in (9, 4)]
-    found = {"active": NewItem(title="#2", agent="series", position=2), "line": line}
-    built = other.rebuild(SERIES, agent="series", why="its ref was gone", by="ann", **found)  # type: ignore[arg-type]
-    assert built.holder is not None
-    assert built.holder.external
-    assert (built.holder.run or 0) > former.fence
-    queue = chain(bare_repository, SERIES_QUEUE)[-1]["items"]
-    assert [(i["title"], i["status"]) for i in sorted(queue, key=lambda i: i["position"])] == [
-        ("#2", "in_progress"),
-        ("#4", "deferred"),
-        ("#9", "deferred"),
-    ]
-    assert "rebuilt by ann: its ref was gone" in git(
-        bare_repository, "log", "-1", "--format=%s", SERIES_OWNER
-    )
-    assert other.next("coder", item=item) == [], "the gate was open for the former run"
-    with pytest.raises((LeaseLost, NotFound)):
-        other.end_external(former.item.id, former.fence, "done", why="merged")
-    again = at("third").rebuild(SERIES, agent="series", why="the same again", **found)  # type: ignore[arg-type]
-    assert again == built, "one that can be read stays as it is"
-    open_gate(other)
-    assert len(other.next("coder", item=item)) == 1
-    promoted = other.end_external(built.holder.item, built.holder.run or 0, "done", why="merged").promoted
-    assert promoted == built.line[:1]
-
-
-def test_of_two_who_rebuild_a_series_one_does(at: Open, bare_repository: Path) -> None:
-    slow, quick = at("slow"), at("quick")
-    active = NewItem(title="#2", agent="series")
-    built = Later(
-        lambda: slow.rebuild(SERIES, agent="series", active=active, why="none was there"),
-        Window(bare_repository),
-    )
-    with built.on_its_way():
-        first = quick.rebuild(SERIES, agent="series", active=None, line=[active], why="none was there")
-    assert built.result() == first
-    assert first.holder is not None
-    assert first.holder.run is None, "nobody is assigned yet"
 
 
 def test_a_gate_is_open_for_one_run_of_its_series_alone(at: Open) -> None:

@@ -13,26 +13,82 @@ from interlock.github.answers import StoredAnswers
 from interlock.github.client import GitHub
 from interlock.github.series import looking
 from interlock.github.series.acting import Acting, Assigning, Direct, Owed
-from interlock.github.series.cycle import Acquired, Context, Rules
-from interlock.github.series.keeper import Cycle, Keeper
-from interlock.github.series.overview import Overview, SeriesView
+from interlock.github.series.cycle import Context, Rules
+from interlock.github.series.keeper import Keeper
+from interlock.github.series.overview import Overview
 from interlock.github.tokens import PlainToken
 from interlock.gitlanes.notes import GitNotes
 from interlock.gitlanes.service import GitLanes
 from interlock.service.contract import Service
+from interlock.service.local import LocalService
+from interlock.service.series import Acquired, Cycle, SeriesView
+from interlock.store.port import Store
+from interlock.store.postgres.database import Database
+from interlock.store.postgres.store import PostgresStore
 from interlock.store.series_port import SeriesNotes
+from interlock.store.sqlite.store import SqliteStore
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
+from tests.patience import PATIENCE_S
 
 BOT = "coder-bot"
+
+
+class Fate:
+    """Something happens before or after the n-th of a keeper's requests to GitHub and writes to its store."""
+
+    def __init__(self, nth: int, what: Callable[[], object]) -> None:
+        self.left, self._what = nth, what
+
+    def sharing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def shared(*args: Any, **named: Any) -> Any:
+            self._pass()
+            answer = call(*args, **named)
+            self._pass()
+            return answer
+
+        return shared
+
+    def _pass(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self._what()
+
+
+class Doomed:
+    """A store, or a part of it, whose calls share a fate."""
+
+    def __init__(self, inner: Any, fate: Fate) -> None:
+        self._inner, self._fate = inner, fate
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return self._fate.sharing(found) if callable(found) else found
+
+
+def _store(url: str, github: FakeGitHub) -> Store:
+    def now() -> int:
+        return int(github.clock() * 1e6)
+
+    if url.startswith("sqlite:"):
+        return SqliteStore(Path(url.removeprefix("sqlite:///")), now=now)
+    return PostgresStore(Database(url, now=now))
 
 
 class SeriesDesk:
     """One store, one GitHub. The store is that of a url: a database, or a git remote."""
 
     def __init__(
-        self, github: FakeGitHub, repo: Repository, url: str, rules: Rules | None = None, *, directory: Path
+        self,
+        github: FakeGitHub,
+        repo: Repository,
+        url: str,
+        rules: Rules | None = None,
+        *,
+        directory: Path,
+        in_step: bool = False,
     ) -> None:
+        """With `in_step` a database has GitHub's clock."""
         self.github, self.repo = github, repo
         repo.collaborator(BOT)
         repo.collaborator("alice")
@@ -43,7 +99,7 @@ class SeriesDesk:
             self.lanes: Any = self.git_lanes()
             self.notes: SeriesNotes = GitNotes(self.lanes.remote)
         else:
-            self.lanes = open_service(url)
+            self.lanes = LocalService(_store(url, github)) if in_step else open_service(url)
             self.notes = self.lanes.store.github
 
     @property
@@ -64,6 +120,7 @@ class SeriesDesk:
             PlainToken(self.github.token("boss")),
             api_url=self.github.api_url,
             cache=cache,
+            timeout_s=PATIENCE_S,
             clock=clock,
             sleep=lambda _: None,
         )
@@ -75,20 +132,30 @@ class SeriesDesk:
             client.close()
         self.lanes.close()
 
-    def keeper(self, *, lanes: Any = None, clock: Callable[[], float] = time.time) -> Keeper:
-        """A keeper of its own, as another process has."""
+    def keeper(
+        self, *, lanes: Any = None, clock: Callable[[], float] = time.time, fate: Fate | None = None
+    ) -> Keeper:
+        """A keeper of its own, as another process has, whose requests and writes `fate` counts."""
         client = self.client(clock)
         found = looking.find(client, self.repo.full_name)
         lanes = lanes or self.lanes
         in_git = isinstance(lanes, GitLanes)
         outbox = None if in_git else lanes.store.github.outbox
+        notes: Any = GitNotes(lanes.remote) if in_git else lanes.store.github
+        if fate is not None:
+            client._sent = fate.sharing(client._sent)  # type: ignore[method-assign]
+            if in_git:
+                repository = lanes.remote.repository
+                repository.push = fate.sharing(repository.push)
+            else:
+                lanes, notes, outbox = Doomed(lanes, fate), Doomed(notes, fate), Doomed(outbox, fate)
         acting: Acting = Direct(client, found) if outbox is None else Owed(outbox, found, True, client)
         if not in_git:
             lanes.store.github.repository(found.id, found.name)
         return Keeper(
             Context(
                 lanes=lanes,
-                notes=GitNotes(lanes.remote) if in_git else lanes.store.github,
+                notes=notes,
                 github=client,
                 repository=found,
                 rules=self.rules,
@@ -96,7 +163,8 @@ class SeriesDesk:
                 lane_name=found.name.lower(),
                 clock=clock,
                 mend=lanes.mend if in_git else None,
-                counts=lanes.counts if in_git else None,
+                at_once=lanes.at_once if in_git else None,
+                counts=(lambda: lanes.at_once().counts) if in_git else None,
             )
         )
 

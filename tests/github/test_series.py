@@ -10,8 +10,13 @@ import pytest
 from interlock.core.series.standing import Choices, Mode, Unassigned
 from interlock.github.series.acting import Assigning
 from interlock.github.series.cycle import Rules
+from tests.git_fixtures import git
 from tests.github.fake import FakeGitHub, Repository
+from tests.github.issues import Issue
 from tests.github.series_desk import BOT, SeriesDesk
+
+#: The owner's ref of the series.
+OWNER = "refs/interlock/owner/series-acme-app-rfc-093-*"
 
 
 @pytest.fixture
@@ -71,6 +76,10 @@ def test_who_is_assigned_by_hand_on_a_free_series_is_adopted(desk: SeriesDesk) -
     assert desk.view().active_issue == third.number
     assert desk.view().queue == (first.number, second.number)
     assert desk.assigned() == {third.number: ["alice"]}
+    third.assign("bob", by="boss")
+    third.unassign("alice", by="boss")
+    desk.reconcile()
+    assert (desk.view().state, desk.view().assignee) == ("assigned", "bob")
 
 
 @both
@@ -212,13 +221,36 @@ class TestDependencies:
         desk.reconcile()
         assert desk.view().active_issue == second.number
         assert desk.assigned() == {second.number: [BOT]}
+        told = f"#{second.number} of its series must come first"
+        if desk.in_git:
+            (ref,) = git(desk.repo.bare, "for-each-ref", "--format=%(refname)", OWNER).split()
+            said = git(desk.repo.bare, "log", "--format=%B", ref)
+            assert f"gives its place in the series back ({told})" in said
+        else:
+            (event,) = [e for e in desk.service.events(limit=200) if e.kind == "series.yielded"]
+            assert (event.reason, event.lane) == (told, desk.view().lane)
         desk.merge(second)
         desk.reconcile()
         assert desk.view().active_issue == first.number
 
 
+#: How the active issue leaves, and what is said of it.
+LEAVES = {
+    "delete": "deleted",
+    "retitle": "its title has another series, or none",
+    "transfer": "transferred to another repository",
+    "convert": "converted to a discussion",
+}
+
+
+def members(desk: SeriesDesk) -> list[Issue]:
+    here = [i for i in desk.repo.numbers.values() if not i.deleted and i.moved_to is None]
+    return [i for i in here if "RFC-093-" in i.title and i.state == "open"]
+
+
 class TestWhoLeaves:
-    @pytest.mark.parametrize("how", ["delete", "retitle", "transfer"])
+    @both
+    @pytest.mark.parametrize("how", LEAVES)
     def test_the_next_one_is_promoted(self, desk: SeriesDesk, github: FakeGitHub, how: str) -> None:
         first, second = desk.issue(1), desk.issue(2)
         desk.reconcile()
@@ -227,9 +259,28 @@ class TestWhoLeaves:
                 first.delete(by="boss")
             case "retitle":
                 first.edit(by="boss", title="Something else")
+            case "convert":
+                first.convert(by="boss")
             case _:
                 first.transfer(github.repository("acme/lib", admin=["boss"]), by="boss")
+        (cycle,) = desk.reconcile()
+        assert desk.view().active_issue == second.number
+        assert f"#{first.number} ended: {LEAVES[how]}" in cycle.done
+        assert first.number not in {int(g.lane.rpartition("#")[2]) for g in desk.service.gates()}
+        assert [i for i in members(desk) if i.assignees] == [second]
+
+    def test_who_was_merged_and_opened_again_is_not_completed_by_that(self, desk: SeriesDesk) -> None:
+        first, second = desk.issue(1), desk.issue(2)
         desk.reconcile()
+        desk.merge(first)
+        desk.github.clock.advance(2)
+        first.reopen(by="alice")
+        desk.reconcile()
+        assert desk.view().active_issue == first.number
+        desk.github.clock.advance(2)
+        first.close(by="alice")
+        (cycle,) = desk.reconcile()
+        assert f"#{first.number} ended: closed without a merged pull request" in cycle.done
         assert desk.view().active_issue == second.number
 
     def test_a_new_title_brings_it_to_its_new_place(self, desk: SeriesDesk) -> None:

@@ -58,6 +58,12 @@ LINES = {
     "phase 3: promotions post status comments": "test_series:"
     "test_each_promotion_is_told_once_where_the_rollout_says_so",
     "unassigned issues are appended once": "test_series_acceptance:test_issues_are_appended_once",
+    "an issue that is converted, transferred or deleted leaves at once": "test_series:TestWhoLeaves",
+    "every store, with crashes between any two requests": "test_series_stories:"
+    "test_after_one_reconcile_a_series_is_what_the_model_says",
+    "a place that is given back has an event of its own": "test_series:TestDependencies",
+    "through a server": "test_series_served:test_the_life_of_a_series",
+    "from Python": "test_series_commands:test_series_from_python",
     "order by micro number": "test_series:test_the_first_is_assigned_and_the_others_wait_in_order",
 }
 

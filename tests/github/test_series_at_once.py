@@ -1,8 +1,11 @@
 """No two issues of a series are assigned at once, however many want one at the same time.
 
 Attempts are made by threads, by processes, and by processes that stand for workflow runs: these assign by
-themselves what `acquire` gives them. `INTERLOCK_SERIES_ATTEMPTS=3000` makes as many of each. The check has
-power: the seed's own algorithm, which reads the state and then writes it, is caught.
+themselves what `acquire` gives them. Each runner on git has a clone of its own, and reaches the repository
+over HTTP. `INTERLOCK_SERIES_ATTEMPTS=3000` makes as many of each.
+
+The check has power: it catches the seed's own algorithm, which reads the state and then writes it, and it
+catches ours once pushes are not pinned to what was read.
 """
 
 from __future__ import annotations
@@ -13,31 +16,49 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from interlock.git.plumbing import Repository as GitRepository
 from interlock.github.client import GitHub
 from interlock.github.series.cycle import NOBODY
+from interlock.github.series.keeper import Keeper
 from interlock.github.tokens import PlainToken
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
 from tests.github.series_desk import SeriesDesk
+from tests.github.series_racer import unpinned
 from tests.patience import PATIENCE_S
 
-ATTEMPTS = int(os.environ.get("INTERLOCK_SERIES_ATTEMPTS", "100"))
-AT_ONCE = 8
+CHOSEN = os.environ.get("INTERLOCK_SERIES_ATTEMPTS")
+AT_ONCE, GIT_AT_ONCE = 8, 4
 ISSUES = 5
 
 
-@pytest.fixture(params=["sqlite", "postgres18"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def attempts(desk: SeriesDesk) -> int:
+    """On git fewer by default: each attempt fetches and pushes."""
+    return int(CHOSEN or (12 if desk.in_git else 100))
+
+
+@pytest.fixture(params=["sqlite", "postgres18", "git"])
+def url(request: pytest.FixtureRequest, github: FakeGitHub, repo: Repository, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
+    if request.param == "git":
+        return git_url(github, repo)
     found: str = request.getfixturevalue("pg_database18")
     return found
+
+
+def git_url(github: FakeGitHub, repo: Repository) -> str:
+    """The repository itself as a store, over HTTP."""
+    repo.commit({"README.md": "hello"})
+    login = f"x-access-token:{github.token('boss')}@"
+    return f"git+{repo.clone_url.replace('http://', 'http://' + login)}"
 
 
 @pytest.fixture
@@ -77,19 +98,24 @@ def most_at_once(repo: Repository) -> int:
     return most
 
 
-@pytest.mark.slow
-def test_threads(desk: SeriesDesk) -> None:
-    """Each wants some issue and assigns it once it is told to; every now and then the active one ends."""
+def race(
+    desk: SeriesDesk, count: int, wanted: Callable[[int], int] = lambda n: n % ISSUES
+) -> tuple[Counter[str], int]:
+    """Each attempt wants some issue and assigns it once it is told to; now and then the active one ends.
+
+    What the attempts were answered, and how many had the series at once beyond those that may.
+    """
     issues = [desk.repo.numbers[n] for n in range(1, ISSUES + 1)]
     statuses: Counter[str] = Counter()
     lock = threading.Lock()
+    every = count // ISSUES + 1
 
     def attempt(n: int) -> None:
-        issue = issues[n % ISSUES]
+        issue = issues[wanted(n)]
         if issue.state != "open":
             return
         try:
-            found = desk.keeper().acquire(issue.number, login=NOBODY)
+            found = keepers[n % at_once]().acquire(issue.number, login=NOBODY)
         except Exception as error:
             if "is closed" in str(error):
                 return
@@ -99,70 +125,108 @@ def test_threads(desk: SeriesDesk) -> None:
         if found.assign:
             issue.assign("coder-bot", by="boss")
         active = desk.repo.numbers[found.active_issue] if found.active_issue else None
-        if n % (ATTEMPTS // ISSUES + 1) == ATTEMPTS // ISSUES and active is not None:
+        if n % every == every - 1 and active is not None:
             active.close(by="alice")
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(attempt, range(ATTEMPTS)))
-    assert most_at_once(desk.repo) == 1
+    at_once = GIT_AT_ONCE if desk.in_git and count < 100 else AT_ONCE
+    keepers = [runner(desk, n) for n in range(at_once)]
+    with ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(attempt, range(count)))
     ended = sum(issue.state == "closed" for issue in issues)
-    assert 1 <= statuses["acquired"] <= ended + 1
-    assert ended >= 2
+    assert statuses["acquired"] >= 1
+    assert ended >= (2 if count >= 100 else 1)
+    return statuses, max(0, statuses["acquired"] - ended - 1, most_at_once(desk.repo) - 1)
+
+
+def runner(desk: SeriesDesk, number: int) -> Callable[[], Keeper]:
+    """One of several machines; on git each has a clone of its own."""
+    lanes = desk.git_lanes(f"runner-{number}") if desk.in_git else None
+    return lambda: desk.keeper(lanes=lanes)
+
+
+@pytest.mark.slow
+def test_threads(desk: SeriesDesk) -> None:
+    statuses, doubles = race(desk, attempts(desk))
+    assert doubles == 0
     assert statuses["queued"]
-
-
-_PROCESS = """
-import sys
-from interlock.cli.main import main
-number, count = int(sys.argv[1]), int(sys.argv[2])
-for n in range(count):
-    code = main(["--json", "series", "acquire", str((number + n) % 5 + 1), *sys.argv[3:]])
-    if code not in (0, 4):
-        sys.exit(code)
-"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("assigns", ["by us", "by itself"])
 def test_processes(desk: SeriesDesk, url: str, tmp_path: Path, assigns: str) -> None:
     """By itself: as a workflow does whose next step assigns if the outputs say so."""
-    processes = 4
-    each = max(5, ATTEMPTS // processes // 8)
     by_itself = assigns == "by itself"
+    answers = processes(desk, url, tmp_path, each=each_of(desk), more=["--no-assign"] if by_itself else [])
+    assert Counter(answer["status"] for answer in answers)["acquired"] == 1
+    if by_itself:
+        assert [answer["issue"] for answer in answers if answer["assign"]] == [1]
+    assert desk.assigned() == {1: ["coder-bot"]}
+    assert most_at_once(desk.repo) == 1
+
+
+PROCESSES = 4
+
+
+def each_of(desk: SeriesDesk) -> int:
+    """How often each process tries."""
+    return max(2 if desk.in_git else 5, attempts(desk) // PROCESSES // (1 if CHOSEN else 8))
+
+
+def processes(
+    desk: SeriesDesk, url: str, directory: Path, *, each: int, more: list[str], pinned: bool = True
+) -> list[dict[str, Any]]:
+    """What processes were answered that try at once, each in a directory of its own."""
     started = []
-    for number in range(processes):
+    for number in range(PROCESSES):
+        place = directory / f"machine-{number}"
+        place.mkdir()
         environ = {
             **os.environ,
             "INTERLOCK_URL": url,
             "GH_TOKEN": desk.github.token("boss"),
             "GITHUB_API_URL": desk.github.api_url,
             "GITHUB_REPOSITORY": "acme/app",
-            "GITHUB_OUTPUT": str(tmp_path / f"output-{number}"),
+            "GITHUB_OUTPUT": str(place / "output"),
             "INTERLOCK_SERIES_ASSIGNEE": "coder-bot",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "RACERS": str(PROCESSES),
+            "READY": str(directory),
+            **({} if pinned else {"UNPINNED": "1"}),
         }
-        more = ["--no-assign"] if by_itself else []
-        command = [sys.executable, "-c", _PROCESS, str(number), str(each), *more]
+        first = number if pinned else 0  # without pins all want the same one
+        command = [sys.executable, "-m", "tests.github.series_racer", str(first), str(each), *more]
         started.append(
-            subprocess.Popen(
-                command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            subprocess.Popen(command, env=environ, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         )
     answers = []
     for process in started:
-        out, err = process.communicate(timeout=PATIENCE_S)
+        out, err = process.communicate(timeout=PATIENCE_S * max(1, each / 10))
         assert process.returncode in (0, 4), err.decode()
         answers += [json.loads(line) for line in out.decode().splitlines()]
-    assert len(answers) == processes * each
-    assert Counter(answer["status"] for answer in answers)["acquired"] == 1
-    if by_itself:
-        told = [answer["issue"] for answer in answers if answer["assign"]]
-        assert told == [1]
-    else:
-        assert desk.assigned() == {1: ["coder-bot"]}
-        assert most_at_once(desk.repo) == 1
+    assert len(answers) == PROCESSES * each
+    return answers
 
 
-def test_the_check_has_power(github: FakeGitHub, repo: Repository) -> None:
+class TestTheCheckHasPower:
+    """On git, once a push is not pinned to what was read."""
+
+    @pytest.fixture
+    def url(self, github: FakeGitHub, repo: Repository) -> str:
+        return git_url(github, repo)
+
+    def test_threads(self, desk: SeriesDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+        together = threading.Barrier(GIT_AT_ONCE)
+        push = unpinned(lambda: together.wait(PATIENCE_S))
+        monkeypatch.setattr(GitRepository, "push", push)
+        _, doubles = race(desk, GIT_AT_ONCE, wanted=lambda _: 0)
+        assert doubles > 0
+
+    def test_processes(self, desk: SeriesDesk, url: str, tmp_path: Path) -> None:
+        answers = processes(desk, url, tmp_path, each=1, more=["--no-assign"], pinned=False)
+        assert Counter(answer["status"] for answer in answers)["acquired"] > 1
+
+
+def test_the_seeds_algorithm_is_caught(github: FakeGitHub, repo: Repository) -> None:
     """Read, then write, without a conditional update, which GitHub refuses."""
     limits = github.faults.limits
     limits.hourly = dict.fromkeys(limits.hourly, 10**9)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import interlock
 from tests.acceptance.command import Command, CommandHere
 from tests.github.fake import FakeGitHub, Repository
 
@@ -60,6 +61,29 @@ def test_who_assigns_himself_is_told_so_once(here: Command, repo: Repository, tm
     assert outputs(tmp_path)["assign"] == "false"
 
 
+def test_who_was_told_to_assign_and_died_is_replaced(here: Command, repo: Repository, tmp_path: Path) -> None:
+    here.ok("series", "acquire", 1, "--no-assign")
+    repo.github.clock.advance(300)
+    here.ok("series", "acquire", 1, "--no-assign")
+    assert outputs(tmp_path) == {
+        "status": "already-active",
+        "active_issue": "1",
+        "position": "",
+        "assign": "false",
+    }
+    here.ok("series", "reconcile")
+    assert here.ok("series", "status")["series"][0]["problems"] == []
+    repo.github.clock.advance(301)
+    here.ok("series", "reconcile")
+    (problem,) = here.ok("series", "status")["series"][0]["problems"]
+    assert "whoever was to assign it has not" in problem
+    here.ok("series", "acquire", 1, "--no-assign")
+    assert outputs(tmp_path)["assign"] == "true"
+    repo.numbers[1].assign("alice", by="boss")
+    here.ok("series", "acquire", 1, "--no-assign")
+    assert outputs(tmp_path)["assign"] == "false"
+
+
 def test_another_login(here: Command, repo: Repository) -> None:
     here.ok("series", "acquire", 1, "--assign", "bob")
     assert repo.numbers[1].assignees == ["bob"]
@@ -67,6 +91,7 @@ def test_another_login(here: Command, repo: Repository) -> None:
 
 def test_the_life_of_a_series(here: Command, repo: Repository, tmp_path: Path) -> None:
     assert "No series is known yet" in here("series", "status").out
+    assert "RFC-777 is not known here." in here("series", "status", "RFC-777").out
     here.ok("series", "reconcile", "--metrics", str(tmp_path / "assignment_mutex_metrics.json"))
     counts = json.loads((tmp_path / "assignment_mutex_metrics.json").read_text())
     assert counts["promotion_events"] == counts["series"]["RFC-093"]["promotion_events"] == 1
@@ -88,6 +113,27 @@ def test_the_life_of_a_series(here: Command, repo: Repository, tmp_path: Path) -
     assert here.ok("series", "metrics")["promotion_events"] == 3
     assert "all series: promotion events 3" in here("series", "metrics").out
     assert here.ok("doctor")["ok"]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "git"])
+def test_series_from_python(
+    here: Command, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_SERIES_ASSIGNEE", "alice")
+    with interlock.connect(
+        f"sqlite:///{tmp_path}/py.db" if store == "sqlite" else f"git+file://{repo.bare}"
+    ) as il:
+        assert il.service.series("acme/app") == []
+        assert il.service.acquire_issue("acme/app", 2).status == "queued"
+        (cycle,) = il.service.reconcile_series("acme/app", series=["rfc-93"])
+        assert (cycle.active_issue, repo.numbers[1].assignees) == (1, ["alice"])
+        (view,) = il.service.series("acme/app", series="RFC-093")
+        assert (view.active_issue, view.queue) == (1, (2, 3))
+        assert il.service.promote_series("acme/app", "RFC-093", force=True).active_issue == 2
+        assert il.service.release_issue("acme/app", 2, why="not now").active_issue == 3
+        assert il.service.rebuild_series("acme/app", "RFC-093").queue == (1, 2)
+        assert il.service.series_metrics("acme/app")["promotion_events"] == 3
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ BROKEN = {
     "half a document": lambda text: text.replace('"queue"', '"que"'),
     "no JSON": lambda text: text.replace("{", "(").replace("}", ")"),
     "two documents": lambda text: text + "\n\n```json\n{}\n```",
+    "without end": lambda _: "```json\n" + "[" * 50_000 + "\n```",
     "a list": lambda _: "```json\n[]\n```",
     "another active issue": lambda text: text.replace('"active_issue": 1', '"active_issue": 3'),
     "no number": lambda text: text.replace('"active_issue": 1', '"active_issue": "x"'),

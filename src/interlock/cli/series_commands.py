@@ -19,6 +19,7 @@ from interlock.core.names import check_number
 
 if TYPE_CHECKING:
     from interlock.github.series.keeper import Keeper
+    from interlock.remote.series import ServedSeries
 
 METRICS = "assignment_mutex_metrics.json"
 
@@ -44,7 +45,7 @@ def show_help(ctx: typer.Context) -> int:
 
 
 @contextmanager
-def _keeper(call: Invocation, repo: str | None, *, send: bool = True) -> Iterator[Keeper]:
+def _keeper(call: Invocation, repo: str | None, *, send: bool = True) -> Iterator[Keeper | ServedSeries]:
     from interlock import app
 
     with app.open_series(call.settings, repository(repo), send=send) as keeper:
@@ -66,7 +67,7 @@ def status(
     call = invocation_of(ctx)
     with app.open_overview(call.settings, repository(repo)) as overview:
         found = overview.status([overview.named(name)] if name is not None else ())
-    return call.out.answer({"series": found}, lambda out: views.series.standing(out, found))
+    return call.out.answer({"series": found}, lambda out: views.series.standing(out, found, name))
 
 
 @series.command("acquire")

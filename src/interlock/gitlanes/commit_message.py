@@ -24,6 +24,7 @@ _WORDS = {
     EventKind.GATE_OPENED: "the gate of {series} is open",
     EventKind.GATE_CLOSED: "the gate of {series} is shut",
     EventKind.GATE_REMOVED: "the gate of {series} is gone",
+    EventKind.SERIES_YIELDED: "item {item} gives its place in the series back",
 }
 _ENDS = frozenset({"succeeded", "failed", "timed out"})
 

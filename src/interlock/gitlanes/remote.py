@@ -594,26 +594,11 @@ class LaneRemote:
 
     def replace(self, seen: Lane, after: Lane, lines: tuple[str, ...]) -> None:
         """Write a lane over one that cannot be read, unless the refs in `seen` have moved meanwhile."""
-        refusal = self.write_over(seen, after, lines)
-        if refusal is not None:
-            raise _failed(self.url, refusal, 1)
-
-    def write_over(self, seen: Lane, after: Lane, lines: tuple[str, ...]) -> PushRefusal | None:
-        """The same; why it was refused, if it was."""
         self._left.pop(seen.ref_id, None)
         moves = self.commits(replace(seen, broken=True), Change(after=after, answer=None, lines=lines))
-        return self.repository.push(self._address, moves)
-
-    def former_runs(self, ref_id: str) -> list[int]:
-        """Run numbers of a lane that its refs need not have any more: from chains that were cut, and from
-        what this machine pushed."""
-        cuts = self.repository.ls_remote(self._address, f"{HISTORIES}{ref_id}/*")
-        runs = [ref.rpartition("/")[2].partition("-")[0] for ref in cuts]
-        found = [int(run) for run in runs if run.isdecimal()]
-        with contextlib.suppress(InterlockError, KeyError, TypeError, ValueError):
-            mine = self.repository.text("rev-parse", "--verify", "--quiet", f"{_MINE}{ref_id}")
-            found.append(int(self.repository.read_json(mine)["last_run"]))
-        return found
+        refusal = self.repository.push(self._address, moves)
+        if refusal is not None:
+            raise _failed(self.url, refusal, 1)
 
     # -- other refs -----------------------------------------------------------------------------------
 

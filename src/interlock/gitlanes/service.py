@@ -87,13 +87,14 @@ from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, to_us
 from interlock.core.why import Explanation, explain
 from interlock.git.refusals import RefMove
+from interlock.gitlanes.at_once import LanesAtOnce, counts_of, gate_of, items_on, with_gates
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
 from interlock.gitlanes.documents import GateRun, mend_hint
 from interlock.gitlanes.first_seen import FirstSeen
 from interlock.gitlanes.history import Holder, LaneHistory
 from interlock.gitlanes.lane import Deadlines, HasEnded, Lane, UnreadableLane
-from interlock.gitlanes.mending import Rebuilding, mended, rebuilt
-from interlock.gitlanes.remote import CONFLICTS, CUT_BEYOND, RETRIES, Change, LaneRemote
+from interlock.gitlanes.mending import mended
+from interlock.gitlanes.remote import CUT_BEYOND, Change, LaneRemote
 from interlock.process.sign import Before, Sign
 from interlock.process.workplace import ActionsRun
 from interlock.service.answers import (
@@ -122,7 +123,7 @@ from interlock.service.contract import (
     WhyView,
 )
 from interlock.service.foresight import series_of
-from interlock.service.itemview import ItemView, in_line, maybe_moment
+from interlock.service.itemview import ItemView, maybe_moment
 
 LEASE_MIN_S = 900.0
 MARGIN_SHARE = 0.1
@@ -252,7 +253,7 @@ class GitLanes:
         """Lanes with an item that this wish may start, or with a deadline that has passed: the highest
         priority first, then the oldest."""
         found = []
-        for lane in _gated(self.remote.read_all()):
+        for lane in with_gates(self.remote.read_all()):
             if isinstance(lane, UnreadableLane):  # counts as held
                 continue
             now_us, timed = self._timed(lane)
@@ -464,7 +465,7 @@ class GitLanes:
     def end_external(
         self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
     ) -> ChangeView:
-        """The end of an external run was seen from outside: `done`, `fail`, `release` or `cancel`.
+        """The end of an external run was seen from outside: `done`, `fail`, `release`, `cancel` or `yield`.
 
         Written iff the owner document names this run and it is external; otherwise raises `LeaseLost`.
         """
@@ -635,7 +636,7 @@ class GitLanes:
                 continue
             if isinstance(other, UnreadableLane):
                 return other.name or other.ref_id
-            view = _gate_view(other.gated_by(series))
+            view = gate_of(other.gated_by(series))
             if view is not None and (view.open or view.run is not None):
                 return other.name
         return None
@@ -643,23 +644,25 @@ class GitLanes:
     def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]:
         """Gates in the order of their lanes, as they are for their series now; with `series` those of one."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
-        key = None if series is None else names.lane_key(series)
-        views = [_gate_view(lane) for lane in _gated(self.remote.read_all()) if isinstance(lane, Lane)]
-        return [view for view in views if view is not None and key in (None, view.series)][:limit]
+        return self.at_once().gates(series=series, limit=limit)
+
+    def at_once(self) -> LanesAtOnce:
+        """All lanes of this moment: for whoever reads many, one fetch instead of one for each."""
+        return LanesAtOnce(self.remote.read_all())
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
         """Lanes that are held or have a line, and unreadable lanes, which count as held."""
         names.check_whole("limit", limit, 1, names.BATCH_MAX)
         beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))
         views = []
-        for lane in _gated(self.remote.read_all()):
+        for lane in with_gates(self.remote.read_all()):
             if isinstance(lane, UnreadableLane):
                 views.append(_lane_view(lane.name or lane.ref_id, unreadable=lane.error.sentence))
                 continue
             self._ages_us(lane)
             if lane.holder is not None or lane.line:
                 mode = self._mode(lane)
-                views.append(_lane_view(lane.name, lane.holder, lane.line, gate=_gate_view(lane), mode=mode))
+                views.append(_lane_view(lane.name, lane.holder, lane.line, gate=gate_of(lane), mode=mode))
         return [view for view in views if view.lane.startswith(beginning)][:limit]
 
     def _mode(self, lane: Lane) -> Mode:
@@ -687,21 +690,14 @@ class GitLanes:
 
         They are written with the next push that succeeds; a process that ends before takes its own along.
         """
-        found = self.remote.look(self.remote.ref_id(names.lane_key(lane)))
-        queue = found.queue
-        return {CONFLICTS: 0, RETRIES: 0, **(queue.counts if queue is not None else {})}
+        return counts_of(self.remote.look(self.remote.ref_id(names.lane_key(lane))))
 
     def on_lane(self, lane: str) -> list[ItemView]:
         """The unfinished items of a lane with their payloads, its owner first, then its line."""
         name = names.lane_key(lane)
         found = self.remote.read(self.remote.ref_id(name), name)
         self._ages_us(found)
-        views = (
-            ItemView(item, found.queue.payloads.get(item.id))
-            for item in found.items.values()
-            if not item.terminal
-        )
-        return sorted(views, key=in_line)
+        return items_on(found)
 
     def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
         """Runs that hold lanes, and the last 20 that ended on each, on one lane or of workers whose names
@@ -732,6 +728,9 @@ class GitLanes:
             lane = lane.gated_by(beside)
             if isinstance(beside, Lane):
                 series = series_of(beside.holder, beside.line[:AHEAD_MAX], beside.queue.payloads)
+            else:
+                gone = beside.owner_oid is None and beside.queue_oid is None
+                series = Series(lost="is not there" if gone else "cannot be read")
         now_us, timed = self._timed(lane)
         snapshot = lane.snapshot(timed, now_us)
         found = snapshot.items[lane.require(ItemId(item)).id]
@@ -750,37 +749,6 @@ class GitLanes:
         name, now_us = names.lane_key(lane), self._now()
         after = mended(self.remote, name, given_reason(why), signed(by), now_us, self._timing)
         return _lane_view(name, after.holder, after.line)
-
-    def rebuild(
-        self,
-        lane: str,
-        *,
-        agent: str,
-        active: NewItem | None = None,
-        line: Sequence[NewItem] = (),
-        why: str,
-        by: str = "",
-    ) -> LaneView:
-        """Rebuild a lane that is missing or cannot be read, from what is known elsewhere: an active item,
-        which gets an external run of this agent, and the line behind it, in the order of its positions.
-
-        A lane that can be read stays as it is, and is the answer. Former runs are refused: the new one has a
-        number above all that are known.
-        """
-        name = names.lane_key(lane)
-        check_batch("line", line, NewItem)
-        wanted = [checked(replace_record(new, lane=name)) for new in (*([active] if active else []), *line)]
-        who = f" by {signed(by)}" if by else ""
-        wish = Rebuilding(
-            name=name,
-            active=wanted[0] if active else None,
-            agent=names.needed_agent(agent),
-            handle=_digest(secrets.token_hex(16)),
-            line=wanted[1:] if active else wanted,
-            why=f"the lane was rebuilt{who}: {given_reason(why)}",
-        )
-        after = rebuilt(self.remote, wish, self._now(), self._timing)
-        return _lane_view(name, after.holder, after.line, gate=_gate_view(after))
 
     def doctor(self) -> list[CheckView]:
         """Check that every lane can be read and that its chains of commits do not grow without end."""
@@ -883,29 +851,10 @@ def _worth_a_commit(before: Item, after: Item) -> bool:
     return not early or new.seen > old.seen or new.revoke_us != old.revoke_us
 
 
-def _gated(lanes: Sequence[Lane | UnreadableLane]) -> list[Lane | UnreadableLane]:
-    """All lanes, with their gates as they are for their series now."""
-    by_name = {lane.name: lane for lane in lanes}
-
-    def gated(lane: Lane) -> Lane:
-        gate = lane.queue.gate
-        return lane if gate is None else lane.gated_by(by_name.get(gate.series))
-
-    return [gated(lane) if isinstance(lane, Lane) else lane for lane in lanes]
-
-
 def _run_of(series: Lane | None) -> GateRun:
     """The run that a gate of the series can be open for."""
     assert series is not None and series.owner.run is not None
     return GateRun(series.owner.run.run, series.owner.run.handle)
-
-
-def _gate_view(lane: Lane) -> GateView | None:
-    gate, held = lane.queue.gate, lane.holder
-    if gate is None:
-        return None
-    counts = held is not None and held.spec.type not in gate.exempt
-    return gate_view(lane.name, gate, held.state.run if held is not None and counts else None)
 
 
 def _lane_view(

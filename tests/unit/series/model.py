@@ -106,7 +106,7 @@ class World:
                 assert owner.item == item
                 self.runs += 1
                 self._change(item, Placed(item=item, number=number, position=owner.position, run=self.runs))
-            case End(item, _, run, _, _):
+            case End(item, _, run, _, _, _):
                 assert any(p.item == item and p.run == run for p in self.placed)
                 self.placed = [p for p in self.placed if p.item != item]
                 self._promote()

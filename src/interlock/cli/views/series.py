@@ -9,9 +9,7 @@ from interlock.cli.page import Console, Text
 from interlock.cli.views.words import harmless
 
 if TYPE_CHECKING:
-    from interlock.github.series.cycle import Acquired
-    from interlock.github.series.keeper import Cycle
-    from interlock.github.series.overview import SeriesView
+    from interlock.service.series import Acquired, Cycle, SeriesView
 
 _STATES = {
     "free": "nobody is active",
@@ -19,10 +17,11 @@ _STATES = {
     "assigning": "assigning",
     "assigned": "assigned",
     "unassigned": "its assignment is gone",
+    "unreadable": "counts as held",
 }
 
 
-def standing(console: Console, found: Sequence[SeriesView]) -> None:
+def standing(console: Console, found: Sequence[SeriesView], wanted: str | None = None) -> None:
     """Each series: its active issue, the line, what waits."""
     for view in found:
         active = f"#{view.active_issue} " if view.active_issue is not None else ""
@@ -38,7 +37,8 @@ def standing(console: Console, found: Sequence[SeriesView]) -> None:
         for problem in view.problems:
             _line(console, f"  ! {problem}")
     if not found:
-        _line(console, "No series is known yet. `interlock series reconcile` looks for them.")
+        what = "No series is known yet." if wanted is None else f"{wanted} is not known here."
+        _line(console, f"{what} `interlock series reconcile` looks for series.")
 
 
 def acquired(found: Acquired) -> str:

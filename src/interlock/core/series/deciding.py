@@ -63,6 +63,8 @@ class End(NamedTuple):
     run: int
     completed: bool
     why: str
+    #: It gives its place to a later one of its series that it needs.
+    yields: bool = False
 
 
 class Gate(NamedTuple):
@@ -96,7 +98,7 @@ class Flag(NamedTuple):
 
 
 class Unflag(NamedTuple):
-    """It is none any more."""
+    """In observe mode: the issue is no double any more."""
 
     number: int
 
@@ -190,6 +192,7 @@ class _Leaving(NamedTuple):
     completed: bool = False
     #: It waits until somebody wants it again.
     released: bool = False
+    yields: bool = False
 
 
 _LEFT = {
@@ -197,6 +200,7 @@ _LEFT = {
     How.ABANDONED: "closed without a merged pull request",
     How.RETITLED: "its title has another series, or none",
     How.TRANSFERRED: "transferred to another repository",
+    How.CONVERTED: "converted to a discussion",
     How.DELETED: "deleted",
 }
 
@@ -214,7 +218,7 @@ def _leaves(
         return _Leaving("ended by an operator", released=active.stopped is Stopped.BY_OPERATOR)
     if member.needs_own:
         first = ", ".join(f"#{n}" for n in member.needs_own)
-        return _Leaving(f"series.yielded: {first} of its series must come first")
+        return _Leaving(f"{first} of its series must come first", yields=True)
     if choices.unassigned is Unassigned.RELEASED and _is_missing(active, member, standing.looks, now_s):
         return _Leaving("unassigned by hand", released=True)
     return None
@@ -244,7 +248,7 @@ def _leave(
     if choices.gates and number in standing.busy:
         return ()
     assert active.run is not None
-    return (End(active.item, number, active.run, leaving.completed, leaving.why),)
+    return (End(active.item, number, active.run, leaving.completed, leaving.why, leaving.yields),)
 
 
 # -- the line, the gates, the assignments --------------------------------------------------------------

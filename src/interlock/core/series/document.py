@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from interlock.core import jsontext
 from interlock.core.record import Record
 
 LABEL = "rfc-series-state"
@@ -92,7 +93,8 @@ def render(shown: Shown) -> str:
 
 def _sentence(shown: Shown) -> str:
     document = shown.document
-    line = f"{len(document.queue)} more wait in line" if document.queue else "nobody waits in line"
+    count, more = len(document.queue), "" if document.active_issue is None else " more"
+    line = f"{count}{more} {'waits' if count == 1 else 'wait'} in line" if count else "nobody waits in line"
     observed = " (observed only)" if shown.mode == "observe" else ""
     if document.active_issue is None:
         return f"No issue of {document.series} is active{observed}, and {line}."
@@ -109,7 +111,7 @@ def read(body: str | None) -> Document | Unknown | Corrupt:
     if len(fenced) != 1:
         return Corrupt(why="it has no JSON in a fence" if not fenced else "it has JSON in several fences")
     try:
-        found = json.loads(fenced[0])
+        found = jsontext.parse(fenced[0])
     except ValueError:
         return Corrupt(why="its JSON cannot be read")
     if not isinstance(found, dict):

@@ -67,6 +67,8 @@ class How(StrEnum):
     ABANDONED = "abandoned"
     RETITLED = "retitled"
     TRANSFERRED = "transferred"
+    #: Made a discussion: the issue stays behind, closed and locked.
+    CONVERTED = "converted"
     DELETED = "deleted"
 
 

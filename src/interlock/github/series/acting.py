@@ -44,8 +44,8 @@ class Acting(Protocol):
     def comment(self, number: int, name: str, text: str) -> bool: ...
     #: Why the assignment does not come about; empty if nothing hinders it.
     def hindrance(self, number: int, run: int) -> str: ...
-    #: Send what is owed.
-    def flush(self) -> None: ...
+    #: Send what is owed; with `all_of_it` also what others owe who died before they sent it.
+    def flush(self, *, all_of_it: bool = False) -> None: ...
 
 
 class Owed:
@@ -91,8 +91,8 @@ class Owed:
         again = "It is tried again." if owed[0].dead_us is None else "A person must look: interlock doctor."
         return f"#{number} could not be assigned: {owed[0].outcome} {again}"
 
-    def flush(self) -> None:
-        if self._owed and self._send:
+    def flush(self, *, all_of_it: bool = False) -> None:
+        if (self._owed or all_of_it) and self._send:
             from interlock.github.outbox import Sender  # noqa: PLC0415  (only who sends needs it)
 
             Sender(self._github, self._outbox).send(LOOKED_THROUGH)
@@ -166,7 +166,7 @@ class Direct:
     def hindrance(self, number: int, run: int) -> str:  # noqa: ARG002  (the protocol's)
         return self._hindrances.get(number, "")
 
-    def flush(self) -> None:
+    def flush(self, *, all_of_it: bool = False) -> None:
         """Nothing is owed."""
 
     def _is_said(self, number: int, name: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from interlock.core.errors import StoreBusy
 from interlock.core.record import Record
 from interlock.core.series import document
 from interlock.core.series.deciding import (
@@ -33,14 +36,17 @@ from interlock.core.series.standing import Choices, Facts, Member, Mode, Placed,
 from interlock.core.series.titles import Titles
 from interlock.github.client import GitHub
 from interlock.github.series.acting import Acting, Assigning
-from interlock.github.series.lane import NO_GATES, Gates, Lanes, SeriesLane, lane_of
+from interlock.github.series.lane import NO_GATES, Gates, Lanes, Reading, SeriesLane, lane_of
 from interlock.github.series.looking import Look, Repository, Watched
 from interlock.github.series.notebook import COUNTED, Notebook, Page, counts_of, looks_of, numbers_of
 from interlock.github.series.state_issue import StateIssues
+from interlock.service.series import Acquired
 from interlock.store.series_port import SeriesNotes
 
 #: More rounds than any state needs.
 ROUNDS_MAX = 40
+#: Whoever was told to assign an issue and has not done so after this time has probably died.
+FORGOTTEN_S = 600.0
 NOBODY = "none"
 
 
@@ -54,22 +60,6 @@ class Rules(Record):
     logins: frozenset[str] = frozenset()
     #: Types of work that only look, and are never held back.
     exempt: tuple[str, ...] = ("issue_triage",)
-
-
-class Acquired(Record):
-    """The answer to a wish for an issue."""
-
-    #: `acquired`, `already-active`, `queued`, `queued-dependency` or `no-series`.
-    status: str
-    issue: int
-    series: str | None = None
-    active_issue: int | None = None
-    #: Its place in the line, from 1.
-    position: int | None = None
-    #: What must come first.
-    needs: tuple[str, ...] = ()
-    #: Whether the caller is to assign it now.
-    assign: bool = False
 
 
 def assigning(rules: Rules, page: Page, number: int) -> Assigning:
@@ -94,8 +84,14 @@ class Context(Record):
     clock: Callable[[], float] = time.time
     #: Makes a lane readable again, where people can break it by hand.
     mend: Callable[..., object] | None = None
-    #: What the store itself has counted on a lane.
-    counts: Callable[[str], Mapping[str, int]] | None = None
+    #: Reads all lanes at once, where reading one is a request of its own.
+    at_once: Callable[[], Reading] | None = None
+    #: Reads what the store itself has counted on lanes.
+    counts: Callable[[], Callable[[str], Mapping[str, int]]] | None = None
+
+    def reading(self) -> Reading:
+        """The lanes as they are now."""
+        return self.lanes if self.at_once is None else self.at_once()
 
     def lane(self, series: str) -> SeriesLane:
         return SeriesLane(self.lanes, self.lane_name, series, exempt=self.rules.exempt, mend=self.mend)
@@ -122,20 +118,37 @@ class Context(Record):
         return datetime.fromtimestamp(self.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class Before(Record):
+    """A series as it was before GitHub was asked. What is written is refused if its lane has changed."""
+
+    page: Page
+    placed: tuple[Placed, ...] = ()
+    gates: Gates = NO_GATES
+
+
 class Work:
     """One cycle of one series."""
 
     def __init__(
-        self, context: Context, series: str, look: Look, issues: StateIssues, *, only: int | None = None
+        self,
+        context: Context,
+        before: Before | None,
+        series: str,
+        look: Look,
+        issues: StateIssues,
+        *,
+        only: int | None = None,
     ) -> None:
         self._at, self.series, self._look, self._issues, self._only = context, series, look, issues, only
         self.lane, self.notebook = context.lane(series), context.notebook(series)
-        self.page: Page = self.notebook.read() or {}
+        self.page: Page = {} if before is None else before.page
+        self._as_read = json.dumps(self.page, sort_keys=True)
         self.facts = Facts()
-        self.placed: tuple[Placed, ...] = ()
+        self.placed = () if before is None else before.placed
         #: Whether the lane has changed since it was read; its gates, unless they have.
-        self._moved = True
-        self._gates: Gates | None = None
+        self._moved = before is None
+        self._began_late = before is None
+        self._gates = None if before is None else before.gates
         #: Changes of the note that can wait for the end: losing them costs a second look.
         self._unwritten: list[Callable[[Page], None]] = []
         self.counts: Counter[str] = Counter()
@@ -150,7 +163,7 @@ class Work:
     def check(self) -> None:
         """Raise if the series is not ours to keep; on first contact take over what an older tool left."""
         self._issues.check(self.series)
-        if self.page or self.lane.placed():
+        if self.page or self._standing().placed:
             return
         left = self._issues.left_by_another(self.series)
         order: tuple[int, ...] = ()
@@ -169,15 +182,13 @@ class Work:
 
     # -- rounds -----------------------------------------------------------------------------------
 
-    def rounds(self, before: tuple[Placed, ...] | None) -> None:
-        """Decide and carry out until nothing is left to do. `before` is the lane before GitHub was asked.
+    def rounds(self) -> None:
+        """Decide and carry out until nothing is left to do.
 
         What nobody has changed here is not read again: on git each read is a fetch.
         """
-        if before is not None:
-            self.placed, self._moved = before, False
         #: Runs that were there before GitHub was asked: its answer says nothing of later ones.
-        seen = {each.run for each in before or () if each.run is not None}
+        seen = set() if self._began_late else {each.run for each in self.placed if each.run is not None}
         stale = False
         for _ in range(ROUNDS_MAX):
             standing = self._standing()
@@ -197,6 +208,7 @@ class Work:
                 self.counts["retries"] += 1
                 stale = self._moved = True
                 self.page, self._gates = self.notebook.read() or {}, None
+                self._as_read = json.dumps(self.page, sort_keys=True)
                 for change in self._unwritten:
                     change(self.page)
 
@@ -295,8 +307,9 @@ class Work:
             for each in unwritten:
                 each(page)
 
-        if unwritten:
+        if unwritten and json.dumps(self.page, sort_keys=True) != self._as_read:
             self.page = self.notebook.change(change)
+            self._as_read = json.dumps(self.page, sort_keys=True)
 
     def _noted(self, step: Seen | Release | Want) -> bool:
         def change(page: Page) -> None:
@@ -374,9 +387,10 @@ class Work:
 
         self._note(change)
 
-    def want(self, number: int, login: str | None, before: tuple[Placed, ...]) -> None:
+    def want(self, number: int, login: str | None) -> None:
         """Somebody wants an issue: it is given back no longer, and assigned as they say."""
-        if before and before[0].run is not None and before[0].number == number:
+        placed = self.placed
+        if placed and placed[0].run is not None and placed[0].number == number:
             return  # it is active, and assigned as whoever was first has said
 
         def change(page: Page) -> None:
@@ -412,14 +426,26 @@ class Work:
         }
         if owner is not None and owner.number == number and owner.run is not None:
             started = number in self.started
-            by_us = self._at.assigning(self.page, number)
-            assign = started and not (by_us.login or by_us.workflow) and not (member and member.assigned)
+            theirs = self._is_theirs(number) and not (member and member.assigned)
+            assign = theirs and (started or self._was_forgotten(owner.run))
             return Acquired(status="acquired" if started else "already-active", assign=assign, **common)
         line = self.queue
         if number in line:
             return Acquired(status="queued", position=line.index(number) + 1, assign=not enforced, **common)
         needed = () if member is None else member.needs
         return Acquired(status="queued-dependency", needs=needed, assign=not enforced, **common)
+
+    def _is_theirs(self, number: int) -> bool:
+        """Whether somebody else is to assign an issue."""
+        by_us = self._at.assigning(self.page, number)
+        return not (by_us.login or by_us.workflow)
+
+    def _was_forgotten(self, run: int) -> bool:
+        """Whether nobody assigned the active issue in all the time since somebody was told to."""
+        looks, promotion = looks_of(self.page), self.page.get("promotion") or {}
+        if (looks.run == run and looks.seen) or promotion.get("run") != run:
+            return False
+        return self._at.now_s() - datetime.fromisoformat(promotion["at"]).timestamp() >= FORGOTTEN_S
 
     def show(self) -> None:
         """Bring the state issue up to date, and say what was promoted."""
@@ -432,6 +458,12 @@ class Work:
             looks = looks_of(page)
             if looks.run != active.run or not looks.seen:
                 problems = [at.acting.hindrance(active.number, active.run)]
+            if self._is_theirs(active.number) and self._was_forgotten(active.run):
+                since = page["promotion"]["at"]
+                problems.append(
+                    f"#{active.number} has the series since {since}, and whoever was to assign it has not."
+                    f" Assign it, or ask again: interlock series acquire {active.number}."
+                )
         problems = [each for each in problems if each]
         if at.rules.choices.mode is Mode.OBSERVE:
             problems += [f"#{n} is assigned too." for n in page.get("flagged") or ()]
@@ -447,6 +479,8 @@ class Work:
 
         def change(page: Page) -> None:
             page.update(state_issue=kept.number, body=kept.body, problems=problems, waiting=waiting)
+            member = self.facts.member(active.number if active is not None else None)
+            page["assigned"] = [] if member is None else list(member.assigned)
             if promotion.get("run") is not None:
                 page["said"] = promotion["run"]
             members = {str(m.number) for m in self.facts.members}
@@ -491,7 +525,10 @@ class Work:
         return ""
 
     def write_counts(self, *, cycle: bool) -> None:
-        """Add what was counted. Of the last cycle there is what its reconcile counted."""
+        """Add what was counted. Of the last cycle there is what its reconcile counted.
+
+        Where too many others write, it is lost: what was decided and done stands without it.
+        """
         counted = {name: self.counts[name] for name in COUNTED}
 
         def change(page: Page) -> None:
@@ -502,7 +539,8 @@ class Work:
 
         if cycle or any(counted.values()):
             self._note(change, later=True)
-        self._write_note()
+        with suppress(StoreBusy):
+            self._write_note()
 
 
 _GATES = {True: "may be worked on", False: "is held back", None: "is not held back any more"}

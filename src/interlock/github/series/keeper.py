@@ -10,37 +10,20 @@ of processes may work on one series, and whoever dies leaves nothing that the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from interlock.core.errors import InvalidInput, NotFound
-from interlock.core.record import Record
-from interlock.core.series.deciding import (
-    Withdraw,
-)
-from interlock.core.series.standing import Placed
-from interlock.github.series.cycle import Acquired, Context, Work
+from interlock.core.series.deciding import Withdraw
+from interlock.github.series.cycle import Before, Context, Work
+from interlock.github.series.lane import NO_GATES, Reading
 from interlock.github.series.looking import Look, look_at
 from interlock.github.series.notebook import COUNTED, Page
 from interlock.github.series.overview import Overview
 from interlock.github.series.state_issue import StateIssues
+from interlock.service.series import Acquired, Cycle
 
 NOTES_MAX = 1_000
-
-
-class Cycle(Record):
-    """What one cycle did to a series."""
-
-    series: str
-    active_issue: int | None
-    queue: tuple[int, ...]
-    #: What was done, as sentences.
-    done: tuple[str, ...]
-    #: Counts of this cycle.
-    metrics: Mapping[str, int]
-    problems: tuple[str, ...] = ()
-    #: It was left alone: the first problem says why.
-    refused: bool = False
 
 
 class Keeper:
@@ -54,6 +37,7 @@ class Keeper:
             context.repository.name,
             context.lane_name,
             context.rules,
+            at_once=context.at_once,
             counts=context.counts,
         )
 
@@ -70,13 +54,27 @@ class Keeper:
     def reconcile(self, only: Iterable[str] = ()) -> list[Cycle]:
         """Make every series, or those named, what GitHub says."""
         wanted = set(only)
-        known = [name for name in self._overview.known() if not wanted or name in wanted]
-        # The lanes first, then GitHub: what is written is refused if a lane has changed since.
-        before = {name: self._at.lane(name).placed() for name in known}
+        pages, reading = self._overview.pages(), self._at.reading()
+        known = [name for name in pages if not wanted or name in wanted]
+        before: dict[str, Before] = {}
+        refused: dict[str, Cycle] = {}
+        for name in known:
+            try:
+                before[name] = self._before(name, pages[name], reading)
+            except InvalidInput as error:  # a newer version has written its lane
+                refused[name] = _refused(name, error)
         look = self._at.look()
         issues = StateIssues(self._at.github, look)
         names = sorted({*known, *(name for name in look.series if not wanted or name in wanted)})
-        return [self._cycle(name, look, issues, before.get(name)) for name in names]
+        cycles = [refused.get(name) or self._cycle(name, look, issues, before.get(name)) for name in names]
+        self._at.acting.flush(all_of_it=True)
+        return cycles
+
+    def _before(self, series: str, page: Page, reading: Reading) -> Before:
+        lane, gated = self._at.lane(series), self._at.rules.choices.gated
+        return Before(
+            page=page, placed=lane.placed(reading), gates=lane.gates(reading) if gated else NO_GATES
+        )
 
     def promote(self, series: str, *, force: bool = False, why: str = "") -> Cycle:
         """Reconcile one series; with `force` its active issue is given back first."""
@@ -136,12 +134,13 @@ class Keeper:
             return Acquired(status="no-series", issue=number, assign=True)
         if not is_open:
             raise InvalidInput(f"#{number} is closed.", "Open it again before somebody works on it.")
-        before = self._at.lane(place.series).placed()
+        page = self._at.notebook(place.series).read() or {}
+        before = self._before(place.series, page, self._at.reading())
         look = self._at.look()
-        work = Work(self._at, place.series, look, StateIssues(self._at.github, look), only=number)
+        work = Work(self._at, before, place.series, look, StateIssues(self._at.github, look), only=number)
         work.check()
-        work.want(number, login, before)
-        work.rounds(before)
+        work.want(number, login)
+        work.rounds()
         if number in work.started:
             work.show()
         answer = work.answer(number)
@@ -152,23 +151,13 @@ class Keeper:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def _cycle(
-        self, series: str, look: Look, issues: StateIssues, before: tuple[Placed, ...] | None
-    ) -> Cycle:
-        work = Work(self._at, series, look, issues)
+    def _cycle(self, series: str, look: Look, issues: StateIssues, before: Before | None) -> Cycle:
+        work = Work(self._at, before, series, look, issues)
         try:
             work.check()
-        except InvalidInput as refused:
-            return Cycle(
-                series=series,
-                active_issue=None,
-                queue=(),
-                done=(),
-                metrics=dict.fromkeys(COUNTED, 0),
-                problems=(refused.sentence,),
-                refused=True,
-            )
-        work.rounds(before)
+        except InvalidInput as error:
+            return _refused(series, error)
+        work.rounds()
         work.show()
         work.write_counts(cycle=True)
         return Cycle(
@@ -181,7 +170,7 @@ class Keeper:
         )
 
     def _require(self, series: str) -> None:
-        if series not in self._overview.known() and series not in self._at.look().series:
+        if series not in self._overview.pages() and series not in self._at.look().series:
             raise NotFound(
                 f"{self._at.repository.name} has no open issue of {series}.",
                 "`interlock series status` shows which there are.",
@@ -192,7 +181,20 @@ class Keeper:
         place = None if issue is None else look.place(issue)
         if place is not None:
             return place.series
-        for name in self._overview.known():
+        for name in self._overview.pages():
             if any(placed.number == number for placed in self._at.lane(name).placed()):
                 return name
         return None
+
+
+def _refused(series: str, why: InvalidInput) -> Cycle:
+    """A series that is left alone."""
+    return Cycle(
+        series=series,
+        active_issue=None,
+        queue=(),
+        done=(),
+        metrics=dict.fromkeys(COUNTED, 0),
+        problems=(why.sentence,),
+        refused=True,
+    )

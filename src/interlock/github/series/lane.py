@@ -37,7 +37,15 @@ _EPISODES_MAX = 200
 T = TypeVar("T")
 
 
-class Lanes(Protocol):
+class Reading(Protocol):
+    """Lanes of one moment."""
+
+    def on_lane(self, lane: str) -> list[ItemView]: ...
+
+    def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]: ...
+
+
+class Lanes(Reading, Protocol):
     """What a series needs of a store."""
 
     def add(self, items: Sequence[NewItem]) -> list[AddView]: ...
@@ -49,8 +57,6 @@ class Lanes(Protocol):
     ) -> ChangeView: ...
 
     def cancel(self, item: int, *, why: str, by: str = "", force: bool = False) -> ChangeView: ...
-
-    def on_lane(self, lane: str) -> list[ItemView]: ...
 
     def set_gate(
         self,
@@ -65,8 +71,6 @@ class Lanes(Protocol):
     ) -> GateView: ...
 
     def remove_gate(self, lane: str, *, why: str, by: str = "") -> bool: ...
-
-    def gates(self, *, series: str | None = None, limit: int = 100) -> list[GateView]: ...
 
 
 class Gates(Record):
@@ -98,9 +102,12 @@ class SeriesLane:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def placed(self) -> tuple[Placed, ...]:
-        """The owner first, then the line."""
-        found = self._readable(self.name, lambda: self._lanes.on_lane(self.name))
+    def placed(self, reading: Reading | None = None) -> tuple[Placed, ...]:
+        """The owner first, then the line; by what was read before, if that is given."""
+        try:
+            found = (reading or self._lanes).on_lane(self.name)
+        except UnreadableState:
+            found = self._readable(self.name, lambda: self._lanes.on_lane(self.name))
         return tuple(self._placed(item) for item in found if item.type == TYPE)
 
     def _readable(self, lane: str, work: Callable[[], T]) -> T:
@@ -131,8 +138,10 @@ class SeriesLane:
         placed = self.placed()
         return placed[0].run if placed else None
 
-    def gates(self) -> Gates:
-        found = {_number_of(view.lane): view for view in self._lanes.gates(series=self.name, limit=LINE_MAX)}
+    def gates(self, reading: Reading | None = None) -> Gates:
+        views = (reading or self._lanes).gates(series=self.name, limit=LINE_MAX)
+        ours = f"issue:{self._repository}#"  # an operator may have given the series other lanes
+        found = {_number_of(view.lane): view for view in views if view.lane.lower().startswith(ours)}
         return Gates(
             open={number: view.open for number, view in found.items()},
             busy=frozenset(number for number, view in found.items() if view.run is not None),
@@ -192,7 +201,7 @@ class SeriesLane:
 
     def end(self, step: End) -> bool:
         try:
-            outcome = "done" if step.completed else "cancel"
+            outcome = "done" if step.completed else "yield" if step.yields else "cancel"
             self._lanes.end_external(step.item, step.run, outcome, why=step.why, by=BY)
         except (LeaseLost, ItemEnded):
             return False

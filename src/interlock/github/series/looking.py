@@ -174,7 +174,7 @@ class Look:
     # -- who left ---------------------------------------------------------------------------------
 
     def _left(self, number: int, *, exactly: bool) -> How:
-        """How an issue left that is no open member. Only of the active one it is asked if it was merged."""
+        """How an issue left that is no open member. Only of the active one its history is asked for."""
         issue = self._other(self.repository.name, number)
         if issue is None:
             return How.DELETED
@@ -182,27 +182,33 @@ class Look:
             return How.TRANSFERRED
         if issue["state"] == "open":
             return How.RETITLED
-        return How.COMPLETED if exactly and self._is_merged(number, issue) else How.ABANDONED
+        return self._ended(number, issue) if exactly else How.ABANDONED
 
-    def _is_merged(self, number: int, issue: Mapping[str, Any]) -> bool:
-        """Whether a merged pull request, or a commit, closed it."""
-        if issue.get("state_reason") in ("not_planned", "duplicate"):
-            return False
+    def _ended(self, number: int, issue: Mapping[str, Any]) -> How:
+        """Whether a merged pull request, or a commit, closed it; or what else did."""
         entries = list(
             self._github.pages(
                 _ISSUE + "/timeline", limit=TIMELINE_MAX, repo=self.repository.name, number=number
             )
         )
+        if any(each.get("event") == "converted_to_discussion" for each in entries):  # there is no way back
+            return How.CONVERTED
+        if issue.get("state_reason") in ("not_planned", "duplicate"):
+            return How.ABANDONED
         closed = [each for each in entries if each.get("event") == "closed"]
         if closed and closed[-1].get("commit_id"):
-            return True
-        return any(self._merged_here(number, each) for each in entries)
+            return How.COMPLETED
+        # What was merged before somebody opened it again did not do.
+        since = max((each["created_at"] for each in entries if each.get("event") == "reopened"), default="")
+        merged = any(self._merged_here(number, each, since) for each in entries)
+        return How.COMPLETED if merged else How.ABANDONED
 
-    def _merged_here(self, number: int, entry: Mapping[str, Any]) -> bool:
+    def _merged_here(self, number: int, entry: Mapping[str, Any], since: str) -> bool:
         if entry.get("event") != "cross-referenced":
             return False
         source = (entry.get("source") or {}).get("issue") or {}
-        if not (source.get("pull_request") or {}).get("merged_at"):
+        merged_at = (source.get("pull_request") or {}).get("merged_at")
+        if not merged_at or merged_at < since:
             return False
         text = f"{source.get('title') or ''}\n{source.get('body') or ''}"
         return number in closes(text, self.repository.name)

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
+from interlock.core import jsontext
 from interlock.core.errors import StoreBusy
 from interlock.core.series.standing import Looks
 from interlock.store.series_port import Note, SeriesNotes
 
 #: What is counted, in the order of the seed.
 COUNTED = ("promotion_events", "duplicate_prevented", "retries", "conflicts")
-_TRIES = 20
-_PAUSE_S = 0.02
+#: How long to retry while others write: each of their writes is progress.
+BEATEN_MAX_S = 120.0
+_PAUSE_S, _PAUSE_MAX_S = 0.02, 1.0
 
 Page = dict[str, Any]
+Fits = Callable[[object], bool]
+_ISSUE = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 
 
 class Notebook:
@@ -36,7 +42,8 @@ class Notebook:
 
     def change(self, change: Callable[[Page], None]) -> Page:
         """Change the note, however many others do; what changes nothing is not written."""
-        for tried in range(_TRIES):
+        deadline_s, pause_s = time.monotonic() + BEATEN_MAX_S, _PAUSE_S
+        while time.monotonic() < deadline_s:
             note = self._notes.note(self._lane)
             before = {} if note is None else page_of(note)
             after = json.loads(json.dumps(before))
@@ -47,17 +54,85 @@ class Notebook:
             if self._notes.keep_note(Note(self._lane, revision, json.dumps(after, sort_keys=True))):
                 page: Page = after
                 return page
-            time.sleep(_PAUSE_S * random.uniform(0.5, 1.5) * (tried + 1))  # noqa: S311  (no secret)
+            time.sleep(pause_s * random.random())  # noqa: S311  (no secret)
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
         raise StoreBusy(f"Others keep writing notes about {self._lane}.", "Try again.")
 
 
 def page_of(note: Note) -> Page:
-    """A note as it is read; one that cannot be read is empty, which costs a second look."""
+    """A note as it is read. What in it cannot be read is left out, which costs a second look: in git
+    everybody who may push can write there."""
     try:
-        found = json.loads(note.data)
+        found = jsontext.parse(note.data)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if name not in _PARTS or _PARTS[name](value)}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _list_of(fits: Fits) -> Fits:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _by_issue(fits: Fits) -> Fits:
+    """A table by the numbers of issues, which are texts in JSON."""
+
+    def is_table(value: object) -> bool:
+        return isinstance(value, dict) and all(_ISSUE.fullmatch(n) and fits(v) for n, v in value.items())
+
+    return is_table
+
+
+def _is_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+def _is_looks(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    since = value.get("missing_since_s")
+    lawful = since is None or (isinstance(since, int | float) and not isinstance(since, bool))
+    return lawful and _is_number(value.get("run", 0)) and isinstance(value.get("seen", False), bool)
+
+
+def _is_promotion(value: object) -> bool:
+    if not isinstance(value, dict) or not all(map(_is_text, (value.get("why"), value.get("at")))):
+        return False
+    try:
+        datetime.fromisoformat(value["at"])
+    except ValueError:
+        return False
+    left = value.get("from")
+    return (left is None or _is_number(left)) and _is_number(value.get("to")) and _is_number(value.get("run"))
+
+
+#: The parts of a note, and what each looks like.
+_PARTS: dict[str, Fits] = {
+    "order": _list_of(_is_number),
+    "looks": _is_looks,
+    "released": _by_issue(lambda value: isinstance(value, bool)),
+    "gave_back": lambda value: isinstance(value, dict),
+    "logins": _by_issue(_is_text),
+    "assigned": _list_of(_is_text),
+    "flagged": _list_of(_is_number),
+    "waiting": _by_issue(_list_of(_is_text)),
+    "promotion": _is_promotion,
+    "said": _is_number,
+    "problems": _list_of(_is_text),
+    "counts": _is_counts,
+    "cycle": _is_counts,
+    "state_issue": _is_number,
+    "body": _is_text,
+}
 
 
 def looks_of(page: Mapping[str, Any]) -> Looks:

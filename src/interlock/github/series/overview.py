@@ -7,46 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.core.record import Record
+from interlock.core.errors import UnreadableState
 from interlock.core.series import document
 from interlock.core.series.standing import Mode
 from interlock.github.series.cycle import Rules, assigning
-from interlock.github.series.lane import Lanes, SeriesLane, lane_of
-from interlock.github.series.notebook import COUNTED, Notebook, Page, counts_of, looks_of, numbers_of
+from interlock.github.series.lane import Lanes, Reading, SeriesLane, lane_of
+from interlock.github.series.notebook import COUNTED, Page, counts_of, looks_of, numbers_of, page_of
+from interlock.service.series import SeriesView, Waiting
 from interlock.store.series_port import SeriesNotes
 
 NOTES_MAX = 1_000
-
-
-class Waiting(Record):
-    """An issue of the series that is not in line."""
-
-    number: int
-    why: str
-
-
-class SeriesView(Record):
-    """A series as it stands."""
-
-    series: str
-    lane: str
-    mode: str
-    #: Whether a prefix makes another series: `apart` or `together`.
-    prefixes: str
-    active_issue: int | None
-    #: `free`, `promoted`, `assigning`, `assigned` or `unassigned`.
-    state: str
-    #: Who is assigned, or will be.
-    assignee: str | None
-    run: int | None
-    queue: tuple[int, ...]
-    waiting: tuple[Waiting, ...]
-    state_issue: int | None
-    #: From, to, why and when.
-    promotion: Mapping[str, Any] | None
-    problems: tuple[str, ...]
-    #: Counts since the first contact.
-    metrics: Mapping[str, int]
 
 
 class Overview:
@@ -60,10 +30,12 @@ class Overview:
         lane_name: str,
         rules: Rules,
         *,
-        counts: Callable[[str], Mapping[str, int]] | None = None,
+        at_once: Callable[[], Reading] | None = None,
+        counts: Callable[[], Callable[[str], Mapping[str, int]]] | None = None,
     ) -> None:
+        """`at_once` reads all lanes, where each is a request of its own; `counts` what the store counted."""
         self._lanes, self._notes, self._repository = lanes, notes, repository
-        self._lane_name, self._rules, self._counts = lane_name, rules, counts
+        self._lane_name, self._rules, self._at_once, self._counts = lane_name, rules, at_once, counts
 
     def named(self, text: str) -> str:
         """A series as people write it, by its name."""
@@ -72,11 +44,15 @@ class Overview:
     def status(self, only: Iterable[str] = ()) -> list[SeriesView]:
         """How the series stand, by the store alone: GitHub is not asked."""
         wanted = set(only)
-        return [self.view(name) for name in self.known() if not wanted or name in wanted]
+        pages = {name: page for name, page in self.pages().items() if not wanted or name in wanted}
+        reading = self._lanes if self._at_once is None or not pages else self._at_once()
+        return [self._view(name, page, reading) for name, page in pages.items()]
 
     def metrics(self) -> dict[str, Any]:
         """Counts of each series and of all, since the first contact and of the last cycle."""
-        pages = {name: self._counted(name) for name in self.known()}
+        pages = self.pages()
+        if self._counts is not None and pages:
+            self._add_counts(pages, self._counts())
         total: Counter[str] = Counter()
         last: Counter[str] = Counter()
         for page in pages.values():
@@ -94,29 +70,34 @@ class Overview:
             "version": document.VERSION,
         }
 
-    def known(self) -> list[str]:
-        """The series that there are notes about."""
+    def pages(self) -> dict[str, Page]:
+        """What is noted about each series that somebody has begun with."""
         prefix = lane_of(self._lane_name, "")
-        found: list[str] = []
+        found: dict[str, Page] = {}
         after = prefix
-        while page := [n for n in self._notes.notes(after, NOTES_MAX) if n.lane.startswith(prefix)]:
-            found += [note.lane.removeprefix(prefix) for note in page]
-            after = page[-1].lane
+        while notes := [n for n in self._notes.notes(after, NOTES_MAX) if n.lane.startswith(prefix)]:
+            found |= {note.lane.removeprefix(prefix): page_of(note) for note in notes}
+            if len(notes) < NOTES_MAX:
+                break
+            after = notes[-1].lane
         return found
 
-    def view(self, series: str) -> SeriesView:
-        page = self._page(series)
-        placed = SeriesLane(self._lanes, self._lane_name, series).placed()
+    def _view(self, series: str, page: Page, reading: Reading) -> SeriesView:
+        broken = ""
+        try:
+            placed = SeriesLane(self._lanes, self._lane_name, series).placed(reading)
+        except UnreadableState as error:
+            placed, broken = (), f"{error.sentence} interlock series reconcile mends it."
         owner = placed[0] if placed else None
         active = owner if owner is not None and owner.run is not None else None
         looks = looks_of(page)
-        state = "free" if owner is None else "promoted"
+        shown = self._rules.choices.mode is not Mode.OBSERVE
+        state = "unreadable" if broken else "promoted" if owner is not None and shown else "free"
         if active is not None:
             mine = looks.run == active.run and looks.seen
             state = "assigning" if not mine else "assigned" if looks.missing_since_s is None else "unassigned"
         waiting = [(n, f"waits for {', '.join(why)}") for n, why in numbers_of(page, "waiting").items()]
         waiting += [(n, "given back") for n in numbers_of(page, "released")]
-        shown = self._rules.choices.mode is not Mode.OBSERVE
         first = owner if active is None and shown else active
         return SeriesView(
             series=series,
@@ -125,24 +106,23 @@ class Overview:
             prefixes=self._rules.titles.prefixes,
             active_issue=None if first is None else first.number,
             state=state,
-            assignee=None if active is None else assigning(self._rules, page, active.number).login or None,
+            assignee=None if active is None else self._assignee(page, active.number, state),
             run=None if active is None else active.run,
             queue=tuple(each.number for each in placed if each is not first),
             waiting=tuple(Waiting(number=n, why=why) for n, why in sorted(waiting)),
             state_issue=page.get("state_issue"),
             promotion=page.get("promotion"),
-            problems=tuple(page.get("problems") or ()),
+            problems=(*([broken] if broken else ()), *(page.get("problems") or ())),
             metrics=counts_of(page),
         )
 
-    def _page(self, series: str) -> Page:
-        return Notebook(self._notes, lane_of(self._lane_name, series)).read() or {}
+    def _assignee(self, page: Page, number: int, state: str) -> str | None:
+        """Who was seen to be assigned; else who will be."""
+        seen = ", ".join(page.get("assigned") or ()) if state == "assigned" else ""
+        return seen or assigning(self._rules, page, number).login or None
 
-    def _counted(self, series: str) -> Page:
-        """The note, with what the store itself has counted."""
-        page = self._page(series)
-        if self._counts is not None:
-            more = self._counts(lane_of(self._lane_name, series))
-            ours = counts_of(page)
+    def _add_counts(self, pages: Mapping[str, Page], counted: Callable[[str], Mapping[str, int]]) -> None:
+        """Add what the store itself has counted."""
+        for series, page in pages.items():
+            more, ours = counted(lane_of(self._lane_name, series)), counts_of(page)
             page["counts"] = {name: ours[name] + more.get(name, 0) for name in COUNTED}
-        return page

@@ -1,0 +1,95 @@
+"""Series through a server: it asks GitHub with its own token, and the command asks the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import interlock
+from interlock.core.errors import GitHubUnavailable, InvalidInput, NotFound
+from tests.acceptance.command import Command, CommandHere
+from tests.github.fake import FakeGitHub, Repository
+from tests.github.test_series_commands import outputs
+from tests.http.test_remote import Up
+
+
+@pytest.fixture
+def up(tmp_path: Path, github: FakeGitHub, repo: Repository) -> Iterator[Up]:
+    for n in (1, 2, 3):
+        repo.issue(f"RFC-093-{n:02}: Part {n}", by="alice")
+    (tmp_path / "server").mkdir()
+    token = {"GH_TOKEN": github.token("boss"), "GITHUB_API_URL": github.api_url}
+    up = Up(tmp_path / "server", INTERLOCK_SERIES_ASSIGNEE="alice", **token)
+    yield up
+    up.end()
+
+
+@pytest.fixture
+def here(tmp_path: Path, up: Up, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A command on another machine, which has no token for GitHub."""
+    for name in ("INTERLOCK_GITHUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN", "GITHUB_API_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/app")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(up.directory / "config"))  # where its token is
+    return CommandHere(tmp_path, env={"INTERLOCK_URL": up.url})
+
+
+def test_the_life_of_a_series(here: Command, up: Up, repo: Repository, tmp_path: Path) -> None:
+    assert "No series is known yet" in here("series", "status").out
+    assert here("series", "acquire", 2).code == 4
+    assert outputs(tmp_path) == {"status": "queued", "active_issue": "1", "position": "1", "assign": "false"}
+    (cycle,) = here.ok("series", "reconcile", "rfc-93")["series"]
+    assert cycle["active_issue"] == 1
+    assert repo.numbers[1].assignees == ["alice"]
+    (shown,) = here.ok("series", "status", "rfc-93")["series"]
+    assert (shown["active_issue"], shown["queue"]) == (1, [2, 3])
+    assert here("series", "promote", "RFC-093").code == 4
+    assert here("series", "promote", "RFC-093", "--force", "--reason", "urgent").code == 0
+    assert here.ok("series", "release", 2)["active_issue"] == 3
+    assert here.ok("series", "rebuild", "RFC-093")["queue"] == [1, 2]
+    assert here.ok("series", "metrics")["promotion_events"] == 3
+    assert "RFC-093  #3" in here("series", "status").out
+    with interlock.connect(up.url) as il:
+        (view,) = il.service.series("acme/app")
+        assert (view.series, view.active_issue, view.queue) == ("RFC-093", 3, (1, 2))
+        assert il.service.acquire_issue("acme/app", 1).status == "queued"
+        assert il.service.series_metrics("acme/app")["duplicate_prevented"] == 2
+        assert il.service.series("acme/other") == []
+        with pytest.raises(NotFound, match="no issue #99"):
+            il.service.acquire_issue("acme/app", 99)
+        with pytest.raises(InvalidInput, match="which repository"):
+            il.service.reconcile_series("app")
+        repo.github.faults.outage = True
+        with pytest.raises(GitHubUnavailable):
+            il.service.reconcile_series("acme/app")
+        repo.github.faults.outage = False
+
+
+def test_mistakes_are_named(here: Command) -> None:
+    for args, code, says in (
+        (("reconcile", "--no-send"), 2, "A server sends by itself"),
+        (("status", "nothing"), 2, "not the name of a series"),
+        (("promote", "RFC-7"), 1, "no open issue of RFC-007"),
+        (("acquire", "99"), 1, "no issue #99"),
+    ):
+        answer = here("series", *args)
+        assert says in answer.err
+        assert answer.code == code
+
+
+def test_a_server_without_a_token_shows_series_and_keeps_none(
+    here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blind").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "blind" / "config"))
+    up = Up(tmp_path / "blind")
+    here.env["INTERLOCK_URL"] = up.url
+    try:
+        assert here.ok("series", "status")["series"] == []
+        refused = here("series", "reconcile")
+        assert (refused.code, "There is no token for GitHub." in refused.err) == (2, True)
+    finally:
+        up.end()
