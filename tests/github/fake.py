@@ -68,13 +68,18 @@ class Clock:
     """Epoch seconds; a test may move it."""
 
     def __init__(self) -> None:
+        self._stopped_at: float | None = None
         self._ahead_s = 0.0
 
     def __call__(self) -> float:
-        return time.time() + self._ahead_s
+        return (time.time() if self._stopped_at is None else self._stopped_at) + self._ahead_s
 
     def advance(self, seconds: float) -> None:
         self._ahead_s += seconds
+
+    def stop(self, at: float) -> None:
+        """From now on it is `at`, and only `advance` moves it: what happens can be repeated exactly."""
+        self._stopped_at, self._ahead_s = at, 0.0
 
 
 @dataclass(frozen=True)

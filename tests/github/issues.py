@@ -315,6 +315,14 @@ class Issue:
         there._send("opened", by, changes=old)
         return there
 
+    def convert(self, *, by: str) -> None:
+        """To a discussion. The issue stays, closed and locked; only its timeline says why."""
+        self.locked = True
+        self.close(by=by)
+        self._note("converted_to_discussion", by)
+        self._note("locked", by, lock_reason=None)
+        self._send("locked", by)
+
     def delete(self, *, by: str) -> None:
         self._send("deleted", by)
         self.deleted, self.state = True, "closed"

@@ -25,6 +25,8 @@ R = "/repos/{owner}/{repo}"
 #: Values that contain slashes: `x-multi-segment` in the description.
 _LONG = {"ref": ".+", "path": ".*"}
 _CONTENTS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes")
+#: What the events of an issue lack that its timeline has.
+_TIMELINE_ONLY = ("commented", "cross-referenced", "committed", "reviewed")
 _SEARCH = re.compile(r'(-?)(\w+):("[^"]*"|\S+)|(\S+)')
 
 
@@ -515,6 +517,12 @@ def remove_assignees(call: Call) -> Answer:
     if call.repo.may(call.by, "triage") or (call.token is not None and call.token.kind != "user"):
         issue.unassign(*call.fields.get("assignees", []), by=call.by)
     return Answer(200, call.shapes.issue(issue))
+
+
+@route("GET", R + "/issues/{issue_number}/events", scope="issues")
+def issue_events(call: Call) -> Answer:
+    entries = call.issue().timeline_shapes(call.shapes)
+    return call.page([each for each in entries if each["event"] not in _TIMELINE_ONLY], lambda entry: entry)
 
 
 @route("GET", R + "/issues/{issue_number}/timeline", scope="issues")

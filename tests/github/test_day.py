@@ -5,13 +5,14 @@ Deliveries come twice, late, in any order or never. Three agents work, fail and 
 throttles, loses answers, and is away for ten minutes. In the end everything is sent, and what is open is what
 the model says.
 
-`INTERLOCK_GITHUB_DAY=5000` makes the day longer, `INTERLOCK_GITHUB_SEED=…` another one; CI keeps to one day.
+`INTERLOCK_GITHUB_DAY=5000` makes the day longer, `INTERLOCK_GITHUB_SEED=…` repeats one that was printed.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -42,6 +43,7 @@ from tests.github.issues import Issue
 
 DELIVERIES = int(os.environ.get("INTERLOCK_GITHUB_DAY", "1000"))
 ISSUES, PULLS = max(5, DELIVERIES // 5), max(2, DELIVERIES // 25)
+START = 2_000_000_000.0
 DAY_S = 24 * 3600.0
 OUTAGE_S = 600.0
 TYPES = ("issue_triage", "issue_work", "issue_comment", "pr_review")
@@ -53,7 +55,6 @@ progress_comments = true
 coder-bot = "coder"
 critic-bot = "critic"
 """
-ACTS = ("label", "unlabel", "assign", "comment", "comment", "edit", "close", "block")
 PRIORITIES = {"bug": 8, "documentation": 3}
 
 
@@ -81,8 +82,8 @@ class Day:
         self.reconciler = Reconciler(self.intake, self.service, store.github, self.client)
         self.issues: list[Issue] = []
         self.pulls: list[Issue] = []
-        #: Comments of people who may write, by their number.
-        self.said: dict[int, list[str]] = {}
+        #: Comments of people who may write, by their number, each with the agents that had the issue then.
+        self.said: dict[int, dict[str, set[str]]] = {}
         self.ever_closed: set[int] = set()
         self.waiting: deque[Delivery] = deque()
         self.runs: list[LeaseView] = []
@@ -130,7 +131,7 @@ class Day:
             case "comment" if issue.state == "open":
                 text = f"Comment {self.github.next_id()}"
                 issue.comment(text, by=self.random.choice(["alice", "bob"]))
-                self.said.setdefault(issue.number, []).append(text)
+                self.said.setdefault(issue.number, {})[text] = agents_of(issue)
             case "edit":
                 issue.edit(by="alice", title=f"Issue {self.github.next_id()}")
             case "close" if issue.state == "open":
@@ -322,8 +323,23 @@ def wanted(number: Issue) -> dict[tuple[str, str], int]:
     priority = max((PRIORITIES.get(label, 0) for label in number.labels), default=0)
     if number.pull is not None:
         return {} if number.pull.draft else {("pr_review", ""): priority}
-    agents = [user.removesuffix("-bot") for user in number.assignees]
-    return {("issue_triage", ""): priority, **{("issue_work", agent): priority for agent in agents}}
+    work = {("issue_work", agent): priority for agent in agents_of(number)}
+    return {("issue_triage", ""): priority, **work}
+
+
+def agents_of(number: Issue) -> set[str]:
+    return {user.removesuffix("-bot") for user in number.assignees}
+
+
+def assert_heard(number: Issue, then: set[str], by: list[str]) -> None:
+    """A comment is for each agent that has the issue, and for anyone if none has it. Nobody loses one.
+
+    Intake reads the issue some time after the comment: an agent that was assigned meanwhile may get it too.
+    """
+    assert len(by) == len(set(by)), "nobody heard it twice"
+    if then or by != [""]:
+        assert by, "somebody heard it"
+        assert then <= set(by) <= agents_of(number)
 
 
 def waits_for(number: Issue) -> set[str]:
@@ -342,13 +358,15 @@ def lane_state(pull: Issue, pulls: list[Issue]) -> str:
 
 @pytest.fixture
 def day(github: FakeGitHub, repo: Repository, tmp_path: Path) -> Iterator[Day]:
-    seed = int(os.environ.get("INTERLOCK_GITHUB_SEED", "7"))
+    seed = int(os.environ.get("INTERLOCK_GITHUB_SEED") or time.time_ns())
     print(f"INTERLOCK_GITHUB_SEED={seed}")
     for login in ("coder-bot", "critic-bot"):
         repo.collaborator(login)
     repo.make_label("documentation", by="boss")
     repo.commit({".github/interlock.toml": RULES})
     github.faults.limits.hourly["user"] = 700
+    github.clock.stop(START)
+    random.seed(seed)  # for the pauses of client and outbox
     store = SqliteStore(tmp_path / "interlock.db", now=lambda: int(github.clock() * 1e6))
     made = Day(github, repo, store, seed)
     made.reconcile()
@@ -378,10 +396,9 @@ def test_a_day_ends_in_the_state_that_a_plain_model_predicts(day: Day) -> None:
         if there and number.pull is None:
             assert {b for i in there for b in i.blocked_by} == waits_for(number), f"#{number.number}"
         if number.number not in day.ever_closed:
-            said = Counter(m.text for i in there for m in day.service.show(i.id).messages)
-            assert {text: said[text] for text in day.said.get(number.number, [])} == dict.fromkeys(
-                day.said.get(number.number, []), 1
-            ), f"#{number.number}: each comment reached an agent once"
+            heard = [(m.text, i.agent or "") for i in there for m in day.service.show(i.id).messages]
+            for text, then in day.said.get(number.number, {}).items():
+                assert_heard(number, then, [agent for each, agent in heard if each == text])
     wrong = {number: (found[number], each) for number, each in expected.items() if found[number] != each}
     assert not wrong, "\n".join(day.told(number) for number in wrong)
     assert items == {}, "no other lane has anything"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from interlock.app import open_service as open_store
 from interlock.core.model import NewItem
 from interlock.github.dispatch import LastLook
 from interlock.github.reading import Reader
-from interlock.service.contract import Report
+from interlock.service.contract import ItemFilter, Report
 from interlock.testing.clock import Clock
 from tests.faults.workers import Site
 from tests.github.desk import Desk
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
+from tests.http.test_remote import Up
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -179,3 +182,29 @@ def test_a_worker_does_not_start_what_is_over(
         assert not site.file("started").exists()
     finally:
         site.close()
+
+
+def test_behind_a_server_the_servers_token_looks(
+    github: FakeGitHub, desk: Desk, scene: Scene, tmp_path: Path
+) -> None:
+    """The worker has a token for its agent, and nothing of GitHub."""
+    scene.issue.close(by="alice", reason="not_planned")
+    token = {"INTERLOCK_GITHUB_TOKEN": github.token("boss"), "GITHUB_API_URL": github.api_url}
+    here, there = tmp_path / "server", tmp_path / "worker"
+    for directory in (here, there):
+        directory.mkdir()
+    store = {"INTERLOCK_URL": f"sqlite:///{tmp_path}/store.db"}
+    up = Up(here, **store, **token)
+    site = Site(there, up.url)
+    made = desk.service.create_token("worker", scope="agent:coder").token or ""
+    worker = site.work("touch started", "--limit", "1", env={"INTERLOCK_TOKEN": made})
+    try:
+        assert f"closed_undone: {scene.url}" in worker.until("not_started")["text"]
+        assert not (there / "started").exists()
+        deadline_s = time.monotonic() + PATIENCE_S
+        while desk.service.items(ItemFilter(all=True))[0].status != "cancelled":
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+    finally:
+        site.close()
+        up.end()

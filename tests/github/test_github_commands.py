@@ -91,8 +91,10 @@ class TestWithoutAToken:
         take(blind, "2", payload(state="closed", updated_at="2026-11-02T12:00:00Z"))
         assert blind.ok("github", "status", "1")["facts"]["state"] == "completed"
 
-    def test_what_cannot_be_read_is_said_to_be_unknown(self, blind: Command) -> None:
-        assert take(blind, "1", payload(labels=None)) == "Decided: #1 is not known\n"
+    def test_what_cannot_be_read_is_kept_and_status_says_why(self, blind: Command) -> None:
+        assert "Kept for later: What it says about #1 is not enough" in take(blind, "1", payload(labels=None))
+        (left,) = blind.ok("github", "status", "1")["deliveries"]
+        assert "there is no token to ask GitHub with" in left["why"]
 
     def test_a_repository_that_was_made_again_hides_nothing_of_the_old_one(self, blind: Command) -> None:
         take(blind, "1", payload(repository=7, number=1))

@@ -14,6 +14,7 @@ import pytest
 
 from interlock.core.errors import InvalidInput, TooLarge
 from interlock.github.delivery import BODY_MAX_BYTES
+from interlock.github.standing import standing
 from interlock.service.contract import ItemFilter, Report
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import (  # noqa: F401  (fixtures)
@@ -133,8 +134,50 @@ def test_a_closed_issue_ends_what_waits_and_stops_a_run_only_if_it_was_dropped(
     ended = [i for i in desk.service.items(ItemFilter(all=True)) if i.status == "cancelled"]
     assert [i.type for i in ended] == ["issue_work"]
     assert issue.shapes.issue(issue)["html_url"] in (ended[0].cancel_reason or "")
-    desk.service.done([])
     assert handle
+
+
+def test_what_ran_as_its_issue_was_closed_is_not_tried_again(desk: Desk) -> None:
+    issue = desk.repo.issue("Crash", by="alice")
+    desk.take()
+    handle = desk.run("helper")
+    issue.close(by="alice", reason="completed")
+    desk.take()
+    desk.intake.sweep()
+    assert [i.status for i in desk.open()] == ["in_progress"], "the agent itself may have closed it"
+    desk.service.fail([Report(run=handle, error="it broke")])
+    assert [i.reason for i in desk.open()] == ["back_off"]
+    desk.intake.sweep()
+    assert desk.open() == []
+    (ended,) = desk.service.items(ItemFilter(all=True))
+    assert (ended.status, (ended.cancel_reason or "").partition(":")[0]) == ("cancelled", "closed")
+
+
+def test_what_failed_on_an_issue_that_was_reopened_is_tried_again(desk: Desk) -> None:
+    issue = desk.repo.issue("Crash", by="alice")
+    desk.take()
+    handle = desk.run("helper")
+    issue.close(by="alice", reason="completed")
+    desk.take()
+    desk.service.fail([Report(run=handle, error="it broke")])
+    issue.reopen(by="alice")
+    desk.take()
+    desk.intake.sweep()
+    assert [i.type for i in desk.open()] == ["issue_triage"]
+
+
+def test_an_issue_that_was_closed_and_reopened_between_two_looks_is_worked_on_again(desk: Desk) -> None:
+    """GitHub says of an issue that it was reopened, not how often: its events do."""
+    issue = desk.repo.issue("Crash", by="alice", assignees=["coder-bot"])
+    desk.take()
+    for _ in range(2):
+        for agent in ("helper", "coder"):
+            desk.finish(desk.run(agent))
+        assert desk.open() == []
+        issue.close(by="coder-bot")
+        issue.reopen(by="alice")
+        desk.take(desk.new()[:1])
+        assert [(i.type, i.agent) for i in desk.open()] == [("issue_triage", None), ("issue_work", "coder")]
 
 
 def test_an_issue_that_is_closed_at_first_sight_makes_nothing_until_it_is_reopened(desk: Desk) -> None:
@@ -623,6 +666,28 @@ def test_without_a_token_the_facts_in_deliveries_have_to_do(desk: Desk) -> None:
         desk.blind.ingest(each.event, each.guid, each.body)
     assert len(desk.github.requests) == asked
     assert desk.open() == [], "an older delivery changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("part", "says"), [({"updated_at": ...}, "'updated_at' is missing"), ({"labels": 7}, "wrong form")]
+)
+def test_without_a_token_a_delivery_that_says_too_little_waits_and_says_why(
+    desk: Desk, part: dict[str, Any], says: str
+) -> None:
+    desk.repo.issue("Crash", by="alice")
+    (opened,) = desk.new()
+    issue = {k: v for k, v in {**opened.payload["issue"], **part}.items() if v is not ...}
+    body = json.dumps({**opened.payload, "issue": issue}).encode()
+    heard: list[tuple[str, str, str]] = []
+    desk.blind.left = lambda *told: heard.append(told)
+    assert desk.blind.ingest("issues", opened.guid, body).status == "put_off"
+    (seen,) = standing(desk.service, desk.store.github, None, 1).deliveries
+    assert says in str(seen.why)
+    assert "no token" in str(seen.why)
+    assert heard == [(opened.guid, "issues", seen.why)]
+    desk.clock.advance(60)
+    assert desk.intake.sweep().decided == 1, "with a token GitHub says the rest"
+    assert len(desk.open()) == 1
 
 
 @pytest.mark.parametrize(

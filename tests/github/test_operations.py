@@ -98,6 +98,7 @@ def test_issues_comments_and_reactions(github: FakeGitHub, repo: Repository, ali
     assert alice(f"GET {R}/issues/comments/{comment['id']}")["body"] == "look"
     events = [entry["event"] for entry in alice(f"GET {R}/issues/1/timeline")]
     assert {"labeled", "assigned", "closed", "reopened", "cross-referenced"} <= set(events)
+    assert "cross-referenced" not in [entry["event"] for entry in alice(f"GET {R}/issues/1/events")]
     alice(f"DELETE {R}/issues/comments/{comment['id']}", status=204)
     assert [i["number"] for i in alice(f"GET {R}/issues?labels=bug&state=all")] == [1]
     assert alice(f"GET {R}/issues/1")["author_association"] == "COLLABORATOR"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.github import owing, showing
+from interlock.github import history, owing
 from interlock.github.outbox import Passed, Sender
 from interlock.github.remarks import marks
 from interlock.github.showing import Showing
@@ -176,7 +176,7 @@ class TestTheCommentOnAnItem:
                 crash_before(patched, screen, step)
                 with pytest.raises(RuntimeError, match="killed"):
                     screen.send()
-            screen.desk.clock.advance(showing.LEASE_S + 301)
+            screen.desk.clock.advance(history.LEASE_S + 301)
             screen.send()
         assert screen.line(issue).startswith("**Running** ")
 

@@ -401,6 +401,7 @@ def from_environment(
     timeout_s: float = TIMEOUT_S,
     patience_s: float = PATIENCE_S,
     cache: Cache | None = None,
+    limits: Limits | None = None,
     clock: Callable[[], float] = time.time,
 ) -> GitHub:
     """A client for the account and the GitHub that the environment names."""
@@ -411,7 +412,15 @@ def from_environment(
             "Set INTERLOCK_GITHUB_TOKEN; in a workflow, give the step GITHUB_TOKEN: ${{ github.token }}.",
         )
     url = environ.get("GITHUB_API_URL") or API_URL
-    return GitHub(token, api_url=url, cache=cache, timeout_s=timeout_s, patience_s=patience_s, clock=clock)
+    return GitHub(
+        token,
+        api_url=url,
+        cache=cache,
+        limits=limits,
+        timeout_s=timeout_s,
+        patience_s=patience_s,
+        clock=clock,
+    )
 
 
 class _Patience:

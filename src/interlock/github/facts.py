@@ -59,8 +59,8 @@ class Facts(Record):
     blockers: tuple[str, ...] = ()
     #: Its open sub-issues, likewise, if it waits for them.
     sub_issues: tuple[str, ...] = ()
-    #: It was open, closed, and opened again.
-    reopened: bool = False
+    #: The number of GitHub's event by which it was last opened again; 1 if only that it was is known.
+    reopened: int = 0
     # Pull requests only.
     draft: bool = False
     head: str = ""
@@ -85,6 +85,7 @@ def from_answer(
     number: Mapping[str, Any],
     blockers: Iterable[str] = (),
     sub_issues: Iterable[str] = (),
+    reopened: int = 1,
 ) -> Facts:
     """The facts in what GitHub answers about an issue or a pull request, or sends in a payload."""
     head, base = number.get("head"), number.get("base")
@@ -104,7 +105,7 @@ def from_answer(
         updated_at=_time(number["updated_at"]),
         blockers=tuple(sorted(blockers)),
         sub_issues=tuple(sorted(sub_issues)),
-        reopened=number.get("state_reason") == "reopened",
+        reopened=reopened if is_reopened(number) else 0,
         draft=bool(number.get("draft")),
         head=head["sha"] if head else "",
         branch=head["ref"] if head else "",
@@ -112,6 +113,11 @@ def from_answer(
         reviewers=_logins(number.get("requested_reviewers")),
         closes=_closes(number, repository["full_name"]) if pull else (),
     )
+
+
+def is_reopened(number: Mapping[str, Any]) -> bool:
+    """Whether an issue was closed once. GitHub does not say so of pull requests."""
+    return number.get("state_reason") == "reopened"
 
 
 def to_json(facts: Facts) -> dict[str, Any]:

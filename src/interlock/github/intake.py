@@ -15,8 +15,9 @@ over.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import (
     GitHubLimited,
@@ -28,14 +29,22 @@ from interlock.core.errors import (
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender
 from interlock.core.record import Record, replace
 from interlock.github import facts as facts_of
-from interlock.github import failures, hearing
+from interlock.github import failures, hearing, leftovers
 from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s
 from interlock.github.delivery import Delivery, check_event, part_of, read
 from interlock.github.effects import LANE_CONTEXT
 from interlock.github.facts import Facts, State, from_answer
 from interlock.github.failures import Failure
 from interlock.github.hearing import Hearing
-from interlock.github.orders import Place, following, place_of, showing, wanted_from_json, wanted_to_json
+from interlock.github.orders import (
+    PARENT,
+    Place,
+    following,
+    place_of,
+    showing,
+    wanted_from_json,
+    wanted_to_json,
+)
 from interlock.github.reading import Gone, Reader
 from interlock.github.remarks import from_answer as remark_in
 from interlock.github.remarks import marks
@@ -47,6 +56,9 @@ from interlock.service.contract import Service
 from interlock.settings import TypeDefaults
 from interlock.store.github_port import Choices, GitHubStore, KeptDelivery, Known, Repository
 from interlock.store.port import Store
+
+if TYPE_CHECKING:
+    from interlock.github.traces import Traces
 
 #: How many deliveries, and how many numbers, one sweep looks at.
 SWEEP_MAX = 100
@@ -118,12 +130,15 @@ class Intake:
         reader: Reader | None,
         *,
         types: Mapping[str, TypeDefaults] | None = None,
+        traces: Traces | None = None,
     ) -> None:
-        self._service, self._store, self._reader = service, store, reader
+        self._service, self._store, self._reader, self._traces = service, store, reader, traces
+        #: Hears of each delivery that is put off, its event and why; not if it is looked at again soon.
+        self.left: Callable[[str, str, str], None] = lambda *_: None
         self._carrier = Carrier(service, store, types or {})
         self._hearing = Hearing(service, store.github, reader)
         self._showing = Showing(service, store)
-        self._sync = RunSync(store, reader)
+        self._sync = RunSync(store, reader, merged=traces.merged if traces is not None else None)
 
     @property
     def _github(self) -> GitHubStore:
@@ -150,6 +165,18 @@ class Intake:
         kept = self._github.delivery(delivery)
         if kept is None:
             return Ingested(delivery=delivery, status="repeated", outcome="It was decided on before.")
+        if self._traces is None:
+            return self._decide(kept)
+        begun_us, token = time.time_ns() // 1000, PARENT.set(self._traces.parent(delivery))
+        try:
+            found = self._decide(kept)
+        finally:
+            PARENT.reset(token)
+        self._traces.decided(delivery, kept.event, begun_us, found.status, found.outcome)
+        return found
+
+    def _decide(self, kept: KeptDelivery) -> Ingested:
+        delivery = kept.id
         try:
             known = read(kept.event, kept.id, kept.body.encode(errors="replace"))
             decided = self._decided(known, kept.tries)
@@ -170,6 +197,7 @@ class Intake:
             self._github.try_again(limit)
         found = [self.decide(delivery) for delivery in self._github.due_deliveries(limit)]
         done = [each for ingested in found for each in ingested.done]
+        leftovers.withdraw(self._store)
         for repository, number in self._github.owing(limit):
             done += self._carrier.carry_out(repository, number)
         self._showing.owe()
@@ -178,6 +206,14 @@ class Intake:
             put_off=sum(each.status == "put_off" for each in found) + sum(each.put_off for each in done),
             carried_out=sum(not each.put_off for each in done),
         )
+
+    def sweep_all(self) -> Swept:
+        """Sweep as long as there is more than one sweep takes; gives what all of them did."""
+        done = last = self.sweep()
+        while last.decided >= SWEEP_MAX:
+            last = self.sweep()
+            done = Swept(**{name: getattr(done, name) + getattr(last, name) for name in Swept.PARTS})
+        return done
 
     def _carried_out(self, repository: int | None, numbers: tuple[int, ...]) -> tuple[Done, ...]:
         if repository is None:
@@ -188,6 +224,8 @@ class Intake:
         wait_s = error.wait_s if isinstance(error, GitHubLimited | _Again) else backoff_s(kept.tries)
         last = kept.tries + 1 >= TRIES_MAX and not isinstance(error, GitHubLimited)
         self._github.put_off_delivery(kept.id, None if last else wait_s, error.sentence)
+        if last or not isinstance(error, _Again):
+            self.left(kept.id, kept.event, error.sentence)
         return Ingested(delivery=kept.id, status="put_off", outcome=str(error))
 
     # Deciding
@@ -384,7 +422,12 @@ class Intake:
     ) -> Facts | None:
         """What a number is now; None if it cannot be known, or is known better."""
         told = part_of(delivery, number)
-        said = _said(repository, told, delivery) if told is not None else None
+        try:
+            said = _said(repository, told, delivery) if told is not None else None
+        except (LookupError, TypeError, AttributeError) as error:
+            if self._reader is None:
+                raise _unreadable(number, error) from None
+            said = None  # GitHub is asked anyway
         if self._reader is None:
             late = said is not None and before is not None and said.updated_at < before.updated_at
             partial = said is not None and before is not None and _is_partial(said)
@@ -425,14 +468,23 @@ class _Again(InterlockError):
         self.wait_s = wait_s
 
 
-def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -> Facts | None:
+def _unreadable(number: int, error: Exception) -> InvalidInput:
+    what = (
+        f"{error.args[0]!r} is missing"
+        if isinstance(error, KeyError)
+        else f"a part has a wrong form ({error})"
+    )
+    return InvalidInput(
+        f"What it says about #{number} is not enough: {what}, and there is no token to ask GitHub with.",
+        "Send it as GitHub does, or set GITHUB_TOKEN.",
+    )
+
+
+def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -> Facts:
     """The facts in a delivery."""
     if "pull_request" in told and "head" not in told:
         told = {**told, "head": _UNSAID, "base": _UNSAID}
-    try:
-        said = from_answer({"id": repository.id, "full_name": repository.name}, told)
-    except (LookupError, TypeError, AttributeError):
-        return None
+    said = from_answer({"id": repository.id, "full_name": repository.name}, told)
     leaves = delivery.event == "issues" and delivery.action in _LEAVES
     return replace(said, state=_LEAVES[delivery.action]) if leaves else said
 

@@ -68,6 +68,15 @@ class Limits:
             known = self._allowances.get(resource)
             return None if known is None else (known.remaining, known.limit)
 
+    def left(self) -> dict[str, tuple[int, int]]:
+        """By resource: requests left and requests an hour, as they are now."""
+        now = self._clock()
+        with self._lock:
+            return {
+                name: (known.remaining if known.resets_at > now else known.limit, known.limit)
+                for name, known in self._allowances.items()
+            }
+
     def learn(self, status: int, headers: Mapping[str, str], message: str) -> bool:
         """Take in an answer; whether it says that a limit was exceeded."""
         with self._lock:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from interlock.core.errors import InvalidInput
 from interlock.core.model import OUR_BOT, Sender, SenderKind
 from interlock.core.names import check_name, safe_name
 from interlock.core.row import NamedTuple
+from interlock.core.tracing import with_parent
 from interlock.github.facts import Facts
 from interlock.github.rules import Rule, lane_of
 from interlock.github.wanted import Adjust, Annotate, Block, Consequence, Create, Key, Wanted, Withdraw
@@ -84,7 +86,14 @@ def following(
     return [kept(f"{revision}.{n}:{order['do']}", order) for n, order in enumerate(orders, 1)]
 
 
+#: The `traceparent` of the decision that is being made; empty if nobody traces it.
+PARENT: ContextVar[str] = ContextVar("parent", default="")
+
+
 def kept(name: str, order: Order) -> Follows:
+    if (parent := PARENT.get()) and order["do"] == "add":
+        items = [{**item, "payload": with_parent(item.get("payload"), parent)} for item in order["items"]]
+        order = {**order, "items": items}
     return Follows(name, json.dumps(order))
 
 

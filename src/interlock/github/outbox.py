@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable
 from interlock.core.record import MutableRecord, Record, replace
@@ -29,6 +29,9 @@ from interlock.github.reading import Reader
 from interlock.github.remarks import from_answer
 from interlock.github.showing import Showing
 from interlock.store.outbox_port import Effect, OutboxStore, Taken
+
+if TYPE_CHECKING:
+    from interlock.github.traces import Traces
 
 #: How long a sender has for one effect, and what of it must be left for a request that is not repeated.
 LEASE_S, LAST_REQUEST_S = 300.0, 60.0
@@ -94,9 +97,11 @@ class Sender:
         outbox: OutboxStore,
         *,
         showing: Showing | None = None,
+        traces: Traces | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._github, self._outbox, self._clock, self._showing = github, outbox, clock, showing
+        self._traces = traces
         self._reader = Reader(github)
         self._leased_at = 0.0
 
@@ -126,9 +131,12 @@ class Sender:
 
     def _sent(self, taken: Taken, passed: Passed) -> tuple[str, str]:
         """Send one; gives why nothing more can be sent, and the fault that GitHub had."""
-        refusals = taken.tries + 1 >= REFUSALS
+        refusals, begun_us = taken.tries + 1 >= REFUSALS, time.time_ns() // 1000
         try:
-            self._settle(taken, passed, self._carried_out(taken))
+            done = self._carried_out(taken)
+            self._settle(taken, passed, done)
+            if self._traces is not None:
+                self._traces.sent(taken, begun_us, done.outcome)
         except GitHubLimited as limited:
             self._put_off(taken, passed, limited.wait_s, limited, failed=False)
             return str(limited), ""

@@ -12,14 +12,14 @@ from interlock.core.record import Record
 from interlock.github import rulefile
 from interlock.github.ci import Ci
 from interlock.github.client import Answer, GitHub
-from interlock.github.facts import Facts, State, from_answer, login
+from interlock.github.facts import Facts, State, from_answer, is_reopened, login
 from interlock.github.remarks import ACTIONS_BOT, Remark, marks
 from interlock.github.rules import Rules, default_rules
 
 _REPO = "/repos/{+repo}"
 #: More than people look at; rules with paths are decided by these.
 FILES_MAX = 1_000
-BLOCKERS_MAX = 50
+BLOCKERS_MAX, EVENTS_MAX = 50, 1_000
 PULLS_MAX, MERGED_MAX = 300, 100
 _MAY_WRITE = ("admin", "maintain", "write")
 #: Gone, or never there for us.
@@ -58,8 +58,9 @@ class Reader:
                 return Gone(state=State.DELETED)
             raise
         known = {"id": repository, "full_name": name}
-        children = self._sub_issues(name, answer.body)
-        return from_answer(known, answer.body, self._blockers(name, answer.body), children)
+        issue = answer.body
+        blockers, children = self._blockers(name, issue), self._sub_issues(name, issue)
+        return from_answer(known, issue, blockers, children, self._reopened(name, issue))
 
     def _number(self, name: str, number: int, *, pull: bool) -> Answer:
         """The answer about an issue, or about a pull request as such."""
@@ -89,6 +90,14 @@ class Reader:
         route = _REPO + "/issues/{number}/sub_issues"
         found = self._github.pages(route, limit=BLOCKERS_MAX, repo=name, number=issue["number"])
         return tuple(_short(each) for each in found if each["state"] == "open")
+
+    def _reopened(self, name: str, issue: Mapping[str, Any]) -> int:
+        """The last event that opened it again: an issue that is open now may have been closed meanwhile."""
+        if not is_reopened(issue):
+            return 0
+        route = _REPO + "/issues/{number}/events"
+        found = self._github.pages(route, limit=EVENTS_MAX, repo=name, number=issue["number"])
+        return max((each["id"] for each in found if each["event"] == "reopened"), default=1)
 
     def blocked_by(self, name: str, number: int) -> tuple[int, ...]:
         """The issues of the same repository that an issue blocks, or did while it was open."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.core.checks import PullOutcome, Verdict, verdict
@@ -26,7 +26,7 @@ from interlock.github.facts import Facts, State
 from interlock.github.orders import named, place_of
 from interlock.github.reading import Reader
 from interlock.store.github_port import Repository
-from interlock.store.links_port import Head, Link, RunsItem, WorkflowRun
+from interlock.store.links_port import Followed, Head, Link, RunsItem, WorkflowRun
 from interlock.store.port import Store
 
 #: How often somebody else may be first before a look is given up; whoever was first has looked.
@@ -45,8 +45,14 @@ _OUTCOMES = {State.OPEN: PullOutcome.OPEN, State.MERGED: PullOutcome.MERGED}
 class RunSync:
     """Looks for one store. Without a reader only what deliveries say is known: no trailers and no checks."""
 
-    def __init__(self, store: Store, reader: Reader | None) -> None:
-        self._store, self._reader = store, reader
+    def __init__(
+        self,
+        store: Store,
+        reader: Reader | None,
+        *,
+        merged: Callable[[Sequence[Followed]], None] | None = None,
+    ) -> None:
+        self._store, self._reader, self._merged = store, reader, merged
 
     def look(self, repository: Repository, number: int) -> str:
         """Look at a pull request that is known, and write which runs it comes from and how it fares.
@@ -79,6 +85,8 @@ class RunSync:
             if not followed and was is not None and now[4:8] == was[4:8]:
                 return ""
             if self._written(repository, now, was, facts.base, found):
+                if self._merged is not None and PullOutcome.MERGED == now.outcome != (was and was.outcome):
+                    self._merged(links.of_number(repository.id, number, LINKS_MAX))
                 return f"#{number} is of {_runs(found)}" if found else ""
         return ""
 

@@ -9,7 +9,6 @@ shows already is not sent again.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -20,18 +19,17 @@ from interlock.github import owing
 from interlock.github.about import about
 from interlock.github.effects import DESCRIPTION_MAX, Subject
 from interlock.github.facts import Facts
+from interlock.github.history import follow
 from interlock.github.orders import place_of
 from interlock.github.owing import Place
 from interlock.service.contract import Service, ShowView
 from interlock.service.itemview import ItemView
 from interlock.store.github_port import Choices, Repository
 from interlock.store.outbox_port import Effect
-from interlock.store.port import EventQuery, ItemQuery, Store, StoredEvent
+from interlock.store.port import ItemQuery, Store, StoredEvent
 
 #: How far the history was followed, as the store knows it.
 MARK = "github"
-#: How many events one look reads, how many looks one pass makes, and how long a look may take.
-LOOK, LOOKS_MAX, LEASE_S = 500, 20, 60.0
 #: How many items of a lane that was blocked or let go are shown anew.
 BLOCKED_MAX = 50
 #: A worker takes its own 👀 away when its run has ended. After so long it will not any more.
@@ -97,29 +95,10 @@ class Showing:
 
     def owe(self) -> int:
         """Owe what shows the changes since the last time; gives how many effects are new. Bounded."""
-        new = self._take_signs_away()
-        for _ in range(LOOKS_MAX):
-            owed = self._follow()
-            if owed is None:
-                break
-            new += owed
-        return new
-
-    def _follow(self) -> int | None:
-        """One look at the history; None if nothing is new, or somebody else looks."""
-        mark = self._store.mark(MARK)
-        if mark is None:
-            self._store.begin_mark(MARK, 0)
-            mark = self._store.mark(MARK)
-        if mark is None or mark.until_us > self._store.now_us():
-            return None
-        found = self._store.events(EventQuery(after=mark.seq, limit=LOOK))
-        token = secrets.randbits(63)
-        if not found or not self._store.lease_mark(mark, token, LEASE_S):
-            return None
-        new = self._store.github.outbox.owe(list(self._effects(found)))
-        self._store.move_mark(MARK, token, seq=found[-1].seq)
-        return new
+        owe = self._store.github.outbox.owe
+        return self._take_signs_away() + follow(
+            self._store, MARK, lambda found: owe(list(self._effects(found)))
+        )
 
     def _effects(self, found: list[StoredEvent]) -> Iterator[Effect]:
         changed, ran = dict[ItemId, int](), set[ItemId]()

@@ -174,9 +174,10 @@ def consequences(
     if not after.open:
         if before is None or not before.open:
             return ()
-        reason, stop = ENDS[after.state]
-        ends = Withdraw(key=None, reason=reason, stop=stop)
+        ends = leaving(after)
         return (ends, Block(blockers=tuple(sorted(waited)))) if waited else (ends,)
+    if before is not None and before.open and after.reopened != before.reopened:
+        was = {}  # it was closed in between, and nobody saw it
     found: list[Consequence] = [
         Withdraw(key=key, reason="not_wanted", stop=_should_stop(gone))
         for key, gone in was.items()
@@ -197,6 +198,12 @@ def consequences(
     if before is not None and before.open and (told := _edited(before, after)):
         found.append(Annotate(text=told))
     return tuple(found)
+
+
+def leaving(facts: Facts) -> Withdraw:
+    """Everything of a number that is closed ends."""
+    reason, stop = ENDS[facts.state]
+    return Withdraw(key=None, reason=reason, stop=stop)
 
 
 def _should_stop(gone: Wanted) -> bool:
