@@ -35,7 +35,8 @@ class LosingProxy:
 
     def _serve(self, client: socket.socket) -> None:
         upstream = http.client.HTTPConnection(self._upstream.hostname or "", self._upstream.port, timeout=60)
-        with client, client.makefile("rb") as reader, contextlib.suppress(OSError):
+        # A client whose first answer was lost looks whether TLS is spoken here: that is no request.
+        with client, client.makefile("rb") as reader, contextlib.suppress(OSError, ValueError):
             try:
                 while line := reader.readline():
                     method, target, _ = line.decode().split()

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-import uvicorn
 
 from interlock.core.names import USUAL_FIELDS
 from interlock.http.application import Server, application
 from interlock.http.arguments import Reading
 from interlock.http.bearers import Bearers
-from interlock.http.server import Listener
+from interlock.http.server import Listener, configured
 from interlock.remote.service import connect
 from interlock.service.contract import Service
 from interlock.service.local import LocalService
@@ -44,18 +43,15 @@ class Serving:
             self.url = url
             listening.set()
 
-        self.app = application(self.server, started=lambda: None, stopped=lambda: None)
-        config = uvicorn.Config(
-            self.app,
-            port=0,
-            log_config=None,
-            access_log=False,
-            loop="asyncio",
-            http="h11",
-            ws="none",
-            timeout_graceful_shutdown=5,
+        self.app = application(
+            self.server,
+            started=lambda: None,
+            stopped=lambda: None,
+            annexes=more.get("annexes", lambda _: ())(self.server),
+            hosts=more.get("hosts"),
         )
-        self.listener = Listener(config, listening=heard, stopping=self.server.pulse.stop)
+        config = configured(self.app, proxies=more.get("proxies", ()), port=0)
+        self.listener = Listener(config, listening=heard, stopping=self.server.stop)
         self._thread = threading.Thread(target=self.listener.run, daemon=True)
         self._thread.start()
         assert listening.wait(PATIENCE_S), "the server does not start"

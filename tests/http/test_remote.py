@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -17,23 +20,39 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.core.errors import LeaseLost, NotAllowed, NotFound, NoToken, StoreUnavailable
+from interlock import app
+from interlock.cli.up_command import _is_well
+from interlock.core.errors import (
+    InvalidInput,
+    LeaseLost,
+    NotAllowed,
+    NotFound,
+    NoToken,
+    StoreRefused,
+    StoreUnavailable,
+)
 from interlock.core.model import NewItem
 from interlock.core.plans.model import Graph, TaskSpec
 from interlock.github.signature import sign
 from interlock.http.application import THREADS
+from interlock.http.bearers import Bearers
+from interlock.http.server import check_pair
 from interlock.orchestrator import Orchestrator
 from interlock.remote.service import connect
 from interlock.service.contract import ItemFilter, Report, Service
 from interlock.settings import credentials
-from tests.acceptance.command import PROGRAM, Command
+from tests.acceptance.command import PROGRAM, Command, CommandHere
 from tests.acceptance.test_start_up import NEVER, imported
+from tests.docs.test_reference import commands
 from tests.faults.stores import assert_kept
 from tests.git_fixtures import clone, commit, log
 from tests.http.asking import ask
 from tests.http.proxies import LosingProxy
 from tests.http.serving import Serving, local_service
 from tests.patience import PATIENCE_S
+
+#: How many times longer than usual stories are.
+STORM = int(os.environ.get("INTERLOCK_HTTP_STORM", "1"))
 
 
 class Up:
@@ -143,7 +162,7 @@ def test_every_third_answer_lost_doubles_nothing_and_loses_nothing(serving: Serv
         def work(n: int) -> list[int]:
             client = connect(proxy.url, token, patience_s=PATIENCE_S)
             made: list[int] = []
-            for k in range(8):
+            for k in range(8 * STORM):
                 (added,) = client.add([NewItem(title=f"{n}-{k}", agent=f"a{n}", lane=f"l:{n}-{k}")])
                 assert added.decision == "admitted"
                 assert added.item is not None
@@ -161,15 +180,17 @@ def test_every_third_answer_lost_doubles_nothing_and_loses_nothing(serving: Serv
         with ThreadPoolExecutor(4) as threads:
             made = [item for items in threads.map(work, range(4)) for item in items]
         assert proxy.lost > 20
-    items = [i for i in direct.items(ItemFilter(all=True)) if i.plan is None]
-    assert Counter(i.title for i in items) == Counter({f"{n}-{k}": 1 for n in range(4) for k in range(8)})
+    items = [i for i in direct.items(ItemFilter(all=True, limit=10_000)) if i.plan is None]
+    assert Counter(i.title for i in items) == Counter(
+        {f"{n}-{k}": 1 for n in range(4) for k in range(8 * STORM)}
+    )
     assert {i.id for i in items} == set(made)
     assert {i.status for i in items} == {"completed"}
     assert {i.attempt for i in items} == {1}
     assert {i.messages for i in items} == {1}
     assert len(direct.plans()) == 4
     kinds = Counter(e.kind for e in direct.events(limit=10_000))
-    assert kinds["run.started"] == kinds["run.succeeded"] == 32
+    assert STORM > 20 or kinds["run.started"] == kinds["run.succeeded"] == 32 * STORM
     assert kinds["run.refused"] == 0
 
 
@@ -194,7 +215,7 @@ def test_a_server_that_is_killed_under_load_doubles_nothing_and_loses_nothing(up
 
     with ThreadPoolExecutor(3) as threads:
         workers = [threads.submit(work, n) for n in range(3)]
-        for _ in range(3):
+        for _ in range(3 * STORM):
             before = len(acknowledged)
             _wait(lambda before=before: len(acknowledged) > before + 15 or any(w.done() for w in workers))
             up.kill()
@@ -227,7 +248,7 @@ def test_a_stream_of_events_goes_on_through_restarts_and_gives_each_event_once(u
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     begun.wait()
-    for n in range(3):
+    for n in range(3 * STORM):
         client.add([NewItem(title=f"{n}-{k}") for k in range(20)])
         up.kill() if n % 2 else up.end()
         up.start()
@@ -341,7 +362,7 @@ def test_what_agents_call_often_imports_only_what_it_needs_through_a_server_too(
     far.ok("add", "a", "--lane", "l:1")
     args = {"show": ["1"], "ls": [], "add": ["b"], "next": ["--agent", "coder"]}.get(command)
     found = imported(far, "--json", command, *([far.claim()["run"]] if args is None else args))
-    heavy = {*NEVER, "apsw", "http.server", "concurrent", "interlock.http"} - {"socket", "base64"}
+    heavy = {*NEVER, "apsw", "http", "email", "ssl", "concurrent", "interlock.http"} - {"socket", "base64"}
     assert found.isdisjoint(heavy), sorted(found.intersection(heavy))
 
 
@@ -384,6 +405,146 @@ def test_an_agents_token_is_enough_for_a_worker_and_not_for_another_agent(
     for command in ("renew", "done", "fail", "release", "inbox"):
         assert far("--json", command, lease.run).error["code"] == "not_allowed"
     assert service.show(2).item.status == "in_progress"
+
+
+def test_a_hold_that_an_agents_token_does_not_allow_leaves_nothing_behind(
+    serving: Serving, tmp_path: Path
+) -> None:
+    far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token("agent:coder")})
+    error = far("--json", "hold", "deploy", "--", "echo", "held").error
+    assert (error["code"], error["hint"]) == ("not_allowed", "Hold it with --agent coder.")
+    assert serving.server.service.items(ItemFilter(all=True)) == []
+    held = far("hold", "deploy", "--agent", "coder", "--", "echo", "held")
+    assert (held.code, held.out.strip()) == (0, "held")
+
+
+#: How each command is typed for a store with item 1 and nothing else; what is not here opens no store.
+TYPED = (
+    *("add x", "next --agent coder", "renew 7.1.0123456789abcdef", "done 7.1.0123456789abcdef"),
+    *("fail 7.1.0123456789abcdef", "release 7.1.0123456789abcdef", "inbox 7.1.0123456789abcdef", "msg 1 x"),
+    *("ask 7.1.0123456789abcdef why?", "ls", "show 1", "why 1", "events", "stats", "metrics", "log 1"),
+    *("cancel 1 --reason x", "edit 1 --title y", "retry 1", "pause agent coder --reason x", "block lane l:1"),
+    *(
+        "unblock lane l:1",
+        "resume agent coder",
+        "agents",
+        "pools",
+        "workers",
+        "lanes",
+        "token",
+        "sweep --once",
+    ),
+    *("migrate", "doctor", "copy --to sqlite:///x.db", "prune --older-than 90d", "up", "plan", "plan ls"),
+    *(
+        "plan create -",
+        "plan show 1",
+        "plan graph 1",
+        "plan edit 1 - --base 1",
+        "plan watch 1",
+        "plan stats 1",
+    ),
+    *("plan batch 7.1.0123456789abcdef", "plan cancel 1 --why x", "plan pause 1 --why x", "plan resume 1"),
+    *("plan set-deadline 1 5m", "plan history 1", "plan diff 1 1 2", "series", "series status"),
+    *("series acquire 1", "series release 1", "series promote a", "series reconcile", "series rebuild a"),
+    *("series metrics", "agents set coder", "agents remove coder", "agents pause coder --reason x"),
+    *("agents resume coder", "pools set p --max 2", "pools remove p", "lanes mode enforce --lane l:1"),
+    *("lanes mend l:1 --reason x", "github ingest - --event ping --delivery 1", "github status 7"),
+    *("github sweep", "github send", "github doctor", "github reconcile", "github import", "github host 1"),
+    *("token list", "token create x --scope read", "token revoke x", "actions sweep", "push"),
+    *("work --agent coder --exit-when-idle -- true", "hold l:2 -- true", "session status", "session clean"),
+    *("session lock 7 -- true", "session unlock 7", "hook", "mcp", "top"),
+)
+STORELESS = (
+    *("session", "init", "trust", "actions", "actions init", "actions check", "policy", "policy check"),
+    *("policy test", "policy schema", "github", "demo", "completion", "series init", "hook install"),
+    "hook uninstall",
+)
+
+
+def test_no_command_meets_a_defect_through_a_server(serving: Serving, tmp_path: Path) -> None:
+    """Each answers, or says in a sentence what it needs."""
+    known = {name for name, _ in commands()}
+    named = {max((n for n in known if f"{line} ".startswith(f"{n} ")), key=len) for line in TYPED}
+    assert named == known - set(STORELESS)
+    env = {"INTERLOCK_TOKEN": serving.token(), "INTERLOCK_BUSY_TIMEOUT_S": "1"}
+    serving.server.service.add([NewItem(title="x", lane="l:1")])
+    for line in TYPED:
+        words = line.split()
+        kind = (
+            Command if words[0] in ("work", "hold", "session", "mcp", "push", "hook", "top") else CommandHere
+        )
+        answer = kind(tmp_path, url=serving.url, env=env)(*words, stdin="{}")
+        assert "Unexpected error" not in answer.out + answer.err, answer
+        assert answer.code != 70, answer
+        if line in ("github status 7", "github sweep"):
+            assert "INTERLOCK_URL names a server" in answer.err, answer
+
+
+def test_what_is_wrong_with_a_token_is_said_in_words_of_the_command(serving: Serving, tmp_path: Path) -> None:
+    mine, elsewhere = {"XDG_CONFIG_HOME": str(tmp_path)}, f"{serving.url}/v1"
+    far = CommandHere(tmp_path, url=serving.url, env=mine)
+    unset: list[dict[str, str]] = [{}, {"INTERLOCK_TOKEN": ""}]
+    for env in unset:
+        error = far("--json", "ls", env=env).error
+        assert error["code"] == "no_token"
+        assert "INTERLOCK_TOKEN" in error["hint"]
+        assert "exactly this address" in error["hint"]
+    token = serving.token()
+    said = far("--json", "ls", env={"INTERLOCK_TOKEN": f"Bearer {token}"}).error
+    assert said["hint"] == "Leave that word out."
+    assert "mistyped" in far("--json", "ls", env={"INTERLOCK_TOKEN": f"{token}x"}).error["hint"]
+    said = far("--json", "ls", env={"INTERLOCK_TOKEN": token, "INTERLOCK_URL": elsewhere}).error
+    assert said["hint"] == "Leave /v1 away."
+    credentials.keep_token(serving.url, token, mine)
+    assert far("ls", env={"INTERLOCK_TOKEN": ""}).code == 0, "empty counts as not set"
+
+
+def test_a_message_under_another_name_than_the_tokens_says_so(serving: Serving, tmp_path: Path) -> None:
+    serving.server.service.add([NewItem(title="x")])
+    for scope, said in (("agent:coder", "It is signed by coder, not bob"), ("admin", "")):
+        far = CommandHere(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token(scope)})
+        answer = far("msg", "1", "hello", "--author", "bob")
+        assert answer.code == 0
+        assert answer.err.startswith(said)
+        assert bool(answer.err) == bool(said)
+
+
+def test_an_expiry_out_of_range_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    error = CommandHere(tmp_path)(
+        "--json", "token", "create", "short", "--scope", "read", "--expires", "5s"
+    ).error
+    assert error["message"] == "--expires 5s is out of range."
+    assert error["hint"] == "Use 60s to 3660d."
+
+
+def test_a_worker_through_a_server_owes_no_comment_on_work_that_a_run_left(serving: Serving) -> None:
+    """Only the server could, and the worker goes on without."""
+    app.owing_salvage(serving.client(), pytest.fail)(1, 1, "refs/interlock/salvage/1")
+
+
+def test_a_worker_whose_token_is_revoked_says_that_results_wait(serving: Serving, tmp_path: Path) -> None:
+    service = serving.server.service
+    service.add([NewItem(title="x", agent="coder")])
+    token, go = serving.token("agent:coder"), tmp_path / "go"
+    far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": token})
+    worker = far.start("work", "--agent", "coder", "--", "sh", "-c", f"until test -e {go}; do sleep .1; done")
+    assert worker.stdout is not None
+    try:
+        _wait(lambda: service.show(1).item.status == "in_progress")
+        service.revoke_token(token.split("_")[1])
+        serving.server.bearers = Bearers(service)  # it remembers tokens for five seconds
+        go.touch()
+        said = b""
+        while b"its result waits on disk: This token lets nobody in." not in said:
+            said = worker.stdout.readline()
+            assert said, "it ended without a word"
+    finally:
+        for _ in range(2):
+            worker.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        rest = b"".join(worker.communicate(timeout=PATIENCE_S)).decode()
+    assert "Stopping; nothing runs; 1 result waits to be reported." in rest
+    assert "1 result is not reported yet. On disk" in rest
 
 
 def test_a_push_is_fenced_through_a_server(serving: Serving, bare_repository: Path, tmp_path: Path) -> None:
@@ -433,10 +594,12 @@ def test_deliveries_are_kept_once_if_their_signature_is_right_and_decided_on_nex
     body = b'{"zen": "Keep it logically awesome."}'
     right = sign(SECRET, body)
 
-    def deliver(ident: str, sent: bytes = body, **headers: str) -> int:
+    def deliver(ident: str, sent: bytes = body, event: str = "ping", **headers: str) -> int:
         named = {f"X-{name.replace('_', '-')}": value for name, value in headers.items()}
-        named |= {"X-GitHub-Event": "ping", "X-GitHub-Delivery": ident}
-        return ask(up.url, "POST", "/webhooks/github", sent, headers=named).status
+        named |= {"X-GitHub-Event": event, "X-GitHub-Delivery": ident}
+        answer = ask(up.url, "POST", "/webhooks/github", sent, headers=named)
+        assert "www-authenticate" not in answer.headers, "a token is of no use here"
+        return answer.status
 
     assert deliver("missing") == 401
     assert deliver("sha1", Hub_Signature="sha1=" + hmac.new(SECRET.encode(), body, "sha1").hexdigest()) == 401
@@ -451,13 +614,67 @@ def test_deliveries_are_kept_once_if_their_signature_is_right_and_decided_on_nex
     _wait(lambda: not github.undecided(10))
     assert github.has_delivery("good")
     assert not any(map(github.has_delivery, ("missing", "sha1", "wrong", "other", "broken")))
+    little = json.dumps({**ISSUE, "issue": {"number": 7}}).encode()
+    assert deliver("little", sent=little, event="issues", Hub_Signature_256=sign(SECRET, little)) == 202
+    _wait(lambda: '"event": "delivery_put_off"' in (tmp_path / "log").read_text())
+    (left,) = github.undecided(10)
+    assert "What it says about #7 is not enough" in str(left.outcome)
     service.close()
     assert up.end() == 0
 
 
+ISSUE = {
+    "action": "opened",
+    "issue": {
+        "number": 42,
+        "title": "Crash at start",
+        "state": "open",
+        "user": {"login": "alice"},
+        "body": "x",
+        "labels": [{"name": "bug"}],
+        "assignees": [],
+        "updated_at": "2026-11-16T10:00:00Z",
+        "html_url": "https://git.example.com/acme/app/issues/42",
+    },
+    "repository": {"id": 7, "full_name": "acme/app"},
+    "sender": {"login": "alice", "type": "User"},
+}
+
+
+def test_a_delivery_that_somebody_sends_again_makes_no_second_item(tmp_path: Path) -> None:
+    """Its signature is right, and its id is not part of what is signed."""
+    up = Up(tmp_path, INTERLOCK_WEBHOOK_SECRET=SECRET)
+    client = up.client()
+
+    def deliver(ident: str, told: dict[str, Any]) -> None:
+        body = json.dumps(told).encode()
+        named = {"X-GitHub-Event": "issues", "X-GitHub-Delivery": ident}
+        named["X-Hub-Signature-256"] = sign(SECRET, body)
+        answer = ask(up.url, "POST", "/webhooks/github", body, headers=named)
+        assert answer.status == 202
+        service = local_service(tmp_path / "store.db")
+        _wait(lambda: not service.store.github.undecided(10))
+        service.close()
+
+    deliver("one", ISSUE)
+    (lease,) = client.next("coder", wait_s=30)
+    deliver("one", ISSUE)
+    deliver("two", ISSUE)
+    assert client.done([Report(run=lease.run)])[0].status == "succeeded"
+    issue: Any = ISSUE["issue"]
+    closed = {**issue, "state": "closed", "state_reason": "completed", "updated_at": "2026-11-16T11:00:00Z"}
+    deliver("three", {**ISSUE, "action": "closed", "issue": closed})
+    deliver("four", ISSUE)
+    assert [item.id for item in client.items(ItemFilter(all=True))] == [lease.item.id]
+    client.close()
+    assert up.end() == 0
+
+
 def test_without_a_secret_no_delivery_is_taken(up: Up) -> None:
-    answer = ask(up.url, "POST", "/webhooks/github", {}, headers={"X-Hub-Signature-256": sign("", b"{}")})
-    assert answer.status == 403
+    for headers in ({}, {"X-Hub-Signature-256": sign("", b"{}")}):
+        answer = ask(up.url, "POST", "/webhooks/github", {}, headers=headers)
+        assert answer.status == 403
+        assert "INTERLOCK_WEBHOOK_SECRET" in answer.json["hint"]
 
 
 # -- TLS ------------------------------------------------------------------------------------------------
@@ -515,6 +732,25 @@ def test_a_server_with_a_certificate_is_believed_by_whoever_knows_it(
         assert up.end() == 0
 
 
+def test_a_server_that_speaks_another_protocol_is_not_waited_for(serving: Serving, tmp_path: Path) -> None:
+    certificate, key = _certificate(tmp_path)
+    up = Up(tmp_path, "--certificate", str(certificate), "--key", str(key))
+    try:
+        for url, said in (
+            (serving.url.replace("http:", "https:"), "speaks http, not https"),
+            (up.url.replace("https:", "http:"), "speaks https, not http"),
+            (up.url, "certificate of the server .* is not trusted here"),
+        ):
+            with closing(connect(url, "x", patience_s=10 * PATIENCE_S)) as client:
+                with pytest.raises(StoreRefused, match=said) as caught:
+                    client.stats()
+                with pytest.raises(StoreRefused, match=said):
+                    next(client.follow())
+        assert "SSL_CERT_FILE" in caught.value.hint
+    finally:
+        assert up.end() == 0
+
+
 @pytest.mark.parametrize(
     "args", [["--certificate", "x.pem"], ["--certificate", "no.pem", "--key", "no.pem"], ["--port", "70000"]]
 )
@@ -527,4 +763,76 @@ def test_a_port_that_is_taken_is_named(serving: Serving, tmp_path: Path) -> None
     port = serving.url.rpartition(":")[2]
     answer = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})("up", "--port", port)
     assert answer.code == 2
-    assert f"127.0.0.1:{port} cannot be listened on" in answer.err
+    assert answer.err.startswith(f"127.0.0.1:{port} cannot be listened on: the port is taken.\n"), answer.err
+
+
+@pytest.mark.parametrize("host", ["999.1.1.1", "192.0.2.1"])
+def test_a_host_that_is_elsewhere_is_named(tmp_path: Path, host: str) -> None:
+    il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})
+    il.ok("token", "create", "laptop", "--scope", "read")
+    answer = il("up", "--host", host, "--port", "0")
+    assert answer.code == 2
+    assert answer.err.startswith(
+        f"{host}:0 cannot be listened on: {host} is not an address of this machine.\n"
+    )
+
+
+def test_files_that_are_no_pair_for_tls_are_named(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    certificate, key = map(str, _certificate(tmp_path))
+    (tmp_path / "other").mkdir()
+    _, other = map(str, _certificate(tmp_path / "other"))
+    text = tmp_path / "text"
+    text.write_text("hello\n")
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(
+        serialization.load_pem_private_key(Path(key).read_bytes(), None).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    check_pair(certificate, key)
+    for pair, said in {
+        (str(text), key): f"{text} is not a certificate.",
+        (str(tmp_path), key): f"{tmp_path} is not a certificate.",
+        (certificate, str(text)): f"{text} is not a private key",
+        (certificate, str(locked)): f"{locked} is not a private key",
+        (certificate, other): f"{other} is not the key of the first certificate in {certificate}.",
+    }.items():
+        with pytest.raises(InvalidInput, match="^" + re.escape(said)):
+            check_pair(*pair)
+    il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})
+    answer = il("up", "--certificate", certificate, "--key", other)
+    assert (answer.code, answer.err.startswith(f"{other} is not the key")) == (2, True)
+
+
+def test_a_server_with_tls_finds_itself_well(tmp_path: Path) -> None:
+    certificate, key = map(str, _certificate(tmp_path))
+    il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:9"})
+    answer = il("up", "--once", "--port", "0", "--certificate", certificate, "--key", key)
+    assert "All is well" in answer.out, answer
+
+
+def test_a_server_that_does_not_become_ready_says_why(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.cli.up_command.WELL_S", 0)
+    checks = {"store": {"ok": True, "detail": "a"}, "sweeper": {"ok": False, "detail": "It sleeps."}}
+    monkeypatch.setattr(serving.server, "_ready", lambda: {"ready": False, "checks": checks})
+    with pytest.raises(StoreUnavailable, match=r"^The server does not become ready\. It sleeps\."):
+        _is_well(serving.url)
+    with pytest.raises(StoreUnavailable, match=r"did not answer at http://127\.0\.0\.1:9 within"):
+        _is_well("http://127.0.0.1:9")
+
+
+def test_beyond_this_machine_a_server_says_that_tokens_are_not_encrypted(tmp_path: Path) -> None:
+    il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})
+    il.ok("token", "create", "laptop", "--scope", "read")
+    answer = il("up", "--host", "0.0.0.0", "--port", "0", "--once")
+    assert f" at http://{socket.gethostname()}:" in answer.out, answer
+    assert answer.err.count("Tokens cross the network unencrypted") == 1
+    certificate, key = map(str, _certificate(tmp_path))
+    for more in (["--host", "127.0.0.1"], ["--host", "0.0.0.0", "--certificate", certificate, "--key", key]):
+        assert "unencrypted" not in il("up", *more, "--port", "0", "--once").err

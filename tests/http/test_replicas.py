@@ -8,18 +8,21 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from interlock.core.model import NewItem
 from interlock.remote.service import connect
-from interlock.service.contract import ItemFilter, Report, Service
+from interlock.service.contract import EventView, ItemFilter, Report, Service
 from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.faults.stores import assert_kept
 from tests.http.asking import ask
+from tests.http.proxies import LosingProxy
 from tests.http.serving import Serving
+from tests.http.test_remote import STORM, Up
 from tests.patience import PATIENCE_S
 
 
@@ -51,7 +54,7 @@ def test_a_claim_that_waits_on_one_is_woken_by_the_other(both: tuple[Serving, Se
 def test_a_lane_storm_over_both_keeps_one_run_a_lane(
     both: tuple[Serving, Serving], pg_database18: str
 ) -> None:
-    lanes, count = 3, 60
+    lanes, count = 3, 60 * STORM
     token = both[0].token()
     stop, done = threading.Event(), Counter[int]()
     with connected(both[0], token) as client:
@@ -72,8 +75,79 @@ def test_a_lane_storm_over_both_keeps_one_run_a_lane(
             future.result()
     assert done == Counter({item.id: 1 for item in made if item is not None})
     service = both[1].server.service
-    assert {i.status for i in service.items(ItemFilter(all=True))} == {"completed"}
+    assert {i.status for i in service.items(ItemFilter(all=True, limit=10_000))} == {"completed"}
     assert_kept(pg_database18, added=tuple(done))
+
+
+@pytest.mark.slow
+def test_two_servers_that_are_killed_in_turn_lose_and_double_nothing(
+    pg_database18: str, tmp_path: Path
+) -> None:
+    """Workers on both, a proxy that loses answers before one of them, and a stream of events on the other."""
+    servers = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        servers.append(Up(tmp_path / name, INTERLOCK_URL=pg_database18))
+    token, stop = servers[0].token, threading.Event()
+    ended: list[int] = []
+    heard: list[int] = []
+
+    def listen() -> None:
+        with closing(connect(servers[1].url, token, patience_s=PATIENCE_S)) as client:
+            for event in client.follow(after=0):
+                heard.append(event.seq)
+                if event.kind == "mode.set":
+                    return
+
+    with LosingProxy(servers[0].url, nth=5) as proxy:
+
+        def work(n: int) -> int:
+            url, count = (proxy.url if n % 2 else servers[1].url), 0
+            with closing(connect(url, token, patience_s=PATIENCE_S)) as client:
+                while not stop.is_set():
+                    client.add([NewItem(title=f"{n}-{count}", lane="l:shared", agent=f"a{n}")])
+                    (lease,) = client.next(f"a{n}", wait_s=60)
+                    assert lease.item.title == f"{n}-{count}"
+                    assert client.done([Report(run=lease.run)])[0].status == "succeeded"
+                    ended.append(lease.item.id)
+                    count += 1
+            return count
+
+        with ThreadPoolExecutor(5) as threads:
+            listening = threads.submit(listen)
+            workers = [threads.submit(work, n) for n in range(4)]
+            for n in range(2 * STORM):
+                before = len(ended)
+                while len(ended) < before + 10 and not any(worker.done() for worker in workers):
+                    time.sleep(0.01)
+                servers[n % 2].kill()
+                servers[n % 2].start()
+            stop.set()
+            counts = [worker.result() for worker in workers]
+            with closing(connect(servers[0].url, token, patience_s=PATIENCE_S)) as client:
+                client.set_mode(scope="lane", value="last", mode="enforce")
+            listening.result(PATIENCE_S)
+        assert proxy.lost
+    for server in servers:
+        server.end()
+    with closing(LocalService(PostgresStore(Database(pg_database18)))) as service:
+        items = service.items(ItemFilter(all=True, limit=10_000))
+        assert Counter(i.title for i in items) == Counter(
+            {f"{n}-{k}": 1 for n, count in enumerate(counts) for k in range(count)}
+        )
+        assert {i.status for i in items} == {"completed"}
+        assert {i.attempt for i in items} == {1}
+        told = [e.seq for e in all_events(service)]
+    assert heard == told[: len(heard)], "each event once, in order"
+    assert len(heard) >= len(ended)
+    assert_kept(pg_database18, added=tuple(ended))
+
+
+def all_events(service: LocalService) -> Iterator[EventView]:
+    after = 0
+    while found := service.events(after=after, limit=1_000):
+        yield from found
+        after = found[-1].seq
 
 
 def test_a_request_is_carried_out_once_whichever_server_gets_it(both: tuple[Serving, Serving]) -> None:

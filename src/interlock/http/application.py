@@ -8,8 +8,11 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,43 +20,61 @@ import anyio
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.core.errors import InterlockError, InvalidInput, Repeated, TooLarge
 from interlock.core.jsontext import parse
 from interlock.core.names import WAIT_MAX_S, agent_key, check_number
-from interlock.http import page
+from interlock.core.row import NamedTuple
+from interlock.http import page, tags
 from interlock.http.arguments import Reading
-from interlock.http.bearers import Bearer, Bearers, check_scope
+from interlock.http.bearers import Bearer, Bearers, Unknown, check_scope
 from interlock.http.desk import Desk, Pulse, wait_until
+from interlock.http.gate import Gate
+from interlock.http.instruments import OTHER, Instruments
 from interlock.http.problems import Problem, problem, problem_of
 from interlock.http.schemas import document
+from interlock.http.together import Together
 from interlock.service.contract import to_json
+from interlock.service.intake import traced
 from interlock.service.local import LocalService
 from interlock.service.usecases import BY_NAME, ROOT, USE_CASES, UseCase
 from interlock.store.access_port import Request as Kept
+from interlock.store.port import Outcome
 
 T = TypeVar("T")
 
 BODY_MAX_BYTES = 16 << 20
 #: A body that takes longer to come is not waited for.
 BODY_S = 30.0
+#: How much of all bodies together is kept while they come.
+BODIES_MAX_BYTES = 64 << 20
 #: How many requests are carried out at once; whoever waits for work or events takes no place. A SQLite file
 #: takes one writer at a time: many would only be in each other's way.
-THREADS, SQLITE_THREADS = 32, 4
+THREADS, SQLITE_THREADS, DOOR_THREADS, MAIL_THREADS, AFIELD_THREADS = 16, 4, 1, 2, 4
 #: How often the history is looked at for what other processes did.
 WATCH_S = 0.1
+#: How often it is asked which agents have a limit.
+LIMITED_S = 5.0
 #: An event stream says something at least this often, so that nobody in between closes it.
 KEEPALIVE_S = 15.0
 STREAMS_MAX = 200
-WAITING_MAX = 2_000
+#: How many claims wait at once, in all and with one token.
+WAITING_MAX, WAITING_PER_TOKEN_MAX = 2_000, 1_000
+#: How long the store may take for its numbers, and how many may ask for them at once.
+SCRAPE_S, SCRAPES = 8.0, 2
 _EVENTS_AT_ONCE = 500
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_SIGNATURE = re.compile(r"sha256=[0-9a-fA-F]{64}", re.ASCII)
 _KEY = re.compile(r"[!-~]{1,200}", re.ASCII)
 
 log = structlog.get_logger("interlock.http")
+SECRET_VARIABLE = "INTERLOCK_WEBHOOK_SECRET"  # noqa: S105  (its name)
 
 
 class Server:
@@ -65,7 +86,7 @@ class Server:
         reading: Reading,
         *,
         ready: Callable[[], Mapping[str, Any]],
-        webhook: Callable[[Mapping[str, str], bytes], Mapping[str, Any]],
+        webhook: Callable[[Mapping[str, str], bytes], Mapping[str, Any]] | None,
         poll_s: float = 1.0,
         threads: int = THREADS,
     ) -> None:
@@ -73,13 +94,51 @@ class Server:
         self._ready, self._webhook = ready, webhook
         self.bearers = Bearers(service)
         self.pulse = Pulse()
-        self.desk = Desk(self.pulse, poll_s)
+        self.desk = Desk()
+        self._poll_s = poll_s
+        #: Agents that may have so many runs at once, as far as it is known who has a limit.
+        self._limited: set[str] | None = None
+        self._together = Together(self._carry_out_together)
+        #: Looks at the history that are under way, by where they begin.
+        self._tails: dict[int, asyncio.Task[list[tuple[int, bytes]]]] = {}
+        self.instruments = Instruments()
+        self.instruments.waits(lambda: self.desk.waiting, lambda: self._streams)
         self._limiter = anyio.CapacityLimiter(threads)
+        # New tokens are looked up apart: however many wrong ones come, they keep nobody else waiting.
+        self._door = anyio.CapacityLimiter(DOOR_THREADS)
+        # So are signatures made, which takes long for a large delivery, whoever sends it.
+        self._mail = anyio.CapacityLimiter(MAIL_THREADS)
+        #: A place of their own: whoever looks must see something just when all other places are taken.
+        self._scrapes = anyio.CapacityLimiter(SCRAPES)
+        # And whoever waits for GitHub.
+        self._afield = anyio.CapacityLimiter(AFIELD_THREADS)
+        # Checks of the whole store come one at a time, in one thread: on SQLite each takes memory that grows
+        # with the store, and a thread keeps it.
+        self._checks = ThreadPoolExecutor(1, "interlock-checks")
         self._streams = 0
+        self._waiting: Counter[str] = Counter()
+        self._coming_bytes = 0
         self._document = document()
+
+    def stop(self) -> None:
+        """Nobody waits any longer."""
+        self.pulse.stop()
+        self.desk.stop()
+        self._checks.shutdown(wait=False)
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+
+    async def _run_case(self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None) -> Any:
+        work = partial(self._carry_out, case, given, bearer, kept)
+        if case.name == "unwanted" or case.path.startswith("/series"):  # they ask GitHub
+            return await anyio.to_thread.run_sync(work, limiter=self._afield)
+        if case.name == "doctor":
+            inside = copy_context()
+            return await asyncio.get_running_loop().run_in_executor(self._checks, inside.run, work)
+        if case.name in TOGETHER and self.service.shares_commits:
+            return await self._together.run(work)
+        return await self._run(work)
 
     # -- use cases ------------------------------------------------------------------------------------
 
@@ -87,29 +146,76 @@ class Server:
         """Carry out a use case for whoever asks."""
         bearer = await self._bearer(request)
         check_scope(case, bearer.scope)
-        body = await self._body(request) if case.writes else b""
+        body = await self.body(request) if case.writes else b""
         value = _parsed(body) if case.writes else None
+        if (expected := request.headers.get("if-match")) is not None:
+            value = tags.with_expected(case, value, expected)
         query = list(request.query_params.multi_items())
         given = self._reading.arguments(case, request.path_params, query, value)
-        kept = _kept(case, request, bearer, body)
-        if case.name == "next":
-            answer = await self._claim(request, bearer, given, kept)
+        if case.name == "add":
+            given["items"] = [traced(item, request.headers.get("traceparent")) for item in given["items"]]
+        if case.name == "show":
+            shown = await self._run(partial(self.service.show, **given))
+            return _answer(case, to_json(shown), tags.of_item(shown))
+        gone = asyncio.Event()
+        async with _watching(request, gone) if case.name == "next" else nullcontext():
+            answer = await self.call(bearer, case.name, given, _kept(case, request, bearer, body), gone)
+        return _answer(case, answer, tags.of_answer(case, answer))
+
+    async def call(
+        self,
+        bearer: Bearer,
+        name: str,
+        given: dict[str, Any],
+        kept: Kept | None = None,
+        gone: asyncio.Event | None = None,
+    ) -> Any:
+        """Carry out a use case for a bearer, as far as the scope allows it; the answer as JSON values."""
+        case = BY_NAME[name]
+        check_scope(case, bearer.scope)
+        if name == "next":
+            answer = await (
+                self._claim(bearer, given, kept, gone)
+                if gone is not None
+                else self._claim_to_the_end(bearer, given, kept)
+            )
         else:
-            answer = await self._run(partial(self._carry_out, case, given, bearer, kept))
+            answer = await self._run_case(case, given, bearer, kept)
         if case.writes:
             self.pulse.beat()
-        return _answer(case, answer)
+            if case.name not in QUIET:
+                self.desk.stir(
+                    self._for_whom(case, given, answer), count=len(answer) if case.name == "add" else None
+                )
+        return answer
+
+    def _for_whom(self, case: UseCase, given: dict[str, Any], answer: Any) -> set[str] | None:
+        """The agents that something may be ready for now, as far as an answer tells; None if for any."""
+        if case.name == "add":
+            named = {each["item"]["agent"] if each["item"] else "" for each in answer}
+            return None if None in named else named
+        if case.name == "done" and not any(
+            run["promoted"] or run["follow_up"] or (run["item"] or {}).get("plan") for run in answer
+        ):  # it makes room for another run of the same agent, if that has a limit
+            agents = {self.bearers.owner(report.run) for report in given["reports"]}
+            return agents if self._limited is None else agents & self._limited
+        if case.name in ("set_agent", "pause_agent"):
+            self._limited = None
+        return None
+
+    def _carry_out_together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]:
+        return self.service.together(works)
 
     def _carry_out(self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None) -> Any:
         """In a thread: the answer as JSON values."""
         service = self.service
         given = self.bearers.confined(case, given, bearer.scope)
         if kept is None:
-            return to_json(getattr(service, case.name)(**given))
+            return tags.tagged(case, getattr(service, case.name)(**given))
         found = service.answered(kept)
         if found is None:
             try:
-                return to_json(getattr(service.answering(kept), case.name)(**given))
+                return tags.tagged(case, getattr(service.answering(kept), case.name)(**given))
             except Repeated:
                 found = service.answered(kept)
         return self._again(case, found)
@@ -122,10 +228,26 @@ class Server:
             return to_json(self.service.plan(found["plan"]))
         return found
 
-    async def _claim(self, request: Request, bearer: Bearer, given: dict[str, Any], kept: Kept | None) -> Any:
+    async def _claim_to_the_end(self, bearer: Bearer, given: dict[str, Any], kept: Kept | None) -> Any:
+        """The same for a caller that may be cancelled, who gets what was claimed all the same: the next
+        checkpoint of anyio cancels it again."""
+        gone = asyncio.Event()
+        claim = asyncio.ensure_future(self._claim(bearer, given, kept, gone))
+        try:
+            return await asyncio.shield(claim)
+        except asyncio.CancelledError:
+            gone.set()
+            with anyio.CancelScope(shield=True):
+                return await claim
+
+    async def _claim(
+        self, bearer: Bearer, given: dict[str, Any], kept: Kept | None, gone: asyncio.Event
+    ) -> Any:
         wait_s = given.pop("wait_s", 0.0)
         check_number("wait", wait_s, 0, WAIT_MAX_S)
-        if wait_s and self.desk.waiting >= WAITING_MAX:
+        if wait_s and (
+            self.desk.waiting >= WAITING_MAX or self._waiting[bearer.token] >= WAITING_PER_TOKEN_MAX
+        ):
             raise Problem(
                 "too_many_requests", "Too many claims wait on this server.", "Ask again in a moment."
             )
@@ -136,15 +258,18 @@ class Server:
         async def attempt() -> list[Any]:
             nonlocal tried_s
             tried_s = time.monotonic()
-            found: list[Any] = await self._run(
-                partial(self._carry_out, BY_NAME["next"], dict(given), bearer, kept)
-            )
+            found: list[Any] = await self._run_case(BY_NAME["next"], dict(given), bearer, kept)
             return found
 
-        kind = json.dumps([agent_key(given["agent"]), *(str(given.get(n)) for n in _KINDS)])
-        gone = asyncio.Event()
-        async with _watching(request, gone):
-            found = await self.desk.wait(kind, attempt, wait_s, gone)
+        agent = agent_key(given["agent"])
+        kind = (agent, *(str(given.get(name)) for name in _KINDS))
+        self._waiting[bearer.token] += 1
+        try:
+            found = await self.desk.wait(kind, agent, attempt, wait_s, gone)
+        finally:
+            self._waiting[bearer.token] -= 1
+            if not self._waiting[bearer.token]:
+                del self._waiting[bearer.token]
         for lease in found:
             self.bearers.remember_owner(lease["run"], lease["item"]["run_agent"] or "")
             lease["waited_s"] += int(1000 * (tried_s - begun_s)) / 1000  # the lease began no earlier
@@ -153,14 +278,22 @@ class Server:
     # -- who and what ---------------------------------------------------------------------------------
 
     async def _bearer(self, request: Request) -> Bearer:
+        return await self.identify(request, request.headers.get("authorization"))
+
+    async def identify(self, request: Request, authorization: str | None) -> Bearer:
+        """Who sends a request with such a header; `NoToken` if it lets nobody in."""
         peer = request.client.host if request.client else ""
-        found = self.bearers.remembered(request.headers.get("authorization"), peer)
-        if isinstance(found, str):
-            found = await self._run(partial(self.bearers.look_up, found, peer))
+        found = self.bearers.remembered(authorization, peer)
+        if isinstance(found, Unknown):
+            look = partial(self.bearers.look_up, found.text)
+            bearer = await anyio.to_thread.run_sync(
+                look, limiter=self._door if found.is_new else self._limiter
+            )
+            found = self.bearers.looked_up(found.text, bearer, peer)
         request.state.token = found.token
         return found
 
-    async def _body(self, request: Request, most: int = BODY_MAX_BYTES) -> bytes:
+    async def body(self, request: Request, most: int = BODY_MAX_BYTES) -> bytes:
         """The body, within its limits."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
@@ -170,18 +303,24 @@ class Server:
         length = request.headers.get("content-length", "0")
         if length.isdigit() and int(length) > most:
             raise _too_large(most)
-        parts, size = [], 0
+        parts: list[bytes] = []
+        size = 0
         try:
             async with asyncio.timeout(BODY_S):
                 async for part in request.stream():
                     size += len(part)
+                    self._coming_bytes += len(part)
                     if size > most:
                         raise _too_large(most)
+                    if self._coming_bytes > BODIES_MAX_BYTES:
+                        raise Problem("too_busy", "Too much is being sent at once.", "Send it again.")
                     parts.append(part)
         except TimeoutError:
             raise Problem(
                 "too_slow", f"The body took longer than {BODY_S:g} s.", "Send it at once."
             ) from None
+        finally:
+            self._coming_bytes -= size
         return b"".join(parts)
 
     # -- the rest -------------------------------------------------------------------------------------
@@ -196,8 +335,15 @@ class Server:
             raise Problem(
                 "too_many_requests", "Too many streams are open.", "Close some, or ask again later."
             )
-        after = await self._run(self._last_seq) if text is None else int(text)
-        return EventSourceResponse(self._stream(after))
+        last = await self._run(self._last_seq)
+        after = last if text is None else int(text)
+        if after > last:
+            raise Problem(
+                "unknown_event",
+                f"The history has no event {after}, its newest is {last}: it was set back, or pruned.",
+                "Read anew what you follow, then ask without Last-Event-ID and after.",
+            )
+        return EventSourceResponse(self._stream(after), headers={"X-Accel-Buffering": "no"})  # for nginx
 
     async def _stream(self, after: int) -> AsyncIterator[bytes]:
         self._streams += 1
@@ -206,11 +352,10 @@ class Server:
             said_s = time.monotonic()
             while not self.pulse.stopping:
                 beat = self.pulse.next
-                found = await self._run(partial(self.service.events, after=after, limit=_EVENTS_AT_ONCE))
-                for event in found:
-                    after = event.seq
-                    data = json.dumps(to_json(event))
-                    yield format_sse_event(data_str=data, event=event.kind, id=str(event.seq))
+                found = await self._tail(after)
+                for seq, text in found:
+                    after = seq
+                    yield text
                 if found:
                     said_s = time.monotonic()
                     continue
@@ -221,13 +366,28 @@ class Server:
         finally:
             self._streams -= 1
 
+    async def _tail(self, after: int) -> list[tuple[int, bytes]]:
+        """What came after an event. Streams that are equally far share one look."""
+        task = self._tails.get(after)
+        if task is None:
+            task = self._tails[after] = asyncio.create_task(self._run(partial(self._sent_after, after)))
+            task.add_done_callback(lambda _: self._tails.pop(after, None))
+        return await asyncio.shield(task)
+
+    def _sent_after(self, after: int) -> list[tuple[int, bytes]]:
+        found = self.service.events(after=after, limit=_EVENTS_AT_ONCE)
+        return [
+            (e.seq, format_sse_event(data_str=json.dumps(to_json(e)), event=e.kind, id=str(e.seq)))
+            for e in found
+        ]
+
     def _last_seq(self) -> int:
         last = self.service.events(limit=1, newest=True)
         return last[0].seq if last else 0
 
     async def watch(self) -> None:
         """Notice what other processes do in the store."""
-        last = -1
+        last, looked_s, asked_s = -1, 0.0, 0.0
         while not self.pulse.stopping:
             try:
                 now = await self._run(self._last_seq)
@@ -239,15 +399,54 @@ class Server:
             if now != last:
                 last = now
                 self.pulse.beat()
+                self.desk.stir(soon=False)
+            elif time.monotonic() >= looked_s + self._poll_s:
+                looked_s = time.monotonic()
+                self.desk.stir(soon=False)
+            if time.monotonic() >= asked_s + LIMITED_S:
+                asked_s = time.monotonic()
+                with suppress(InterlockError):
+                    self._limited = await self._run(self._limited_agents)
             await asyncio.sleep(WATCH_S)
+
+    def _limited_agents(self) -> set[str]:
+        agents = self.service.agents()
+        return {agent.key for agent in agents if agent.max is not None or agent.pool is not None}
 
     async def webhook(self, request: Request) -> Response:
         """A delivery of GitHub: kept before it is answered."""
+        try:
+            answer = await self._kept(request)
+        except InterlockError:
+            self.instruments.webhook("refused")
+            raise
+        self.instruments.webhook("new" if answer.get("new", True) else "repeated")
+        return JSONResponse(answer, 202)
+
+    async def _kept(self, request: Request) -> Mapping[str, Any]:
         from interlock.github.delivery import BODY_MAX_BYTES as MOST  # noqa: PLC0415
 
-        body = await self._body(request, MOST)
-        answer = await self._run(lambda: self._webhook(request.headers, body))
-        return JSONResponse(answer, 202)
+        if (keep := self._webhook) is None:
+            raise Problem("not_allowed", "This server takes no webhooks.", f"Set {SECRET_VARIABLE}.")
+        if not _SIGNATURE.fullmatch(request.headers.get("x-hub-signature-256", "").strip()):
+            raise Problem(
+                "bad_signature",
+                "The delivery has no signature with SHA-256.",
+                "Give the webhook a secret; SHA-1 is not accepted.",
+            )
+        body = await self.body(request, MOST)
+        return await anyio.to_thread.run_sync(lambda: keep(request.headers, body), limiter=self._mail)
+
+    async def metrics(self, request: Request) -> Response:
+        """What the store and this server count; if the store is away, what the server counts."""
+        await self._bearer(request)
+        found = None
+        with anyio.move_on_after(SCRAPE_S), suppress(InterlockError):
+            found = await anyio.to_thread.run_sync(
+                self.service.metrics, abandon_on_cancel=True, limiter=self._scrapes
+            )
+        text, kind = self.instruments.text(found, request.headers.get("accept", ""))
+        return Response(text, headers={"Content-Type": kind})
 
     async def readyz(self) -> Response:
         found = await self._run(self._ready)
@@ -261,7 +460,12 @@ class Server:
 
 
 #: What waiting claims have in common that stand in one line.
-_KINDS = ("types", "labels", "limit", "lease_s", "worker", "item", "external")
+_KINDS = ("types", "labels", "item")
+#: Use cases that make nothing ready.
+QUIET = {"next", "renew", "inbox", "unwanted", "sender_of", "item_of", "pass_fence", "plan_batch"}
+QUIET |= {"see_worker", "leave_worker", "create_token", "revoke_token", "next_notice", "end_notice"}
+#: Small use cases that come often: they share a commit where a store is written by one at a time.
+TOGETHER = {"add", "next", "renew", "done", "fail", "release", "msg", "inbox", "see_worker"}
 
 
 @asynccontextmanager
@@ -298,11 +502,13 @@ def _kept(case: UseCase, request: Request, bearer: Bearer, body: bytes) -> Kept 
         return None
     if not _KEY.fullmatch(key):
         raise InvalidInput("The Idempotency-Key is not valid.", "Use 1 to 200 printable characters.")
-    asked = hashlib.sha256(f"{request.method} {request.url.path}\n".encode() + body).hexdigest()
+    expected = request.headers.get("if-match", "")
+    head = f"{request.method} {request.url.path}\n{expected}".encode()
+    asked = hashlib.sha256(head + body).hexdigest()
     return Kept(hashlib.sha256(f"{bearer.token} {key}".encode()).hexdigest(), asked)
 
 
-def _answer(case: UseCase, value: Any) -> Response:
+def _answer(case: UseCase, value: Any, tag: str | None = None) -> Response:
     """A good answer; a problem where nothing of what was asked for was done."""
     body = {case.field: value} if case.field else value if value is not None else {}
     if case.field == "runs" and case.writes and value and all(run["refusal"] for run in value):
@@ -315,18 +521,41 @@ def _answer(case: UseCase, value: Any) -> Response:
     if case.name == "ask" and value["refusal"]:
         refusal = value["refusal"]
         return problem(refusal["code"], refusal["message"], refusal["hint"], more={"run": value})
-    return Response(json.dumps(body), media_type="application/json")
+    headers = {"ETag": tag} if tag is not None else None
+    return Response(json.dumps(body), media_type="application/json", headers=headers)
 
 
-def application(server: Server, *, started: Callable[[], None], stopped: Callable[[], None]) -> FastAPI:
-    """The application; `started` and `stopped` are called once it runs, and when it ends."""
+class Annex(NamedTuple):
+    """Another shell at an address of its own: an application that lets in whom it identifies."""
+
+    path: str
+    app: ASGIApp
+    #: It runs while this is open.
+    running: Callable[[], AbstractAsyncContextManager[None]]
+
+
+def application(
+    server: Server,
+    *,
+    started: Callable[[], None],
+    stopped: Callable[[], None],
+    annexes: Sequence[Annex] = (),
+    hosts: Collection[str] | None = None,
+) -> FastAPI:
+    """The application; `started` and `stopped` are called once it runs, and when it ends.
+
+    `hosts` are the names that requests may be for; None is any.
+    """
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         started()
         watch = asyncio.create_task(server.watch())
-        yield
-        server.pulse.stop()
+        async with AsyncExitStack() as running:
+            for annex in annexes:
+                await running.enter_async_context(annex.running())
+            yield
+            server.stop()
         await watch
         await anyio.to_thread.run_sync(stopped)
 
@@ -342,13 +571,18 @@ def application(server: Server, *, started: Callable[[], None], stopped: Callabl
         app.add_route(ROOT + case.path, _handler(server, case), methods=[case.method])
     app.add_route(f"{ROOT}/events/stream", _wrapped(server.events), methods=["GET"])
     app.add_route("/webhooks/github", _wrapped(server.webhook), methods=["POST"])
+    app.add_route("/metrics", _wrapped(server.metrics), methods=["GET"])
     app.add_route("/healthz", _wrapped(_healthy), methods=["GET"])
     app.add_route("/readyz", _wrapped(lambda _: server.readyz()), methods=["GET"])
     app.add_route("/openapi.json", _wrapped(_plainly(server.openapi)), methods=["GET"])
     docs = _plainly(lambda: HTMLResponse(page.api(), headers=page.HEADERS))
     app.add_route("/docs", _wrapped(docs), methods=["GET"])
     app.add_route("/", _wrapped(lambda _: server.front()), methods=["GET"])
+    app.router.routes += [Route(annex.path, _Annexed(annex.app)) for annex in annexes]
     app.add_exception_handler(HTTPException, _unknown)
+    app.add_middleware(Gate, hosts=hosts, logged=_logged)
+    app.state.instruments = server.instruments
+    app.state.routes = {route.endpoint: route.path for route in app.routes if isinstance(route, Route)}
     return app
 
 
@@ -373,32 +607,75 @@ async def _healthy(_: Request) -> Response:
 def _wrapped(handle: Handler) -> Handler:
     """A handler whose mistakes become problems, and whose requests have an id and a line in the log."""
 
-    async def guarded(request: Request) -> Response:
-        try:
-            return await handle(request)
-        except InterlockError as error:
-            return problem_of(error)
-        except ClientDisconnect:
-            return Response(status_code=400)
-        except Exception as error:
-            log.exception("defect", request=request.state.id, error=type(error).__name__)
-            return problem(
-                "internal",
-                "The server has met a defect.",
-                f"Please report it; its log has the request {request.state.id}.",
-            )
-
     async def handled(request: Request) -> Response:
-        return await _logged(request, guarded)
+        return await _logged(request, lambda _: _guarded(request, handle))
 
     return handled
 
 
-async def _unknown(_: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 404)
-    if status == 405:
-        return problem("wrong_method", "This address does not take that method.", "See /docs.")
-    return problem("not_found", "There is nothing at this address.", "See /docs.")
+async def _guarded(request: Request, handle: Handler) -> Response:
+    try:
+        return await handle(request)
+    except InterlockError as error:
+        return problem_of(error)
+    except ClientDisconnect:
+        return Response(status_code=400)
+    except Exception as error:
+        log.exception("defect", request=request.state.id, error=type(error).__name__)
+        return problem(
+            "internal",
+            "The server has met a defect.",
+            f"Please report it; its log has the request {request.state.id}.",
+        )
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    async def answer(_: Request) -> Response:
+        if getattr(error, "status_code", 404) != 405:
+            return problem("not_found", "There is nothing at this address.", "See /docs.")
+        answer = problem("wrong_method", "This address does not take that method.", "See /docs.")
+        answer.headers["Allow"] = ", ".join(sorted(_methods(request)))
+        return answer
+
+    return await _logged(request, answer)
+
+
+def _methods(request: Request) -> set[str]:
+    """What an address takes, by all its routes."""
+    routes = [each for each in request.app.routes if isinstance(each, Route)]
+    here = [each for each in routes if each.matches(request.scope)[0] is not Match.NONE]
+    return {method for each in here for method in each.methods or ()}
+
+
+class _Annexed:
+    """An annex whose requests have an id and a line in the log, and whose mistakes become problems."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def pass_on(request: Request) -> Response:
+            status = 0
+
+            async def heard(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                    headers = MutableHeaders(raw=message.setdefault("headers", []))
+                    headers["X-Request-Id"] = request.state.id
+                    headers.setdefault("Cache-Control", "no-store")
+                await send(message)
+
+            async def handle(_: Request) -> Response:
+                await self._app(scope, receive, heard)
+                return Response(status_code=status)
+
+            answer = await _guarded(request, handle)
+            if not status:
+                await answer(scope, receive, heard)
+            return answer
+
+        await _logged(Request(scope, receive), pass_on)
 
 
 async def _logged(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -407,15 +684,19 @@ async def _logged(request: Request, call: Callable[[Request], Awaitable[Response
     request.state.id = given if _ID.fullmatch(given) else secrets.token_hex(8)
     begun_s = time.monotonic()
     response = await call(request)
+    took_s = time.monotonic() - begun_s
+    known = request.app.state
+    route = known.routes.get(request.scope.get("endpoint"), OTHER)
+    known.instruments.observe(route, response.status_code, took_s)
     response.headers["X-Request-Id"] = request.state.id
     response.headers.setdefault("Cache-Control", "no-store")
     log.info(
         "request",
         request=request.state.id,
-        method=request.method,
-        path=request.url.path[:200],
+        method=request.method[:20],
+        path=request.scope["path"][:200],
         status=response.status_code,
         token=getattr(request.state, "token", None),
-        took_ms=round(1000 * (time.monotonic() - begun_s), 1),
+        took_ms=round(1000 * took_s, 1),
     )
     return response

@@ -52,7 +52,7 @@ class Reading:
         if case.name in _AROUND:
             return given | self._plan(case.name, body, rest)
         if case.name == "edit":
-            around = {name: body[name] for name in ("by", "sender") if name in body}
+            around = {name: body[name] for name in ("by", "sender", "expected") if name in body}
             fields = {name: value for name, value in body.items() if name not in around}
             del rest["changes"]
             return given | {"changes": item_changes(fields)} | _from_body(rest, around)
@@ -102,7 +102,7 @@ def _typed_plan(body: dict[str, Any], rest: dict[str, Parameter]) -> dict[str, A
 
 
 def _list(body: Mapping[str, Any], name: str) -> list[Any]:
-    wire.check_fields("", body, {name: None}, {name})
+    wire.check_fields("The body", body, {name: None}, {name})
     value = body[name]
     if not isinstance(value, list):
         raise wire.wrong(name, value, "a list")
@@ -122,7 +122,7 @@ def _text(value: Any) -> str | None:
 
 
 def _from_body(known: Mapping[str, Parameter], body: Mapping[str, Any]) -> dict[str, Any]:
-    wire.check_fields("", body, known, {name for name, p in known.items() if p.needed})
+    wire.check_fields("The body", body, known, {name for name, p in known.items() if p.needed})
     return {name: wire.read(known[name].kind, value, what=name, strict=True) for name, value in body.items()}
 
 

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Any
 
 from interlock.core.errors import NotAllowed, NoToken, TooManyRequests
-from interlock.core.model import ItemId, NewItem, Sender, SenderKind
+from interlock.core.model import HOLD, ItemId, NewItem, Sender, SenderKind
 from interlock.core.names import agent_key
 from interlock.core.record import replace
 from interlock.core.row import NamedTuple
@@ -34,6 +34,13 @@ class Bearer(NamedTuple):
     token: str
     name: str
     scope: Scope
+
+
+class Unknown(NamedTuple):
+    """A token that has to be looked up; a new one was never right before."""
+
+    text: str
+    is_new: bool
 
 
 class Rates:
@@ -68,12 +75,8 @@ class Bearers:
         self._rates = Rates(RATE_PER_S, BURST)
         self._wrong = Rates(WRONG_PER_S, WRONG_BURST)
 
-    def remembered(self, header: str | None, peer: str) -> Bearer | str:
+    def remembered(self, header: str | None, peer: str) -> Bearer | Unknown:
         """The bearer, or the token that has to be looked up. No store is asked."""
-        if self._wrong.left(peer) < 1.0:
-            raise TooManyRequests(
-                "Too many requests with wrong tokens came from this address.", "Wait a second."
-            )
         kind, _, text = (header or "").partition(" ")
         text = text.strip()
         if kind.lower() != "bearer" or not text:
@@ -81,19 +84,32 @@ class Bearers:
                 "The request has no token.", "Send Authorization: Bearer TOKEN; see interlock token."
             )
         until_s, bearer = self._known.get(_mark(text), (0.0, None))
-        if bearer is None or until_s < time.monotonic():
-            return text
-        return self._within_rate(bearer)
+        if bearer is not None and until_s >= time.monotonic():
+            return self._within_rate(bearer)
+        # Wrong tokens from an address keep out other new ones from there, never one that was right before.
+        if bearer is None and self._wrong.left(peer) < 1.0:
+            raise TooManyRequests(
+                "Too many requests with wrong tokens came from this address.", "Wait a second."
+            )
+        return Unknown(text, is_new=bearer is None)
 
-    def look_up(self, text: str, peer: str) -> Bearer:
-        """The bearer of a token, as the store knows it."""
+    def look_up(self, text: str) -> Bearer | None:
+        """The bearer of a token, as the store knows it. Threads may call it."""
         try:
             token, scope = self._service.bearer(text)
         except NoToken:
+            return None
+        return Bearer(token.id, token.name, scope)
+
+    def looked_up(self, text: str, bearer: Bearer | None, peer: str) -> Bearer:
+        """Remember what a look at the store has shown."""
+        mark = _mark(text)
+        if bearer is None:
+            self._known.pop(mark, None)
             self._wrong.take(peer)
-            raise
-        bearer = Bearer(token.id, token.name, scope)
-        self._known[_mark(text)] = (time.monotonic() + REMEMBERED_S, bearer)
+            raise NoToken("This token lets nobody in.", "It may be mistyped, revoked or over: make another.")
+        self._known[mark] = (time.monotonic() + REMEMBERED_S, bearer)
+        self._known.move_to_end(mark)
         if len(self._known) > _REMEMBERED_MAX:
             self._known.popitem(last=False)
         return self._within_rate(bearer)
@@ -128,8 +144,13 @@ class Bearers:
         if "sender" in takes:
             given["sender"] = _sender(given.get("sender"), own)
         if "author" in takes:
-            given["author"] = given.get("author") or own
+            given["author"] = own
         if case.name == "add":
+            if any(item.type == HOLD and agent_key(item.agent or own) != own for item in given["items"]):
+                raise NotAllowed(  # it could neither be claimed nor be taken back, and would block the lane
+                    f"This token acts for the agent {own}, and the lane would be held by another agent.",
+                    f"Hold it with --agent {own}.",
+                )
             given["items"] = [_signed(item, own) for item in given["items"]]
         return given
 
@@ -141,6 +162,10 @@ class Bearers:
             if owner:
                 self.remember_owner(handle, owner)
         return owner
+
+    def owner(self, handle: str) -> str:
+        """The agent of a run that this server gave out not long ago, else empty."""
+        return self._owners.get(handle, "")
 
     def remember_owner(self, handle: str, agent: str) -> None:
         """Whose run has a handle, so that nobody needs to look."""
@@ -188,4 +213,4 @@ def _sender(stated: Sender | None, own: str) -> Sender:
 
 
 def _signed(item: NewItem, own: str) -> NewItem:
-    return replace(item, sender=_sender(item.sender, own), author=item.author or own)
+    return replace(item, sender=_sender(item.sender, own), author=own)

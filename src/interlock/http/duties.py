@@ -20,10 +20,16 @@ class Duty:
     """Something that is done again and again: every so often, and when somebody asks for it."""
 
     def __init__(
-        self, name: str, every_s: float, work: Callable[[], Any], failed: Callable[[str, Exception], None]
+        self,
+        name: str,
+        every_s: float,
+        work: Callable[[], Any],
+        *,
+        failed: Callable[[str, Exception], None],
+        done: Callable[[str, Any], None] = lambda _, __: None,
     ) -> None:
         self.name, self.every_s = name, every_s
-        self._work, self._tell_failed = work, failed
+        self._work, self._tell_failed, self._tell_done = work, failed, done
         self._wanted, self._stopped = threading.Event(), False
         self._thread = threading.Thread(target=self._loop, name=f"interlock-{name}", daemon=True)
         #: When it came through last, by the monotonic clock; None before the first time.
@@ -54,8 +60,9 @@ class Duty:
         while not self._stopped:
             self._wanted.clear()
             try:
-                self._work()
+                result = self._work()
                 self.done_s, self.error = time.monotonic(), None
+                self._tell_done(self.name, result)
             except Exception as error:  # a duty that ended would leave locks behind
                 self.error = error.sentence if isinstance(error, InterlockError) else type(error).__name__
                 self._tell_failed(self.name, error)

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from interlock import __version__
-from interlock.service.local import LocalService
+from interlock.http.schemas import about
 from interlock.service.usecases import ROOT, USE_CASES
 
 #: No script, nothing from elsewhere, in no frame.
@@ -44,7 +44,8 @@ def front(ready: Mapping[str, Any]) -> str:
         "Interlock",
         f"<p>This is an Interlock server, version {escape(__version__)}. {state}</p><table>{rows}</table>"
         '<p>What it can do: <a href="/docs">the API</a>, as '
-        '<a href="/openapi.json">an OpenAPI document</a> too. Every request needs a token:'
+        '<a href="/openapi.json">an OpenAPI document</a> too. Tools for models are at <code>/mcp</code>.'
+        " Every request needs a token:"
         " <code>interlock token create NAME --scope admin</code>.</p>",
     )
 
@@ -54,12 +55,14 @@ def api() -> str:
     rows = "".join(
         f"<tr><td><code>{case.method}</code></td><td><code>{escape(ROOT + case.path)}</code></td>"
         f"<td>{escape(case.needs.value)}</td>"
-        f"<td>{escape(' '.join((getattr(LocalService, case.name).__doc__ or '').split()))}</td></tr>"
+        f"<td>{escape(about(case))}</td></tr>"
         for case in USE_CASES
     )
     more = (
         f"<tr><td><code>GET</code></td><td><code>{ROOT}/events/stream</code></td><td>read</td>"
         "<td>History as it happens, as server-sent events; Last-Event-ID goes on.</td></tr>"
+        "<tr><td><code>GET</code></td><td><code>/metrics</code></td><td>read</td>"
+        "<td>Numbers for Prometheus, of the store and of this server.</td></tr>"
     )
     return _html(
         "Interlock: the API",

@@ -35,12 +35,18 @@ STATUSES = {
     "repeated": 409,
     "lease_lost": 410,
     "edit_cycle_expired": 410,
+    "unknown_event": 410,
     "stale_revision": 412,
     "too_large": 413,
     "wrong_media_type": 415,
+    "wrong_host": 421,
     "invalid_input": 422,
     "invalid_plan": 422,
     "unknown_run": 422,
+    # Of GitHub, which the server asks: a repetition at once does not help.
+    "github_refused": 424,
+    "github_limited": 424,
+    "github_unavailable": 424,
     "too_many_requests": 429,
     "store_unavailable": 503,
     "store_refused": 503,
@@ -50,6 +56,7 @@ STATUSES = {
     "schema_mismatch": 503,
     "closed": 503,
     "stopping": 503,
+    "too_busy": 503,
 }
 _AGAIN = {408, 429, 503}
 
@@ -83,7 +90,7 @@ def problem(
         **(more or {}),
     }
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in _AGAIN else {}
-    if status == 401:
+    if code == "no_token":
         headers["WWW-Authenticate"] = "Bearer"
     return Response(json.dumps(body), status, headers, MEDIA_TYPE)
 

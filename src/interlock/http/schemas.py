@@ -13,6 +13,7 @@ from interlock import __version__
 from interlock.core.model import Sender
 from interlock.core.names import BATCH_MAX
 from interlock.core.scopes import Needs
+from interlock.http import tags
 from interlock.http.arguments import query_fields
 from interlock.http.examples import EXAMPLES
 from interlock.http.problems import MEDIA_TYPE, STATUSES
@@ -156,9 +157,26 @@ def answer_schema(case: UseCase, schemas: Schemas) -> dict[str, Any]:
     return {"type": "object", "properties": {case.field: inner}, "required": [case.field]}
 
 
+#: What is said otherwise to whoever sends requests than to whoever calls functions.
+_ABOUT = {
+    "edit": "Change fields of an item that has not started: `title`, `type`, `agent`, `labels`, `priority`,"
+    " `position`, and `run_at` or `run_after_s`. With `If-Match`, only if the item still has that version;"
+    " otherwise the answer is 412 (`stale_revision`)."
+}
+_WORDS = {"`LeaseLost`": "`lease_lost`", "an `ItemEnded`": "`item_ended`", "None ": "Null "}
+
+
+def about(case: UseCase) -> str:
+    """What an address does."""
+    text = _ABOUT.get(case.name) or " ".join((getattr(LocalService, case.name).__doc__ or "").split())
+    for word, said in _WORDS.items():
+        text = text.replace(word, said)
+    return text
+
+
 def _operation(case: UseCase, schemas: Schemas) -> dict[str, Any]:
-    about = " ".join((getattr(LocalService, case.name).__doc__ or "").split())
-    summary = about.partition(". ")[0].rstrip(".")
+    text = about(case)
+    summary = text.partition(". ")[0].rstrip(".")
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "integer", **_WHOLE}}
         for name in case.in_path
@@ -166,12 +184,13 @@ def _operation(case: UseCase, schemas: Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": case.name,
         "summary": summary,
-        "description": f"{about} {_SCOPES[case.needs]}".strip(),
+        "description": f"{text} {_SCOPES[case.needs]}".strip(),
         "tags": [case.path.split("/")[1]],
         "responses": {
             "200": {
                 "description": "Done.",
                 "content": {"application/json": {"schema": answer_schema(case, schemas)}},
+                **({"headers": {"ETag": {"schema": {"type": "string"}}}} if case.name in tags.TAGGED else {}),
             },
             "default": {"$ref": "#/components/responses/Problem"},
         },
@@ -182,6 +201,8 @@ def _operation(case: UseCase, schemas: Schemas) -> dict[str, Any]:
             content["example"] = EXAMPLES[case.name]
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
+        if case.name in tags.EXPECTED:
+            parameters.append({"$ref": "#/components/parameters/IfMatch"})
     else:
         parameters += [
             {"name": name, "in": "query", "required": needed, "schema": _query(schemas.of(kind))}
@@ -224,7 +245,14 @@ def document() -> dict[str, Any]:
                     "required": False,
                     "description": "Whoever repeats a request under the same key gets the first answer.",
                     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
-                }
+                },
+                "IfMatch": {
+                    "name": "If-Match",
+                    "in": "header",
+                    "required": False,
+                    "description": "The `ETag` of what was looked at: if it has changed since, 412.",
+                    "schema": {"type": "string", "pattern": '^"[!#-~]{1,64}"$'},
+                },
             },
             "responses": {
                 "Problem": {
@@ -250,7 +278,8 @@ _OTHERS: dict[str, dict[str, Any]] = {
         "get": {
             "operationId": "follow",
             "summary": "History as it happens, as server-sent events",
-            "description": "Each id is an event's number: whoever reconnects sends Last-Event-ID. Any token.",
+            "description": "Each id is an event's number: whoever reconnects sends Last-Event-ID. 410 if the"
+            " history has no event so new, as after a restore. Any token.",
             "tags": ["events"],
             "parameters": [
                 {"name": "after", "in": "query", "required": False, "schema": {"type": "integer", **_WHOLE}},
@@ -281,6 +310,24 @@ _OTHERS: dict[str, dict[str, Any]] = {
                 "202": {
                     "description": "Kept; it is decided on next.",
                     "content": {"application/json": {"schema": {"type": "object"}}},
+                },
+                "default": {"$ref": "#/components/responses/Problem"},
+            },
+        }
+    },
+    "/metrics": {
+        "get": {
+            "operationId": "scrape",
+            "summary": "Numbers for Prometheus, of the store and of this server",
+            "description": "In OpenMetrics if that is asked for. Any token.",
+            "tags": ["metrics"],
+            "responses": {
+                "200": {
+                    "description": "Every metric.",
+                    "content": {
+                        "text/plain": {"schema": {"type": "string"}},
+                        "application/openmetrics-text": {"schema": {"type": "string"}},
+                    },
                 },
                 "default": {"$ref": "#/components/responses/Problem"},
             },

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import logging
 import os
+import re
+import resource
 import socket
+import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, cast
@@ -19,20 +24,45 @@ from interlock import app
 from interlock.core.errors import InterlockError, InvalidInput, NoToken
 from interlock.github import signature
 from interlock.github.series.hearing import repository_of
-from interlock.http.application import SQLITE_THREADS, THREADS, Server, application, log
+from interlock.http.application import (
+    SECRET_VARIABLE,
+    SQLITE_THREADS,
+    THREADS,
+    Annex,
+    Server,
+    application,
+    log,
+)
 from interlock.http.arguments import Reading
+from interlock.http.connections import Crowd, Network, protocol
 from interlock.http.duties import Duty
+from interlock.http.gate import host_name
 from interlock.http.problems import Problem
 from interlock.service.local import LocalService
-from interlock.settings import Settings, credentials
+from interlock.settings import Settings, credentials, listed
 
-SECRET_VARIABLE = "INTERLOCK_WEBHOOK_SECRET"  # noqa: S105  (its name)
 #: How long open requests may take after a signal.
 STOP_S = 15
 #: A sweeper that came through longer ago than this is not well.
 SWEEPER_S = 30.0
 CONNECTIONS_MAX = 4_000
 HEAD_MAX_BYTES = 64 << 10
+#: Files that are open beside connections.
+FILES_MORE = 200
+#: How long a connection may rest between requests.
+REST_S = 75
+#: How long a last look waits for GitHub; then the run starts without.
+LOOK_S = 10.0
+#: How long a thread may compute while others want to.
+SWITCH_S = 0.001
+_UNENCRYPTED = (
+    "Tokens cross the network unencrypted. Give --certificate and --key, or name the proxy that does TLS in"
+    " trusted_proxies."
+)
+#: A host as requests name it, with or without a port.
+_HOST = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
+#: What only this machine means by itself.
+HERE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class Listener(uvicorn.Server):
@@ -64,19 +94,27 @@ class Up:
     """One server on one store."""
 
     def __init__(
-        self, settings: Settings, service: LocalService, upkeep: list[app.Upkeep], keep: app.Keep
+        self,
+        settings: Settings,
+        service: LocalService,
+        upkeep: list[app.Upkeep],
+        keep: app.Keep,
+        allowances: app.Allowances,
     ) -> None:
         self._service, self._keep = service, keep
-        self.duties = {each.name: Duty(*each, failed=_failed) for each in upkeep}
         self._secret = os.environ.get(SECRET_VARIABLE, "")
         self.server = Server(
             service,
             Reading(settings.types, settings.lanes),
             ready=self.ready,
-            webhook=self.webhook,
+            webhook=self.webhook if self._secret else None,
             poll_s=settings.poll_s,
             threads=SQLITE_THREADS if app.scheme_of(settings.url) == "sqlite" else THREADS,
         )
+        self._instruments = self.server.instruments
+        done = self._instruments.done
+        self.duties = {each.name: Duty(*each, failed=self._failed, done=done) for each in upkeep}
+        self._instruments.attend(self.duties, allowances)
 
     def ready(self) -> Mapping[str, Any]:
         """Whether it can serve."""
@@ -102,8 +140,6 @@ class Up:
 
     def webhook(self, headers: Mapping[str, str], body: bytes) -> Mapping[str, Any]:
         """Keep a delivery that has the right signature; it is decided on next."""
-        if not self._secret:
-            raise Problem("not_allowed", "This server takes no webhooks.", f"Set {SECRET_VARIABLE}.")
         try:
             signature.check(self._secret, body, headers.get("x-hub-signature-256"))
         except InvalidInput as error:
@@ -115,6 +151,11 @@ class Up:
         if "series" in self.duties and repository_of(event, body) is not None:
             self.duties["series"].want()
         return {"delivery": delivery, "new": new}
+
+    def _failed(self, name: str, error: Exception) -> None:
+        self._instruments.failed(name)
+        said = error.sentence if isinstance(error, InterlockError) else repr(error)
+        log.warning("duty_failed", duty=name, error=said)
 
     def started(self) -> None:
         for duty in self.duties.values():
@@ -134,9 +175,8 @@ def _check(work: Callable[[], str]) -> dict[str, Any]:
         return {"ok": False, "detail": error.sentence}
 
 
-def _failed(name: str, error: Exception) -> None:
-    said = error.sentence if isinstance(error, InterlockError) else repr(error)
-    log.warning("duty_failed", duty=name, error=said)
+def _unseen(sentence: str) -> None:
+    log.warning("unseen", error=sentence)
 
 
 def serve(
@@ -149,51 +189,173 @@ def serve(
     notify: Callable[[Any], Callable[[], object]],
     tell: Callable[[str, str | None], None],
     check: Callable[[str], None] | None = None,
+    annexes: Callable[[Server], Sequence[Annex]] = lambda _: (),
 ) -> None:
     """Serve until a signal comes; `tell` gets the address and where a token for it was put, if one was made.
 
     With `check`, serve until that has looked at the server at its address.
     """
     _configure_log()
-    with _opened(settings, notify) as (service, upkeep, keep):
+    if certificate is not None and key is not None:
+        check_pair(certificate, key)
+    with _opened(settings, notify) as (service, upkeep, keep, left):
         loopback = is_loopback(host)
         if not loopback and not service.has_tokens():
             raise InvalidInput(
                 "Nobody could use a server beyond this machine: there is no token yet.",
                 "Make one first: interlock token create NAME --scope admin.",
             )
-        up = Up(settings, service, upkeep, keep)
-        config = uvicorn.Config(
-            application(up.server, started=up.started, stopped=up.stopped),
+        up = Up(settings, service, upkeep, keep, left)
+        config = configured(
+            application(
+                up.server,
+                started=up.started,
+                stopped=up.stopped,
+                annexes=annexes(up.server),
+                hosts=allowed_hosts(settings, host),
+            ),
+            proxies=trusted_proxies(settings),
             host=host,
             port=port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            loop="asyncio",
-            http="h11",
-            ws="none",
-            lifespan="on",
-            proxy_headers=False,
             ssl_certfile=certificate,
             ssl_keyfile=key,
-            limit_concurrency=CONNECTIONS_MAX,
-            h11_max_incomplete_event_size=HEAD_MAX_BYTES,
-            timeout_graceful_shutdown=STOP_S,
         )
+        _allow_files(CONNECTIONS_MAX + FILES_MORE)
+        # A thread that comes back from the database waits this long for one that computes: at each statement.
+        sys.setswitchinterval(SWITCH_S)
 
         def listening(url: str) -> None:
-            tell(url, _local_token(service, url) if loopback and check is None else None)
+            token = _local_token(service, url) if loopback and check is None else None
+            tell(reachable(url, settings), token)
+            if not loopback and certificate is None and not listed(settings.trusted_proxies):
+                log.warning("unencrypted", why=_UNENCRYPTED)
             if check is not None:
                 threading.Thread(target=_checked, args=(check, url, listener), daemon=True).start()
 
-        listener = Listener(config, listening=listening, stopping=up.server.pulse.stop)
-        try:
-            listener.run()
-        except SystemExit:  # it could not listen, and uvicorn's log has no reader
+        listener = Listener(config, listening=listening, stopping=up.server.stop)
+        failures: list[OSError] = []
+        with _overheard(failures):
+            try:
+                listener.run()
+            except SystemExit:
+                raise _cannot_listen(host, port, failures) from None
+
+
+def check_pair(certificate: str, key: str) -> None:
+    """Raise unless TLS can be done with these files."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_verify_locations(certificate)
+    except OSError:
+        raise InvalidInput(
+            f"{certificate} is not a certificate.", "Name a PEM file: BEGIN CERTIFICATE is in it."
+        ) from None
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: "")  # nobody is there to type one
+    except OSError as error:
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise InvalidInput(
-                f"{host}:{port} cannot be listened on.", "Is a server there already? Choose another --port."
+                f"{key} is not the key of the first certificate in {certificate}.",
+                "The server's own certificate comes first, then its chain.",
             ) from None
+        raise InvalidInput(
+            f"{key} is not a private key that a server can use.",
+            "Name a PEM file without a passphrase: BEGIN PRIVATE KEY is in it.",
+        ) from None
+
+
+@contextmanager
+def _overheard(failures: list[OSError]) -> Iterator[None]:
+    """Keep the errors for which uvicorn does not start, instead of showing them."""
+
+    def hear(record: logging.LogRecord) -> bool:
+        if isinstance(record.msg, OSError):
+            failures.append(record.msg)
+        return not isinstance(record.msg, OSError)
+
+    logger = logging.getLogger("uvicorn.error")
+    logger.addFilter(hear)
+    try:
+        yield
+    finally:
+        logger.removeFilter(hear)
+
+
+def _cannot_listen(host: str, port: int, failures: Sequence[OSError]) -> InvalidInput:
+    sentence = f"{host}:{port} cannot be listened on"
+    match failures[0].errno if failures else None:
+        case errno.EADDRINUSE:
+            why, hint = "the port is taken", "Choose another --port; 0 takes a free one."
+        case errno.EACCES:
+            why, hint = "this user may not use the port", "Choose a --port of 1024 or more."
+        case _:
+            why = f"{host} is not an address of this machine"
+            hint = "Choose another --host: 127.0.0.1 is this machine alone, 0.0.0.0 is all its addresses."
+    return InvalidInput(f"{sentence}: {why}.", hint)
+
+
+def configured(app: Any, *, proxies: Sequence[Network] = (), **more: Any) -> uvicorn.Config:
+    """How uvicorn serves an application here."""
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        loop="asyncio",
+        http=protocol(Crowd(proxies)),
+        ws="none",
+        lifespan="on",
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(map(str, proxies)),
+        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=HEAD_MAX_BYTES,
+        timeout_keep_alive=REST_S,
+        timeout_graceful_shutdown=STOP_S,
+        **more,
+    )
+
+
+def allowed_hosts(settings: Settings, host: str) -> frozenset[str] | None:
+    """The hosts by which this server may be asked for; None if by any."""
+    chosen = listed(settings.allowed_hosts)
+    if "*" in chosen:
+        return None
+    if wrong := next((each for each in chosen if not _HOST.fullmatch(each)), None):
+        raise InvalidInput(
+            f"allowed_hosts has {wrong[:100]!r}, which is not a host.",
+            "Use names alone, as in interlock.example.com, or [::1]; * is any.",
+        )
+    if chosen:
+        return frozenset(map(host_name, chosen))
+    return HERE | {host_name(f"[{host}]" if ":" in host else host)} if is_loopback(host) else None
+
+
+def reachable(url: str, settings: Settings) -> str:
+    """An address by which other machines may ask; one that stands for all is of no use to them."""
+    scheme, _, place = url.partition("://")
+    host, _, port = place.rpartition(":")
+    if host not in ("0.0.0.0", "[::]"):  # noqa: S104  (looked for)
+        return url
+    named = [each for each in listed(settings.allowed_hosts) if each != "*"]
+    return f"{scheme}://{host_name(named[0]) if named else socket.gethostname()}:{port}"
+
+
+def trusted_proxies(settings: Settings) -> tuple[Network, ...]:
+    """The networks of proxies that are believed."""
+    try:
+        return tuple(ipaddress.ip_network(each, strict=False) for each in listed(settings.trusted_proxies))
+    except ValueError as error:
+        raise InvalidInput(
+            f"trusted_proxies is not a list of addresses: {error}.", "Use 10.0.0.7, or 10.0.0.0/24."
+        ) from None
+
+
+def _allow_files(count: int) -> None:
+    """Let this process have as many files open as connections need, as far as it may say so itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _checked(check: Callable[[str], None], url: str, listener: Listener) -> None:
@@ -206,13 +368,25 @@ def _checked(check: Callable[[str], None], url: str, listener: Listener) -> None
 @contextmanager
 def _opened(
     settings: Settings, notify: Callable[[Any], Callable[[], object]]
-) -> Iterator[tuple[LocalService, list[app.Upkeep], app.Keep]]:
+) -> Iterator[tuple[LocalService, list[app.Upkeep], app.Keep, app.Allowances]]:
     service = cast("LocalService", app.open_service(settings=settings))
     try:
-        with app.open_upkeep(settings, service, notify(service)) as (upkeep, keep):
-            yield service, upkeep, keep
+        app.check_sessions(service)
+        with (
+            app.open_upkeep(settings, service, notify(service), _no_traces, _put_off) as opened,
+            app.last_look(service, settings, _unseen, patience_s=LOOK_S) as service.last_look,
+        ):
+            yield service, *opened
     finally:
         service.close()
+
+
+def _put_off(delivery: str, event: str, why: str) -> None:
+    log.warning("delivery_put_off", delivery=delivery, github_event=event, why=why)
+
+
+def _no_traces(why: str) -> None:
+    log.warning("no_traces", why=why)
 
 
 def is_loopback(host: str) -> bool:

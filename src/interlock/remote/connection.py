@@ -6,11 +6,9 @@ so that it may be sent again. While the server is away it is waited for, as for 
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -25,14 +23,18 @@ from interlock.core.errors import (
     InvalidInput,
     InvalidPlan,
     ItemEnded,
+    StoreRefused,
     StoreUnavailable,
     TooManyRequests,
 )
 from interlock.core.row import NamedTuple
+from interlock.remote.talk import Broken, Head, Talk
 from interlock.remote.writing import Request
 
 #: How long an answer may take beyond what the request waits for. The server may wait for its own database.
 ANSWER_S, CONNECT_S = 120.0, 10.0
+#: How long a server that hung up may take to show that it speaks TLS.
+PROBE_S = 1.0
 #: An event stream says something more often than this.
 SILENCE_S = 40.0
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.05, 1.0
@@ -71,18 +73,30 @@ class Connection:
             raise InvalidInput(
                 "The server's URL has a user or a password, which would be shown.", "Use INTERLOCK_TOKEN."
             )
-        self._tls, self._host, self._port = parts.scheme.lower() == "https", parts.hostname, port
+        if parts.path.rstrip("/").endswith("/v1"):
+            raise InvalidInput("The server's URL ends with /v1.", "Leave /v1 away.")
+        if token is not None and token.lower().startswith("bearer "):
+            raise InvalidInput("The token begins with the word Bearer.", "Leave that word out.")
+        self._tls, self._host = parts.scheme.lower() == "https", parts.hostname
+        self._port = port or (443 if self._tls else 80)
         self._prefix = parts.path.rstrip("/")
         self.place = f"{parts.scheme.lower()}://{parts.netloc}{self._prefix}"
-        self._headers = {"User-Agent": "interlock", "Accept": "application/json"}
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        self._headers = {
+            "Host": host if port is None else f"{host}:{port}",
+            "User-Agent": "interlock",
+            "Accept": "application/json",
+        }
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._patience_s = patience_s
         self._absence = absence or Absence()
         self._local = threading.local()
         #: Those of all threads, to be closed at the end.
-        self._open: set[http.client.HTTPConnection] = set()
+        self._open: set[Talk] = set()
         self._context: Any = None
+        #: Whether the server has answered in the protocol of the address, or was asked if it has another.
+        self._understood = False
 
     # -- requests -------------------------------------------------------------------------------------
 
@@ -95,8 +109,9 @@ class Connection:
             error: InterlockError
             try:
                 answer = self._send(request, key, ANSWER_S + wait_s)
-            except (OSError, http.client.HTTPException) as lost:
+            except (OSError, Broken) as lost:
                 self._hang_up()
+                self._check_protocol(lost)
                 error = self._away(_why(lost))
             else:
                 if answer.status == 429:
@@ -106,7 +121,7 @@ class Connection:
                     error = error_of(answer) if _is_problem(answer) else self._away(f"status {answer.status}")
                 else:
                     self._absence.answered()
-                    return answer
+                    return self._for_commands(answer)
             self._absence.missed("The server is away", time.monotonic())
             if time.monotonic() + pause_s > deadline_s and not self._absence.forever:
                 raise error
@@ -114,47 +129,85 @@ class Connection:
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     def _send(self, request: Request, key: str | None, timeout_s: float) -> Answer:
-        connection = self._connected(timeout_s)
+        talk = self._connected(timeout_s)
         headers = dict(self._headers)
         if request.body is not None:
             headers["Content-Type"] = "application/json"
         if key is not None:
             headers["Idempotency-Key"] = key
-        connection.request(request.method, self._prefix + request.target, request.body, headers)
-        answer = connection.getresponse()
-        text = answer.read(ANSWER_MAX_BYTES)
-        if answer.will_close:
+        talk.send(request.method, self._prefix + request.target, headers, request.body)
+        head = talk.head()
+        self._understood = True
+        value = _json(talk.body(head, ANSWER_MAX_BYTES))
+        if head.closes:
             self._hang_up()
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = None
-        if value is None and answer.status < 400:
-            raise http.client.HTTPException("what answers there is not an Interlock server")
-        after = answer.headers.get("Retry-After", "0")
-        return Answer(answer.status, value, float(after) if after.isdigit() else 0.0)
+        if value is None and head.status < 400:
+            raise Broken("what answers there is not an Interlock server")
+        after = head.headers.get("retry-after", "0")
+        return Answer(head.status, value, float(after) if after.isdigit() else 0.0)
 
-    def _connected(self, timeout_s: float) -> http.client.HTTPConnection:
+    def _connected(self, timeout_s: float) -> Talk:
         """This thread's connection; a forked child opens its own."""
         local = self._local
         if getattr(local, "pid", None) != os.getpid() or local.connection is None:
-            local.connection, local.pid = self._new(CONNECT_S), os.getpid()
-            local.connection.connect()
+            local.connection, local.pid = None, os.getpid()
+            local.connection = self._new(CONNECT_S)
             self._open.add(local.connection)
-            local.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        found: http.client.HTTPConnection = local.connection
-        if found.sock is not None:
-            found.sock.settimeout(timeout_s)
+        found: Talk = local.connection
+        found.wait_up_to(timeout_s)
         return found
 
-    def _new(self, timeout_s: float) -> http.client.HTTPConnection:
-        if not self._tls:
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
-        if self._context is None:
+    def _new(self, timeout_s: float) -> Talk:
+        if self._tls and self._context is None:
             import ssl  # noqa: PLC0415  (it takes long to import)
 
             self._context = ssl.create_default_context()
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
+        return Talk(self._host, self._port, timeout_s, self._context)
+
+    def _for_commands(self, answer: Answer) -> Answer:
+        """What a server says to programs that speak HTTP, in words for the users of a command."""
+        if answer.status != 401 or not _is_problem(answer) or "Authorization" in self._headers:
+            return answer
+        said = {
+            "detail": f"There is no token for the server {self.place}.",
+            "hint": "Set INTERLOCK_TOKEN (`interlock token create` makes one, where the server runs), or keep"
+            " a token for exactly this address in ~/.config/interlock/tokens.json.",
+        }
+        return answer._replace(value={**answer.value, **said})
+
+    def _check_protocol(self, lost: Exception) -> None:
+        """`StoreRefused` if a server is there, and waiting will not let us speak with it."""
+        why = getattr(lost, "verify_message", None)
+        if why is not None:
+            named = getattr(lost, "verify_code", 0) in (62, 64)  # for another name, or another IP address
+            raise StoreRefused(
+                f"The certificate of the server {self.place} is not trusted here: {str(why).rstrip('.')}.",
+                "Use a name that the certificate has."
+                if named
+                else "SSL_CERT_FILE names a file of certificates to trust.",
+            ) from None
+        if getattr(lost, "reason", None) in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+            raise StoreRefused(
+                f"The server {self.place} speaks http, not https.", "Look at INTERLOCK_URL."
+            ) from None
+        if self._tls or self._understood or not isinstance(lost, Broken | ConnectionResetError):
+            return
+        if self._speaks_tls():
+            raise StoreRefused(
+                f"The server {self.place} speaks https, not http.", "Look at INTERLOCK_URL."
+            ) from None
+        self._understood = True  # asked once
+
+    def _speaks_tls(self) -> bool:
+        import ssl  # noqa: PLC0415
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent
+        try:
+            Talk(self._host, self._port, PROBE_S, context).close()
+        except OSError:
+            return False
+        return True
 
     def _away(self, why: str) -> StoreUnavailable:
         return StoreUnavailable(
@@ -172,8 +225,9 @@ class Connection:
                     deadline_s = None
                     self._absence.answered()
                     yield after, event
-                raise http.client.HTTPException("the stream ended")
-            except (OSError, http.client.HTTPException) as lost:
+                raise Broken("the stream ended")
+            except (OSError, Broken) as lost:
+                self._check_protocol(lost)
                 now_s = time.monotonic()
                 deadline_s = deadline_s or now_s + self._patience_s
                 self._absence.missed("The server is away", now_s)
@@ -182,21 +236,23 @@ class Connection:
                 time.sleep(PAUSE_FIRST_S * 4)
 
     def _stream(self, target: str, after: int | None) -> Iterator[tuple[int, Any]]:
-        connection = self._new(SILENCE_S)
+        talk = self._new(CONNECT_S)
+        talk.wait_up_to(SILENCE_S)
         headers = {**self._headers, "Accept": "text/event-stream"}
         if after is not None:
             headers["Last-Event-ID"] = str(after)
         try:
-            connection.request("GET", self._prefix + target, headers=headers)
-            answer = connection.getresponse()
-            if answer.status != 200:
-                problem = Answer(answer.status, _json(answer.read(1 << 20)), 0.0)
-                if answer.status in (*_AGAIN, 429) and not _is_final(problem):
-                    raise http.client.HTTPException(f"status {answer.status}")
+            talk.send("GET", self._prefix + target, headers, None)
+            head = talk.head()
+            self._understood = True
+            if head.status != 200:
+                problem = self._for_commands(Answer(head.status, _json(talk.body(head, 1 << 20)), 0.0))
+                if head.status in (*_AGAIN, 429) and not _is_final(problem):
+                    raise Broken(f"status {head.status}")
                 raise error_of(problem)
-            yield from _events(answer)
+            yield from _events(talk, head)
         finally:
-            connection.close()
+            talk.close()
 
     def _hang_up(self) -> None:
         """Close this thread's connection; the next request opens another."""
@@ -214,9 +270,9 @@ class Connection:
         self._local = threading.local()
 
 
-def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[int, Any]]:
+def _events(talk: Talk, head: Head) -> Iterator[tuple[int, Any]]:
     number, data = 0, ""
-    while line := answer.readline():
+    while line := talk.line_of(head):
         name, _, value = line.decode().rstrip("\r\n").partition(": ")
         if name == "id":
             number = int(value)

@@ -1,0 +1,91 @@
+"""Connections of a server: how many one address may have, and how long the head of a request may take.
+
+uvicorn limits how many there are, and how long one may rest between requests. It waits for ever for a head
+that never ends, and for the rest of a body that nobody reads any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+#: How long a head may take to come, from its first byte or the beginning of the connection on.
+HEAD_S = 10.0
+#: How many connections one address may have; proxies that are trusted have no limit of their own.
+PER_ADDRESS_MAX = 1_000
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Crowd:
+    """How many connections each address has; addresses of `trusted` networks have no limit."""
+
+    def __init__(self, trusted: Sequence[Network] = ()) -> None:
+        self._trusted = trusted
+        self._counts: Counter[str] = Counter()
+
+    def enter(self, address: str) -> bool:
+        """Count a connection; false if there are too many from its address."""
+        self._counts[address] += 1
+        return self._counts[address] <= PER_ADDRESS_MAX or self._is_trusted(address)
+
+    def _is_trusted(self, address: str) -> bool:
+        return any(ipaddress.ip_address(address) in network for network in self._trusted)
+
+    def leave(self, address: str) -> None:
+        self._counts[address] -= 1
+        if self._counts[address] <= 0:
+            del self._counts[address]
+
+
+def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
+    """What uvicorn talks to each connection with."""
+
+    class Connection(H11Protocol):
+        """A connection that is closed if a request takes too long to begin."""
+
+        _timer: asyncio.TimerHandle | None = None
+        _entered = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._entered = True
+            if crowd.enter(self._address):
+                self._watch()
+            else:
+                transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._entered:
+                self._entered = False
+                crowd.leave(self._address)
+            self._rest()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        @property
+        def _address(self) -> str:
+            return self.client[0] if self.client else ""
+
+        def _watch(self) -> None:
+            """Wait for a head, unless a request is under way."""
+            cycle: Any = self.cycle
+            if cycle is not None and not cycle.response_complete:
+                self._rest()
+            elif self._timer is None and not self.transport.is_closing():
+                self._timer = self.loop.call_later(HEAD_S, self.transport.abort)
+
+        def _rest(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    return Connection

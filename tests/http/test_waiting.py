@@ -1,0 +1,306 @@
+"""How waiting claims look at the store, counted; and requests that share a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.core.errors import InvalidInput
+from interlock.core.model import NewItem
+from interlock.http import desk as desks
+from interlock.http.desk import Desk
+from interlock.http.together import Together
+from interlock.service.contract import ItemFilter, Report
+from interlock.store.port import outcome_of
+from tests.http.serving import Serving, local_service
+from tests.patience import PATIENCE_S
+
+
+class Queue:
+    """Items for agents, and claims of them that wait at a desk."""
+
+    def __init__(self) -> None:
+        self.desk = Desk()
+        self.ready: Counter[str] = Counter()
+        self.claims: list[asyncio.Task[list[Any]]] = []
+        self.looks: Counter[str] = Counter()
+
+    def wait(self, agent: str, wait_s: float = PATIENCE_S, gone: asyncio.Event | None = None) -> None:
+        async def attempt() -> list[Any]:
+            self.looks[agent] += 1
+            await asyncio.sleep(0)
+            if self.ready[agent]:
+                self.ready[agent] -= 1
+                return [agent]
+            return []
+
+        claim = self.desk.wait((agent,), agent, attempt, wait_s, gone or asyncio.Event())
+        self.claims.append(asyncio.create_task(claim))
+
+    async def settle(self) -> None:
+        for _ in range(200):
+            await asyncio.sleep(0)
+
+    def got(self) -> list[list[Any]]:
+        return [claim.result() for claim in self.claims if claim.done()]
+
+
+def test_an_item_that_comes_alone_costs_a_few_looks_however_many_wait() -> None:
+    """Taken out: lines; each of two hundred looks at every item."""
+
+    async def story() -> None:
+        queue = Queue()
+        for _ in range(200):
+            queue.wait("coder")
+        await queue.settle()
+        assert queue.looks["coder"] == 1, "one looks for all of them"
+        for n in range(1, 51):
+            queue.ready["coder"] += 1
+            queue.desk.stir({"coder"}, count=1)
+            await queue.settle()
+            assert len(queue.got()) == n
+        assert queue.looks["coder"] == 1 + 50
+        queue.ready["coder"] += 3
+        queue.desk.stir({"coder"})  # nobody knows of how many
+        await queue.settle()
+        assert len(queue.got()) == 53
+        queue.desk.stop()
+        await asyncio.gather(*queue.claims)
+
+    asyncio.run(story())
+
+
+def test_a_burst_is_given_out_by_several_at_once_and_in_order() -> None:
+    async def story() -> None:
+        queue = Queue()
+        for _ in range(40):
+            queue.wait("coder")
+        await queue.settle()
+        queue.ready["coder"] = 30
+        queue.desk.stir({"coder"})
+        await queue.settle()
+        assert [claim.done() for claim in queue.claims] == [True] * 30 + [False] * 10
+        queue.desk.stop()
+        assert [len(found) for found in await asyncio.gather(*queue.claims)] == [1] * 30 + [0] * 10
+
+    asyncio.run(story())
+
+
+def test_only_lines_of_the_agents_that_something_is_ready_for_look() -> None:
+    async def story() -> None:
+        queue = Queue()
+        for n in range(50):
+            queue.wait(f"agent{n}")
+        await queue.settle()
+        before = queue.desk.looked
+        queue.ready["agent7"] += 1
+        queue.desk.stir({"agent7"})
+        await queue.settle()
+        assert queue.got() == [["agent7"]]
+        assert queue.desk.looked == before + 1
+        queue.desk.stop()
+        await asyncio.gather(*queue.claims)
+        assert not queue.desk._lines
+        assert queue.desk.waiting == 0
+
+    asyncio.run(story())
+
+
+def test_what_happens_while_somebody_looks_is_looked_at_again() -> None:
+    async def story() -> None:
+        desk, looking, go = Desk(), asyncio.Event(), asyncio.Event()
+        ready: list[str] = []
+
+        async def attempt() -> list[Any]:
+            found = list(ready)
+            looking.set()
+            await go.wait()
+            return found
+
+        claim = asyncio.create_task(desk.wait("x", "coder", attempt, PATIENCE_S, asyncio.Event()))
+        await looking.wait()
+        ready.append("work")  # too late for this look
+        desk.stir({"coder"})
+        go.set()
+        assert await claim == ["work"]
+
+    asyncio.run(story())
+
+
+def test_whose_time_is_over_gets_nothing_unless_it_has_got_it_already() -> None:
+    async def story() -> None:
+        desk, looking, go, gone = Desk(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def late() -> list[Any]:
+            looking.set()
+            await go.wait()
+            return ["work"]
+
+        claim = asyncio.create_task(desk.wait("x", "coder", late, PATIENCE_S, gone))
+        await looking.wait()
+        gone.set()
+        await asyncio.sleep(0)
+        go.set()
+        assert await claim == ["work"], "an attempt is never given up half-way"
+
+        async def nothing() -> list[Any]:
+            return []
+
+        assert await desk.wait("y", "coder", nothing, 0.02, asyncio.Event()) == []
+        assert not desk._lines
+
+    asyncio.run(story())
+
+
+def test_more_than_was_announced_is_found_at_the_next_look() -> None:
+    """Another process may have added something too; what is announced of that is not counted."""
+
+    async def story() -> None:
+        queue = Queue()
+        for _ in range(5):
+            queue.wait("coder")
+        await queue.settle()
+        queue.ready["coder"] = 3
+        queue.desk.stir({"coder"}, count=1)
+        await queue.settle()
+        assert len(queue.got()) == 1
+        queue.desk.stir(soon=False)
+        await queue.settle()
+        assert len(queue.got()) == 3
+        queue.desk.stop()
+        await asyncio.gather(*queue.claims)
+
+    asyncio.run(story())
+
+
+def test_an_error_reaches_everybody_who_waits_for_the_same() -> None:
+    async def story() -> None:
+        desk = Desk()
+
+        async def broken() -> list[Any]:
+            raise InvalidInput("over")
+
+        claims = [desk.wait("x", "coder", broken, PATIENCE_S, asyncio.Event()) for _ in range(3)]
+        found = await asyncio.gather(*claims, return_exceptions=True)
+        assert [type(each) for each in found] == [InvalidInput] * 3
+
+    asyncio.run(story())
+
+
+def test_lines_that_nothing_asks_for_look_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that many lines do not keep the store busy at each thing that another server does."""
+    monkeypatch.setattr(desks, "LATER_S", 60.0)
+
+    async def story() -> None:
+        queue = Queue()
+        for n in range(50):
+            queue.wait(f"agent{n}")
+        await queue.settle()
+        before = queue.desk.looked
+        queue.desk.stir(soon=False)
+        await queue.settle()
+        assert queue.desk.looked == before + 1
+        queue.ready["agent9"] += 1
+        queue.desk.stir({"agent9"})
+        await queue.settle()
+        assert queue.got() == [["agent9"]], "and what is known to be ready comes before them"
+        queue.desk.stop()
+        await asyncio.gather(*queue.claims)
+
+    asyncio.run(story())
+
+
+# -- one commit for several -----------------------------------------------------------------------------
+
+
+def test_each_request_of_a_group_is_kept_or_undone_by_itself(tmp_path: Path) -> None:
+    service = local_service(tmp_path / "interlock.db")
+
+    def broken() -> None:
+        with service.store.database.write():  # type: ignore[attr-defined]
+            service.add([NewItem(title="undone")])
+            raise InvalidInput("no")
+
+    works = [partial(service.add, [NewItem(title=f"{n}")]) for n in range(3)]
+    found = service.together([works[0], broken, works[1], works[2]])
+    assert [outcome.error is None for outcome in found] == [True, False, True, True]
+    assert [item.title for item in service.items(ItemFilter())] == ["0", "1", "2"]
+    service.close()
+
+
+def test_a_group_whose_commit_fails_has_done_nothing(tmp_path: Path) -> None:
+    service = local_service(tmp_path / "interlock.db")
+    database: Any = service.store.database  # type: ignore[attr-defined]
+
+    def lost() -> None:
+        service.add([NewItem(title="lost")])
+        database.db.execute("ROLLBACK")  # as SQLite does of its own accord when the disk is full
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        service.together([lambda: service.add([NewItem(title="before")]), lost])
+    assert service.items(ItemFilter()) == []
+    service.add([NewItem(title="after")])
+    service.close()
+
+
+def test_requests_that_come_meanwhile_share_the_next_commit() -> None:
+    async def story() -> None:
+        groups: list[int] = []
+        first, go = threading.Event(), threading.Event()
+
+        def carry_out(works: Any) -> Any:
+            groups.append(len(works))
+            first.set()
+            assert go.wait(PATIENCE_S)
+            return [outcome_of(work) for work in works]
+
+        def broken() -> None:
+            raise InvalidInput("no")
+
+        together = Together(carry_out)
+        answers = [asyncio.create_task(together.run(lambda: "one"))]
+        await asyncio.to_thread(first.wait)
+        answers += [asyncio.create_task(together.run(partial(int, n))) for n in range(40)]
+        answers.append(asyncio.create_task(together.run(broken)))
+        await asyncio.sleep(0.01)
+        go.set()
+        found = await asyncio.gather(*answers, return_exceptions=True)
+        assert found[:-1] == ["one", *range(40)]
+        assert isinstance(found[-1], InvalidInput)
+        assert groups == [1, 32, 9]
+
+    asyncio.run(story())
+
+
+def test_a_store_under_many_clients_makes_fewer_commits_than_it_answers_requests(serving: Serving) -> None:
+    """Taken out: the group; each request waits for the disk by itself."""
+    service = serving.server.service
+    database: Any = service.store.database  # type: ignore[attr-defined]
+    begun: list[int] = []
+    together = database.together
+
+    def counted() -> Any:
+        begun.append(1)
+        return together()
+
+    database.together = counted
+
+    def work(n: int) -> None:
+        client = serving.client()
+        for _ in range(10):
+            client.add([NewItem(title="x", agent=f"a{n}")])
+            (lease,) = client.next(f"a{n}")
+            assert client.done([Report(run=lease.run)])[0].status == "succeeded"
+
+    with ThreadPoolExecutor(12) as threads:
+        list(threads.map(work, range(12)))
+    assert len(begun) < 12 * 30 * 0.8
+    assert {item.status for item in service.items(ItemFilter(all=True))} == {"completed"}
