@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock import settings as choices
+from interlock.core import tracing
 from interlock.core.continuity import Ancestor, Lineage
 from interlock.core.errors import InterlockError, InvalidInput, StoreUnavailable
 from interlock.core.record import Record, replace
@@ -26,19 +28,24 @@ if TYPE_CHECKING:
     from interlock.github.client import GitHub
     from interlock.github.eyes import Eyes, Message
     from interlock.github.intake import Intake
+    from interlock.github.limits import Limits
     from interlock.github.outbox import Sender
     from interlock.github.reconcile import Reconciler
-    from interlock.github.series.keeper import Cycle, Keeper
+    from interlock.github.series.keeper import Keeper
     from interlock.github.series.overview import Overview
     from interlock.github.standing import NumberView
+    from interlock.github.traces import Traces
     from interlock.github.workflow_runs import Endings
     from interlock.gitlanes.lane import HasEnded
     from interlock.gitlanes.notes import GitNotes
     from interlock.gitlanes.service import GitLanes
     from interlock.process.sign import Before, Sign
     from interlock.process.workplace import ActionsRun
+    from interlock.remote.series import ServedSeries
     from interlock.service.contract import CheckView, LaneService, LaneView, LeaseView, Service
     from interlock.service.pruning import Pruned
+    from interlock.service.series import Acquired, Cycle, SeriesView
+    from interlock.service.spans import Spans
     from interlock.store.copying import Copied, End
     from interlock.store.port import Store
     from interlock.store.postgres.store import PostgresStore
@@ -50,10 +57,11 @@ DATABASE_BEAT_S, GIT_BEAT_S = 2.0, 30.0
 ENDED_TIMEOUT_S = 5.0
 #: How many of a lane's newest superseded items are looked at for the one that gave way to a run.
 SUPERSEDED_LOOKED_AT = 10
-#: How often a server does each duty.
 #: How many series are checked.
 SERIES_CHECKED = 1_000
+#: How often a server does each duty.
 SWEEP_S, DELIVERIES_S, NOTICES_S, ANSWERS_S, EFFECTS_S, RECONCILE_S = 1.0, 5.0, 5.0, 60.0, 5.0, 300.0
+METRICS_S, TRACES_S = 5.0, 2.0
 EFFECTS_AT_ONCE = 100
 _DATABASES = "Use sqlite:///path/to/file.db or postgresql://user@host/database."
 _FORMS = (
@@ -106,7 +114,14 @@ def open_service(
         except BaseException:
             store.close()
             raise
-    return LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+    return _served(settings, store)
+
+
+def _served(settings: Settings, store: Store) -> LocalService:
+    """A service on a store, which keeps series too."""
+    service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+    service.keeper = SeriesDesk(settings)
+    return service
 
 
 def open_for_reading(settings: Settings) -> Service | None:
@@ -125,7 +140,7 @@ def open_for_reading(settings: Settings) -> Service | None:
         applied = store.database.applied()
         if applied:
             schema.require_current(store.database.backend, applied)
-            return LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+            return _served(settings, store)
     except BaseException:
         store.close()
         raise
@@ -134,44 +149,82 @@ def open_for_reading(settings: Settings) -> Service | None:
 
 
 @contextmanager
-def open_intake(settings: Settings) -> Iterator[Intake]:
+def open_intake(settings: Settings, shared: Shared | None = None) -> Iterator[Intake]:
     """The way in for what GitHub sends. With a token in the environment GitHub is asked, else not."""
     from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
 
     with ExitStack() as opened:
-        yield _intake(settings, opened, asks=is_given(os.environ))[0]
+        yield _intake(settings, opened, shared, asks=is_given(os.environ))[0]
 
 
 @contextmanager
-def open_reconciler(settings: Settings) -> Iterator[Reconciler]:
+def open_reconciler(settings: Settings, shared: Shared | None = None) -> Iterator[Reconciler]:
     """What makes up for deliveries that never came. It needs a token."""
     from interlock.github.reconcile import Reconciler  # noqa: PLC0415  (for few commands)
 
     with ExitStack() as opened:
-        intake, service, github = _intake(settings, opened, asks=True)
+        intake, service, github = _intake(settings, opened, shared, asks=True)
         assert github is not None
         yield Reconciler(intake, service, service.store.github, github)
 
 
 def _intake(
-    settings: Settings, opened: ExitStack, *, asks: bool
+    settings: Settings, opened: ExitStack, shared: Shared | None, *, asks: bool
 ) -> tuple[Intake, LocalService, GitHub | None]:
     from interlock.github.intake import Intake  # noqa: PLC0415
 
+    shared = shared or Shared(spans=opened.enter_context(open_spans()))
     store = _open_store(settings, migrate=True)
     service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
     opened.callback(service.close)
+    traces = shared.traces(store)
     if not asks:
-        return Intake(service, store, None, types=settings.types), service, None
+        return Intake(service, store, None, types=settings.types, traces=traces), service, None
     from interlock.github import answers, client, reading  # noqa: PLC0415
 
     cache = answers.StoredAnswers(store.github)
-    github = opened.enter_context(client.from_environment(os.environ, cache=cache))
-    return Intake(service, store, reading.Reader(github), types=settings.types), service, github
+    github = opened.enter_context(client.from_environment(os.environ, cache=cache, limits=shared.limits))
+    reader = reading.Reader(github)
+    return Intake(service, store, reader, types=settings.types, traces=traces), service, github
+
+
+@contextmanager
+def open_spans(tell: Callable[[str], None] = lambda _: None) -> Iterator[Spans | None]:
+    """Where spans go, if the environment asks for traces. If they cannot be made, `tell` hears why."""
+    if not tracing.wanted(os.environ):
+        yield None
+        return
+    from interlock.service.spans import Spans  # noqa: PLC0415  (only whoever traces pays for it)
+
+    try:
+        spans = Spans(os.environ)
+    except InvalidInput as error:
+        tell(str(error))
+        yield None
+        return
+    with closing(spans):
+        yield spans
+
+
+class Shared(NamedTuple):
+    """What the parts of one process share: what GitHub allows its token, and where spans go."""
+
+    limits: Limits | None = None
+    spans: Spans | None = None
+
+    def traces(self, store: Store) -> Traces | None:
+        """What records how GitHub and a store deal with each other, if somebody traces."""
+        if self.spans is None:
+            return None
+        from interlock.github.traces import Traces  # noqa: PLC0415
+
+        return Traces(store, self.spans, os.environ)
 
 
 #: Keeps a delivery of an event, with its id and body; false if it came before.
 Keep = Callable[[str, str, bytes], bool]
+#: How much GitHub still allows: by resource, requests left and requests an hour.
+Allowances = Callable[[], Mapping[str, tuple[int, int]]]
 
 
 class Upkeep(NamedTuple):
@@ -184,30 +237,71 @@ class Upkeep(NamedTuple):
 
 @contextmanager
 def open_upkeep(
-    settings: Settings, service: Service, notify: Callable[[], object]
-) -> Iterator[tuple[list[Upkeep], Keep]]:
+    settings: Settings,
+    service: Service,
+    notify: Callable[[], object],
+    tell: Callable[[str], None] = lambda _: None,
+    left: Callable[[str, str, str], None] = lambda *_: None,
+) -> Iterator[tuple[list[Upkeep], Keep, Allowances]]:
     """What a store needs somebody for: sweeping and notices, and as far as there is a token, GitHub. And what
-    keeps a delivery."""
-    from interlock.github.tokens import is_given  # noqa: PLC0415  (for one command)
+    keeps a delivery, and tells how much GitHub still allows. `tell` hears why there are no traces, `left` of
+    each delivery that waits, its event and why."""
+    from interlock.github.limits import Limits  # noqa: PLC0415  (for one command)
+    from interlock.github.tokens import is_given  # noqa: PLC0415
 
     assert isinstance(service, LocalService)
+    limits = Limits(clock=time.time)  # they ask with one token
     with ExitStack() as opened:
-        intake = opened.enter_context(open_intake(settings))
+        shared = Shared(limits, opened.enter_context(open_spans(tell)))
+        intake = opened.enter_context(open_intake(settings, shared))
+        intake.left = left
         found = [
             Upkeep("sweeper", SWEEP_S, service.sweep),
-            Upkeep("deliveries", DELIVERIES_S, intake.sweep),
+            Upkeep("deliveries", DELIVERIES_S, intake.sweep_all),
             Upkeep("notices", NOTICES_S, notify),
             Upkeep("answers", ANSWERS_S, service.forget_requests),
+            Upkeep("metrics", METRICS_S, service.count_history),
         ]
         if is_given(os.environ):
-            sender = opened.enter_context(open_sender(settings))
-            reconciler = opened.enter_context(open_reconciler(settings))
+            sender = opened.enter_context(open_sender(settings, shared))
+            reconciler = opened.enter_context(open_reconciler(settings, shared))
             found += [
                 Upkeep("effects", EFFECTS_S, lambda: sender.send(EFFECTS_AT_ONCE)),
                 Upkeep("reconcile", RECONCILE_S, lambda: list(reconciler.look_at_all())),
                 Upkeep("series", RECONCILE_S, lambda: keep_series(settings, reconciler.followed())),
             ]
-        yield found, intake.keep
+        keep: Keep = intake.keep
+        if shared.spans is not None:
+            found.append(_telling(service, shared.spans))
+            keep = _traced(intake.keep, service.store, shared)
+        yield found, keep, limits.left
+
+
+def _telling(service: LocalService, spans: Spans) -> Upkeep:
+    """The duty that makes spans of the history."""
+    from interlock.service.following import Following  # noqa: PLC0415
+
+    return Upkeep("traces", TRACES_S, Following(service.store, spans, os.environ).follow_all)
+
+
+def _traced(keep: Keep, store: Store, shared: Shared) -> Keep:
+    """Keeps a delivery, and records that it came."""
+    traces = shared.traces(store)
+    assert traces is not None
+
+    def traced(event: str, delivery: str, body: bytes) -> bool:
+        begun_us = time.time_ns() // 1000
+        new = keep(event, delivery, body)
+        traces.received(delivery, event, begun_us, new=new)
+        return new
+
+    return traced
+
+
+def check_sessions(service: Service) -> None:
+    """`StoreUnavailable` if what is between a service and its database does not let a server work."""
+    assert isinstance(service, LocalService)
+    service.store.database.check_sessions()  # type: ignore[attr-defined]
 
 
 def missing_migrations(service: Service) -> int:
@@ -219,42 +313,92 @@ def missing_migrations(service: Service) -> int:
 
 @contextmanager
 def last_look(
-    service: Service, settings: Settings, tell: Callable[[str], None]
+    service: Service, settings: Settings, tell: Callable[[str], None], *, patience_s: float | None = None
 ) -> Iterator[Callable[[LeaseView], str | None]]:
     """Whether a run is still wanted, asked just before it starts. Without a token every run is."""
     from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
 
-    if not is_given(os.environ) or not isinstance(service, LocalService):
+    if not isinstance(service, LocalService):  # the server has the token
+        yield lambda lease: service.unwanted(lease.run)
+        return
+    if not is_given(os.environ):
         yield lambda _: None
         return
     from interlock.github import answers, client, dispatch, intake, reading  # noqa: PLC0415
 
     store = service.store.github
-    with client.from_environment(os.environ, cache=answers.StoredAnswers(store)) as github:
+    cache = answers.StoredAnswers(store)
+    waits_s = client.PATIENCE_S if patience_s is None else patience_s
+    with client.from_environment(os.environ, cache=cache, patience_s=waits_s) as github:
         reader = reading.Reader(github)
         way_in = intake.Intake(service, service.store, reader, types=settings.types)
         yield dispatch.LastLook(service, store, reader, way_in, tell)
 
 
 @contextmanager
-def open_sender(settings: Settings) -> Iterator[Sender]:
+def open_sender(settings: Settings, shared: Shared | None = None) -> Iterator[Sender]:
     """Who sends what is owed to GitHub, in the name of the token in the environment."""
     from interlock.github import client, outbox, showing  # noqa: PLC0415  (for one command)
 
-    with client.from_environment(os.environ, patience_s=outbox.PATIENCE_S) as github:
+    with ExitStack() as opened:
+        shared = shared or Shared(spans=opened.enter_context(open_spans()))
+        asking = client.from_environment(os.environ, patience_s=outbox.PATIENCE_S, limits=shared.limits)
+        github = opened.enter_context(asking)
         store = _open_store(settings, migrate=True)
-        with closing(
-            LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
-        ) as service:
-            yield outbox.Sender(github, store.github.outbox, showing=showing.Showing(service, store))
+        service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
+        opened.callback(service.close)
+        shown, traces = showing.Showing(service, store), shared.traces(store)
+        yield outbox.Sender(github, store.github.outbox, showing=shown, traces=traces)
+
+
+class SeriesDesk:
+    """Keeps series on the store that the settings name, for whoever has a service on it: `SeriesService`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def series(self, repository: str, *, series: str | None = None) -> list[SeriesView]:
+        with open_overview(self._settings, repository) as overview:
+            return overview.status([] if series is None else [overview.named(series)])
+
+    def series_metrics(self, repository: str) -> dict[str, Any]:
+        with open_overview(self._settings, repository) as overview:
+            return overview.metrics()
+
+    def acquire_issue(self, repository: str, issue: int, *, assign: str | None = None) -> Acquired:
+        with open_series(self._settings, repository) as keeper:
+            return keeper.acquire(issue, login=assign)
+
+    def release_issue(self, repository: str, issue: int, *, why: str = "") -> Cycle:
+        with open_series(self._settings, repository) as keeper:
+            return keeper.release(issue, why=why)
+
+    def promote_series(self, repository: str, series: str, *, force: bool = False, why: str = "") -> Cycle:
+        with open_series(self._settings, repository) as keeper:
+            return keeper.promote(keeper.named(series), force=force, why=why)
+
+    def reconcile_series(self, repository: str, *, series: Sequence[str] = ()) -> list[Cycle]:
+        with open_series(self._settings, repository) as keeper:
+            return keeper.reconcile([keeper.named(each) for each in series])
+
+    def rebuild_series(self, repository: str, series: str) -> Cycle:
+        with open_series(self._settings, repository) as keeper:
+            return keeper.rebuild(keeper.named(series))
 
 
 @contextmanager
-def open_series(settings: Settings, repository: str, *, send: bool = True) -> Iterator[Keeper]:
+def open_series(settings: Settings, repository: str, *, send: bool = True) -> Iterator[Keeper | ServedSeries]:
     """Who keeps the series of a repository, in the name of the token in the environment.
 
     With a database what is to be done on GitHub is owed, and sent at once if `send`; without one it is done.
+    A server does all of it, with its own token and its own settings.
     """
+    if scheme_of(settings.url) == "http":
+        if not send:
+            raise InvalidInput("A server sends by itself what it owes to GitHub.", "Leave --no-send out.")
+        with _open_served(settings, repository) as served:
+            yield served
+        return
     from interlock.github import answers, client  # noqa: PLC0415  (for few commands)
     from interlock.github.series import acting, choosing, looking  # noqa: PLC0415
     from interlock.github.series.cycle import Context  # noqa: PLC0415
@@ -276,7 +420,8 @@ def open_series(settings: Settings, repository: str, *, send: bool = True) -> It
                 acting=does,
                 lane_name=found.name.lower(),
                 mend=lanes.mend,
-                counts=lanes.counts,
+                at_once=lanes.at_once,
+                counts=lambda: lanes.at_once().counts,
             )
         else:
             store = _open_store(settings, migrate=True)
@@ -309,8 +454,8 @@ def keep_series(settings: Settings, repositories: Iterable[str]) -> dict[str, li
     """Reconcile the series of repositories in which somebody has begun with them; of others, nothing."""
     found = {}
     for repository in repositories:
-        with open_overview(settings, repository) as overview:
-            begun = bool(overview.known())
+        with _open_overview(settings, repository) as overview:
+            begun = bool(overview.pages())
         if begun:
             with open_series(settings, repository) as keeper:
                 found[repository] = keeper.reconcile()
@@ -361,8 +506,26 @@ def series_checks(lanes: LaneService) -> list[CheckView]:
 
 
 @contextmanager
-def open_overview(settings: Settings, repository: str) -> Iterator[Overview]:
+def _open_served(settings: Settings, repository: str) -> Iterator[ServedSeries]:
+    from interlock.remote.series import ServedSeries  # noqa: PLC0415  (for few commands)
+
+    with closing(_open_remote(settings)) as service:
+        yield ServedSeries(service, repository)
+
+
+@contextmanager
+def open_overview(settings: Settings, repository: str) -> Iterator[Overview | ServedSeries]:
     """How the series of a repository stand; GitHub is not asked."""
+    if scheme_of(settings.url) == "http":
+        with _open_served(settings, repository) as served:
+            yield served
+        return
+    with _open_overview(settings, repository) as overview:
+        yield overview
+
+
+@contextmanager
+def _open_overview(settings: Settings, repository: str) -> Iterator[Overview]:
     from interlock.github.series import choosing  # noqa: PLC0415  (for few commands)
     from interlock.github.series.overview import Overview  # noqa: PLC0415
 
@@ -370,7 +533,11 @@ def open_overview(settings: Settings, repository: str) -> Iterator[Overview]:
     with ExitStack() as opened:
         if scheme_of(settings.url) == "git":
             lanes, notes = _git_series(settings, opened)
-            yield Overview(lanes, notes, repository, repository.lower(), rules, counts=lanes.counts)
+            yield Overview(
+                *(lanes, notes, repository, repository.lower(), rules),
+                at_once=lanes.at_once,
+                counts=lambda: lanes.at_once().counts,
+            )
             return
         store = _open_store(settings, migrate=True)
         service = LocalService(store, poll_s=settings.poll_s)
@@ -384,7 +551,8 @@ def standing_of(service: Service, repository: str | None, number: int) -> Number
     """What is known about an issue or pull request, and owed for it."""
     from interlock.github.standing import standing  # noqa: PLC0415
 
-    assert isinstance(service, LocalService)
+    if not isinstance(service, LocalService):
+        raise _needs_database()
     return standing(service, service.store.github, repository, number)
 
 
@@ -407,9 +575,12 @@ def open_connection(settings: Settings) -> Service:
     says so where more is wanted."""
     if scheme_of(settings.url) != "git":
         return open_service(settings=settings)
+    from interlock.service.keeping import Keeping  # noqa: PLC0415
     from interlock.service.lanesonly import as_service  # noqa: PLC0415
 
-    return as_service(_open_git(settings), name="The git store", hint=_DATABASES)
+    series = Keeping()
+    series.keeper = SeriesDesk(settings)
+    return as_service(_open_git(settings), series, name="The git store", hint=_DATABASES)
 
 
 def left_signs(lanes: LaneService) -> list[Sign]:
@@ -456,8 +627,12 @@ def eyes_of_runs(
 
 
 def _keep_sign(service: Service, lease: LeaseView, message: Message, eyes: Eyes) -> None:
-    """Let the database know what a run shows: whoever sees the run lost takes it away."""
-    assert isinstance(service, LocalService)
+    """Let the database know what a run shows: whoever sees the run lost takes it away.
+
+    Through a server nobody is there to know it: then the worker alone takes it away.
+    """
+    if not isinstance(service, LocalService):
+        return
     github = service.store.github
     known = github.repository_named(message.repository)
     if known is None:
@@ -474,12 +649,16 @@ def _keep_sign(service: Service, lease: LeaseView, message: Message, eyes: Eyes)
 
 
 def owing_salvage(service: Service, tell: Callable[[str], None]) -> Callable[[int, int, str], None]:
-    """Owes a comment on work that a run left, on the issue or pull request that its item is about."""
+    """Owes a comment on work that a run left, on the issue or pull request that its item is about.
+
+    Through a server nothing is owed: a notice of the worker names the work.
+    """
 
     def owe(item: int, run: int, ref: str) -> None:
+        if not isinstance(service, LocalService):
+            return
         from interlock.github import about, owing  # noqa: PLC0415
 
-        assert isinstance(service, LocalService)
         try:
             of = about.about(service.show(item).item.payload)
             known = None if of is None else service.store.github.repository_named(of.repository)
@@ -669,10 +848,7 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
             "The git store serves `hold`, `push` and `lanes`; this needs a database.", _DATABASES
         )
     if scheme == "http":
-        raise InvalidInput(
-            "This needs the database itself, and INTERLOCK_URL names a server.",
-            "Run it where the server runs, with its store's URL.",
-        )
+        raise _needs_database()
     if scheme == "postgresql":
         from interlock.store.postgres.database import Database  # noqa: PLC0415  (see above)
         from interlock.store.postgres.store import PostgresStore  # noqa: PLC0415
@@ -700,6 +876,13 @@ def _open_store(settings: Settings, *, migrate: bool) -> SqliteStore | PostgresS
         busy_timeout_s=settings.busy_timeout_s,
         migrate=migrate,
         absence=settings.absence,
+    )
+
+
+def _needs_database() -> InvalidInput:
+    return InvalidInput(
+        "This needs the database itself, and INTERLOCK_URL names a server.",
+        "Run it where the server runs, with its store's URL.",
     )
 
 

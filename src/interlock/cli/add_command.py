@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import A_PERSON, NewItem, Policy, RetryLane, Sender, Verdict
 from interlock.core.names import BATCH_MAX, MESSAGE_MAX_BYTES
 from interlock.service.contract import HolderView
-from interlock.service.intake import new_item
+from interlock.service.intake import new_item, traced
 
 if TYPE_CHECKING:
     from interlock.cli.page import Console
@@ -158,7 +159,8 @@ def add(
     with call.service() as service:
         mention_near_agent(service, agent)
         sender = caller_of(service)
-        answers = service.add([_new_item(call, each, sender) for each in arrivals])
+        parent = os.environ.get("TRACEPARENT")
+        answers = service.add([traced(_new_item(call, each, sender), parent) for each in arrivals])
         shown = answers[0].item or answers[0].holder
         why = None
         if batch is None and shown is not None and not call.out.json:

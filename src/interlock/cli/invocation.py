@@ -55,7 +55,7 @@ class Invocation:
     def reading(self, *, stand_in: bool = True) -> Iterator[Service]:
         """The service for a command that only looks: it makes no store.
 
-        Where there is none yet, an empty one in a temporary directory stands in, unless the caller asks for
+        Before the first write an empty store in a temporary directory stands in, unless the caller asks for
         something that must be there, or waits for what happens there.
         """
         from interlock import app
@@ -121,6 +121,15 @@ class Invocation:
         with closing(app.open_lanes(self.settings, eyes=eyes)) as lanes:
             _hush_driver()
             yield lanes
+
+    @contextmanager
+    def connection(self) -> Iterator[Service]:
+        """The service on any store; one without a database says so where more is wanted."""
+        from interlock import app
+
+        with closing(app.open_connection(self.settings)) as service:
+            _hush_driver()
+            yield service
 
 
 def mention_near_agent(service: Service, name: str | None) -> None:

@@ -46,7 +46,7 @@ def cell_len(text: str) -> int:
 
 
 def chopped(text: str, width: int) -> list[str]:
-    """The text in parts that each take at most so many cells."""
+    """The text in parts, none wider than this number of cells."""
     if text.isascii() or _NARROW.fullmatch(text):
         return [text[n : n + width] for n in range(0, len(text), width)]
     from rich import cells
@@ -176,7 +176,7 @@ class Table:
     """A table without lines: a header and columns; or, without a header, names and their values."""
 
     def __init__(self, *header: str, right: Sequence[str] = (), wrapped: Sequence[str] = ()) -> None:
-        """`right` names the columns of numbers, `wrapped` those that take several lines where they must."""
+        """`right` names the columns of numbers, `wrapped` the ones that may take several lines."""
         self._header, self._right, self._wrapped = header, right, wrapped
         self._rows: list[tuple[str | Text, ...]] = []
 

@@ -96,7 +96,7 @@ def root() -> Any:
     app = typer.Typer(cls=_Root, name="interlock", context_settings=_CONTEXT_SETTINGS)
     app.callback()(_interlock)
     command: Any = get_command(app)
-    # `interlock completion` prints our scripts; those that typer would install know nothing of the store.
+    # `interlock completion` prints our scripts; typer would install its own, which know nothing of the store.
     command.params = [option for option in command.params if not option.name.endswith("_completion")]
     return command
 

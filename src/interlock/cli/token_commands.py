@@ -7,7 +7,8 @@ from typing import Annotated
 from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
-from interlock.core.errors import Exit
+from interlock.core.errors import Exit, InvalidInput
+from interlock.service.access import EXPIRES_MAX_S, EXPIRES_MIN_S
 from interlock.service.intake import span_s
 
 token = Group("Tokens, with which programs on other machines are let in through a server.")
@@ -48,6 +49,9 @@ def create(
     """Make a token, and print it. It is shown this once; the store has a hash of it."""
     call = invocation_of(ctx)
     expires_s = None if expires is None else span_s("--expires", expires)
+    if expires_s is not None and not EXPIRES_MIN_S <= expires_s <= EXPIRES_MAX_S:
+        low, high = f"{EXPIRES_MIN_S:.0f}s", f"{EXPIRES_MAX_S / 86_400:.0f}d"
+        raise InvalidInput(f"--expires {expires} is out of range.", f"Use {low} to {high}.")
     with call.service() as service:
         made = service.create_token(name, scope=scope, expires_s=expires_s)
     return call.out.answer(made, str(made.token))

@@ -16,13 +16,17 @@ from interlock.core.names import check_whole
 from interlock.service.intake import whole
 
 if TYPE_CHECKING:
+    from interlock.http.application import Annex, Server
     from interlock.service.contract import Service
 
 PORT = 8420
+#: How long a server may take until it is ready.
+WELL_S = 20.0
 
 
 def up(
     ctx: typer.Context,
+    *,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Where to listen. Beyond this machine a token must exist.")
     ] = "127.0.0.1",
@@ -33,7 +37,7 @@ def up(
     key: Annotated[str | None, typer.Option(metavar="FILE", help="For TLS: the private key (PEM).")] = None,
     once: Annotated[bool, typer.Option("--once", help="Start, check that all is well, and end.")] = False,
 ) -> int:
-    """Serve the API and webhooks, sweep, send what is owed to GitHub, and run notices, in one process.
+    """Serve the API, tools for models and webhooks, sweep, send what is owed to GitHub, and run notices.
 
     Any number of servers may run on one PostgreSQL. A signal ends it; open requests are finished first.
     """
@@ -75,10 +79,29 @@ def up(
         notify=lambda service: _notices(call, service),
         tell=tell,
         check=check if once else None,
+        annexes=_annexes(call),
     )
     if trouble:
         raise trouble[0]
     return Exit.OK
+
+
+def _annexes(call: Invocation) -> Callable[[Server], list[Annex]]:
+    """What the server has beside its API: the tools for models."""
+    from interlock.http.application import Annex, log
+    from interlock.mcp.door import PATH, Door
+    from interlock.mcp.tools import Defaults
+
+    defaults = Defaults(call.settings.types, call.settings.lanes)
+
+    def made(server: Server) -> list[Annex]:
+        def tell_defect(error: Exception) -> None:
+            log.error("defect", where="mcp", exc_info=error)
+
+        door = Door(server, defaults, tell_defect)
+        return [Annex(PATH, door, door.running)]
+
+    return made
 
 
 def _notices(call: Invocation, service: Service) -> Callable[[], object]:
@@ -94,8 +117,9 @@ def _words(call: Invocation, url: str, token_file: str | None, *, once: bool) ->
     token = f"Your own commands find a token for it in {token_file}.\n" if token_file else ""
     return (
         f"{where}{token}"
-        f"What it can do: {url}/docs\n\n"
+        f"What it can do: {url}/docs; tools for models: {url}/mcp\n\n"
         "In another terminal:\n"
+        f"{_path_words()}"
         f"  export INTERLOCK_URL={url}\n"
         "  interlock add 'Fix the login page' --lane issue:acme/app#42\n"
         "  interlock next --agent coder\n"
@@ -104,21 +128,53 @@ def _words(call: Invocation, url: str, token_file: str | None, *, once: bool) ->
     )
 
 
+def _path_words() -> str:
+    """How a terminal finds this command, if it does not yet: as in a clone after `make up`."""
+    import shlex
+    import shutil
+    from pathlib import Path
+
+    own = Path(sys.executable).with_name("interlock")
+    if shutil.which("interlock") is not None or not own.exists():
+        return ""
+    return f"  export PATH={shlex.quote(str(own.parent))}:$PATH\n"
+
+
 def _is_well(url: str) -> dict[str, Any]:
     """Ask the server itself whether it is ready, for a while."""
+    import ssl
     import time
     import urllib.error
     import urllib.request
 
-    deadline_s = time.monotonic() + 20.0
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it talks to itself
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+    )
+    deadline_s = time.monotonic() + WELL_S
     while True:
         try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=10.0) as answer:  # noqa: S310  (our own)
+            with opener.open(f"{url}/readyz", timeout=10.0) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
-        except (urllib.error.URLError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             if time.monotonic() > deadline_s:
-                raise StoreUnavailable(
-                    f"The server does not become ready: {error}.", "Its log says more."
-                ) from None
+                raise _unwell(url, error) from None
             time.sleep(0.1)
+
+
+def _unwell(url: str, error: Exception) -> InterlockError:
+    from urllib.error import HTTPError
+
+    if isinstance(error, HTTPError) and error.code == 503:
+        checks = json.load(error)["checks"].values()
+        return StoreUnavailable(
+            "The server does not become ready. "
+            + " ".join(each["detail"] for each in checks if not each["ok"]),
+            "interlock doctor looks at the store.",
+        )
+    return StoreUnavailable(
+        f"The server has started, but did not answer at {url} within {WELL_S:g} s.",
+        "Something on this machine keeps connections to that address away, such as a firewall.",
+    )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from interlock.core import jsontext
 from interlock.core.errors import InvalidInput, TooLarge
-from interlock.core.names import PAYLOAD_MAX_BYTES, check_text, the
+from interlock.core.names import PAYLOAD_MAX_BYTES, check_repository, check_text, the
 
 #: A batch has at most 1,000 lines, and no line is larger than a payload and a message together.
 _INPUT_MAX_BYTES = 64 << 20
@@ -39,10 +38,10 @@ def name_or_none(what: str, text: str | None) -> str | None:
 
 def repository(option: str | None) -> str:
     """The repository on GitHub that a command is about, or that the job runs for."""
-    chosen = option or os.environ.get("GITHUB_REPOSITORY", "")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", chosen, re.ASCII):
-        raise InvalidInput("It is not clear which repository is meant.", "Name it with --repo OWNER/NAME.")
-    return chosen
+    try:
+        return check_repository(option or os.environ.get("GITHUB_REPOSITORY", ""))
+    except InvalidInput as error:
+        raise InvalidInput(error.sentence, "Name it with --repo OWNER/NAME.") from None
 
 
 def text_of(what: str, text: str, max_bytes: int = PAYLOAD_MAX_BYTES) -> str:

@@ -246,6 +246,11 @@ def msg(
     with call.lanes() as service:
         who, signed = signature(stated, author, caller=actor, sender=stated or caller_of(service))
         change = service.msg(number, message, author=signed, sender=who, reason=reason or "", url=url or "")
+    if author is not None and call.settings.url.lower().startswith("http"):
+        with call.reading() as look:
+            kept = next((m for m in look.show(change.item.id).messages if m.n == change.n), None)
+        if kept is not None and kept.author != author:
+            tell(f"It is signed by {kept.author}, not {author}: an agent's token writes as its agent.")
     return call.out.answer(change, lambda out: views.items.told(out, number, change))
 
 

@@ -61,7 +61,7 @@ def checked(new: NewItem) -> NewItem:
     names.check_cause(new.reason, new.url)
     if new.message is None and (new.reason or new.url):
         raise InvalidInput(
-            "A reason and a url belong to a message, and there is none.", "Give a message too."
+            "A reason and a url belong to a message, and no message was given.", "Give a message too."
         )
     if new.dedupe_key is not None:
         names.check_name("dedupe key", new.dedupe_key)
@@ -90,7 +90,11 @@ def checked_sender(sender: object) -> Sender:
 
 
 def checked_edit(
-    item: ItemId, changes: Mapping[str, object], by: str = "", sender: Sender = A_PERSON
+    item: ItemId,
+    changes: Mapping[str, object],
+    by: str = "",
+    sender: Sender = A_PERSON,
+    expected: str | None = None,
 ) -> Edit:
     """An edit with its values in normal form, or a clear refusal.
 
@@ -109,8 +113,11 @@ def checked_edit(
     run_at_us, run_after_s = given.pop("run_at_us", None), given.pop("run_after_s", None)
     if "agent" in given:
         given["agent_key"] = given.pop("agent")
+    if expected is not None:
+        names.check_text("version", expected, names.NAME_MAX_CHARS)
     return Edit(
         item=item,
+        expected=expected,
         spec=given,
         run_at_us=run_at_us,
         run_after_s=run_after_s,
@@ -303,7 +310,7 @@ def check_batch(what: str, batch: Sequence[object], kind: type) -> None:
         raise TooLarge(f"A batch of {count} is too large.", f"At most {names.BATCH_MAX:,} at once.")
 
 
-#: What is said where there is none, also by the command line, which misses the option before we do.
+#: The refusal of a missing reason, also on the command line, which misses the option before we do.
 NO_REASON = ("--reason is missing.", 'Pass --reason "…" for the history.')
 
 

@@ -79,7 +79,7 @@ def narrowed(wish: Claim, agent: Agent | None) -> Claim | None:
 def with_room(
     wish: Claim, agent: Agent | None, running: int, editing: int, pool_room: int | None = None
 ) -> Claim | None:
-    """The wish limited to the runs that the agent and its pool have room for; nothing if there is none.
+    """The wish limited to the runs that the agent and its pool have room for; None without room.
 
     `room = max_concurrency - running - max(0, editing - 1)`, where `editing` counts `plan.edit` runs and
     `running` all others; `pool_room` is the same for its pool, summed over the agents there. The lesser

@@ -20,8 +20,10 @@ class Outcome(StrEnum):
     DONE = "done"
     FAIL = "fail"
     RELEASE = "release"
-    #: Nobody reports this of his own run; of an external one it is seen.
+    #: Nobody reports these of his own run; of an external one they are seen.
     CANCEL = "cancel"
+    #: The active issue of a series gives its place back: cancelled, and in line again when it may be.
+    YIELD = "yield"
 
 
 class Arrive(Record):
@@ -131,6 +133,8 @@ class Edit(Record):
     run_after_s: float | None = None
     by: str | None = None
     sender: Sender = A_PERSON
+    #: The version that somebody has looked at: of another, nothing is changed.
+    expected: str | None = None
 
 
 class Tell(Record):
@@ -227,13 +231,15 @@ class Moved(Record):
     #: The item that absorbed the one a message was for.
     forward_to: ItemId | None = None
     n: int = 0
+    #: Refused because the item has changed since somebody looked.
+    stale: bool = False
 
 
 class GateSet(Record):
     """The answer to `SetGate`."""
 
     lane: str
-    #: As it is now; null if there is none.
+    #: As it is now; null on a lane without a gate.
     gate: Gate | None
     changed: bool
     #: The run that goes on there and is not exempt. A shut lane without one gets none until it opens.

@@ -68,6 +68,7 @@ _STATUS_OF = {
     Outcome.FAIL: RunStatus.FAILED,
     Outcome.RELEASE: RunStatus.RELEASED,
     Outcome.CANCEL: RunStatus.CANCELLED,
+    Outcome.YIELD: RunStatus.CANCELLED,
 }
 _EVENT_OF: dict[RunStatus, EventKind] = {
     s: EventKind(f"run.{s}") for s in RunStatus if s is not RunStatus.RUNNING
@@ -114,6 +115,8 @@ def end_external(ledger: Ledger, command: EndExternal) -> Moved:
         status = RunStatus.CANCELLED
     elif not item.stops_for_good and status is RunStatus.CANCELLED:
         item = ledger.change(item, cancel_into=ItemStatus.CANCELLED, cancel_why=command.why)
+    if command.outcome is Outcome.YIELD:
+        ledger.event(EventKind.SERIES_YIELDED, item, command.why, run=command.run, by=command.by)
     error = command.why if status is RunStatus.FAILED else None
     report = Finish(command.run, item.id, command.outcome, result=command.result, error=error)
     promoted = end_run(ledger, item, status, Reason.SEEN_OUTSIDE, report, why=command.why, by=command.by)

@@ -132,7 +132,8 @@ class EditRefused(_WithReasons, InterlockError):
 
 
 class StaleRevision(EditRefused):
-    """The plan has changed since the edit's base, in a place that the edit touches; nothing was changed."""
+    """The plan has changed since the edit's base, in a place that the edit touches, or the item since it was
+    looked at; nothing was changed."""
 
     code = "stale_revision"
     exit_code = Exit.STALE_REVISION

@@ -226,6 +226,7 @@ class EventKind(StrEnum):
     GATE_CLOSED = "gate.closed"
     GATE_OPENED = "gate.opened"
     GATE_REMOVED = "gate.removed"
+    SERIES_YIELDED = "series.yielded"
 
 
 class Spec(NamedTuple):

@@ -36,6 +36,7 @@ RUN_AT_MAX_US = 253_402_300_799 * 1_000_000  # the last second of 9999
 # start with a dash (it would read as an option) and no part between slashes may start with a dot or
 # end with one or with ".lock", so that every name can also become a ref or, escaped, a file name.
 _ALPHABET = re.compile(r"[A-Za-z0-9_@#+=:./\[\]-]+", re.ASCII)
+_REPOSITORY = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
 _URL = re.compile(r"https?://[^\s\x00-\x20\x7f-\x9f]+")
 _ALPHABET_WORDS = "letters, digits and _ @ # + = : . / [ ] -"
 
@@ -115,6 +116,13 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
     import difflib  # noqa: PLC0415  (only for people who mistype)
 
     return next(iter(difflib.get_close_matches(name, sorted(filter(None, known)), 1, likeness)), None)
+
+
+def check_repository(name: str) -> str:
+    """Return the name of a repository on GitHub, such as acme/app."""
+    if not _is_text("repository", name) or not _REPOSITORY.fullmatch(name):
+        raise InvalidInput("It is not clear which repository is meant.", "Name it as in acme/app.")
+    return name
 
 
 def check_text(what: str, value: str, max_bytes: int = MESSAGE_MAX_BYTES) -> str:

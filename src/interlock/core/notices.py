@@ -1,4 +1,4 @@
-"""Notices: which events a user's command is told of, and how often it is tried."""
+"""Notices: which events start a user's command, and how often it is tried."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ NOTICES = {"on_dead_letter": is_dead_letter, "on_question": is_question}
 
 
 def wait_s(tries: int) -> float | None:
-    """How long to wait after so many failed tries; None if it is given up."""
+    """How long to wait after this number of failed tries; None if it is given up."""
     return WAITS_S[tries - 1] if tries <= len(WAITS_S) else None

@@ -23,6 +23,7 @@ from interlock.core.model import (
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import sort_key, to_us
+from interlock.core.versions import version_of
 from interlock.core.waking import hear, restart
 
 
@@ -101,6 +102,14 @@ def _log_retry(ledger: Ledger, item: Item, command: Retry) -> None:
 def edit(ledger: Ledger, command: Edit) -> Moved:
     """Change what has not started. The history keeps old and new; queue and line follow at once."""
     item = ledger.items[command.item]
+    if command.expected is not None and version_of(item) != command.expected:
+        return Moved(
+            item=item.id,
+            changed=False,
+            stale=True,
+            refusal=f"Item {item.id} has changed since you looked.",
+            hint="Look at it again, and decide anew.",
+        )
     timed = command.run_at_us is not None or command.run_after_s is not None
     if obstacle := _why_not_edited(item, command.sender if timed else A_PERSON):
         return Moved(item=item.id, changed=False, refusal=obstacle[0], hint=obstacle[1])

@@ -65,6 +65,8 @@ class Series(Record):
     active: Member | None = None
     #: The line behind it, the first of it in order.
     line: tuple[Member, ...] = ()
+    #: Why nobody knows: what became of its lane, as in "cannot be read". Only git loses lanes.
+    lost: str = ""
 
 
 class Facts(Record):
@@ -108,7 +110,7 @@ class Takers(Record):
     agent: str
     #: Whether agents without limits may, known or not.
     anyone: bool
-    #: Agents with limits that may, and those that may not.
+    #: Agents with limits: who may, and who may not and why.
     able: tuple[str, ...] = ()
     barred: Mapping[str, tuple[Hindrance, ...]] = MappingProxyType({})
 
@@ -242,6 +244,11 @@ def _not_active(item: Item, gate: Gate, series: Series) -> Hindrance:
     lane, name = item.spec.lane or "", f"series {gate.series.rpartition('/')[2]}"
     number = issue_number(lane)
     mine, issue = (f"lane {lane}", f"lane {lane}") if number is None else (f"#{number}", f"issue #{number}")
+    if series.lost:
+        return Hindrance(
+            what=f"the lane of {name} {series.lost}, so nobody knows which issue is the active one",
+            cure="the next look at the series builds it anew from the open issues",
+        )
     active = series.active
     if active is not None and active.number is not None and active.number == number:
         what = f"{name} has come to {issue}, but has not opened its lane yet"

@@ -66,7 +66,10 @@ _USAGE_ERROR = 129
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?", re.ASCII)
 _NONCE_KEY = "Interlock-Nonce"
 #: A shallow clone has a lock for its fetches; and git makes a worktree in several steps, which fetches see.
-_OTHER_AT_WORK = re.compile(r"Unable to create '[^'\n]*\.lock': File exists|bad object worktrees/")
+_OTHER_AT_WORK = re.compile(
+    r"Unable to create '[^'\n]*\.lock': File exists|bad object worktrees/"
+    r"|cannot lock ref '[^'\n]*': (?:is at \w+ but expected|reference already exists)"
+)
 #: Variables of the caller that would send git to another repository.
 STRAY_VARIABLES = (
     "GIT_DIR",

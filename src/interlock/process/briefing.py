@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interlock.core import jsontext
+from interlock.core import jsontext, tracing
 from interlock.core.errors import InterlockError
 from interlock.process.smallfile import read_bytes
 from interlock.service.contract import LeaseView, to_json
@@ -54,7 +54,16 @@ class Briefing:
             "INTERLOCK_RESULT": str(self.result),
             **({"INTERLOCK_LANE": item.lane} if item.lane else {}),
             **({"INTERLOCK_PLAN": str(item.plan)} if item.plan is not None else {}),
+            **_trace(lease),
         }
+
+
+def _trace(lease: LeaseView) -> dict[str, str]:
+    """The span of the run, for what the command records of itself; nothing if nobody traces."""
+    item = lease.item
+    at_us = round(item.created_at.timestamp() * 1_000_000)
+    context = tracing.of_run(item.id, at_us, item.payload, lease.fence, os.environ)
+    return {} if context is None else {"TRACEPARENT": context.text}
 
 
 def note_fault(path: Path, error: InterlockError) -> None:

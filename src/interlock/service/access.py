@@ -12,7 +12,7 @@ from interlock.core.scopes import Scope, read_scope
 from interlock.service.contract import TokenView, to_json
 from interlock.service.itemview import maybe_moment, moment
 from interlock.store.access_port import Note, Request, Token
-from interlock.store.port import ClaimedItem, Store
+from interlock.store.port import ClaimedItem, Outcome, Store
 
 if TYPE_CHECKING:
     from interlock.core.ledger import Decision
@@ -22,6 +22,8 @@ T = TypeVar("T")
 _PREFIX = "il"
 TOKENS_MAX = 1_000
 EXPIRES_MIN_S, EXPIRES_MAX_S = 60.0, 10 * 366 * 24 * 3600.0
+#: How exactly it is known when a token was used last.
+USED_EVERY_US = 60_000_000
 _FORGET = 1_000
 
 
@@ -69,8 +71,9 @@ class Access:
         # Compared in any case, so that time does not tell whether there is such a token.
         same = hmac.compare_digest(_digest(secret), found.hash if found is not None else "0" * 64)
         if found is None or not same:
-            raise NoToken("This token lets nobody in.", "It may be revoked or over: make another.")
-        self.store.access.use_token(found.id)
+            raise NoToken("This token lets nobody in.", "It may be mistyped, revoked or over: make another.")
+        if found.used_us is None or found.used_us <= self.store.now_us() - USED_EVERY_US:
+            self.store.access.use_token(found.id)  # it takes the write lock
         return _view(found), read_scope(found.scope)
 
     def has_tokens(self) -> bool:
@@ -78,6 +81,15 @@ class Access:
         return self.store.access.has_tokens()
 
     # -- requests ---------------------------------------------------------------------------------
+
+    @property
+    def shares_commits(self) -> bool:
+        """Whether requests gain from one commit for several."""
+        return self.store.shares_commits
+
+    def together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]:
+        """Carry out small requests one by one, each whole or not at all, in one commit."""
+        return self.store.together(works)
 
     def answering(self, request: Request) -> Self:
         """The same service, which carries out one request and keeps the answer in the same transaction."""

@@ -20,6 +20,7 @@ from interlock.core.row import NamedTuple
 from interlock.core.timing import QUESTION_TIMEOUT_S
 from interlock.service.itemview import ItemView
 from interlock.service.planview import PlanService
+from interlock.service.series import SeriesService
 
 
 class HolderView(Record):
@@ -420,6 +421,25 @@ class StatsView(Record):
     groups: tuple[GroupView, ...] = ()
 
 
+class SampleView(Record):
+    """One number of a metric."""
+
+    #: Behind the metric's name: `_total`, `_bucket`, `_sum`, `_count` or nothing.
+    suffix: str
+    labels: Mapping[str, str]
+    value: float
+
+
+class MetricView(Record):
+    """One family of numbers, as Prometheus takes them."""
+
+    name: str
+    #: `counter`, `gauge` or `histogram`.
+    kind: str
+    help: str
+    samples: tuple[SampleView, ...]
+
+
 class SweepView(Record):
     """What one sweep did."""
 
@@ -608,7 +628,7 @@ class LaneService(Protocol):
     def close(self) -> None: ...
 
 
-class Service(LaneService, PlanService, Protocol):
+class Service(LaneService, PlanService, SeriesService, Protocol):
     """One function per use case. `by` is the operator, for the history."""
 
     def external(self, *, limit: int = 100) -> list[ItemView]: ...
@@ -622,7 +642,13 @@ class Service(LaneService, PlanService, Protocol):
     def retry(self, item: int, *, why: str = "", by: str = "", sender: Sender = A_PERSON) -> ChangeView: ...
 
     def edit(
-        self, item: int, changes: Mapping[str, Any], *, by: str = "", sender: Sender = A_PERSON
+        self,
+        item: int,
+        changes: Mapping[str, Any],
+        *,
+        by: str = "",
+        sender: Sender = A_PERSON,
+        expected: str | None = None,
     ) -> ChangeView: ...
 
     def items(self, wanted: ItemFilter) -> list[ItemView]: ...
@@ -632,6 +658,8 @@ class Service(LaneService, PlanService, Protocol):
     def owed_to_github(self) -> OwedView: ...
 
     def item_of(self, handle: str) -> int: ...
+
+    def unwanted(self, run: str) -> str | None: ...
 
     def show(self, item: int) -> ShowView: ...
 
@@ -648,6 +676,8 @@ class Service(LaneService, PlanService, Protocol):
     def follow(self, *, after: int | None = None) -> Iterator[EventView]: ...
 
     def stats(self, *, window_s: float = 3600.0, by: str | None = None) -> StatsView: ...
+
+    def metrics(self) -> list[MetricView]: ...
 
     def agents(self) -> list[AgentView]: ...
 

@@ -31,7 +31,7 @@ from interlock.core.model import (
     Sender,
     SenderKind,
 )
-from interlock.core.record import as_dict
+from interlock.core.record import as_dict, replace
 from interlock.core.timing import WALL_MAX_S
 from interlock.settings import TypeDefaults
 
@@ -41,6 +41,22 @@ _WHOLE, _DIGITS_MAX = re.compile(r"[+-]?(\d+)", re.ASCII), 18
 #: As services tell when a quota is back, and as `date +%s` prints it.
 _SINCE_1970 = re.compile(r"(\d{10})(?:\.\d*)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def traced(item: NewItem, parent: str | None) -> NewItem:
+    """An arrival that goes on with a trace, if `parent` is a `traceparent` and its payload has none."""
+    if not parent:
+        return item
+    from interlock.core.tracing import with_parent  # noqa: PLC0415  (most callers are not traced)
+
+    try:
+        payload = names.check_payload(item.payload) if item.payload is not None else None
+    except InvalidInput:
+        return item  # which is refused in a moment
+    found = with_parent(payload, parent)
+    text = json.dumps(found, ensure_ascii=False)
+    full = len(text.encode(errors="replace")) > names.PAYLOAD_MAX_BYTES  # work goes before traces
+    return item if full or found is payload else replace(item, payload=text)
 
 
 def new_item(

@@ -159,6 +159,13 @@ class ItemView:
 ItemView.FIELDS = tuple(name for name, value in vars(ItemView).items() if isinstance(value, property))
 
 
+def version(view: ItemView) -> str:
+    """The version of an item, which an edit may expect."""
+    from interlock.core.versions import version_of  # noqa: PLC0415  (servers alone)
+
+    return version_of(view._item)
+
+
 def in_line(view: ItemView) -> tuple[bool, tuple[bool, int, int, int]]:
     """Sorts the unfinished items of a lane: its owner first, then its line."""
     item = view._item

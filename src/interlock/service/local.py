@@ -6,7 +6,7 @@ Every shell goes through here; nothing here knows how a shell looks or which dat
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from interlock.core import names
@@ -40,7 +40,7 @@ from interlock.core.commands import (
 )
 from interlock.core.continuity import RUN_MAX, Lineage
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, LeaseLost
+from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, LeaseLost, StaleRevision
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import A_PERSON, ItemId, NewItem, RunId, Sender
@@ -71,6 +71,7 @@ from interlock.service.contract import (
 from interlock.service.fleet import Fleet
 from interlock.service.gating import Gating
 from interlock.service.itemview import ItemView, maybe_moment, moment
+from interlock.service.keeping import Keeping
 from interlock.service.notices import Notices
 from interlock.service.planning import Planning
 from interlock.service.presence import Presence
@@ -85,7 +86,7 @@ IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
 
 
-class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
+class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping):
     """Interlock on a database in reach of this process."""
 
     def __init__(self, store: Store, *, poll_s: float = POLL_S, retention_s: float | None = None) -> None:
@@ -94,6 +95,14 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
         self._retention = Retention(retention_s) if retention_s is not None else None
         self._known: dict[str, float] = {}
         self._swept_to = ""
+        #: Says why a run must not start; servers have one that asks GitHub.
+        self.last_look: Callable[[LeaseView], str | None] | None = None
+
+    def count_history(self) -> bool:
+        """Bring the counters of `metrics` up to the history, step by step; whether there is more to count."""
+        from interlock.service import metering  # noqa: PLC0415  (for servers)
+
+        return metering.fold(self.store)
 
     # -- arrivals ---------------------------------------------------------------------------------
 
@@ -188,6 +197,18 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
         if self._known.get(key, -SEEN_EVERY_S) <= now_s - SEEN_EVERY_S:
             self.store.see_agent(key, name)
             self._known[key] = now_s
+
+    def unwanted(self, run: str) -> str | None:
+        """Why a run must not start, by a last look at where its item came from. None if it may.
+
+        Else its item is cancelled, or waits, and the run should be released. Where nobody can look, it may.
+        """
+        handle = read_handle(run)
+        item = self._item_of(handle)
+        if self.last_look is None or not item.is_run_of(handle.run, handle.bits):
+            return None
+        payload = self.store.payloads([item.id]).get(item.id)
+        return self.last_look(self._lease(ClaimedItem(item, payload), 0.0))
 
     def claimed(self, kept: Sequence[tuple[int, int, int]]) -> list[LeaseView]:
         """The leases that a request got which was answered before, as far as they are not lost meanwhile."""
@@ -329,7 +350,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
     def end_external(
         self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None
     ) -> ChangeView:
-        """The end of an external run was seen from outside: `done`, `fail`, `release` or `cancel`.
+        """The end of an external run was seen from outside: `done`, `fail`, `release`, `cancel` or `yield`.
 
         Written iff the item's current run is this one and is external; otherwise raises `LeaseLost`.
         """
@@ -373,13 +394,20 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
         return self._operate(Retry(item=ItemId(item), why=checked_reason(why), by=signed(by), sender=who))
 
     def edit(
-        self, item: int, changes: Mapping[str, Any], *, by: str = "", sender: Sender = A_PERSON
+        self,
+        item: int,
+        changes: Mapping[str, Any],
+        *,
+        by: str = "",
+        sender: Sender = A_PERSON,
+        expected: str | None = None,
     ) -> ChangeView:
         """Change fields of an item that has not started.
 
-        They are title, type, agent, labels, priority and position, and `run_at_us` or `run_after_s`.
+        They are title, type, agent, labels, priority and position, and `run_at_us` or `run_after_s`. With
+        `expected`, only if the item still has that version: `StaleRevision` otherwise.
         """
-        return self._operate(checked_edit(ItemId(item), changes, by, sender))
+        return self._operate(checked_edit(ItemId(item), changes, by, sender, expected))
 
     def msg(
         self,
@@ -419,6 +447,8 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence):
             if moved.forward_to is None:
                 break
             command = replace(command, item=moved.forward_to)
+        if moved.stale:
+            raise StaleRevision(moved.refusal, moved.hint)
         if not moved.changed:
             raise refused(moved.refusal, moved.hint or f"`interlock show {command.item}` tells more.")
         return _changed(command.item, decision)

@@ -41,6 +41,7 @@ from interlock.service.contract import (
     EventView,
     ItemFilter,
     LinkView,
+    MetricView,
     OwedView,
     RecentRunView,
     ShowView,
@@ -88,7 +89,7 @@ class Looking:
         return sorted((ItemView(i, payloads.get(i.id)) for i in items), key=in_line)
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:
-        """Items, unfinished ones unless asked otherwise, in the order in which they arrived."""
+        """The newest items, in the order in which they arrived; unfinished ones unless asked otherwise."""
         if not isinstance(wanted, ItemFilter):
             raise InvalidInput(f"{reprlib.repr(wanted)} is not a filter of items.", "Pass an ItemFilter.")
         names.check_whole("limit", wanted.limit, 1, 10_000)
@@ -291,6 +292,12 @@ class Looking:
         names.check_number("window", window_s, 1, 366 * 24 * 3600)
         group = names.one_of("group", by, StatsBy).value if by is not None else None
         return stats_view(self.store.figures(round(window_s * 1_000_000), group), group)
+
+    def metrics(self) -> list[MetricView]:
+        """Counters and levels for monitoring, as Prometheus takes them. What is new is counted first."""
+        from interlock.service import metering  # noqa: PLC0415  (for one command)
+
+        return metering.metrics(self.store)
 
 
 def _matches(item: Item, query: ItemQuery) -> bool:

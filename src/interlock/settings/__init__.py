@@ -269,6 +269,14 @@ class Settings(Record):
         " issue_triage.",
         FromRepository.NO,
     )
+    allowed_hosts: str = _text(
+        "The hosts by which a server may be asked for, without ports, separated by commas; * allows any."
+        " Default: localhost and its addresses where only this machine reaches the server, else any.",
+    )
+    trusted_proxies: str = _text(
+        "The addresses or networks of proxies in front of a server, separated by commas: whom a request comes"
+        " from is believed of them alone (X-Forwarded-For, X-Forwarded-Proto). Default: none.",
+    )
     on_dead_letter: tuple[str, ...] | None = _command(
         "The command that sweepers and workers run when an item failed for good: a list of arguments, without"
         " a shell. It gets the event as JSON on standard input."
@@ -283,7 +291,7 @@ class Settings(Record):
     @property
     def lanes(self) -> names.LaneFields:
         """The fields of payloads that give items their lanes."""
-        return names.LaneFields(_listed(self.lane_fields), _listed(self.lane_repository_fields))
+        return names.LaneFields(listed(self.lane_fields), listed(self.lane_repository_fields))
 
     @property
     def timing(self) -> timing.Timing:
@@ -532,7 +540,7 @@ def _checked(table: Mapping[str, Any], known: tuple[Setting, ...], where: str) -
     return {key: _check(by_name[key], f"{key} in {where}", value) for key, value in table.items()}
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
+def listed(text: str | None) -> tuple[str, ...]:
     """The names in a text, which commas separate."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 

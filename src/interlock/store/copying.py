@@ -47,6 +47,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "modes": ("scope", "value"),
     "blocks": ("lane", "item", "blocker"),
     "marks": ("name",),
+    "metric_labels": ("id",),
+    "metric_counts": ("metric", "value", "labels"),
     "tokens": ("id",),
     "requests": ("key",),
     "tasks": ("item",),

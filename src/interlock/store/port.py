@@ -7,7 +7,7 @@ of its own. Claim and renew touch no lane and are single statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.core.blocks import Block
 from interlock.core.claiming import Agent, Claim, Pool
@@ -39,6 +39,7 @@ from interlock.store.pruning import Pruned
 if TYPE_CHECKING:
     from interlock.store.access_port import Access, Note
     from interlock.store.github_port import GitHubStore
+    from interlock.store.metering import Meter
 
 T = TypeVar("T")
 
@@ -180,15 +181,20 @@ class EventQuery(Record):
     newest: bool = False
 
 
-class Figures(Record):
+class Depths(Record):
+    """How many items there are."""
+
+    by_status: Mapping[str, int]
+    depth_by_priority: Mapping[int, int]
+    oldest_pending_us: int | None
+
+
+class Figures(Depths):
     """What the database counts for `stats`."""
 
     now_us: int
     #: How far back the events below reach: as far as asked, or as far as the newest `EVENTS_MAX` go.
     window_us: int
-    by_status: Mapping[str, int]
-    depth_by_priority: Mapping[int, int]
-    oldest_pending_us: int | None
     #: Events in the window by kind and reason.
     counts: Mapping[tuple[str, str], int]
     #: Items that failed for good in the window.
@@ -209,6 +215,21 @@ class Finding(Record):
     broken: tuple[str, ...] = ()
 
 
+class Outcome(NamedTuple):
+    """What a piece of work gave, or the error that it ended with."""
+
+    value: Any
+    error: BaseException | None = None
+
+
+def outcome_of(work: Callable[[], Any]) -> Outcome:
+    """Do a piece of work, and keep its error."""
+    try:
+        return Outcome(work())
+    except Exception as error:
+        return Outcome(None, error)
+
+
 class Store(Protocol):
     """A database behind Interlock."""
 
@@ -223,6 +244,13 @@ class Store(Protocol):
     #: `due_first`, start nothing while some item's time has come. With `note`, which makes the answer that is
     #: kept with what was claimed, perhaps fewer than could start.
     def claim(self, wish: Claim, *, due_first: bool, note: Note | None = None) -> ClaimAnswer: ...
+
+    #: Whether several pieces of work gain from one commit.
+    shares_commits: bool
+
+    #: Carry out pieces of work one by one, each whole or not at all, and commit them at once where that is a
+    #: gain. None may wait for anybody.
+    def together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]: ...
     #: The items whose current runs have these handles, kept for another span.
     def renew(self, wishes: Sequence[Renewal]) -> dict[Handle, Item]: ...
     #: Count refused writes; gives how the runs ended that had these handles.
@@ -277,6 +305,10 @@ class Store(Protocol):
     @property
     def access(self) -> Access: ...
 
+    # -- monitoring
+    @property
+    def meter(self) -> Meter: ...
+
     # -- reading
     #: Whatever `work` reads is of one moment. It must not write, may be repeated, and has no other inside.
     def at_once(self, work: Callable[[], T]) -> T: ...
@@ -322,6 +354,7 @@ class Store(Protocol):
     def limited_agents(self, named: Sequence[str]) -> list[Agent]: ...
     #: The edges to a task that are not satisfied, broken ones first, at most `AHEAD_MAX`.
     def needs(self, item: ItemId) -> list[Need]: ...
+    def depths(self) -> Depths: ...
     def figures(self, window_us: int, by: str | None = None) -> Figures: ...
     def findings(self) -> list[Finding]: ...
     #: The name of this store, and the stores that it comes from.

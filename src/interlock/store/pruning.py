@@ -24,7 +24,10 @@ BY_ITEM = (
 )
 #: Tables that no item or plan has rows in.
 OF_THE_STORE = frozenset(
-    {"lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks", "series_notes", "tokens"}
+    {
+        *("lanes", "plans", "pools", "agents", "paused_projects", "modes", "marks", "series_notes", "tokens"),
+        *("metric_labels", "metric_counts"),
+    }
 )
 #: Answers to requests that may be repeated: sweeps forget them by their own age.
 OF_SERVERS = frozenset({"requests"})

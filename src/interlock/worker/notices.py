@@ -32,16 +32,26 @@ class Notice:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-def drain_notice(asked: int, at_work: int) -> Notice:
-    """The worker was asked to end for the nth time, while `at_work` runs go on."""
+def drain_notice(asked: int, at_work: int, ended: int = 0) -> Notice:
+    """The worker was asked to end for the nth time, while `at_work` runs go on and the store does not know
+    yet how `ended` ones ended."""
     one = at_work == 1
+    owed = f"; {ended} {'result waits' if ended == 1 else 'results wait'} to be reported" if ended else ""
     if asked == 1:
         rest = f"{at_work} still at work; a second Ctrl-C stops {'it' if one else 'them'}"
-        return Notice(
-            kind="draining", text=f"Draining: no more is claimed, {rest if at_work else 'nothing runs'}."
-        )
-    rest = f"{at_work} at work; {'its item is' if one else 'their items are'} given back"
-    return Notice(kind="stopping", text=f"Stopping {rest}." if at_work else "Stopping; nothing runs.")
+        rest = rest if at_work else "nothing runs"
+        return Notice(kind="draining", text=f"Draining: no more is claimed, {rest}{owed}.")
+    rest = f" {at_work} at work, to give {'its item' if one else 'their items'} back"
+    return Notice(kind="stopping", text=f"Stopping{rest if at_work else '; nothing runs'}{owed}.")
+
+
+def refused_notice(end: RunEnd, error: InterlockError) -> Notice:
+    """A run has ended, and the server takes no result with this worker's token."""
+    text = (
+        f"Run {end.fence} has ended, and its result waits on disk: {error.sentence} Stop this worker and"
+        " start one with a new token, which reports it."
+    )
+    return Notice(kind="trouble", text=text, run=end.fence, item=end.item)
 
 
 def end_notice(

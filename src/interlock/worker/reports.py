@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from interlock.core.errors import InterlockError, InvalidInput, StoreReplaced
+from interlock.core.errors import InterlockError, InvalidInput, NoToken, StoreReplaced
 from interlock.core.model import EventKind, Reason
 from interlock.core.record import replace
 from interlock.process.heartbeat import BackgroundLoop
@@ -39,18 +39,21 @@ class Reporter:
         worker: str,
         trouble: Callable[[InterlockError | None], None],
         unkept: Callable[[RunEnd, OSError], None],
+        refused: Callable[[RunEnd, InterlockError], None] = lambda _end, _error: None,
         answered: Callable[[RunEnd, Answer], None],
         crashed: Callable[[Exception], None],
     ) -> None:
         """`trouble` gets each error of the store, and None once it answers.
 
-        `unkept` gets an end that could not be written to disk, the first of a row; `answered` gets the
-        answers to ends of dead workers.
+        `unkept` gets an end that could not be written to disk, the first of a row; `refused` gets one
+        on disk that a server does not take with this token, once; `answered` gets the answers
+        to ends of dead workers.
         """
         self.queue = ReportQueue(service, gather_s=GATHER_S)
         self._home = home
         self._trouble = trouble
         self._tell_unkept = unkept
+        self._refused = refused
         self._answered = answered
         self._spool = Spool.make(home.spool, worker)
         #: Ends that could not be written to disk, and why; and whether the last one could not.
@@ -104,6 +107,8 @@ class Reporter:
                 answer = error
             except InterlockError as error:
                 self._trouble(error)
+                if isinstance(error, NoToken) and not pause_s and end.fence not in self._unkept:
+                    self._refused(end, error)
                 if last_try or isinstance(error, StoreReplaced):
                     return None
                 pause_s = min(max(2 * pause_s, AGAIN_FIRST_S), AGAIN_MAX_S)

@@ -40,7 +40,14 @@ from interlock.process.sign import Shown
 from interlock.process.workplace import workplace
 from interlock.service.contract import LeaseView, RunView, Service
 from interlock.worker.log import prune
-from interlock.worker.notices import Notice, drain_notice, end_notice, left_notices, unkept_notice
+from interlock.worker.notices import (
+    Notice,
+    drain_notice,
+    end_notice,
+    left_notices,
+    refused_notice,
+    unkept_notice,
+)
 from interlock.worker.presence import Presence
 from interlock.worker.recovery import Recovery
 from interlock.worker.reports import Answer, Reporter, reported_run
@@ -202,6 +209,7 @@ class Worker:
             worker=self.name,
             trouble=lambda error: self._trouble("report", error),
             unkept=lambda end, error: self.tell(unkept_notice(end, error)),
+            refused=lambda end, error: self.tell(refused_notice(end, error)),
             answered=lambda end, answer: self.tell_end(end, answer, None),
             crashed=self.give_up,
         )
@@ -240,7 +248,8 @@ class Worker:
             self._asked_to_end += 1
             self._changed.notify_all()
             asked, runs = self._asked_to_end, list(self._runs.values())
-        self.tell(drain_notice(asked, len(runs)))
+        ended = sum(run.state == "reporting" for run in runs)
+        self.tell(drain_notice(asked, len(runs) - ended, ended))
         for run in runs:
             if asked == 2:
                 run.stop("the worker was asked to stop")

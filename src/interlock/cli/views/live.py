@@ -32,7 +32,7 @@ _ROWS_MAX = 50
 #: A terminal with fewer lines gets no blank ones, and not every question.
 _ROOMY = 30
 _ASKING_IF_SMALL = 2
-#: What has not started: those that may be claimed go first.
+#: What has not started; what may be claimed comes first.
 _WAITING = ("pending", "deferred", "waiting")
 _ENDING_KEYS = ("q", "Q", "\x03", "\x04")
 #: How long to look for a key after each attempt to reach a store that is away.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from interlock.github.rulecheck import RuleFinding
     from interlock.github.trial import Made, Step, Trial
 
-_MADE_OF = {"annotate": "whoever runs is told, and nothing starts", "ignore": "nothing happens"}
+_MADE_OF = {"annotate": "whoever runs gets a message, and nothing starts", "ignore": "nothing happens"}
 
 
 def findings(console: Console, file: str, rules: int, found: Sequence[RuleFinding]) -> None:

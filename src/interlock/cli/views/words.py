@@ -173,7 +173,7 @@ def shorten_lane(lane: str, width: int) -> str:
 def table(*columns: str, right: Sequence[str] = (), wrapped: Sequence[str] = ()) -> Table:
     """A table without lines: a header and columns.
 
-    `right` names the columns of numbers, `wrapped` those that take several lines where the terminal is too
+    `right` names the columns of numbers, `wrapped` the ones that take several lines where the terminal is too
     narrow. Without one of those the caller sees to it that the rows fit: a table that does not fit loses
     whole columns.
     """

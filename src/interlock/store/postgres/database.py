@@ -143,6 +143,8 @@ _FULL = re.compile("FATAL: .*(too many connections|too many clients|remaining co
 _NOT_LET_IN = re.compile(r'FATAL: .*(role "|user "|database "|password|pg_hba)')
 #: A prepared statement is not there, or another's is: a pooler has changed the session in between.
 _NOT_PREPARED = ("26000", "42P05")
+#: How often sessions are looked at, since others may get between.
+_ANYTHING, _LOOKS = "SELECT 1", 5
 #: A table, column or function is not there, or a result has other columns than it had.
 _OTHER_SHAPE = ("42", "0A000")
 _FORK_LOCK = threading.Lock()
@@ -402,6 +404,22 @@ class Database:
             conn.execute(self.sql["advance"], given)
             conn.execute(self.sql["lose_origins"])
             return last_run
+
+    def check_sessions(self) -> None:
+        """`StoreUnavailable` if a pooler between takes away what a session has prepared.
+
+        Else a process that lives long would work for a while, and then now and again.
+        """
+
+        def work() -> None:
+            with self.connection() as one, self.connection() as other:
+                one.execute(_ANYTHING, prepare=True)
+                for _ in range(_LOOKS):
+                    with self.transaction(other):  # in the session that `one` had, if a pooler shares them
+                        other.execute(_ANYTHING, prepare=False)
+                        one.execute(_ANYTHING, prepare=True)
+
+        self.persistently(work)
 
     # -- asking ---------------------------------------------------------------------------------------
 

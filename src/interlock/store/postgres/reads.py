@@ -35,6 +35,7 @@ from interlock.store.port import (
     EVENTS_MAX,
     RUNS_MAX,
     SPANS_MAX,
+    Depths,
     EventQuery,
     Figures,
     Finding,
@@ -251,10 +252,8 @@ class PostgresReads:
     def needs(self, item: ItemId) -> list[Need]:
         return [need_from_row(r) for r in self._rows("needs", item=item, limit=AHEAD_MAX)]
 
-    def figures(self, window_us: int, by: str | None = None) -> Figures:
+    def depths(self) -> Depths:
         self.database.persistently(self._fold_tallies)
-        now_us = self.now_us()
-        since = self._first_event_since(now_us - window_us)
         tallies = self._rows("tallies")
         by_status: Counter[str] = Counter()
         for status, _, n in tallies:
@@ -262,17 +261,27 @@ class PostgresReads:
         ready = {priority: n for status, priority, n in tallies if status == ItemStatus.PENDING}
         for priority, parked in self._rows("parked"):
             ready[priority] -= parked
+        return Depths(
+            by_status={status: n for status, n in by_status.items() if n},
+            depth_by_priority={p: n for p, n in sorted(ready.items(), reverse=True) if n},
+            oldest_pending_us=next((r[0] for r in self._rows("oldest_pending")), None),
+        )
+
+    def figures(self, window_us: int, by: str | None = None) -> Figures:
+        depths = self.depths()
+        now_us = self.now_us()
+        since = self._first_event_since(now_us - window_us)
         counts = self._rows("event_counts", seq=since, limit=EVENTS_MAX)
         whole = sum(row[2] for row in counts) < EVENTS_MAX
         return Figures(
             now_us=now_us,
             window_us=window_us if whole else max(1, now_us - min(row[3] for row in counts)),
-            by_status={status: n for status, n in by_status.items() if n},
-            depth_by_priority={p: n for p, n in sorted(ready.items(), reverse=True) if n},
-            oldest_pending_us=next((r[0] for r in self._rows("oldest_pending")), None),
             counts={(kind, reason): n for kind, reason, n, *_ in counts},
             failed_items=sum(row[4] for row in counts),
             groups=self._rows("run_counts", by=by, seq=since, limit=EVENTS_MAX) if by is not None else (),
+            by_status=depths.by_status,
+            depth_by_priority=depths.depth_by_priority,
+            oldest_pending_us=depths.oldest_pending_us,
             **spans(self._rows("event_spans", seq=since, events=EVENTS_MAX, limit=SPANS_MAX)),
         )
 

@@ -22,7 +22,7 @@ from interlock.core.notices import Mark
 from interlock.core.timing import Timing, to_us
 from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
 from interlock.store.clock import since_boot_us
-from interlock.store.port import Build, ClaimAnswer, Load, Renewal
+from interlock.store.port import Build, ClaimAnswer, Load, Outcome, Renewal, outcome_of
 from interlock.store.postgres.claims import Claims, filters
 from interlock.store.postgres.database import GONE, Database, only
 from interlock.store.postgres.reads import PostgresReads
@@ -33,6 +33,7 @@ from interlock.store.rows import array, by_handle, columns, event_row, item_from
 
 if TYPE_CHECKING:
     from interlock.store.access_port import Access, Note
+    from interlock.store.metering import Meter
     from interlock.store.postgres.github import PostgresGitHub
 
 T = TypeVar("T")
@@ -63,6 +64,11 @@ class PostgresStore(PostgresReads):
         """Taken before any lock is waited for, so that order of arrival is not order of luck."""
         asking = self.database.persistently
         return [r[0] for r in asking(lambda: self.database.ask("tickets", {"count": count}))]
+
+    shares_commits = False
+
+    def together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]:
+        return [outcome_of(work) for work in works]
 
     def transact(self, load: Load, build: Build, note: Note | None = None) -> Decision:
         return self.transactions.transact(load, build, note)
@@ -259,6 +265,12 @@ class PostgresStore(PostgresReads):
         from interlock.store.postgres.github import PostgresGitHub  # noqa: PLC0415  (few commands need it)
 
         return PostgresGitHub(self.database)
+
+    @property
+    def meter(self) -> Meter:
+        from interlock.store.metering import Meter  # noqa: PLC0415  (for few)
+
+        return Meter(self.github)
 
     @property
     def access(self) -> Access:

@@ -144,6 +144,10 @@ class SqliteDatabase:
     def write(self) -> Iterator[None]:
         """One transaction of this thread that has the write lock from its first statement, on a database that
         serves this program."""
+        if self._is_part:
+            with self._part():
+                yield
+            return
         if not self._recognised:
             self._recognise()
         with self.transaction():
@@ -151,7 +155,40 @@ class SqliteDatabase:
             yield
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """Transactions of this thread within are parts of one, which is committed at the end. Each is kept or
+        undone by itself until then."""
+        with self.write():
+            self._local.together = True
+            try:
+                yield
+            finally:
+                self._local.together = False
+
+    @property
+    def _is_part(self) -> bool:
+        return getattr(self._local, "together", False)
+
+    @contextmanager
+    def _part(self) -> Iterator[None]:
+        db = self.db
+        with self.guard():
+            db.execute("SAVEPOINT part")
+            try:
+                yield
+            except BaseException:
+                if db.in_transaction:  # else SQLite has undone the whole
+                    db.execute("ROLLBACK TO part")
+                    db.execute("RELEASE part")
+                raise
+            db.execute("RELEASE part")
+
+    @contextmanager
     def transaction(self) -> Iterator[None]:
+        if self._is_part:
+            with self._part():
+                yield
+            return
         db = self.db
         with self.guard():
             self._local.beginning = True
@@ -238,6 +275,8 @@ class SqliteDatabase:
 
     def at_once(self, work: Callable[[], T]) -> T:
         """Whatever `work` reads is of one moment. It must not write."""
+        if self._is_part:
+            return work()
         db = self.db
         with self.guard():
             self._look_at_files()
@@ -287,6 +326,9 @@ class SqliteDatabase:
             self.db.executemany(self.sql[name], rows)
 
     # -- schema -----------------------------------------------------------------------------------
+
+    def check_sessions(self) -> None:
+        """Nothing is between a process and its file."""
 
     def applied(self) -> list[Applied]:
         with self.guard():

@@ -45,6 +45,7 @@ from interlock.store.port import (
     EVENTS_MAX,
     RUNS_MAX,
     SPANS_MAX,
+    Depths,
     EventQuery,
     Figures,
     Finding,
@@ -262,16 +263,23 @@ class SqliteReads:
         found = [StoredEvent(seq=r[0], event=event_from_row(r[1:])) for r in rows]
         return found[::-1] if query.newest else found
 
-    def figures(self, window_us: int, by: str | None = None) -> Figures:
-        now_us = self.now_us()
-        first, reach_us = self._window(now_us, window_us)
-        counts = self.database.rows("event_counts", first=first)
-        return Figures(
-            now_us=now_us,
-            window_us=reach_us,
+    def depths(self) -> Depths:
+        return Depths(
             by_status=dict(self.database.rows("count_by_status")),
             depth_by_priority=dict(self.database.rows("depth")),
             oldest_pending_us=self.database.value("oldest_pending"),
+        )
+
+    def figures(self, window_us: int, by: str | None = None) -> Figures:
+        now_us = self.now_us()
+        first, reach_us = self._window(now_us, window_us)
+        counts, depths = self.database.rows("event_counts", first=first), self.depths()
+        return Figures(
+            now_us=now_us,
+            window_us=reach_us,
+            by_status=depths.by_status,
+            depth_by_priority=depths.depth_by_priority,
+            oldest_pending_us=depths.oldest_pending_us,
             counts={(kind, reason): n for kind, reason, n, _ in counts},
             failed_items=sum(row[3] for row in counts),
             groups=self.database.rows("run_counts", by=by, first=first) if by is not None else (),

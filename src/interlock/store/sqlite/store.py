@@ -28,7 +28,7 @@ from interlock.core.plans.commands import CreatePlan, EditPlan
 from interlock.core.record import replace
 from interlock.core.timing import Timing, to_us
 from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
-from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Renewal
+from interlock.store.port import Build, ClaimAnswer, ClaimedItem, Load, Outcome, Renewal, outcome_of
 from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned
 from interlock.store.rows import by_handle, event_row, gate_row, item_row, run_from_row, spec_row, state_row
 from interlock.store.sqlite import snapshot
@@ -37,6 +37,7 @@ from interlock.store.sqlite.reads import SqliteReads, item_of_row
 
 if TYPE_CHECKING:
     from interlock.store.access_port import Access, Note
+    from interlock.store.metering import Meter
     from interlock.store.sqlite.github import SqliteGitHub
 
 WATCH_INTERVAL_S = 0.005
@@ -71,6 +72,18 @@ class SqliteStore(SqliteReads):
             decision = self._decide(load, build)
             self._keep(note, decision)
             return decision
+
+    #: A commit waits for the disk, and one at a time writes.
+    shares_commits = True
+
+    def together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]:
+        with self.database.together():
+            found = []
+            for work in works:
+                found.append(outcome_of(work))
+                if not self.database.db.in_transaction:  # SQLite has undone all of it: a full disk, say
+                    raise found[-1].error or AssertionError("the transaction is gone")
+            return found
 
     def _keep(self, note: Note | None, done: object) -> None:
         """Keep the answer to a request in the transaction that carries it out."""
@@ -388,6 +401,12 @@ class SqliteStore(SqliteReads):
         from interlock.store.sqlite.github import SqliteGitHub  # noqa: PLC0415  (few commands need it)
 
         return SqliteGitHub(self.database, self.now_us)
+
+    @property
+    def meter(self) -> Meter:
+        from interlock.store.metering import Meter  # noqa: PLC0415  (for few)
+
+        return Meter(self.github)
 
     @property
     def access(self) -> Access:
