@@ -20,6 +20,7 @@ from bench.figures import (
     deliveries,
     drains,
     locks,
+    memory,
     plans,
     requests,
     server,
@@ -48,6 +49,7 @@ FIGURES: dict[str, Callable[[Plan], list[Figure]]] = {
     "deliveries": deliveries.deliveries,
     "requests": requests.requests,
     "server": server.server,
+    "memory": memory.memory,
 }
 
 

@@ -56,7 +56,7 @@ def deliveries(plan: Plan) -> list[Figure]:
 
 
 def rate(open_store: Callable[[], AbstractContextManager[Store]], count: int) -> Sample:
-    made = [_delivery(n) for n in range(count + 1)]
+    made = [delivery(n) for n in range(count + 1)]
     with open_store() as store:
         store(*made[0])  # connects, prepares
         begun_s = time.perf_counter()
@@ -65,11 +65,24 @@ def rate(open_store: Callable[[], AbstractContextManager[Store]], count: int) ->
         return Sample(value=count / (time.perf_counter() - begun_s))
 
 
-def _delivery(n: int) -> tuple[str, bytes, str]:
+#: What makes it work for somebody.
+WANTED = {
+    "state": "open",
+    "user": {"login": "alice"},
+    "labels": [{"name": "bug"}],
+    "assignees": [],
+    "updated_at": "2026-11-16T10:00:00Z",
+    "html_url": "https://git.example.com/acme/app/issues/1",
+}
+
+
+def delivery(n: int, *, issue: bool = False) -> tuple[str, bytes, str]:
+    """An opened issue: its id, body and signature. With `issue`, all of it that makes an item."""
+    told = {"number": n + 1, "title": "It is broken", "body": PADDING, **(WANTED if issue else {})}
     body = json.dumps(
         {
             "action": "opened",
-            "issue": {"number": n + 1, "title": "It is broken", "body": PADDING},
+            "issue": told,
             "repository": {"id": 7, "full_name": "acme/app"},
             "sender": {"login": "alice"},
         }

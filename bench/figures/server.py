@@ -1,4 +1,5 @@
-"""Q: what a server costs: claims and ends with 64 clients, and how soon 200 that wait get their work."""
+"""Q: what a server costs: claims and ends with 64 clients, how soon 200 that wait get their work, and how
+many deliveries of GitHub a second become work."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,18 +19,22 @@ from urllib.parse import urlsplit
 
 from bench.databases import clear, interlock_at
 from bench.figure import Figure, Row, Sample, Target
+from bench.figures.deliveries import SECRET, delivery
 from bench.plan import Plan
 from bench.rounds import quantile
 from bench.subject import Store
 from interlock.core.model import NewItem
 from interlock.remote.service import connect
-from interlock.service.contract import Report
+from interlock.service.contract import Report, Service
 from interlock.settings import credentials
 
 PROCESSES, CLIENTS = 4, 64
 WAITING, PER_S, WAIT_S = 200, 100, 30.0
 TITLES: dict[Store, str] = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
 EMPTY, PAIRS, DIRECT = "empty endpoint, 64 clients", "claim and done, 64 clients", "claim and done, no server"
+KEPT, READY = "deliveries answered", "deliveries that became items"
+#: How many send deliveries at once.
+SENDERS = 8
 P99_MAX_MS = 50
 #: The type of items whose claims are timed.
 TIMED = "timed"
@@ -49,12 +55,12 @@ def _on(plan: Plan, store: Store) -> Iterator[Figure]:
     url = plan.postgres_url if store == "postgres" else str(plan.directory / "server.db")
     clear(store, url)
     seconds = 2.0 if plan.wakes_n < 100 else 10.0
-    with _up(plan.directory, store, url) as (address, token):
+    with up(plan.directory, store, url) as (address, token):
         with interlock_at(store, url) as service:
             for _ in range(int(seconds * 2)):
                 service.add([NewItem(title="x") for _ in range(1_000)])
         rates = {
-            name: _rate(work, seconds, clients, (address, token, store, url))
+            name: rate(work, seconds, clients, (address, token, store, url))
             for name, work, clients in (
                 (EMPTY, empty, CLIENTS),
                 (PAIRS, pairs, CLIENTS),
@@ -62,6 +68,7 @@ def _on(plan: Plan, store: Store) -> Iterator[Figure]:
             )
         }
         spans_ms = _waits(seconds, address, token)
+        answered, ready = _deliveries(int(100 * seconds), address, token)
     rows = [Row(subject=name, samples=[Sample(value=value)]) for name, value in rates.items()]
     yield Figure(
         name=f"server-{store}",
@@ -70,6 +77,15 @@ def _on(plan: Plan, store: Store) -> Iterator[Figure]:
         rows=rows,
         base=EMPTY,
         targets=[],
+    )
+    yield Figure(
+        name=f"server-deliveries-{store}",
+        title=f"Q. Signed deliveries of 20 kB over HTTP, {SENDERS} senders, {TITLES[store]}",
+        unit="per s",
+        rows=[
+            Row(subject=name, samples=[Sample(value=value)])
+            for name, value in ((KEPT, answered), (READY, ready))
+        ],
     )
     p99_ms = quantile(spans_ms, 0.99)
     yield Figure(
@@ -84,11 +100,43 @@ def _on(plan: Plan, store: Store) -> Iterator[Figure]:
     )
 
 
+def _deliveries(count: int, address: str, token: str) -> tuple[float, float]:
+    """Deliveries a second that were answered, and that were items, ready to be claimed, by the end."""
+    made = [delivery(n, issue=True) for n in range(count)]
+    parts = urlsplit(address)
+
+    def send(n: int) -> None:
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+        with closing(connection):
+            for ident, body, signed in made[n::SENDERS]:
+                headers = {"X-GitHub-Event": "issues", "X-GitHub-Delivery": ident}
+                headers |= {"X-Hub-Signature-256": signed, "Content-Type": "application/json"}
+                connection.request("POST", "/webhooks/github", body, headers)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 202, answer.status
+
+    with closing(connect(address, token, patience_s=30)) as service, ThreadPoolExecutor(SENDERS) as threads:
+        before = _depth(service)
+        begun_s = time.monotonic()
+        list(threads.map(send, range(SENDERS)))
+        answered_s = time.monotonic() - begun_s
+        while _depth(service) < before + count:
+            time.sleep(0.05)
+        return count / answered_s, count / (time.monotonic() - begun_s)
+
+
+def _depth(service: Service) -> int:
+    """How many items are ready."""
+    return sum(service.stats().depth_by_priority.values())
+
+
 @contextmanager
-def _up(directory: Path, store: Store, url: str) -> Iterator[tuple[str, str]]:
+def up(directory: Path, store: Store, url: str) -> Iterator[tuple[str, str]]:
     """`interlock up`; its address, and a token."""
     name = url if store == "postgres" else f"sqlite:///{url}"
     environ = {**os.environ, "INTERLOCK_URL": name, "XDG_CONFIG_HOME": str(directory / "config")}
+    environ["INTERLOCK_WEBHOOK_SECRET"] = SECRET
     with subprocess.Popen(
         [sys.executable, "-m", "interlock", "up", "--port", "0"],
         cwd=directory,
@@ -109,7 +157,7 @@ def _up(directory: Path, store: Store, url: str) -> Iterator[tuple[str, str]]:
             process.terminate()
 
 
-def _rate(work: Work, seconds: float, clients: int, where: Where) -> float:
+def rate(work: Work, seconds: float, clients: int, where: Where) -> float:
     """How much all clients together did in a second."""
     context = multiprocessing.get_context("spawn")
     until_s = time.monotonic() + seconds + 5.0  # the processes start meanwhile

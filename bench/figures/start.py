@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.databases import clear, interlock_at
 from bench.figure import Figure, Sample, Target
+from bench.figures.server import up
 from bench.plan import Plan
 from bench.rounds import Rounds
 from interlock.core.model import NewItem
@@ -30,16 +31,24 @@ LEASE_S = 3_600.0
 
 
 def start(plan: Plan) -> list[Figure]:
-    """N. Each command in a process of its own, on SQLite, with its modules compiled before."""
+    """N. Each command in a process of its own, on SQLite and behind a server, its modules compiled before."""
     plan.rounds.say("start-up")
-    runs = plan.commands_n
     url = str(plan.directory / "start.db")
-    handles = iter(_claim(url, 2 * (runs + 2)))
+    handles = _claim(url, 4 * (plan.commands_n + 3))
+    figures = [_figure(plan, "start", "SQLite", {"INTERLOCK_URL": f"sqlite:///{url}"}, handles)]
+    with up(plan.directory, "sqlite", url) as (address, token):
+        remote = {"INTERLOCK_URL": address, "INTERLOCK_TOKEN": token}
+        figures.append(_figure(plan, "start-server", "a server", remote, handles))
+    return figures
+
+
+def _figure(plan: Plan, name: str, where: str, store: dict[str, str], handles: Iterator[str]) -> Figure:
+    runs = plan.commands_n
     kept = next(handles)
     # Without this a machine whose Python writes no bytecode would compile all our modules at each start.
     dropped = {"PYTHONDONTWRITEBYTECODE", "INTERLOCK_RUN"}
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
-    environment["INTERLOCK_URL"] = f"sqlite:///{url}"
+    environment |= store
     of_run = {**environment, "INTERLOCK_RUN": kept}
     installed = str(Path(sys.executable).with_name("interlock"))
     memories = plan.directory / ".interlock" / "hooks"
@@ -77,14 +86,14 @@ def start(plan: Plan) -> list[Figure]:
         }
     )
     figure = Figure(
-        name="start", title=f"N. Start-up on SQLite, {runs} runs each", unit="ms", rows=rows, base=PYTHON
+        name=name, title=f"N. Start-up on {where}, {runs} runs each", unit="ms", rows=rows, base=PYTHON
     )
     ratios = {row.subject: figure.ratio(row) for row in rows}
     figure.targets = [
-        Target.at_most(f"N, {subject}: ratio to {PYTHON}", ratios[subject], bound)
+        Target.at_most(f"N, {where}, {subject}: ratio to {PYTHON}", ratios[subject], bound)
         for subject, bound in BOUNDS.items()
     ]
-    return [figure]
+    return figure
 
 
 def _claim(url: str, count: int) -> Iterator[str]:

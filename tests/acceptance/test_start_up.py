@@ -14,7 +14,7 @@ from tests.acceptance.command import PROGRAM, Command
 #: Of no use to a program that reads JSON, or to a run that is no task of a plan.
 NEVER = (
     *("typer", "rich", "pydantic", "dataclasses", "inspect", "ast", "asyncio", "logging", "subprocess"),
-    *("psycopg", "yaml", "filelock", "tomllib", "gidgethub", "httpx2", "jwt"),
+    *("psycopg", "yaml", "filelock", "tomllib", "gidgethub", "httpx2", "jwt", "mcp", "interlock.mcp"),
     *("secrets", "hmac", "base64", "shlex", "tempfile", "socket"),
     *(f"interlock.core.plans.{name}" for name in ("checking", "cycle", "edit", "history", "operating")),
     *("interlock.cli.parser", "interlock.cli.views.words", "interlock.service.plan_answers"),

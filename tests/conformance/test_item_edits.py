@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from interlock.core.errors import InvalidInput, ItemEnded
-from interlock.core.model import ANOTHER_SYSTEM, OUR_BOT, Sender, SenderKind
+from interlock.core.errors import InvalidInput, ItemEnded, StaleRevision
+from interlock.core.model import ANOTHER_SYSTEM, OUR_BOT, ItemId, Sender, SenderKind
 from interlock.core.plans.model import Graph, TaskSpec
 from interlock.core.timing import WAKES_MAX
+from interlock.core.versions import version_of
 from tests.conformance.scene import FIRST_BACK_OFF_S, LANE, Scene
 
 OTHER_LANE = "issue:acme/app#43"
@@ -208,3 +209,24 @@ class TestWhatWaitsForAPerson:
             scene.service.retry(item, sender=Sender(SenderKind.AGENT, "coder"))
         assert scene.item(item).reason == "loop"
         assert scene.service.retry(item).item.status == "pending"
+
+
+def test_an_edit_of_a_version_that_is_over_changes_nothing(scene: Scene) -> None:
+    """On every store, the version that a look gives is the one that an edit finds under its lock."""
+    item = scene.put("old", agent="coder", lane=LANE, labels=("gpu", "arm"), lease_s=60, position=3)
+
+    def version() -> str:
+        service: Any = scene.service
+        return version_of(service.store.item(ItemId(item)))
+
+    looked = version()
+    scene.service.edit(item, {"title": "new"}, expected=looked)
+    with pytest.raises(StaleRevision, match="has changed since you looked"):
+        scene.service.edit(item, {"title": "newer"}, expected=looked)
+    assert scene.item(item).title == "new"
+    looked = version()
+    scene.service.msg(item, "hello")
+    with pytest.raises(StaleRevision):
+        scene.service.edit(item, {"title": "newer"}, expected=looked)
+    scene.service.edit(item, {"title": "newest"}, expected=version())
+    assert scene.item(item).title == "newest"

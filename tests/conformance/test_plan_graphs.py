@@ -16,10 +16,12 @@ from interlock.core.plans.model import (
     Graph,
     RemoveTask,
 )
+from interlock.store.postgres import database
 from interlock.store.postgres.store import PostgresStore
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import OpenService
 from tests.conformance.planner import EDITOR, Planner, add, edge, task
+from tests.patience import PATIENCE_S
 
 
 def test_a_task_is_offered_when_all_its_predecessors_are_done(planner: Planner) -> None:
@@ -96,6 +98,14 @@ def test_every_mistake_in_a_new_plan_is_named_and_nothing_is_made(planner: Plann
         assert f"`interlock agents set {name}` makes it known" in said
 
 
+@pytest.fixture
+def patient_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that waits for a client which thinks about 10,000 tasks, however busy its machine is."""
+    for name in ("idle_in_transaction_session_timeout", "transaction_timeout"):
+        monkeypatch.setitem(database._SETTINGS, name, f"{PATIENCE_S:.0f}s")
+
+
+@pytest.mark.usefixtures("patient_server")
 def test_ten_thousand_tasks_are_a_plan_and_one_more_is_not(planner: Planner) -> None:
     keys = [f"t{n}" for n in range(10_000)]
     tasks = tuple(task(k) for k in keys)

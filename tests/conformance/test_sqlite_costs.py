@@ -23,6 +23,7 @@ from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSp
 from interlock.service import sweeper
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
+from interlock.store import metering
 from interlock.store.sqlite import reads
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
@@ -319,6 +320,11 @@ def look_at_everything(costs: Costs) -> None:
         assert service.stats().items["failed"] > 1
     with of("stats by type"):
         assert service.stats(by="type").groups
+    with of("metrics"):
+        assert service.metrics()
+    service.cancel(service.add([NewItem(title="counted", agent="coder")])[0].arrival or 0, why="over")
+    with of("metrics, with something new"):
+        assert service.metrics()
     with of("why"):
         assert "or more ahead" in service.why(pending + 20 * (FEW // 20 - 2)).why
         assert "next in line" in service.why(deferred).why
@@ -375,6 +381,9 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "RUNS_MAX", 100)
     monkeypatch.setattr("interlock.core.why.AHEAD_MAX", 10)
     monkeypatch.setattr(sweeper, "LINES", 20)
+    monkeypatch.setattr(metering, "LINES", 500)
+    monkeypatch.setattr(metering, "COUNTED", 20)
+    monkeypatch.setattr(metering, "SERIES_MAX", 20)
 
 
 def measured(path: Path, count: int, change: Callable[[Costs], None] = lambda _: None) -> Costs:

@@ -26,6 +26,7 @@ from interlock.core.model import NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec, UpdateTask
 from interlock.orchestrator.orchestrator import Orchestrator
 from interlock.service.contract import EventView, ItemFilter, NoticeView, Report, Service
+from interlock.service.local import LocalService
 from interlock.settings import TypeDefaults
 from tests.conformance.scene import Scene
 
@@ -131,6 +132,13 @@ NOTICE = NoticeView(
 )
 
 
+class _Agreeing:
+    """A keeper of series that takes everything: what is wrong, the service says."""
+
+    def __getattr__(self, _: str) -> Callable[..., object]:
+        return lambda *_, **__: None
+
+
 def good(scene: Scene) -> dict[str, dict[str, Any]]:
     """For each method, arguments that it takes."""
     run = scene.put_running("held", agent="holder").run
@@ -162,6 +170,13 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "set_gate": {"lane": "issue:acme/app#7", "series": "series:acme/app/RFC-1", "open": True, "why": "x"},
         "remove_gate": {"lane": "issue:acme/app#7", "why": "x"},
         "gates": {},
+        "series": {"repository": "acme/app"},
+        "series_metrics": {"repository": "acme/app"},
+        "acquire_issue": {"repository": "acme/app", "issue": 7},
+        "release_issue": {"repository": "acme/app", "issue": 7},
+        "promote_series": {"repository": "acme/app", "series": "RFC-093"},
+        "reconcile_series": {"repository": "acme/app"},
+        "rebuild_series": {"repository": "acme/app", "series": "RFC-093"},
         "on_lane": {"lane": "issue:acme/app#7"},
         "create_token": {"name": "ci", "scope": "read"},
         "revoke_token": {"token": "gone"},
@@ -175,6 +190,7 @@ def good(scene: Scene) -> dict[str, dict[str, Any]]:
         "retry": {"item": gone},
         "items": {"wanted": ItemFilter()},
         "item_of": {"handle": run},
+        "unwanted": {"run": run},
         "show": {"item": item},
         "why": {"item": item},
         "events": {},
@@ -260,6 +276,8 @@ PATIENT = {"next.wait_s", "follow.after"}
 
 @pytest.mark.parametrize("method", methods())
 def test_a_wrong_argument_of_any_method_is_refused_in_words(scene: Scene, method: str) -> None:
+    if isinstance(scene.service, LocalService):
+        scene.service.keeper = _Agreeing()  # type: ignore[assignment]
     call, arguments = getattr(scene.service, method), good(scene)[method]
     hints = typing.get_type_hints(getattr(Service, method))
     for name in [*inspect.signature(getattr(Service, method)).parameters][1:]:

@@ -11,7 +11,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 #: Everything people read, the files beside the documentation too.
-WRITTEN = [*pages(), ROOT / "AGENTS.md", ROOT / "CHANGELOG.md"]
+WRITTEN = [*pages(), ROOT / "AGENTS.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
 
 
 def name_of(page: Path) -> str:

@@ -145,7 +145,7 @@ def tell_of_questions(story: Story) -> None:
 
 def tell_of_work_outside(story: Story) -> None:
     """The ends of external runs are seen."""
-    for outcome in ("done", "fail", "release", "cancel"):
+    for outcome in ("done", "fail", "release", "cancel", "yield"):
         story.add(f"outside:{outcome}", "copilot")
         (lease,) = story.service.next("copilot", external=True)
         story.service.end_external(lease.item.id, lease.fence, outcome, why="seen", by="github")

@@ -15,6 +15,7 @@ owe() { n=$((n + 1)); printf '%s\n' "$1" > "$EVIDENCE/owed-$n"; }
 w() { mkdir -p -- "$(dirname -- "./$1")"; printf '%s\n' "$2" > "./$1"; owe "$2"; }
 commit() { git add -A; git -c diff.ignoreSubmodules=none commit -qm "$1 $me"; }
 lib() { git -c protocol.file.allow=always submodule --quiet update --init lib; }
+alone() { flock "$CLONE.stash" sh -c "$*"; }
 fail() { if "$@" > /dev/null 2>&1; then echo "$* did not fail" >&2; exit 9; fi; }
 base=$(git rev-parse HEAD); admin=$(git rev-parse --git-dir); me=run-$INTERLOCK_FENCE
 """
@@ -153,11 +154,11 @@ WORK = {
         " git push -q origin :refs/heads/back-$me"
     ),
     "pushes and goes on": "echo p > p; commit p; git push -q origin HEAD:refs/heads/on-$me; w page more",
-    # -- the stash
-    "stashes": "w page stashed; git stash -q",
-    "stashes new files": "w new stashed; git stash -qu; w other x",
-    "stashes without a branch": "git checkout -q --detach; w page stashed; git stash -q",
-    "stashes and drops it": "w page gone; git stash -q; git stash pop -q",
+    # -- the stash; worktrees share it, and `git stash pop` of one takes what another put there last
+    "stashes": "w page stashed; alone git stash -q",
+    "stashes new files": "w new stashed; alone git stash -qu; w other x",
+    "stashes without a branch": "git checkout -q --detach; w page stashed; alone git stash -q",
+    "stashes and drops it": "w page gone; alone 'git stash -q; git stash pop -q'",
     # -- half done
     "stops in a merge": (
         "git checkout -qb other-$me; w page theirs; commit theirs; git checkout -q interlock/$me;"

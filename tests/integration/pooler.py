@@ -1,4 +1,4 @@
-"""PgBouncer between Interlock and a database: the one of this machine, or a newer one that a tester names."""
+"""PgBouncer between Interlock and a database: this machine's, and one that keeps prepared statements."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import filelock
 import psycopg
 import pytest
 
@@ -20,29 +23,48 @@ from tests.faults.processes import wait_until
 
 #: The first version that keeps prepared statements in transaction mode.
 KEEPS_PREPARED = (1, 21)
-#: Names another PgBouncer than the one on the path.
+#: Names a newer PgBouncer than the one on the path.
 VARIABLE = "INTERLOCK_PGBOUNCER"
+UNPACK_S = 120
 
 
 def program() -> str:
-    """Where PgBouncer is; in CI it must be somewhere."""
-    found = (
-        os.environ.get(VARIABLE) or shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-    )
+    """The PgBouncer of this machine; in CI there must be one."""
+    found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if found is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no pgbouncer on this machine")
     return found
 
 
-def version() -> tuple[int, int]:
-    said = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True).stdout
+@cache
+def newer() -> str:
+    """One that keeps prepared statements: named, of this machine, or Debian 13's, unpacked once into the
+    environment of the tests."""
+    found = os.environ.get(VARIABLE) or program()
+    if version(found) >= KEEPS_PREPARED:
+        return found
+    target = Path(sys.prefix) / "pgbouncer"
+    with filelock.FileLock(f"{target}.lock"):
+        if not (target / "pgbouncer").exists():
+            command = [str(Path(__file__).with_name("newer_pgbouncer.sh")), str(target)]
+            try:
+                subprocess.run(command, capture_output=True, text=True, check=True, timeout=UNPACK_S)
+            except (OSError, subprocess.SubprocessError) as error:
+                shutil.rmtree(target, ignore_errors=True)
+                why = str(getattr(error, "stderr", "") or error).strip()[-300:]
+                pytest.skip(f"no PgBouncer from 1.21 on ({VARIABLE} can name one), and none to be had: {why}")
+    return str(target / "pgbouncer")
+
+
+def version(program: str) -> tuple[int, int]:
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     match = re.search(r"PgBouncer (\d+)\.(\d+)", said)
     assert match is not None, said
     return int(match[1]), int(match[2])
 
 
 @contextlib.contextmanager
-def pooled(url: str, mode: str) -> Iterator[str]:
+def pooled(url: str, mode: str, program: str) -> Iterator[str]:
     """The url of a database through a pooler, which gives each transaction another session if it may."""
     parts = urlsplit(url)
     name, options = unquote(parts.path[1:]), parse_qs(parts.query)
@@ -57,7 +79,7 @@ def pooled(url: str, mode: str) -> Iterator[str]:
         "server_round_robin": "1",
         "logfile": str(folder / "log"),
     }
-    if version() >= KEEPS_PREPARED:
+    if version(program) >= KEEPS_PREPARED:
         settings["max_prepared_statements"] = "200"
     lines = [
         "[databases]",
@@ -71,7 +93,7 @@ def pooled(url: str, mode: str) -> Iterator[str]:
         for path in (folder, folder / "pgbouncer.ini"):
             shutil.chown(path, "nobody", "nogroup")
     process = subprocess.Popen(
-        [program(), "--quiet", str(folder / "pgbouncer.ini")],
+        [program, "--quiet", str(folder / "pgbouncer.ini")],
         user="nobody" if nobody else None,
         group="nogroup" if nobody else None,
         extra_groups=[] if nobody else None,

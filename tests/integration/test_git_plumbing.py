@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from interlock.core.errors import (
     TooLarge,
     UnreadableState,
 )
-from interlock.git.plumbing import Repository, lane_ref_id
+from interlock.git.plumbing import Answer, Repository, lane_ref_id
 from interlock.git.refusals import RefMove, RefusalKind
 from tests.git_fixtures import (
     bare_repository,
@@ -281,3 +282,19 @@ def test_a_failure_names_what_git_was_asked_to_do_and_a_full_disk_says_what_help
         Repository(tmp_path / "x.git").text("-c", "a.b=c", "update-ref", "refs/x", "HEAD")
     assert failed.value.sentence.startswith("git update-ref failed: ")
     assert "space" in failed.value.hint
+
+
+def test_a_fetch_that_another_one_overtakes_is_tried_again(
+    place: Repository, remote_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two processes of one machine that do not take turns: the slower one finds the local ref moved."""
+    oid = place.commit_json({}, subject="x", parents=[])
+    assert place.push(remote_url, [RefMove(ref="refs/interlock/x", old_oid=None, new_oid=oid)]) is None
+    ask, lost = Repository._ask, [f"error: cannot lock ref 'refs/interlock/x': is at {oid} but expected 1a2b"]
+
+    def overtaken(repository: Repository, *args: str, **named: Any) -> Answer:
+        return Answer(code=1, out="", err=lost.pop()) if lost else ask(repository, *args, **named)
+
+    monkeypatch.setattr(Repository, "_ask", overtaken)
+    place.fetch(remote_url, "+refs/interlock/*:refs/interlock/*")
+    assert place.text("rev-parse", "refs/interlock/x") == oid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -18,9 +19,9 @@ from tests.integration import pooler
 ROUNDS = 30
 
 
-@pytest.fixture
-def through_transactions(pg_database18: str) -> Iterator[str]:
-    with pooler.pooled(pg_database18, "transaction") as url:
+@contextmanager
+def through_transactions(database: str, program: str) -> Iterator[str]:
+    with pooler.pooled(database, "transaction", program) as url:
         sessions = [psycopg.connect(url) for _ in range(3)]
         for session in sessions:  # so that there are several, and each transaction gets another
             session.execute("SELECT 1")
@@ -40,24 +41,27 @@ def work(service: LocalService, rounds: int, agent: str) -> int:
 
 
 def test_a_pooler_that_does_not_keep_prepared_statements_is_refused_in_words(
-    through_transactions: str, pg_database18: str
+    pg_database18: str,
 ) -> None:
-    if pooler.version() >= pooler.KEEPS_PREPARED:
-        pytest.skip("this PgBouncer keeps prepared statements")
-    service = open_service(through_transactions)
-    with pytest.raises(StoreUnavailable, match="does not keep prepared statements") as refused:
-        work(service, ROUNDS, "coder")
-    assert "1.21" in refused.value.hint
-    service.close()
+    if pooler.version(pooler.program()) >= pooler.KEEPS_PREPARED:
+        pytest.skip("the PgBouncer of this machine keeps prepared statements")
+    with through_transactions(pg_database18, pooler.program()) as url:
+        service = open_service(url)
+        with pytest.raises(StoreUnavailable, match="does not keep prepared statements") as refused:
+            work(service, ROUNDS, "coder")
+        assert "1.21" in refused.value.hint
+        service.close()
     assert_kept(pg_database18)
 
 
-def test_through_transactions_of_a_newer_pooler_everything_works(
-    through_transactions: str, pg_database18: str
-) -> None:
-    if pooler.version() < pooler.KEEPS_PREPARED:
-        pytest.skip(f"this PgBouncer is older than 1.21; name a newer one with {pooler.VARIABLE}")
-    service = open_service(through_transactions)
+def test_through_transactions_of_a_newer_pooler_everything_works(pg_database18: str) -> None:
+    with through_transactions(pg_database18, pooler.newer()) as url:
+        _work_from_threads(url, pg_database18)
+    assert_kept(pg_database18)
+
+
+def _work_from_threads(url: str, database: str) -> None:
+    service = open_service(url)
     done: list[int] = []
     others = [
         threading.Thread(target=lambda n=n: done.append(work(service, ROUNDS, f"agent{n}"))) for n in range(3)
@@ -67,16 +71,15 @@ def test_through_transactions_of_a_newer_pooler_everything_works(
     for thread in others:
         thread.join()
     assert len(done) == 3
-    query(pg_database18, "UPDATE meta SET value = 'elsewhere' WHERE name = 'identity'")
+    query(database, "UPDATE meta SET value = 'elsewhere' WHERE name = 'identity'")
     assert work(service, ROUNDS, "coder") > 0  # after an error, and a rollback
-    kinds = query(pg_database18, "SELECT count(*) FROM events WHERE kind = 'store.changed'")
+    kinds = query(database, "SELECT count(*) FROM events WHERE kind = 'store.changed'")
     assert kinds == [(1,)]
     service.close()
-    assert_kept(pg_database18)
 
 
 def test_through_sessions_of_any_pooler_everything_works_and_notices_come_through(pg_database18: str) -> None:
-    with pooler.pooled(pg_database18, "session") as url:
+    with pooler.pooled(pg_database18, "session", pooler.program()) as url:
         service, other = open_service(url), open_service(url)
         assert work(service, ROUNDS, "coder") == ROUNDS
         waiter = threading.Thread(target=lambda: service.next("coder", wait_s=20))

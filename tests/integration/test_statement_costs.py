@@ -35,9 +35,11 @@ GROWS = {
     "agents": "counts up to a thousand ready items of each agent",
     "event_counts": "reads up to EVENTS_MAX events of its window",
     "event_spans": "reads up to EVENTS_MAX events of its window",
+    "github/notes": "reads the notes of up to SERIES_MAX series for metrics",
     "lanes": "reads every busy lane to give the first of them",
     "links/runs": "reads what runs, for the item of a run that goes on",
     "load_lines": "reads up to AHEAD_MAX of the line that an item joins, to tell its place",
+    "metrics/running": "reads up to COUNTED of what runs",
     "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
     "recent_runs": "reads what runs, and up to RUNS_MAX of the newest ended runs",
     "run_counts": "reads up to EVENTS_MAX events of its window, and the items of these by their keys",
@@ -205,6 +207,9 @@ def _look(service: LocalService) -> None:
     service.items(ItemFilter(statuses=("cancelled",), limit=5))
     service.items(ItemFilter(all=True, limit=10))
     service.stats(by="type")
+    service.metrics()
+    service.cancel(service.add([NewItem(title="counted")])[0].arrival or 0, why="over")
+    service.metrics()
     for item in (91, 93, 96, 97):
         service.why(item)
         service.show(item)

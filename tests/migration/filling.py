@@ -54,6 +54,7 @@ def fill(service: LocalService, seed: int, steps: int = 250) -> None:
     for lease in held:
         service.release([Report(run=lease.run)])
     _leave_an_end_unanswered(service)
+    service.metrics()
 
 
 def _leave_an_end_unanswered(service: LocalService) -> None:
