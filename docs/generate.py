@@ -11,7 +11,19 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from docs.generation import api, codes, commands, http, limits, schema, settings, shapes, states
+from docs.generation import (
+    api,
+    codes,
+    commands,
+    http,
+    limits,
+    mcp,
+    metrics,
+    schema,
+    settings,
+    shapes,
+    states,
+)
 from docs.generation.meanings import Unexplained
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +56,14 @@ REGIONS: dict[str, Callable[[], str]] = {
     "limits of sweeps": limits.of_sweeps,
     "limits of requests": limits.of_requests,
     "limits of bearers": limits.of_bearers,
+    "limits of tools": limits.of_tools,
+    "limits of answers": limits.of_answers,
+    "limits of connections": limits.of_connections,
+    "limits of listening": limits.of_listening,
+    "metrics of the store": metrics.of_the_store,
+    "levels of the store": metrics.levels,
+    "metrics of a server": metrics.of_a_server,
+    "alerts": metrics.alerts,
     "tables": schema.all_tables,
     "indexes": schema.all_indexes,
     "connect": api.connect,
@@ -63,7 +83,10 @@ REGIONS: dict[str, Callable[[], str]] = {
     "TaskSpec": api.task_spec,
     "EdgeSpec": api.edge_spec,
     "addresses": http.addresses,
+    "bodies": http.bodies,
     "problems": http.problems,
+    "tools": mcp.tools,
+    "resources": mcp.resources,
 }
 _REGION = re.compile(r"<!-- begin: ([^>]+?) -->\n.*?<!-- end: \1 -->", re.DOTALL)
 

@@ -19,6 +19,7 @@ from interlock.orchestrator.requests import EditRequest, TaskRun
 from interlock.service.contract import ItemFilter, LaneService, Report, Service
 from interlock.service.local import LocalService
 from interlock.service.planview import PlanService
+from interlock.service.series import SeriesService
 from interlock.session.lock import SessionLock
 
 
@@ -53,7 +54,7 @@ def new_item() -> str:
 
 
 def service() -> str:
-    names = {**members(LaneService), **members(Service), **members(PlanService)}
+    names = {**members(LaneService), **members(Service), **members(PlanService), **members(SeriesService)}
     return "\n\n".join(_function(name, getattr(LocalService, name)) for name in names)
 
 

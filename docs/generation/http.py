@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from docs.generation.markdown import code, table
+from interlock.http.examples import EXAMPLES
 from interlock.http.problems import STATUSES
 from interlock.service.usecases import ROOT, USE_CASES
 
@@ -19,6 +22,15 @@ def addresses() -> str:
         for case in USE_CASES
     )
     return table(("address", "function of the service", "scope", "answer in", "kept"), rows)
+
+
+def bodies() -> str:
+    rows = (
+        (code(f"{case.method} {ROOT}{case.path}"), code(json.dumps(EXAMPLES[case.name])))
+        for case in USE_CASES
+        if case.name in EXAMPLES
+    )
+    return table(("address", "body"), rows)
 
 
 def problems() -> str:

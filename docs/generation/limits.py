@@ -10,7 +10,8 @@ from docs.generation.markdown import code, table
 from docs.generation.meanings import meanings
 from interlock.core import names, timing
 from interlock.core.plans import model
-from interlock.http import application, bearers
+from interlock.http import application, bearers, connections, server
+from interlock.mcp import shaping, tools
 from interlock.plans import markup
 from interlock.service import sweeper
 
@@ -43,6 +44,22 @@ def of_bearers() -> str:
     return _table("bearers", bearers)
 
 
+def of_connections() -> str:
+    return _table("connections", connections)
+
+
+def of_listening() -> str:
+    return _table("listening", server)
+
+
+def of_answers() -> str:
+    return _table("answers", shaping)
+
+
+def of_tools() -> str:
+    return _table("tools", tools)
+
+
 def constants(module: ModuleType) -> dict[str, int | float]:
     """The public numbers a module defines itself, not those it imports."""
     tree = ast.parse(inspect.getsource(module))
@@ -60,9 +77,11 @@ def shown(name: str, value: int | float) -> str:
         return f"{value:,} bytes ({value / (1 << 20):g} MiB)"
     if name.endswith("_CHARS"):
         return f"{value:,} characters"
+    if name.endswith("_PER_S"):
+        return f"{value:,g} a second"
     if name.endswith("_S"):
         return _seconds(value)
-    return f"{value:,}"
+    return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
 
 
 def _seconds(value: float) -> str:
