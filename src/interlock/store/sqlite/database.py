@@ -189,24 +189,29 @@ class SqliteDatabase:
             with self._part():
                 yield
             return
-        db = self.db
+        db, local = self.db, self._local
         with self.guard():
-            self._local.beginning = True
+            self._end_interrupted(db)
+            mine = local.transaction = object()
             try:
+                local.beginning = True
                 db.execute("BEGIN IMMEDIATE")
-            finally:
-                self._local.beginning = False
-            self._absence.answered()
-            try:
+                local.beginning = False
+                self._absence.answered()
                 self.check_files()
                 yield
                 db.execute("COMMIT")
             except BaseException:
-                if db.in_transaction:
+                if getattr(local, "transaction", None) is mine and db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
             finally:
-                self._local.clock = None
+                local.beginning, local.clock = False, None
+
+    def _end_interrupted(self, db: apsw.Connection) -> None:
+        """A signal's exception may come between a transaction's begin and the block that would end it."""
+        if db.in_transaction:
+            db.execute("ROLLBACK")
 
     def _recognise(self) -> None:
         """If the store is a copy or was restored, skip the run numbers that may be in use elsewhere."""
@@ -280,6 +285,7 @@ class SqliteDatabase:
         db = self.db
         with self.guard():
             self._look_at_files()
+            self._end_interrupted(db)
             db.execute("BEGIN")
             try:
                 return work()
@@ -302,7 +308,7 @@ class SqliteDatabase:
         """Close this thread's connection; the next use opens another."""
         if getattr(self._local, "pid", None) == os.getpid():
             forks.disconnect(self._local.db)
-            self._local.pid = self._local.files = None
+            self._local.pid = self._local.files = self._local.transaction = None
 
     # -- statements -------------------------------------------------------------------------------
 
