@@ -149,5 +149,7 @@ class WatchedDatabase(Database):
         yield
 
 
-def watched_service(url: str, costs: Costs, **options: Any) -> LocalService:
-    return LocalService(PostgresStore(WatchedDatabase(url, costs, **options)))
+def watched_service(url: str, costs: Costs) -> LocalService:
+    """On one connection: the sender of notices would now and then make us open a second one, whose first
+    statements read the catalogue for about 300 buffers."""
+    return LocalService(PostgresStore(WatchedDatabase(url, costs, max_connections=1)))

@@ -117,7 +117,7 @@ def test_no_statistics_make_a_statement_quadratic(
         costs = Costs(measure=rows)
         url = server.create_database(f"of_{size}")
         # One session each: the driver keeps a hundred statements of a session prepared.
-        service, doctor = (watched_service(url, costs, max_connections=1) for _ in range(2))
+        service, doctor = (watched_service(url, costs) for _ in range(2))
         plan = statistics(service, doctor, url, size)
         with costs.watched():
             use(service, plan, size)
