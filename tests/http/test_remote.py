@@ -813,6 +813,7 @@ def test_a_server_with_tls_finds_itself_well(tmp_path: Path) -> None:
     il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:9"})
     answer = il("up", "--once", "--port", "0", "--certificate", certificate, "--key", key)
     assert "All is well" in answer.out, answer
+    assert answer.err == "", "nothing that only a log wants"
 
 
 def test_a_server_that_does_not_become_ready_says_why(

@@ -195,7 +195,7 @@ def serve(
 
     With `check`, serve until that has looked at the server at its address.
     """
-    _configure_log()
+    _configure_log(logging.INFO if check is None else logging.WARNING)  # else our own look is logged
     if certificate is not None and key is not None:
         check_pair(certificate, key)
     with _opened(settings, notify) as (service, upkeep, keep, left):
@@ -411,7 +411,7 @@ def _local_token(service: LocalService, url: str) -> str | None:
     return None if path is None else str(path)
 
 
-def _configure_log() -> None:
+def _configure_log(level: int) -> None:
     shown: Any = (
         structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )
@@ -422,5 +422,6 @@ def _configure_log() -> None:
             structlog.processors.format_exc_info,
             shown,
         ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
