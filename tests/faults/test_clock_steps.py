@@ -166,6 +166,22 @@ def test_a_step_back_that_nobody_saw_is_found_in_what_was_written_before(server:
     assert_kept(server.url, steady_clock=False)
 
 
+def test_what_was_written_by_a_clock_that_was_ahead_is_no_step_back_once_that_is_corrected(
+    server: Server,
+) -> None:
+    """Taken out: `clock.stepped` in `newest_time.sql`; whoever comes later undoes the correction."""
+    early, hasty = open_service(server.url), open_service(server.url)
+    early.sweep()
+    server.step(HOUR_S)
+    hasty.add([NewItem(title="dated an hour ahead")])  # it has nothing to compare with
+    early.sweep()
+    late = open_service(server.url)
+    late.sweep()
+    assert [round(step) for step in steps(server.url)] == [pytest.approx(HOUR_S, abs=3)]
+    for service in (early, hasty, late):
+        service.close()
+
+
 def _more_than(url: str, n: int) -> bool:
     return len(steps(url)) > n
 

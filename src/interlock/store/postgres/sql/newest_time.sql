@@ -1,7 +1,8 @@
 -- The latest time by the store's clock at which somebody wrote, beside the time now: a line of history, a renewal, an agent that
--- asked for work. A clock that shows less was set back.
+-- asked for work. A clock that shows less was set back. Lines from before the last correction may be dated by a clock that was ahead.
+WITH newest AS MATERIALIZED (SELECT seq, at_us, kind FROM interlock.events ORDER BY seq DESC LIMIT 1000)
 SELECT greatest(
-    (SELECT max(at_us) FROM (SELECT at_us FROM interlock.events ORDER BY seq DESC LIMIT 1000) AS newest),
+    (SELECT max(at_us) FROM newest WHERE seq >= coalesce((SELECT max(seq) FROM newest WHERE kind = 'clock.stepped'), 0)),
     (SELECT max(lease_until_us - (run_lease_s * 1000000)::bigint) FROM interlock.items WHERE status = 'in_progress'),
     (SELECT max(seen_us) FROM interlock.agents)
 ), interlock.clock_us(), (SELECT offset_us FROM interlock.clock)
