@@ -15,7 +15,7 @@ from tests.faults.pair import Pair
 from tests.faults.processes import wait_until
 from tests.faults.stores import assert_kept
 from tests.http.asking import ask
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 

@@ -25,7 +25,8 @@ from interlock.github.signature import sign
 from interlock.remote.service import connect
 from interlock.service.contract import Report
 from tests.faults.processes import wait_until
-from tests.http.test_remote import SECRET, Up, _certificate
+from tests.http.test_remote import SECRET, _certificate
+from tests.http.up import Up
 from tests.mcp.talking import model
 from tests.mcp.test_door import over_http
 from tests.patience import PATIENCE_S

@@ -11,7 +11,7 @@ from interlock.service.contract import Report
 from tests.acceptance.command import Command
 from tests.faults.stores import assert_kept
 from tests.http.asking import ask
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.integration import pooler
 
 

@@ -19,7 +19,7 @@ from tests.faults.workers import Site
 from tests.github.desk import Desk
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.patience import PATIENCE_S
 
 

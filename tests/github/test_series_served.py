@@ -12,7 +12,7 @@ from interlock.core.errors import GitHubUnavailable, InvalidInput, NotFound
 from tests.acceptance.command import Command, CommandHere
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.test_series_commands import outputs
-from tests.http.test_remote import Up
+from tests.http.up import Up
 
 
 @pytest.fixture

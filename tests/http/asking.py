@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from tests.patience import PATIENCE_S
 
 
 class Answered(NamedTuple):
@@ -41,3 +45,16 @@ def ask(
         return Answered(answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read())
     finally:
         connection.close()
+
+
+def eventually(happens: Callable[[], bool]) -> None:
+    """Wait for something; a server that does not answer counts as no."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if happens():
+                return
+        except (OSError, http.client.HTTPException):
+            pass
+        assert time.monotonic() < deadline_s, "it does not come"
+        time.sleep(0.02)

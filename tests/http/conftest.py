@@ -9,6 +9,7 @@ import pytest
 
 from tests.git_fixtures import bare_repository, git_identity  # noqa: F401  (fixtures)
 from tests.http.serving import Serving, local_service
+from tests.http.up import Up
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +29,14 @@ def serving(one_server: Serving, tmp_path: Path) -> Iterator[Serving]:
     yield one_server
     one_server.leave()
     service.close()
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    """A server of the test's own, to be stopped, killed and started again."""
+    server = Up(tmp_path)
+    yield server
+    for client in server.clients:
+        client.close()
+    if server.process.poll() is None:
+        server.end()

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.http.test_remote import Up, up  # noqa: F401  (a fixture)
+from tests.http.up import Up
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
 
 
-def test_the_lines_for_curl_do_what_the_page_says(up: Up, tmp_path: Path) -> None:  # noqa: F811
+def test_the_lines_for_curl_do_what_the_page_says(up: Up, tmp_path: Path) -> None:
     if missing := [name for name in ("bash", "curl", "jq") if shutil.which(name) is None]:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"There is no {missing} on this machine.")
     section = PAGE.read_text("utf-8").partition("## Try it with curl")[2].partition("\n## ")[0]

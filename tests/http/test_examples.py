@@ -22,7 +22,7 @@ from tests.faults.stores import assert_kept
 from tests.github.packages import node
 from tests.http.proxies import LosingProxy
 from tests.http.serving import local_service
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -79,16 +79,6 @@ class Worker:
 
 
 Start = Callable[..., Worker]
-
-
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    server = Up(tmp_path)
-    yield server
-    for client in server.clients:
-        client.close()
-    if server.process.poll() is None:
-        server.end()
 
 
 @pytest.fixture(params=COMMANDS)

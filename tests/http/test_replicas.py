@@ -22,7 +22,8 @@ from tests.faults.stores import assert_kept
 from tests.http.asking import ask
 from tests.http.proxies import LosingProxy
 from tests.http.serving import Serving
-from tests.http.test_remote import STORM, Up
+from tests.http.test_remote import STORM
+from tests.http.up import Up
 from tests.patience import PATIENCE_S
 
 

@@ -32,10 +32,10 @@ class Interruption:
     def __init__(self, at: int) -> None:
         self._left = at
 
-    def watch(self, frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG002  (the library's signature)
+    def watch(self, frame: FrameType, event: str, arg: Any) -> Any:
         return self._step if frame.f_code.co_filename in WATCHED else None
 
-    def _step(self, frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG002  (the library's signature)
+    def _step(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line" or (event == "return" and frame.f_code.co_filename == contextlib.__file__):
             self._left -= 1
             if self._left == 0:
@@ -89,11 +89,13 @@ def test_what_ends_an_interrupted_write_late_leaves_the_next_one_alone(service: 
     assert store.database.value("meta", name="kept") == "yes"
 
 
-def test_an_interrupted_write_does_not_keep_others_waiting_once_it_is_forgotten(service: LocalService):
+def test_an_interrupted_write_does_not_keep_others_waiting_once_it_is_forgotten(
+    service: LocalService, tmp_path: Path
+):
     at = 1
     while (error := interrupted(service, at)) is not None:
         del error
-        other = LocalService(SqliteStore(service.store.database.path, busy_timeout_s=0.2))
+        other = LocalService(SqliteStore(tmp_path / "interlock.db", busy_timeout_s=0.2))
         add(other, "next")
         other.close()
         at += 1

@@ -23,7 +23,7 @@ from tests.acceptance.command import PROGRAM, Command
 from tests.git_fixtures import bare_repository, git_identity
 from tests.http.asking import ask
 from tests.http.serving import local_service
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.mcp.talking import Model, model
 from tests.mcp.test_door import bearer
 from tests.patience import PATIENCE_S

@@ -15,7 +15,7 @@ from interlock.store import migrate
 from tests.faults.stores import assert_kept, open_service
 from tests.http.asking import ask
 from tests.http.serving import Serving
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.migration.test_releases import NEXT, app_url, move_on
 
 pytestmark = pytest.mark.parametrize("url", ["sqlite", "postgres18"], indirect=True)

@@ -24,7 +24,7 @@ from interlock.service.metering import PREFIX
 from tests.faults.processes import wait_until
 from tests.http.asking import ask
 from tests.http.serving import local_service
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.monitoring.prometheus import DEPLOY, RULES, Prometheus, promtool
 
 BOARD = DEPLOY / "grafana" / "interlock.json"

@@ -28,7 +28,7 @@ from tests.github.fake import FakeGitHub, Repository
 from tests.github.fixtures import github  # noqa: F401
 from tests.http.asking import ask
 from tests.http.serving import Serving, local_service
-from tests.http.test_remote import Up
+from tests.http.up import Up
 from tests.monitoring.collector import Collector
 
 # ruff: noqa: F811  (fixtures)
