@@ -55,6 +55,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "limits of documents": limits.of_documents,
     "limits of sweeps": limits.of_sweeps,
     "limits of requests": limits.of_requests,
+    "limits of streams": limits.of_streams,
     "limits of bearers": limits.of_bearers,
     "limits of tools": limits.of_tools,
     "limits of answers": limits.of_answers,

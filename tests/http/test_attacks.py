@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 from interlock.core.errors import InvalidInput, NoToken, TooManyRequests
 from interlock.core.model import NewItem
 from interlock.http import application as limits
-from interlock.http import bearers, connections
+from interlock.http import bearers, connections, streams
 from interlock.http import server as serving_server
 from interlock.http.bearers import Bearer, Bearers, Unknown
 from interlock.http.server import allowed_hosts, reachable, trusted_proxies
@@ -28,7 +28,7 @@ from interlock.service.contract import ItemFilter
 from interlock.service.local import LocalService
 from interlock.service.usecases import ROOT
 from interlock.settings import Settings
-from tests.http.asking import ask
+from tests.http.asking import ask, eventually
 from tests.http.serving import Serving, local_service
 from tests.patience import PATIENCE_S
 
@@ -173,18 +173,6 @@ def test_a_server_has_so_many_connections(tmp_path: Path, monkeypatch: pytest.Mo
         eventually(lambda: ask(server.url, "GET", "/healthz").status == 503)
 
 
-def eventually(happens: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            if happens():
-                return
-        except (OSError, http.client.HTTPException):
-            pass
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-
-
 def test_a_token_has_a_rate(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving.server.bearers, "_rates", bearers.Rates(0.001, 5))
     token, other = serving.token(), serving.token()
@@ -215,10 +203,10 @@ def test_so_many_claims_wait(serving: Serving, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_so_many_streams_are_open(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "STREAMS_MAX", 1)
+    monkeypatch.setattr(streams, "STREAMS_MAX", 1)
     with connected(serving, head(serving, path="/v1/events/stream")) as sock:
         sock.recv(1_000)
-        eventually(lambda: serving.server._streams == 1)
+        eventually(lambda: serving.server.streams.open == 1)
         stream = ask(serving.url, "GET", f"{ROOT}/events/stream", token=serving.token())
         assert stream.status == 429
 

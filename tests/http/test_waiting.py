@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,10 +17,12 @@ import pytest
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem
 from interlock.http import desk as desks
+from interlock.http.commit_groups import CommitGroups
 from interlock.http.desk import Desk
-from interlock.http.together import Together
 from interlock.service.contract import ItemFilter, Report
+from interlock.service.usecases import ROOT
 from interlock.store.port import outcome_of
+from tests.http.asking import Answered, ask, eventually
 from tests.http.serving import Serving, local_service
 from tests.patience import PATIENCE_S
 
@@ -217,6 +221,138 @@ def test_lines_that_nothing_asks_for_look_one_by_one(monkeypatch: pytest.MonkeyP
     asyncio.run(story())
 
 
+def test_what_others_did_is_looked_at_while_own_work_keeps_everybody_busy() -> None:
+    """Taken out: the place of `_later`; a line that nothing here asks for never looks."""
+
+    async def story() -> None:
+        desk, gone = Desk(), asyncio.Event()
+        quiet: list[str] = []
+
+        async def busy() -> list[Any]:
+            await asyncio.sleep(0.005)
+            return ["x"]
+
+        async def other() -> list[Any]:
+            return quiet
+
+        async def claim() -> None:
+            while not quiet:
+                await desk.wait("busy", "busy", busy, PATIENCE_S, gone)
+
+        async def add() -> None:
+            while not waiting.done():
+                desk.stir({"busy"}, count=1)
+                await asyncio.sleep(0.001)
+
+        waiting = asyncio.create_task(desk.wait("quiet", "quiet", other, PATIENCE_S, gone))
+        claims = [asyncio.create_task(claim()) for _ in range(6)]
+        adding = asyncio.create_task(add())
+        await asyncio.sleep(0.05)
+        quiet.append("from another server")
+        desk.stir(soon=False)
+        assert await waiting == quiet
+        await adding
+        desk.stop()
+        await asyncio.gather(*claims)
+
+    asyncio.run(story())
+
+
+def test_a_line_that_has_to_look_later_looks_when_others_have_looked() -> None:
+    """Taken out: the look after a look has ended; nobody would look before the next thing happens."""
+
+    async def story() -> None:
+        queue = Queue()
+        queue.wait("busy")
+        queue.wait("quiet")
+        await queue.settle()
+        queue.desk.stir({"busy"})
+        queue.ready["quiet"] = 1
+        queue.desk.stir({"quiet"}, soon=False)
+        assert await queue.claims[1] == ["quiet"]
+        queue.desk.stop()
+        await asyncio.gather(*queue.claims)
+
+    asyncio.run(story())
+
+
+# -- claims with a key that others stand before ---------------------------------------------------------
+
+
+class Crowd:
+    """Claims for the agent `coder`, and others that wait to do the same."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving, self._token = serving, serving.token()
+        self._over = False
+
+    def claim(self, key: str | None = None, **more: Any) -> Answered:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        body = {"agent": "coder", "wait_s": 1, **more}
+        return ask(self._serving.url, "POST", f"{ROOT}/claims", body, token=self._token, headers=headers)
+
+    def gather(self) -> None:
+        for _ in range(2):
+            threading.Thread(target=self._wait, daemon=True).start()
+        self.until_waiting(2)
+
+    def _wait(self) -> None:
+        while not self._over:
+            self.claim(wait_s=60)
+
+    def until_waiting(self, count: int) -> None:
+        eventually(lambda: self._serving.server.desk.waiting == count)
+
+    def add(self, count: int) -> None:
+        self._serving.server.service.add([NewItem(title="work", agent="coder")] * count)
+
+    def go_home(self) -> None:
+        self._over = True
+        self.add(2)
+        self.until_waiting(0)
+
+
+@pytest.fixture
+def crowd(serving: Serving) -> Iterator[Crowd]:
+    crowd = Crowd(serving)
+    yield crowd
+    crowd.go_home()
+
+
+def test_a_repeated_claim_gets_its_lease_and_no_later_beginning(crowd: Crowd) -> None:
+    """Taken out: the answer before the wait."""
+    crowd.add(1)
+    (first,) = crowd.claim("a-key").json["leases"]
+    crowd.gather()
+    (again,) = crowd.claim("a-key").json["leases"]
+    assert (again["run"], again["waited_s"]) == (first["run"], 0)
+
+
+def test_a_lease_of_an_earlier_request_has_not_waited_as_long_as_its_repetition(
+    crowd: Crowd, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if both had come at once, so that neither knew of the other. Taken out: that only own leases waited;
+    a worker would trust this one for as long as the repetition stood in line."""
+    monkeypatch.setattr(serving.server, "_before_waiting", lambda *_: None)
+    crowd.add(1)
+    (first,) = crowd.claim("a-key", wait_s=60).json["leases"]
+    crowd.gather()
+    found: list[Any] = []
+    asked = threading.Thread(target=lambda: found.extend(crowd.claim("a-key", wait_s=60).json["leases"]))
+    asked.start()
+    crowd.until_waiting(3)
+    time.sleep(0.05)  # what it must not count
+    crowd.add(2)
+    asked.join(PATIENCE_S)
+    assert [(lease["run"], lease["waited_s"]) for lease in found] == [(first["run"], 0)]
+
+
+@pytest.mark.parametrize("wrong", [{"lease_s": -5}, {"limit": 0}, {"types": ["no\ttype"]}])
+def test_a_wish_that_nobody_can_meet_is_refused_at_once(crowd: Crowd, wrong: dict[str, Any]) -> None:
+    crowd.gather()
+    assert crowd.claim(wait_s=60, **wrong).status == 422
+
+
 # -- one commit for several -----------------------------------------------------------------------------
 
 
@@ -265,7 +401,7 @@ def test_requests_that_come_meanwhile_share_the_next_commit() -> None:
         def broken() -> None:
             raise InvalidInput("no")
 
-        together = Together(carry_out)
+        together = CommitGroups(carry_out)
         answers = [asyncio.create_task(together.run(lambda: "one"))]
         await asyncio.to_thread(first.wait)
         answers += [asyncio.create_task(together.run(partial(int, n))) for n in range(40)]
@@ -276,6 +412,24 @@ def test_requests_that_come_meanwhile_share_the_next_commit() -> None:
         assert found[:-1] == ["one", *range(40)]
         assert isinstance(found[-1], InvalidInput)
         assert groups == [1, 32, 9]
+
+    asyncio.run(story())
+
+
+def test_a_request_that_fails_in_an_odd_way_stops_no_other() -> None:
+    """Taken out: the case of `StopIteration`, which a future refuses; all later requests would hang."""
+
+    async def story() -> None:
+        groups = CommitGroups(lambda works: [outcome_of(work) for work in works])
+
+        def odd() -> None:
+            raise StopIteration
+
+        answers = [asyncio.create_task(groups.run(work)) for work in (odd, lambda: 1)]
+        found = await asyncio.gather(*answers, return_exceptions=True)
+        assert isinstance(found[0], RuntimeError)
+        assert found[1] == 1
+        assert await groups.run(lambda: 2) == 2
 
     asyncio.run(story())
 

@@ -10,16 +10,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
 import structlog
 from fastapi import FastAPI, Request
-from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -27,6 +24,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from interlock.core.checking import checked_wish
 from interlock.core.errors import InterlockError, InvalidInput, Repeated, TooLarge
 from interlock.core.jsontext import parse
 from interlock.core.names import WAIT_MAX_S, agent_key, check_number
@@ -34,13 +32,15 @@ from interlock.core.row import NamedTuple
 from interlock.http import page, tags
 from interlock.http.arguments import Reading
 from interlock.http.bearers import Bearer, Bearers, Unknown, check_scope
-from interlock.http.desk import Desk, Pulse, wait_until
+from interlock.http.commit_groups import CommitGroups
+from interlock.http.desk import Desk, Pulse
 from interlock.http.gate import Gate
 from interlock.http.instruments import OTHER, Instruments
 from interlock.http.problems import Problem, problem, problem_of
 from interlock.http.schemas import document
-from interlock.http.together import Together
-from interlock.service.contract import to_json
+from interlock.http.shared_look import SharedLook
+from interlock.http.streams import Streams
+from interlock.service.contract import CheckView, EventView, MetricView, to_json
 from interlock.service.intake import traced
 from interlock.service.local import LocalService
 from interlock.service.usecases import BY_NAME, ROOT, USE_CASES, UseCase
@@ -56,19 +56,15 @@ BODY_S = 30.0
 BODIES_MAX_BYTES = 64 << 20
 #: How many requests are carried out at once; whoever waits for work or events takes no place. A SQLite file
 #: takes one writer at a time: many would only be in each other's way.
-THREADS, SQLITE_THREADS, DOOR_THREADS, MAIL_THREADS, AFIELD_THREADS = 16, 4, 1, 2, 4
+THREADS, SQLITE_THREADS, TOKEN_THREADS, WEBHOOK_THREADS, GITHUB_THREADS = 16, 4, 1, 2, 4
 #: How often the history is looked at for what other processes did.
 WATCH_S = 0.1
 #: How often it is asked which agents have a limit.
 LIMITED_S = 5.0
-#: An event stream says something at least this often, so that nobody in between closes it.
-KEEPALIVE_S = 15.0
-STREAMS_MAX = 200
 #: How many claims wait at once, in all and with one token.
 WAITING_MAX, WAITING_PER_TOKEN_MAX = 2_000, 1_000
-#: How long the store may take for its numbers, and how many may ask for them at once.
-SCRAPE_S, SCRAPES = 8.0, 2
-_EVENTS_AT_ONCE = 500
+#: How long the store may take for its numbers.
+SCRAPE_S = 8.0
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _SIGNATURE = re.compile(r"sha256=[0-9a-fA-F]{64}", re.ASCII)
 _KEY = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -98,24 +94,21 @@ class Server:
         self._poll_s = poll_s
         #: Agents that may have so many runs at once, as far as it is known who has a limit.
         self._limited: set[str] | None = None
-        self._together = Together(self._carry_out_together)
-        #: Looks at the history that are under way, by where they begin.
-        self._tails: dict[int, asyncio.Task[list[tuple[int, bytes]]]] = {}
+        self._groups = CommitGroups(self._share_commit)
+        self.streams = Streams(self._events_after, self.pulse, self._run)
         self.instruments = Instruments()
-        self.instruments.waits(lambda: self.desk.waiting, lambda: self._streams)
+        self.instruments.waits(lambda: self.desk.waiting, lambda: self.streams.open)
         self._limiter = anyio.CapacityLimiter(threads)
         # New tokens are looked up apart: however many wrong ones come, they keep nobody else waiting.
-        self._door = anyio.CapacityLimiter(DOOR_THREADS)
+        self._token_limiter = anyio.CapacityLimiter(TOKEN_THREADS)
         # So are signatures made, which takes long for a large delivery, whoever sends it.
-        self._mail = anyio.CapacityLimiter(MAIL_THREADS)
-        #: A place of their own: whoever looks must see something just when all other places are taken.
-        self._scrapes = anyio.CapacityLimiter(SCRAPES)
+        self._webhook_limiter = anyio.CapacityLimiter(WEBHOOK_THREADS)
         # And whoever waits for GitHub.
-        self._afield = anyio.CapacityLimiter(AFIELD_THREADS)
-        # Checks of the whole store come one at a time, in one thread: on SQLite each takes memory that grows
-        # with the store, and a thread keeps it.
-        self._checks = ThreadPoolExecutor(1, "interlock-checks")
-        self._streams = 0
+        self._github_limiter = anyio.CapacityLimiter(GITHUB_THREADS)
+        # Apart as well: whoever looks must see something just when all other places are taken.
+        self._numbers = SharedLook(self._metrics, "metrics")
+        # On SQLite it takes memory that grows with the store.
+        self._checks = SharedLook(self._doctor, "doctor")
         self._waiting: Counter[str] = Counter()
         self._coming_bytes = 0
         self._document = document()
@@ -124,20 +117,36 @@ class Server:
         """Nobody waits any longer."""
         self.pulse.stop()
         self.desk.stop()
-        self._checks.shutdown(wait=False)
+
+    # A server serves whatever service it has at the time.
+
+    def _share_commit(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]:
+        return self.service.together(works)
+
+    def _events_after(self, after: int, limit: int) -> list[EventView]:
+        return self.service.events(after=after, limit=limit)
+
+    def _metrics(self) -> list[MetricView]:
+        return self.service.metrics()
+
+    def _doctor(self) -> list[CheckView]:
+        return self.service.doctor()
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
-    async def _run_case(self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None) -> Any:
+    async def _run_case(
+        self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None
+    ) -> tuple[Any, bool]:
+        """The answer as JSON values, and whether an earlier request with the same key was carried out."""
         work = partial(self._carry_out, case, given, bearer, kept)
         if case.name == "unwanted" or case.path.startswith("/series"):  # they ask GitHub
-            return await anyio.to_thread.run_sync(work, limiter=self._afield)
+            return await anyio.to_thread.run_sync(work, limiter=self._github_limiter)
         if case.name == "doctor":
-            inside = copy_context()
-            return await asyncio.get_running_loop().run_in_executor(self._checks, inside.run, work)
+            return to_json(await self._checks.result()), False
         if case.name in TOGETHER and self.service.shares_commits:
-            return await self._together.run(work)
+            found: tuple[Any, bool] = await self._groups.run(work)
+            return found
         return await self._run(work)
 
     # -- use cases ------------------------------------------------------------------------------------
@@ -180,7 +189,7 @@ class Server:
                 else self._claim_to_the_end(bearer, given, kept)
             )
         else:
-            answer = await self._run_case(case, given, bearer, kept)
+            answer, _ = await self._run_case(case, given, bearer, kept)
         if case.writes:
             self.pulse.beat()
             if case.name not in QUIET:
@@ -203,22 +212,21 @@ class Server:
             self._limited = None
         return None
 
-    def _carry_out_together(self, works: Sequence[Callable[[], Any]]) -> list[Outcome]:
-        return self.service.together(works)
-
-    def _carry_out(self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None) -> Any:
-        """In a thread: the answer as JSON values."""
+    def _carry_out(
+        self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None
+    ) -> tuple[Any, bool]:
+        """In a thread: what `_run_case` gives."""
         service = self.service
         given = self.bearers.confined(case, given, bearer.scope)
         if kept is None:
-            return tags.tagged(case, getattr(service, case.name)(**given))
+            return tags.tagged(case, getattr(service, case.name)(**given)), False
         found = service.answered(kept)
         if found is None:
             try:
-                return tags.tagged(case, getattr(service.answering(kept), case.name)(**given))
+                return tags.tagged(case, getattr(service.answering(kept), case.name)(**given)), False
             except Repeated:
                 found = service.answered(kept)
-        return self._again(case, found)
+        return self._again(case, found), True
 
     def _again(self, case: UseCase, found: Any) -> Any:
         """The answer to a request that was carried out before."""
@@ -252,17 +260,23 @@ class Server:
                 "too_many_requests", "Too many claims wait on this server.", "Ask again in a moment."
             )
         begun_s = time.monotonic()
-
-        tried_s = begun_s
+        waited_s = 0.0
 
         async def attempt() -> list[Any]:
-            nonlocal tried_s
+            nonlocal waited_s
             tried_s = time.monotonic()
-            found: list[Any] = await self._run_case(BY_NAME["next"], dict(given), bearer, kept)
-            return found
+            found, again = await self._run_case(BY_NAME["next"], dict(given), bearer, kept)
+            # A lease of this request began no earlier than its attempt, one of an earlier request may have.
+            waited_s = 0.0 if again else tried_s - begun_s
+            leases: list[Any] = found
+            return leases
 
         agent = agent_key(given["agent"])
         kind = (agent, *(str(given.get(name)) for name in _KINDS))
+        if wait_s and self.desk.has_line(kind):  # else the first attempt comes at once
+            early = await self._run(partial(self._before_waiting, given, bearer, kept))
+            if early is not None:
+                return early
         self._waiting[bearer.token] += 1
         try:
             found = await self.desk.wait(kind, agent, attempt, wait_s, gone)
@@ -272,8 +286,25 @@ class Server:
                 del self._waiting[bearer.token]
         for lease in found:
             self.bearers.remember_owner(lease["run"], lease["item"]["run_agent"] or "")
-            lease["waited_s"] += int(1000 * (tried_s - begun_s)) / 1000  # the lease began no earlier
+            lease["waited_s"] += int(1000 * waited_s) / 1000
         return found
+
+    def _before_waiting(self, given: dict[str, Any], bearer: Bearer, kept: Kept | None) -> Any:
+        """In a thread, for a claim that others stand before: a wish that cannot be met is refused, and a
+        repeated request answered, without a wait."""
+        case = BY_NAME["next"]
+        wish = self.bearers.confined(case, given, bearer.scope)
+        checked_wish(
+            wish["agent"],
+            wish.get("types", ()),
+            wish.get("labels", ()),
+            wish.get("limit", 1),
+            wish.get("lease_s"),
+            wish.get("worker"),
+            external=wish.get("external", False),
+        )
+        found = None if kept is None else self.service.answered(kept)
+        return None if found is None else self._again(case, found)
 
     # -- who and what ---------------------------------------------------------------------------------
 
@@ -287,7 +318,7 @@ class Server:
         if isinstance(found, Unknown):
             look = partial(self.bearers.look_up, found.text)
             bearer = await anyio.to_thread.run_sync(
-                look, limiter=self._door if found.is_new else self._limiter
+                look, limiter=self._token_limiter if found.is_new else self._limiter
             )
             found = self.bearers.looked_up(found.text, bearer, peer)
         request.state.token = found.token
@@ -329,57 +360,7 @@ class Server:
         """History as it happens; `Last-Event-ID` or `after` says where to go on."""
         await self._bearer(request)
         text = request.headers.get("last-event-id") or request.query_params.get("after")
-        if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 18):
-            raise InvalidInput("The number of the last event is not a number.", "Use that of an event.")
-        if self._streams >= STREAMS_MAX:
-            raise Problem(
-                "too_many_requests", "Too many streams are open.", "Close some, or ask again later."
-            )
-        last = await self._run(self._last_seq)
-        after = last if text is None else int(text)
-        if after > last:
-            raise Problem(
-                "unknown_event",
-                f"The history has no event {after}, its newest is {last}: it was set back, or pruned.",
-                "Read anew what you follow, then ask without Last-Event-ID and after.",
-            )
-        return EventSourceResponse(self._stream(after), headers={"X-Accel-Buffering": "no"})  # for nginx
-
-    async def _stream(self, after: int) -> AsyncIterator[bytes]:
-        self._streams += 1
-        try:
-            yield KEEPALIVE_COMMENT  # the headers go out at once
-            said_s = time.monotonic()
-            while not self.pulse.stopping:
-                beat = self.pulse.next
-                found = await self._tail(after)
-                for seq, text in found:
-                    after = seq
-                    yield text
-                if found:
-                    said_s = time.monotonic()
-                    continue
-                await wait_until(beat, max(0.0, said_s + KEEPALIVE_S - time.monotonic()))
-                if time.monotonic() >= said_s + KEEPALIVE_S:
-                    yield KEEPALIVE_COMMENT
-                    said_s = time.monotonic()
-        finally:
-            self._streams -= 1
-
-    async def _tail(self, after: int) -> list[tuple[int, bytes]]:
-        """What came after an event. Streams that are equally far share one look."""
-        task = self._tails.get(after)
-        if task is None:
-            task = self._tails[after] = asyncio.create_task(self._run(partial(self._sent_after, after)))
-            task.add_done_callback(lambda _: self._tails.pop(after, None))
-        return await asyncio.shield(task)
-
-    def _sent_after(self, after: int) -> list[tuple[int, bytes]]:
-        found = self.service.events(after=after, limit=_EVENTS_AT_ONCE)
-        return [
-            (e.seq, format_sse_event(data_str=json.dumps(to_json(e)), event=e.kind, id=str(e.seq)))
-            for e in found
-        ]
+        return self.streams.begin(text, await self._run(self._last_seq))
 
     def _last_seq(self) -> int:
         last = self.service.events(limit=1, newest=True)
@@ -416,14 +397,14 @@ class Server:
     async def webhook(self, request: Request) -> Response:
         """A delivery of GitHub: kept before it is answered."""
         try:
-            answer = await self._kept(request)
+            answer = await self._keep_delivery(request)
         except InterlockError:
             self.instruments.webhook("refused")
             raise
         self.instruments.webhook("new" if answer.get("new", True) else "repeated")
         return JSONResponse(answer, 202)
 
-    async def _kept(self, request: Request) -> Mapping[str, Any]:
+    async def _keep_delivery(self, request: Request) -> Mapping[str, Any]:
         from interlock.github.delivery import BODY_MAX_BYTES as MOST  # noqa: PLC0415
 
         if (keep := self._webhook) is None:
@@ -435,16 +416,16 @@ class Server:
                 "Give the webhook a secret; SHA-1 is not accepted.",
             )
         body = await self.body(request, MOST)
-        return await anyio.to_thread.run_sync(lambda: keep(request.headers, body), limiter=self._mail)
+        work = partial(keep, request.headers, body)
+        return await anyio.to_thread.run_sync(work, limiter=self._webhook_limiter)
 
     async def metrics(self, request: Request) -> Response:
         """What the store and this server count; if the store is away, what the server counts."""
         await self._bearer(request)
         found = None
-        with anyio.move_on_after(SCRAPE_S), suppress(InterlockError):
-            found = await anyio.to_thread.run_sync(
-                self.service.metrics, abandon_on_cancel=True, limiter=self._scrapes
-            )
+        with suppress(InterlockError, TimeoutError):
+            async with asyncio.timeout(SCRAPE_S):
+                found = await self._numbers.result()
         text, kind = self.instruments.text(found, request.headers.get("accept", ""))
         return Response(text, headers={"Content-Type": kind})
 

@@ -19,8 +19,9 @@ from typing import Any
 
 #: How many look at once, in all and of one line.
 LOOKS_MAX, OF_LINE_MAX = 8, 4
-#: The pause after a look that nothing in particular asks for.
-LATER_S = 0.003
+#: The pause after a look that nothing in particular asks for, and while others look for what is known to be
+#: there.
+LATER_S, LATER_WHILE_BUSY_S = 0.003, 0.02
 
 Attempt = Callable[[], Awaitable[list[Any]]]
 
@@ -142,6 +143,10 @@ class Desk:
             self._soon.pop(line, None)
             self._later.pop(line, None)
 
+    def has_line(self, kind: Hashable) -> bool:
+        """Whether others wait for this kind of work already."""
+        return kind in self._lines
+
     # -- looking ----------------------------------------------------------------------------------
 
     def stir(
@@ -169,12 +174,16 @@ class Desk:
             line.looking += 1
             task = asyncio.create_task(self._attempt(line, waiter))
             self._looks.add(task)
-            task.add_done_callback(self._looks.discard)
+            task.add_done_callback(self._looked)
+
+    def _looked(self, task: asyncio.Task[None]) -> None:
+        self._looks.discard(task)
+        self._look()
 
     def _next_line(self) -> _Line | None:
         """A line that has to look and may; the queue keeps it if more of it may look."""
         for queue in (self._soon, self._later):
-            if queue is self._later and (self._pause is not None or self._looks):
+            if queue is self._later and self._pause is not None:
                 continue
             for line in list(queue):
                 if not line.waiters:
@@ -184,7 +193,8 @@ class Desk:
                     if line.looking + 1 >= line.width:
                         del queue[line]
                     if queue is self._later:
-                        self._pause = asyncio.get_running_loop().call_later(LATER_S, self._go_on)
+                        pause_s = LATER_WHILE_BUSY_S if self._looks else LATER_S
+                        self._pause = asyncio.get_running_loop().call_later(pause_s, self._go_on)
                     return line
         return None
 
@@ -219,7 +229,6 @@ class Desk:
                     line.waiters.appendleft(waiter)
         finally:
             line.looking -= 1
-            asyncio.get_running_loop().call_soon(self._look)
 
 
 def _answer(waiter: _Waiter, found: list[Any]) -> None:

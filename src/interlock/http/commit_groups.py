@@ -22,7 +22,7 @@ SHARE_MAX = 32
 Work = Callable[[], Any]
 
 
-class Together:
+class CommitGroups:
     """Carries out work in groups, one after the other, in the order in which it came."""
 
     def __init__(self, carry_out: Callable[[Sequence[Work]], Sequence[Outcome]]) -> None:
@@ -35,7 +35,7 @@ class Together:
         """What a piece of work gives, once that is committed."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, answer))
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._go())
         return await answer
 
@@ -49,11 +49,16 @@ class Together:
                 )
             except BaseException as lost:
                 outcomes = [Outcome(None, lost)] * len(group)
-            for (_, answer), (value, error) in zip(group, outcomes, strict=True):
-                if answer.done():
-                    continue
-                if error is None:
-                    answer.set_result(value)
-                else:
-                    answer.set_exception(error)
-        self._task = None
+            for (_, answer), outcome in zip(group, outcomes, strict=True):
+                _settle(answer, outcome)
+
+
+def _settle(answer: asyncio.Future[Any], outcome: Outcome) -> None:
+    if answer.done():  # whoever asked has gone
+        return
+    if outcome.error is None:
+        answer.set_result(outcome.value)
+    elif isinstance(outcome.error, StopIteration):  # a future refuses it, and the others would hear nothing
+        answer.set_exception(RuntimeError(repr(outcome.error)))
+    else:
+        answer.set_exception(outcome.error)

@@ -1,0 +1,107 @@
+"""The history as it happens, for many readers: server-sent events.
+
+Streams that are equally far share one look at the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+from starlette.responses import Response
+
+from interlock.core.errors import InterlockError, InvalidInput
+from interlock.http.desk import Pulse, wait_until
+from interlock.http.problems import Problem
+from interlock.service.contract import EventView, to_json
+
+#: An event stream says something at least this often, so that nobody in between closes it.
+KEEPALIVE_S = 15.0
+STREAMS_MAX = 200
+_EVENTS_AT_ONCE = 500
+
+Sent = list[tuple[int, bytes]]
+
+
+class Streams:
+    """The streams of one server."""
+
+    def __init__(
+        self,
+        events: Callable[[int, int], list[EventView]],
+        pulse: Pulse,
+        run: Callable[[Callable[[], Sent]], Awaitable[Sent]],
+    ) -> None:
+        """`events` reads so many lines of history after one, and `run` carries a look out in a thread."""
+        self._events, self._pulse, self._run = events, pulse, run
+        #: How many are open.
+        self.open = 0
+        #: Looks that are under way, by where they begin and the beat that they came before.
+        self._looks: dict[tuple[int, asyncio.Event], asyncio.Task[Sent]] = {}
+
+    def begin(self, text: str | None, last: int) -> Response:
+        """A stream of what comes after the event of this number, or after the last one."""
+        after = last if text is None else number_of(text)
+        if after > last:
+            raise Problem(
+                "unknown_event",
+                f"The history has no event {after}, its newest is {last}: it was set back, or pruned.",
+                "Read anew what you follow, then ask without Last-Event-ID and after.",
+            )
+        if self.open >= STREAMS_MAX:
+            raise Problem(
+                "too_many_requests", "Too many streams are open.", "Close some, or ask again later."
+            )
+        return EventSourceResponse(self._stream(after), headers={"X-Accel-Buffering": "no"})  # for nginx
+
+    async def _stream(self, after: int) -> AsyncIterator[bytes]:
+        if self.open >= STREAMS_MAX:
+            return  # others began since; the client comes again
+        self.open += 1
+        try:
+            yield KEEPALIVE_COMMENT  # the headers go out at once
+            said_s = time.monotonic()
+            while not self._pulse.stopping:
+                beat = self._pulse.next
+                try:
+                    found = await self._look(after, beat)
+                except InterlockError:
+                    return  # the store is away; the client comes again and says how far it is
+                for seq, text in found:
+                    after = seq
+                    yield text
+                if found:
+                    said_s = time.monotonic()
+                    continue
+                await wait_until(beat, max(0.0, said_s + KEEPALIVE_S - time.monotonic()))
+                if time.monotonic() >= said_s + KEEPALIVE_S:
+                    yield KEEPALIVE_COMMENT
+                    said_s = time.monotonic()
+        finally:
+            self.open -= 1
+
+    async def _look(self, after: int, beat: asyncio.Event) -> Sent:
+        """What came after an event. A look that began before the last beat may have missed what that told."""
+        key = after, beat
+        look = self._looks.get(key)
+        if look is None:
+            look = self._looks[key] = asyncio.ensure_future(self._run(partial(self._sent_after, after)))
+            look.add_done_callback(lambda _: self._looks.pop(key, None))
+        return await asyncio.shield(look)
+
+    def _sent_after(self, after: int) -> Sent:
+        return [
+            (e.seq, format_sse_event(data_str=json.dumps(to_json(e)), event=e.kind, id=str(e.seq)))
+            for e in self._events(after, _EVENTS_AT_ONCE)
+        ]
+
+
+def number_of(text: str) -> int:
+    """The number of an event."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InvalidInput("The number of the last event is not a number.", "Use that of an event.")
+    return int(text)
