@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,83 +40,21 @@ from interlock.http.bearers import Bearers
 from interlock.http.server import check_pair
 from interlock.orchestrator import Orchestrator
 from interlock.remote.service import connect
-from interlock.service.contract import ItemFilter, Report, Service
+from interlock.service.contract import ItemFilter, Report
 from interlock.settings import credentials
 from tests.acceptance.command import PROGRAM, Command, CommandHere
 from tests.acceptance.test_start_up import NEVER, imported
 from tests.docs.test_reference import commands
 from tests.faults.stores import assert_kept
 from tests.git_fixtures import clone, commit, log
-from tests.http.asking import ask
+from tests.http.asking import ask, eventually
 from tests.http.proxies import LosingProxy
 from tests.http.serving import Serving, local_service
+from tests.http.up import Up
 from tests.patience import PATIENCE_S
 
 #: How many times longer than usual stories are.
 STORM = int(os.environ.get("INTERLOCK_HTTP_STORM", "1"))
-
-
-class Up:
-    """`interlock up` as a process, on a port that stays the same."""
-
-    def __init__(self, directory: Path, *args: str, **environ: str) -> None:
-        self._args = args
-        self.directory, self.port, self.url = directory, "0", ""
-        self.clients: list[Service] = []
-        self._environ = {
-            **os.environ,
-            "XDG_CONFIG_HOME": str(directory / "config"),
-            "INTERLOCK_URL": f"sqlite:///{directory / 'store.db'}",
-            **environ,
-        }
-        self.start()
-
-    def start(self) -> None:
-        self.log = (self.directory / "log").open("ab")
-        self.process = subprocess.Popen(
-            [*PROGRAM, "up", "--port", self.port, *self._args],
-            cwd=self.directory,
-            env=self._environ,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert " at http" in line, (line, (self.directory / "log").read_text())
-        self.url = line.rsplit(" ", 1)[1].strip()
-        self.port = self.url.rpartition(":")[2]
-
-    def kill(self) -> None:
-        self.end(signal.SIGKILL)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(how)
-        code = self.process.wait(PATIENCE_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self.log.close()
-        return code
-
-    @property
-    def token(self) -> str:
-        found = credentials.token_for(self.url, {"XDG_CONFIG_HOME": str(self.directory / "config")})
-        assert found is not None
-        return found
-
-    def client(self, patience_s: float = PATIENCE_S) -> Service:
-        self.clients.append(connect(self.url, self.token, patience_s=patience_s))
-        return self.clients[-1]
-
-
-@pytest.fixture
-def up(tmp_path: Path) -> Any:
-    server = Up(tmp_path)
-    yield server
-    for client in server.clients:
-        client.close()
-    if server.process.poll() is None:
-        server.end()
 
 
 # -- answers --------------------------------------------------------------------------------------------
@@ -215,9 +154,12 @@ def test_a_server_that_is_killed_under_load_doubles_nothing_and_loses_nothing(up
 
     with ThreadPoolExecutor(3) as threads:
         workers = [threads.submit(work, n) for n in range(3)]
+
+        def enough(count: int) -> bool:
+            return len(acknowledged) > count or any(worker.done() for worker in workers)
+
         for _ in range(3 * STORM):
-            before = len(acknowledged)
-            _wait(lambda before=before: len(acknowledged) > before + 15 or any(w.done() for w in workers))
+            eventually(partial(enough, len(acknowledged) + 15))
             up.kill()
             up.start()
         stop.set()
@@ -275,7 +217,7 @@ def test_two_hundred_wait_on_one_server_and_each_gets_its_item(serving: Serving)
 
     with ThreadPoolExecutor(count) as threads:
         waiting = [threads.submit(wait, n) for n in range(count)]
-        _wait(lambda: serving.server.desk.waiting == count)
+        eventually(lambda: serving.server.desk.waiting == count)
         assert serving.server._limiter.borrowed_tokens <= THREADS
         service.stats()
         for n in range(count):  # from another process, as far as the server can tell
@@ -295,8 +237,8 @@ def test_who_went_away_while_waiting_gets_nothing(serving: Serving) -> None:
     head += "Content-Type: application/json\r\n"
     with socket.create_connection((parts.hostname, parts.port)) as sock:
         sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        _wait(lambda: serving.server.desk.waiting == 1)
-    _wait(lambda: serving.server.desk.waiting == 0)
+        eventually(lambda: serving.server.desk.waiting == 1)
+    eventually(lambda: serving.server.desk.waiting == 0)
     service = serving.server.service
     service.add([NewItem(title="x")])
     assert service.items(ItemFilter())[0].status == "pending"
@@ -347,13 +289,6 @@ def test_beyond_this_machine_a_server_needs_a_token(tmp_path: Path) -> None:
     assert "there is no token yet" in done.stderr
 
 
-def _wait(condition: Any) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it does not come"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("command", ["show", "next", "renew", "done"])
 def test_what_agents_call_often_imports_only_what_it_needs_through_a_server_too(
     serving: Serving, tmp_path: Path, command: str
@@ -371,7 +306,7 @@ def test_a_worker_and_a_hold_need_no_database_address(far: Command, up: Up) -> N
     client = up.client()
     worker = far.start("work", "--agent", "coder", "--", "sh", "-c", "echo at work; test -n $INTERLOCK_RUN")
     try:
-        _wait(lambda: client.show(1).item.status == "completed")
+        eventually(lambda: client.show(1).item.status == "completed")
     finally:
         worker.send_signal(signal.SIGINT)
         worker.communicate(timeout=PATIENCE_S)
@@ -396,7 +331,7 @@ def test_an_agents_token_is_enough_for_a_worker_and_not_for_another_agent(
     far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token("agent:coder")})
     worker = far.start("work", "--agent", "coder", "--", "true")
     try:
-        _wait(lambda: service.show(1).item.status == "completed")
+        eventually(lambda: service.show(1).item.status == "completed")
     finally:
         worker.send_signal(signal.SIGINT)
         worker.communicate(timeout=PATIENCE_S)
@@ -530,7 +465,7 @@ def test_a_worker_whose_token_is_revoked_says_that_results_wait(serving: Serving
     worker = far.start("work", "--agent", "coder", "--", "sh", "-c", f"until test -e {go}; do sleep .1; done")
     assert worker.stdout is not None
     try:
-        _wait(lambda: service.show(1).item.status == "in_progress")
+        eventually(lambda: service.show(1).item.status == "in_progress")
         service.revoke_token(token.split("_")[1])
         serving.server.bearers = Bearers(service)  # it remembers tokens for five seconds
         go.touch()
@@ -611,12 +546,12 @@ def test_deliveries_are_kept_once_if_their_signature_is_right_and_decided_on_nex
     assert deliver("broken", sent=broken, Hub_Signature_256=sign(SECRET, broken)) == 422
     service = local_service(tmp_path / "store.db")
     github = service.store.github
-    _wait(lambda: not github.undecided(10))
+    eventually(lambda: not github.undecided(10))
     assert github.has_delivery("good")
     assert not any(map(github.has_delivery, ("missing", "sha1", "wrong", "other", "broken")))
     little = json.dumps({**ISSUE, "issue": {"number": 7}}).encode()
     assert deliver("little", sent=little, event="issues", Hub_Signature_256=sign(SECRET, little)) == 202
-    _wait(lambda: '"event": "delivery_put_off"' in (tmp_path / "log").read_text())
+    eventually(lambda: '"event": "delivery_put_off"' in (tmp_path / "log").read_text())
     (left,) = github.undecided(10)
     assert "What it says about #7 is not enough" in str(left.outcome)
     service.close()
@@ -653,7 +588,7 @@ def test_a_delivery_that_somebody_sends_again_makes_no_second_item(tmp_path: Pat
         answer = ask(up.url, "POST", "/webhooks/github", body, headers=named)
         assert answer.status == 202
         service = local_service(tmp_path / "store.db")
-        _wait(lambda: not service.store.github.undecided(10))
+        eventually(lambda: not service.store.github.undecided(10))
         service.close()
 
     deliver("one", ISSUE)

@@ -83,6 +83,8 @@ def up(
     )
     if trouble:
         raise trouble[0]
+    if not once and not call.out.json:
+        sys.stdout.write("Stopped.\n")
     return Exit.OK
 
 

@@ -8,14 +8,15 @@ import logging
 import os
 import re
 import resource
+import signal
 import socket
 import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import structlog
 import uvicorn
@@ -84,6 +85,20 @@ class Listener(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping()
         await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn would not let the application end
+            await self.lifespan.shutdown()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The first signal ends it, a second one ends open requests too. Then the process closes its store and
+        ends, and further ones change nothing."""
+        main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+        for number in numbers:
+            signal.signal(number, self.handle_exit)
+        yield
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self.force_exit = self.should_exit
@@ -225,7 +240,12 @@ def serve(
         sys.setswitchinterval(SWITCH_S)
 
         def listening(url: str) -> None:
-            token = _local_token(service, url) if loopback and check is None else None
+            try:
+                token = _local_token(service, url, make=check is None) if loopback else None
+            except InterlockError as error:
+                trouble.append(error)
+                listener.should_exit = True
+                return
             tell(reachable(url, settings), token)
             if not loopback and certificate is None and not listed(settings.trusted_proxies):
                 log.warning("unencrypted", why=_UNENCRYPTED)
@@ -233,12 +253,15 @@ def serve(
                 threading.Thread(target=_checked, args=(check, url, listener), daemon=True).start()
 
         listener = Listener(config, listening=listening, stopping=up.server.stop)
+        trouble: list[InterlockError] = []
         failures: list[OSError] = []
         with _overheard(failures):
             try:
                 listener.run()
             except SystemExit:
                 raise _cannot_listen(host, port, failures) from None
+        if trouble:
+            raise trouble[0]
 
 
 def check_pair(certificate: str, key: str) -> None:
@@ -397,7 +420,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _local_token(service: LocalService, url: str) -> str | None:
+def _local_token(service: LocalService, url: str, *, make: bool) -> str | None:
     """A token for the user's own commands, in the user's own file; where that is, if one was made now."""
     try:
         if (known := credentials.token_for(url, os.environ)) is not None:
@@ -405,10 +428,35 @@ def _local_token(service: LocalService, url: str) -> str | None:
             return None
     except NoToken:
         pass
+    if not make:
+        return None
     made = service.create_token("local", scope="admin")
     assert made.token is not None
-    path = credentials.keep_token(url, made.token, os.environ)
+    try:
+        path = credentials.keep_token(url, made.token, os.environ)
+    except InterlockError:
+        service.revoke_token(made.id)
+        raise
     return None if path is None else str(path)
+
+
+class _Log:
+    """Standard error, whoever reads it: a log that is gone or full must not fail a request."""
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
+class _Libraries(logging.Handler):
+    """What libraries log, in the form of our own lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.log(record.levelno, record.name, said=record.getMessage(), exc_info=record.exc_info)
 
 
 def _configure_log(level: int) -> None:
@@ -423,5 +471,6 @@ def _configure_log(level: int) -> None:
             shown,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Log())),
     )
+    logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)

@@ -33,15 +33,25 @@ def keep_token(url: str, token: str, environ: Mapping[str, str]) -> Path | None:
     if path is None:
         return None
     kept = {**_read(path), _key(url): token}
+    try:
+        _replace(path, json.dumps(kept, indent=1).encode())
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written: {error.strerror}.",
+            f"Let this user write there, or set {VARIABLE} or XDG_CONFIG_HOME.",
+        ) from None
+    return path
+
+
+def _replace(path: Path, text: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     number = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.write(number, json.dumps(kept, indent=1).encode())
+        os.write(number, text)
     finally:
         os.close(number)
     new.replace(path)
-    return path
 
 
 def _key(url: str) -> str:

@@ -1,0 +1,117 @@
+"""`interlock up` as a process among others: its log, its signals, the user's files, and its successor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from interlock.core.model import NewItem
+from interlock.service.contract import LeaseView
+from tests.acceptance.command import Command
+from tests.http.asking import ask, eventually
+from tests.http.up import Up
+from tests.patience import PATIENCE_S
+
+
+@pytest.mark.parametrize("gone", ["a full disk", "a reader that has gone"])
+def test_a_log_that_cannot_be_written_fails_no_request(tmp_path: Path, gone: str) -> None:
+    """Taken out: `_Log`; every request is carried out and answered with 500."""
+    if gone == "a full disk":
+        log = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, log = os.pipe()
+        os.close(reading)
+
+    class Unlogged(Up):
+        stderr = log
+
+    up = Unlogged(tmp_path)
+    os.close(log)
+    client = up.client()
+    assert client.add([NewItem(title="x")])[0].decision == "admitted"
+    assert ask(up.url, "GET", "/readyz").status == 200
+    client.close()
+    assert up.end() == 0
+
+
+def test_every_line_of_a_log_is_json(up: Up) -> None:
+    """Taken out: `_Libraries`; what uvicorn says of a broken request is a bare line."""
+    ask(up.url, "GET", "/healthz")
+    with socket.create_connection(("127.0.0.1", int(up.port))) as sock:
+        sock.sendall(b"\x16\x03\x01 no request at all\r\n\r\n")
+        sock.recv(1_000)
+    assert up.end() == 0
+    lines = (up.directory / "log").read_text().splitlines()
+    assert {"request", "uvicorn.error"} <= {json.loads(line)["event"] for line in lines}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_however_many_signals_end_it_it_ends_well(up: Up, number: signal.Signals) -> None:
+    """Taken out: the handlers that stay, or the end of the application after a second signal. The process
+    dies of the signal, or prints a traceback."""
+    claim = threading.Thread(target=lambda: up.client().next("coder", wait_s=5), daemon=True)
+    claim.start()
+    while up.process.poll() is None:
+        up.process.send_signal(number)
+    assert up.process.returncode == 0
+    assert "Traceback" not in (up.directory / "log").read_text()
+    assert up.process.stdout is not None
+    assert up.process.stdout.read().endswith("Stopped.\n")
+
+
+@pytest.mark.parametrize("trouble", ["others can read it", "it is a directory", "it is no JSON", "no home"])
+@pytest.mark.parametrize("once", [True, False])
+def test_a_file_of_tokens_that_cannot_be_used_is_named_in_one_sentence(
+    tmp_path: Path, trouble: str, once: bool
+) -> None:
+    """Taken out: `trouble` in `serve`; uvicorn prints two tracebacks before it."""
+    folder = tmp_path / "config" / "interlock"
+    folder.mkdir(parents=True)
+    config, file = folder.parent, folder / "tokens.json"
+    match trouble:
+        case "others can read it":
+            file.write_text("{}")
+            file.chmod(0o644)
+        case "it is a directory":
+            file.mkdir()
+        case "it is no JSON":
+            file.touch(0o600)
+            file.write_text("{")
+        case _:
+            config = Path("/proc/nobody")
+    il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(config)})
+    if once and trouble == "no home":
+        assert il("up", "--once", "--port", "0").code == 0, "nothing is written"
+        return
+    answer = il("up", "--port", "0", *(["--once"] if once else []))
+    assert answer.code == 2, answer
+    assert "tokens.json" in answer.err
+    assert len(answer.err.splitlines()) == 2, answer.err
+    left = il.ok("token", "list")["tokens"]
+    assert all(token["revoked_at"] for token in left), "no token that nobody has"
+
+
+def test_a_claim_waits_on_at_the_next_server(up: Up) -> None:
+    """Taken out: the loop in `remote.service`; a server that stops lets its claims go without work."""
+    client, found = up.client(), list[LeaseView]()
+    claim = threading.Thread(target=lambda: found.extend(client.next("coder", wait_s=50)), daemon=True)
+    claim.start()
+    eventually(lambda: _waiting(up) == 1)
+    assert up.end() == 0
+    up.start()
+    up.client().add([NewItem(title="x", agent="coder")])
+    claim.join(PATIENCE_S)
+    assert [lease.item.title for lease in found] == ["x"]
+
+
+def _waiting(up: Up) -> int:
+    """How many claims wait."""
+    text = ask(up.url, "GET", "/metrics", token=up.token).text.decode()
+    (line,) = [line for line in text.splitlines() if line.startswith("interlock_http_claims_waiting ")]
+    return int(float(line.split()[1]))
