@@ -32,15 +32,20 @@ def refs(repo: Repository, kind: str) -> list[str]:
     return git(repo.bare, "for-each-ref", "--format=%(refname)", f"refs/interlock/{kind}").split()
 
 
-@pytest.mark.parametrize("kind", ["owner", "queue", "notes"])
-def test_refs_that_somebody_broke(desk: SeriesDesk, kind: str) -> None:
+@pytest.mark.parametrize("kinds", [["owner"], ["queue"], ["owner", "queue"], ["notes"]], ids="-".join)
+def test_refs_that_somebody_broke(desk: SeriesDesk, kinds: list[str]) -> None:
     """What cannot be read counts as held, and is mended: the issue that is assigned stays the active one."""
     first, second = desk.issue(1), desk.issue(2)
     desk.reconcile()
-    head = git(desk.repo.bare, "rev-parse", "refs/heads/main").strip()
-    for ref in refs(desk.repo, kind):
-        git(desk.repo.bare, "update-ref", ref, head)
+    broken = [ref for kind in kinds for ref in refs(desk.repo, kind)]
+    other = desk.issue(1, "RFC-094")
     desk.reconcile()
+    head = git(desk.repo.bare, "rev-parse", "refs/heads/main").strip()
+    for ref in broken:
+        git(desk.repo.bare, "update-ref", ref, head)
+    desk.merge(other)
+    desk.reconcile()
+    assert desk.view("RFC-094").active_issue is None, "the other series goes on"
     assert desk.view().active_issue == first.number
     assert desk.view().queue == (second.number,)
     assert desk.assigned() == {first.number: [BOT]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.core import names
+from interlock.git.plumbing import lane_ref_id
 from interlock.gitlanes.lane import Lane, UnreadableLane
 from interlock.gitlanes.remote import CONFLICTS, RETRIES
 from interlock.service.answers import gate_view
@@ -17,11 +18,12 @@ class LanesAtOnce:
 
     def __init__(self, lanes: Sequence[Lane | UnreadableLane]) -> None:
         self._lanes = with_gates(lanes)
-        self._by_name = {lane.name: lane for lane in self._lanes if lane.name}
+        #: A lane that cannot be read may have lost its name, and is still found by its ref.
+        self._by_ref_id = {lane.ref_id: lane for lane in self._lanes}
 
     def on_lane(self, lane: str) -> list[ItemView]:
         """As `GitLanes.on_lane`; raises `UnreadableState`."""
-        found = self._by_name.get(names.lane_key(lane))
+        found = self._by_ref_id.get(lane_ref_id(lane))
         if isinstance(found, UnreadableLane):
             raise found.error
         return [] if found is None else items_on(found)
@@ -34,7 +36,7 @@ class LanesAtOnce:
 
     def counts(self, lane: str) -> dict[str, int]:
         """As `GitLanes.counts`."""
-        return counts_of(self._by_name.get(names.lane_key(lane)))
+        return counts_of(self._by_ref_id.get(lane_ref_id(lane)))
 
 
 def with_gates(lanes: Sequence[Lane | UnreadableLane]) -> list[Lane | UnreadableLane]:
