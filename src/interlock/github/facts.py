@@ -59,8 +59,9 @@ class Facts(Record):
     blockers: tuple[str, ...] = ()
     #: Its open sub-issues, likewise, if it waits for them.
     sub_issues: tuple[str, ...] = ()
-    #: The number of GitHub's event by which it was last opened again; 1 if only that it was is known.
-    reopened: int = 0
+    #: Whether it was closed once, and GitHub's event by which it was last opened again; 0: not known.
+    reopened: bool = False
+    reopening: int = 0
     # Pull requests only.
     draft: bool = False
     head: str = ""
@@ -85,7 +86,7 @@ def from_answer(
     number: Mapping[str, Any],
     blockers: Iterable[str] = (),
     sub_issues: Iterable[str] = (),
-    reopened: int = 1,
+    reopening: int = 0,
 ) -> Facts:
     """The facts in what GitHub answers about an issue or a pull request, or sends in a payload."""
     head, base = number.get("head"), number.get("base")
@@ -105,7 +106,8 @@ def from_answer(
         updated_at=_time(number["updated_at"]),
         blockers=tuple(sorted(blockers)),
         sub_issues=tuple(sorted(sub_issues)),
-        reopened=reopened if is_reopened(number) else 0,
+        reopened=is_reopened(number),
+        reopening=reopening,
         draft=bool(number.get("draft")),
         head=head["sha"] if head else "",
         branch=head["ref"] if head else "",

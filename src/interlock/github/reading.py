@@ -60,7 +60,7 @@ class Reader:
         known = {"id": repository, "full_name": name}
         issue = answer.body
         blockers, children = self._blockers(name, issue), self._sub_issues(name, issue)
-        return from_answer(known, issue, blockers, children, self._reopened(name, issue))
+        return from_answer(known, issue, blockers, children, self._reopening(name, issue))
 
     def _number(self, name: str, number: int, *, pull: bool) -> Answer:
         """The answer about an issue, or about a pull request as such."""
@@ -91,13 +91,13 @@ class Reader:
         found = self._github.pages(route, limit=BLOCKERS_MAX, repo=name, number=issue["number"])
         return tuple(_short(each) for each in found if each["state"] == "open")
 
-    def _reopened(self, name: str, issue: Mapping[str, Any]) -> int:
+    def _reopening(self, name: str, issue: Mapping[str, Any]) -> int:
         """The last event that opened it again: an issue that is open now may have been closed meanwhile."""
         if not is_reopened(issue):
             return 0
         route = _REPO + "/issues/{number}/events"
         found = self._github.pages(route, limit=EVENTS_MAX, repo=name, number=issue["number"])
-        return max((each["id"] for each in found if each["event"] == "reopened"), default=1)
+        return max((each["id"] for each in found if each["event"] == "reopened"), default=0)
 
     def blocked_by(self, name: str, number: int) -> tuple[int, ...]:
         """The issues of the same repository that an issue blocks, or did while it was open."""

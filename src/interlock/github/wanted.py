@@ -176,7 +176,7 @@ def consequences(
             return ()
         ends = leaving(after)
         return (ends, Block(blockers=tuple(sorted(waited)))) if waited else (ends,)
-    if before is not None and before.open and after.reopened != before.reopened:
+    if before is not None and before.open and _reopened_since(before, after):
         was = {}  # it was closed in between, and nobody saw it
     found: list[Consequence] = [
         Withdraw(key=key, reason="not_wanted", stop=_should_stop(gone))
@@ -204,6 +204,13 @@ def leaving(facts: Facts) -> Withdraw:
     """Everything of a number that is closed ends."""
     reason, stop = ENDS[facts.state]
     return Withdraw(key=None, reason=reason, stop=stop)
+
+
+def _reopened_since(before: Facts, after: Facts) -> bool:
+    """Whether an open number was closed and opened again since, as far as both looks could tell."""
+    if not (before.reopened and after.reopened):
+        return after.reopened
+    return 0 not in (before.reopening, after.reopening) and before.reopening != after.reopening
 
 
 def _should_stop(gone: Wanted) -> bool:

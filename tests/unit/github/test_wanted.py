@@ -110,6 +110,24 @@ def test_an_issue_that_is_closed_at_first_sight_wants_nothing_until_it_is_reopen
     assert set(occasions(world.see(replace(ISSUE, reopened=True)))) == {TRIAGE}
 
 
+def test_who_knows_only_that_an_issue_was_reopened_starts_no_work() -> None:
+    """An older version, and who has no token, do not know GitHub's event by which it was."""
+    known = {**to_json(ISSUE), "reopened": True}
+    asked = {**known, "reopening": 7}
+    world = World()
+    world.see(from_json(known))
+    assert world.see(from_json(asked)) == (), "the first look with a token"
+    assert world.see(from_json(known)) == (), "a delivery, read without one"
+    assert world.see(from_json(asked)) == ()
+    assert set(occasions(world.see(from_json({**known, "reopening": 9})))) == {TRIAGE}
+
+
+def test_an_issue_that_was_closed_unseen_and_reopened_is_worked_on_again() -> None:
+    world = World()
+    world.see(ISSUE)
+    assert set(occasions(world.see(replace(ISSUE, reopened=True)))) == {TRIAGE}
+
+
 def test_a_pull_request_is_reviewed_once_for_each_head_and_not_as_a_draft() -> None:
     world = World()
     world.see(replace(PULL, draft=True))
