@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from interlock.app import open_service as open_store
 from interlock.core.model import NewItem
+from interlock.github.client import GitHub
 from interlock.github.dispatch import LastLook
 from interlock.github.reading import Reader
+from interlock.github.tokens import PlainToken
 from interlock.service.contract import ItemFilter, Report
 from interlock.testing.clock import Clock
 from tests.faults.workers import Site
@@ -164,6 +168,26 @@ class TestTheLook:
         before = len(scene.desk.github.requests)
         assert scene.look(scene.lease) is None
         assert [status for *_, status in scene.desk.github.requests[before:]] == [304, 304, 304]
+
+
+def test_a_look_that_waits_for_github_holds_up_no_other(desk: Desk, scene: Scene) -> None:
+    """A server looks for all its workers."""
+    desk.repo.issue("Another one", by="alice")
+    desk.take()
+    slow, quick = desk.service.next("coder", limit=2)
+    until, token = threading.Event(), PlainToken(desk.github.token("boss"))
+    held = desk.github.faults.hold(on=f"/issues/{scene.issue.number}", until=until)
+    client = GitHub(token, api_url=desk.github.api_url, timeout_s=PATIENCE_S)
+    look = LastLook(desk.service, desk.store.github, Reader(client), desk.intake, scene.told.append)
+    with client, ThreadPoolExecutor(2) as at_once:
+        first = at_once.submit(look, slow)
+        assert held.wait(PATIENCE_S)
+        second = at_once.submit(look, quick)
+        assert second.result(PATIENCE_S) is None
+        assert not first.done()
+        until.set()
+        assert first.result(PATIENCE_S) is None
+    assert scene.told == []
 
 
 def test_a_worker_does_not_start_what_is_over(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -37,7 +36,7 @@ _BRANCH = re.compile(r"interlock/run-(\d{1,18})", re.ASCII)
 
 
 class LastLook:
-    """Asks GitHub for one worker."""
+    """Asks GitHub for a worker, or for all workers of a server. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -49,7 +48,6 @@ class LastLook:
     ) -> None:
         self._service, self._store, self._reader, self._tell = service, store, reader, tell
         self._intake = intake
-        self._lock = threading.Lock()  # runs start in threads of their own
 
     def __call__(self, lease: LeaseView) -> str | None:
         """Why a run must not start; its item is then cancelled, or waits. None if it may."""
@@ -60,13 +58,12 @@ class LastLook:
         if known is None:
             return None
         try:
-            with self._lock:
-                found = self._reader.facts(known.id, known.name, of.number, pull=of.pull)
-                why = self._unwanted(known, of, found)
-                if why is None and isinstance(found, Facts) and _is_fresh(of, lease):
-                    why = self._under_way(found, lease.item)
-                if why is None and isinstance(found, Facts) and found.waits_for:
-                    return self._waits(known, of)
+            found = self._reader.facts(known.id, known.name, of.number, pull=of.pull)
+            why = self._unwanted(known, of, found)
+            if why is None and isinstance(found, Facts) and _is_fresh(of, lease):
+                why = self._under_way(found, lease.item)
+            if why is None and isinstance(found, Facts) and found.waits_for:
+                return self._waits(known, of)
         except (GitHubLimited, GitHubRefused, GitHubUnavailable) as error:
             self._tell(f"Item {lease.item.id} starts without a last look at GitHub: {error.sentence}")
             return None
