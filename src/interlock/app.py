@@ -244,8 +244,8 @@ def open_upkeep(
     left: Callable[[str, str, str], None] = lambda *_: None,
 ) -> Iterator[tuple[list[Upkeep], Keep, Allowances]]:
     """What a store needs somebody for: sweeping and notices, and as far as there is a token, GitHub. And what
-    keeps a delivery, and tells how much GitHub still allows. `tell` hears why there are no traces, `left` of
-    each delivery that waits, its event and why."""
+    keeps a delivery, and tells how much GitHub still allows. `tell` hears why there are no traces, or not
+    all, `left` of each delivery that waits, its event and why."""
     from interlock.github.limits import Limits  # noqa: PLC0415  (for one command)
     from interlock.github.tokens import is_given  # noqa: PLC0415
 
@@ -272,16 +272,16 @@ def open_upkeep(
             ]
         keep: Keep = intake.keep
         if shared.spans is not None:
-            found.append(_telling(service, shared.spans))
+            found.append(_telling(service, shared.spans, tell))
             keep = _traced(intake.keep, service.store, shared)
         yield found, keep, limits.left
 
 
-def _telling(service: LocalService, spans: Spans) -> Upkeep:
+def _telling(service: LocalService, spans: Spans, tell: Callable[[str], None]) -> Upkeep:
     """The duty that makes spans of the history."""
     from interlock.service.following import Following  # noqa: PLC0415
 
-    return Upkeep("traces", TRACES_S, Following(service.store, spans, os.environ).follow_all)
+    return Upkeep("traces", TRACES_S, Following(service.store, spans, os.environ, tell).follow)
 
 
 def _traced(keep: Keep, store: Store, shared: Shared) -> Keep:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from interlock.github import history, owing
+from interlock.github import owing
 from interlock.github.outbox import Passed, Sender
 from interlock.github.remarks import marks
 from interlock.github.showing import Showing
 from interlock.github.standing import standing
+from interlock.service import history
 from interlock.service.contract import Report
 from interlock.store.github_port import KeptSign
 from tests.conformance.conftest import clock, empty_file, kept_databases, open_service  # noqa: F401

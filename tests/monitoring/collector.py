@@ -29,23 +29,24 @@ class Got(NamedTuple):
 
 
 class Collector:
-    """Listens at `url` until it is stopped. With `refusing`, it answers 400 and keeps nothing."""
+    """Listens at `url` until it is stopped. With `refusing` it answers 400 and keeps nothing; with `disliked`
+    only if that is in what it is sent."""
 
     def __init__(self) -> None:
         self.spans: list[Got] = []
-        self.refusing, self.refused = False, 0
+        self.refusing, self.disliked, self.refused = False, b"", 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
-                if outer.refusing:
+                if self.headers.get("content-encoding") == "gzip":
+                    body = gzip.decompress(body)
+                if outer.refusing or (outer.disliked and outer.disliked in body):
                     outer.refused += 1
                     self.send_response(400)
                     self.end_headers()
                     return
-                if self.headers.get("content-encoding") == "gzip":
-                    body = gzip.decompress(body)
                 outer.spans += _read(body)
                 self.send_response(200)
                 self.send_header("Content-Length", "0")

@@ -166,7 +166,7 @@ def test_an_item_has_its_arrival_claim_run_and_end_in_one_trace(
     (added,) = service.add([NewItem(title="work", lane="issue:acme/app#1", agent="coder", priority=5)])
     (lease,) = service.next("coder")
     service.done([Report(run=lease.run)])
-    following.follow_all()
+    following.follow()
     spans = {got.name: got for got in collector.spans}
     assert spans.keys() == {"add", "claim", "run", "item"}
     assert len({got.trace for got in spans.values()}) == 1
@@ -192,7 +192,7 @@ def test_failures_are_errors_and_each_attempt_has_a_span(
     service.msg(first.item.id, "again")  # a person brings it back at once
     second = service.next("coder")[0]
     service.fail([Report(run=second.run)])
-    following.follow_all()
+    following.follow()
     assert [got.status for got in collector.named("run")] == [2, 2]
     (item,) = collector.named("item")
     assert (item.status, item.attributes["interlock.status"]) == (2, "failed")
@@ -204,7 +204,7 @@ def test_an_arrival_that_is_absorbed_has_a_link_to_who_absorbed_it(
     lane: dict[str, Any] = {"lane": "issue:acme/app#1", "agent": "coder"}
     (first,) = service.add([NewItem(title="a", policy=Policy.COALESCE, message="a", **lane)])
     service.add([NewItem(title="b", policy=Policy.COALESCE, message="b", **lane)])
-    following.follow_all()
+    following.follow()
     (absorbed,) = collector.named("item")
     view = service.show(first.arrival or 0).item
     at_us = round(view.created_at.timestamp() * 1_000_000)
@@ -216,7 +216,7 @@ def test_who_is_not_sampled_is_not_sent(
     service: LocalService, following: Following, collector: Collector
 ) -> None:
     service.add([NewItem(title="work", payload=json.dumps({"traceparent": PARENT[:-1] + "0"}))])
-    following.follow_all()
+    following.follow()
     assert collector.spans == []
     assert service.store.mark(MARK) is not None
 
@@ -224,16 +224,41 @@ def test_who_is_not_sampled_is_not_sent(
 def test_spans_wait_for_a_collector_that_is_away_and_are_sent_once_it_is_back(
     service: LocalService, following: Following, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.service.following.WAIT_S", 0.0)
+    monkeypatch.setattr("interlock.service.history.WAIT_S", 0.0)
     collector.refusing = True
     service.add([NewItem(title="work")])
-    following.follow_all()
+    following.follow()
     assert (collector.spans, collector.refused) == ([], 1)
     collector.refusing = False
-    following.follow_all()
+    following.follow()
     assert [got.name for got in collector.spans] == ["add"]
-    following.follow_all()
+    following.follow()
     assert len(collector.spans) == 1
+
+
+def test_spans_that_a_collector_refuses_for_good_are_left_out(
+    service: LocalService, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setattr("interlock.service.history.WAIT_S", 0.0)
+    monkeypatch.setattr("interlock.service.following.TRIES_MAX", 3)
+    told: list[str] = []
+    spans = Spans(os.environ)
+    following = Following(service.store, spans, os.environ, told.append)
+    following.follow()
+    service.add([NewItem(title="poison")])
+    collector.refusing = True
+    for _ in range(4):
+        following.follow()
+    assert told == [], "nobody is there who could refuse it"
+    collector.refusing, collector.disliked = False, b"poison"
+    following.follow()
+    service.add([NewItem(title="work")])
+    following.follow()
+    spans.close()
+    assert [got.attributes["interlock.title"] for got in collector.spans] == ["work"]
+    (sentence,) = told
+    assert sentence.endswith("5 times; they are left out.")
 
 
 def test_of_two_who_follow_one_tells(
@@ -242,8 +267,8 @@ def test_of_two_who_follow_one_tells(
     spans = Spans(os.environ)
     other = Following(service.store, spans, os.environ)
     service.add([NewItem(title=f"{n}") for n in range(20)])
-    following.follow_all()
-    other.follow_all()
+    following.follow()
+    other.follow()
     spans.close()
     assert len(collector.spans) == 20
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from interlock.core.model import ANOTHER_SYSTEM, EventKind, ItemId
 from interlock.github import facts as facts_of
 from interlock.github.about import about
-from interlock.github.history import follow
 from interlock.github.orders import following, place_of
 from interlock.github.wanted import leaving
+from interlock.service.history import follow
 from interlock.store.github_port import Repository
 from interlock.store.port import Store, StoredEvent
 
@@ -29,7 +29,7 @@ _RACES_MAX = 10
 
 def withdraw(store: Store) -> int:
     """Order that what was left on closed numbers is withdrawn; gives of how many numbers. Bounded."""
-    return follow(store, MARK, lambda found: _order(store, found))
+    return follow(store, MARK, lambda found, _: _order(store, found), whole=True)
 
 
 def _order(store: Store, found: Iterable[StoredEvent]) -> int:

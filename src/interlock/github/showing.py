@@ -19,10 +19,10 @@ from interlock.github import owing
 from interlock.github.about import about
 from interlock.github.effects import DESCRIPTION_MAX, Subject
 from interlock.github.facts import Facts
-from interlock.github.history import follow
 from interlock.github.orders import place_of
 from interlock.github.owing import Place
 from interlock.service.contract import Service, ShowView
+from interlock.service.history import follow
 from interlock.service.itemview import ItemView
 from interlock.store.github_port import Choices, Repository
 from interlock.store.outbox_port import Effect
@@ -97,7 +97,7 @@ class Showing:
         """Owe what shows the changes since the last time; gives how many effects are new. Bounded."""
         owe = self._store.github.outbox.owe
         return self._take_signs_away() + follow(
-            self._store, MARK, lambda found: owe(list(self._effects(found)))
+            self._store, MARK, lambda found, _: owe(list(self._effects(found))), whole=True
         )
 
     def _effects(self, found: list[StoredEvent]) -> Iterator[Effect]:

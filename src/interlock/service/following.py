@@ -1,60 +1,56 @@
 """The history becomes spans: what happened to an item, from its arrival to its end, in one trace.
 
 A mark says how far the history is told. It moves once the spans have arrived; whoever dies in between leaves
-the mark, and the next one sends them again, with the same ids.
+the mark, and the next one sends them again, with the same ids. While no collector is there the history waits.
+Spans that one refuses for good are left out.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from interlock.core import tracing
 from interlock.core.metering import ENDED, FAILED_RUNS, RUNS
 from interlock.core.model import Event, EventKind, Item, ItemId
 from interlock.core.states import ItemStatus
 from interlock.core.tracing import Context
+from interlock.service.history import follow
 from interlock.service.spans import Span, Spans
-from interlock.store.port import EventQuery, Store, StoredEvent
+from interlock.store.port import Store, StoredEvent
 
 MARK = "traces"
-#: How many events one look tells, how long it may take, and how long it waits after a failure.
-LOOK, LEASE_S, WAIT_S = 500, 60.0, 15.0
+#: How often spans are refused before they are left out, by a collector that takes others: for five minutes.
+TRIES_MAX = 20
 _ARRIVALS = frozenset({EventKind.ITEM_ADDED, EventKind.ITEM_OBSERVED, EventKind.ITEM_COALESCED})
 
 
 class Following:
     """Tells the history of one store."""
 
-    def __init__(self, store: Store, spans: Spans, environ: Mapping[str, str]) -> None:
-        self._store, self._spans, self._environ = store, spans, environ
+    def __init__(
+        self,
+        store: Store,
+        spans: Spans,
+        environ: Mapping[str, str],
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`tell` hears of spans that were left out."""
+        self._store, self._spans, self._environ, self._tell = store, spans, environ, tell
 
-    def follow_all(self) -> None:
-        """Send what happened since the last time, however much that is."""
-        while self.follow():
-            pass
-
-    def follow(self) -> bool:
-        """Send what happened since the last time; whether there may be more."""
+    def follow(self) -> None:
+        """Send what happened since the last time. Bounded."""
         self._spans.flush()
-        store = self._store
-        mark = store.mark(MARK)
-        if mark is None:
-            newest = store.events(EventQuery(limit=1, newest=True))
-            store.begin_mark(MARK, newest[-1].seq if newest else 0)
-            return False
-        if mark.until_us > store.now_us():
-            return False
-        found = store.events(EventQuery(after=mark.seq, limit=LOOK))
-        token = int.from_bytes(os.urandom(8)) >> 1
-        if not found or not store.lease_mark(mark, token, LEASE_S):
-            return False
-        if not self._spans.send(self.spans_of(found)):
-            store.move_mark(MARK, token, seq=mark.seq, tries=mark.tries + 1, wait_s=WAIT_S)
-            return False
-        store.move_mark(MARK, token, seq=found[-1].seq)
-        return len(found) == LOOK
+        follow(self._store, MARK, self._take)
+
+    def _take(self, found: list[StoredEvent], tries: int) -> int | None:
+        if self._spans.send(self.spans_of(found)):
+            return len(found)
+        if tries < TRIES_MAX or not self._spans.reach():
+            return None
+        where = f"{found[0].seq} to {found[-1].seq}"
+        self._tell(f"The collector refused the spans of events {where} {tries} times; they are left out.")
+        return len(found)
 
     def spans_of(self, found: list[StoredEvent]) -> list[Span]:
         told = [stored.event for stored in found if stored.event.kind in _ARRIVALS | _TOLD]
