@@ -15,7 +15,7 @@ import pytest
 
 from interlock.core import tracing
 from interlock.core.model import NewItem, Policy
-from interlock.core.tracing import read
+from interlock.core.tracing import Context, read
 from interlock.service.contract import Report
 from interlock.service.following import MARK, Following
 from interlock.service.local import LocalService
@@ -282,6 +282,28 @@ def test_more_spans_than_can_wait_push_out_the_oldest(
     root = tracing.of_item(1, 1, None, os.environ)
     for n in range(5):
         spans.record(Span(f"s{n}", root.child(str(n)), "", n, n, {}))
+    spans.close()
+    assert [got.name for got in collector.spans] == ["s2", "s3", "s4"]
+
+
+def test_spans_that_came_while_others_were_refused_push_out_those(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setattr("interlock.service.spans.WAITING_MAX", 3)
+    spans = Spans(os.environ)
+    made = [Span(f"s{n}", Context("a" * 32, f"{n + 1:016}"), "", n, n, {}) for n in range(5)]
+    for span in made[:3]:
+        spans.record(span)
+
+    def refuse(_: list[Span]) -> bool:
+        for span in made[3:]:
+            spans.record(span)
+        return False
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(spans, "send", refuse)
+        assert not spans.flush()
     spans.close()
     assert [got.name for got in collector.spans] == ["s2", "s3", "s4"]
 

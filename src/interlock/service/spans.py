@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from interlock.core.errors import InvalidInput
@@ -64,7 +65,8 @@ class Spans:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             if not self.send(batch):
-                self._waiting.extendleft(reversed(batch))
+                room = WAITING_MAX - len(self._waiting)  # what came meanwhile is newer
+                self._waiting.extendleft(islice(reversed(batch), room))
                 return False
         return True
 
