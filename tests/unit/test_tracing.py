@@ -88,3 +88,9 @@ def test_a_ratio_samples_as_opentelemetry_does() -> None:
         assert decision.is_sampled() == context.sampled
     assert 400 < sum(context.sampled for context in ours) < 600
     assert not of_item(7, 1, None, {**ON, "OTEL_TRACES_SAMPLER": "always_off"}).sampled
+
+
+@pytest.mark.parametrize("ratio", ["nan", "inf", "-inf", "1e400", "-1", "2", "a tenth"])
+def test_what_is_no_ratio_samples_everything(ratio: str) -> None:
+    environ = {**ON, "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": ratio}
+    assert all(of_item(n, 1, None, environ).sampled for n in range(100))

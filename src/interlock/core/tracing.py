@@ -102,7 +102,7 @@ def _is_sampled(trace: str, environ: Mapping[str, str]) -> bool:
             ratio = float(environ.get("OTEL_TRACES_SAMPLER_ARG", "") or 1.0)
         except ValueError:
             ratio = 1.0
-        return int(trace[16:], 16) < round(ratio * 2**64)
+        return not 0.0 <= ratio <= 1.0 or int(trace[16:], 16) < round(ratio * 2**64)
     return sampler != "always_off"
 
 
