@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -160,6 +161,19 @@ def test_counting_begins_at_the_end_of_a_long_history(scene: Scene, monkeypatch:
     assert look(scene.service)("arrivals") == 0
     scene.put("new")
     assert look(scene.service)("arrivals") == 1
+
+
+def test_a_kind_of_line_that_only_a_newer_version_knows_is_told_and_counts_as_nothing(
+    scene: Scene, query: Callable[[str], object]
+) -> None:
+    """Workers of two versions are there while a fleet is upgraded."""
+    look(scene.service)
+    scene.put("old"), scene.put("new")
+    query("UPDATE events SET kind = 'item.teleported' WHERE seq = (SELECT max(seq) FROM events)")
+    assert look(scene.service)("arrivals") == 1
+    assert [event.kind for event in scene.history()] == ["item.added", "item.teleported"]
+    scene.put("newer")
+    assert look(scene.service)("arrivals") == 2
 
 
 def test_ten_thousand_projects_and_agents_have_a_bounded_number_of_labels(scene: Scene, backend: str) -> None:

@@ -259,7 +259,7 @@ class TestWhoDidIt:
     """Every operator's action stands in the history with a name, if one was given."""
 
     def signed(self, world: World) -> list[tuple[str, str]]:
-        return [(e.kind.value, e.data["by"]) for e in world.events if e.data.get("by") is not None]
+        return [(str(e.kind), e.data["by"]) for e in world.events if e.data.get("by") is not None]
 
     def test_a_cancelled_item_says_who_cancelled_it(self) -> None:
         world = World()

@@ -208,7 +208,7 @@ class World:
         return [m.text for m in sorted(held, key=lambda m: (m.ticket, m.n))]
 
     def kinds(self) -> list[str]:
-        return [e.kind.value for e in self.events]
+        return [str(e.kind) for e in self.events]
 
     def last(self, kind: EventKind) -> Event:
         """The newest event of a kind."""

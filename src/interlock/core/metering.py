@@ -173,15 +173,16 @@ class Count(NamedTuple):
     labels: Labels
 
 
+_KINDS = {str(kind): kind for kind in EventKind}
 _ARRIVALS = {EventKind.ITEM_DUPLICATE: "duplicate", EventKind.ITEM_REJECTED: "rejected"}
 _ADDED = frozenset({EventKind.ITEM_ADDED, EventKind.ITEM_COALESCED, EventKind.ITEM_OBSERVED, *_ARRIVALS})
 #: How items end with events of their own, and how runs end.
-ENDED = {
+ENDED: Mapping[str, ItemStatus] = {
     EventKind.ITEM_CANCELLED: ItemStatus.CANCELLED,
     EventKind.ITEM_SUPERSEDED: ItemStatus.SUPERSEDED,
     EventKind.ITEM_COALESCED: ItemStatus.COALESCED,
 }
-RUNS = {
+RUNS: Mapping[str, str] = {
     kind: kind.removeprefix("run.")
     for kind in (
         *(EventKind.RUN_SUCCEEDED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED),
@@ -258,7 +259,9 @@ def _labels(line: Line, wanted: tuple[str, ...]) -> Labels:
 
 
 def _counted(line: Line) -> Iterator[tuple[str, str, int]]:  # noqa: PLR0912  (each kind of line once)
-    kind, reason = EventKind(line.kind), line.reason
+    kind, reason = _KINDS.get(line.kind), line.reason
+    if kind is None:  # a newer version that works on the same store has written it
+        return
     if kind in _ADDED:
         unasked = "follow_up" if reason == Reason.UNREAD_MESSAGES else "planned"
         yield "arrivals", line.verdict or _ARRIVALS.get(kind, unasked), 1

@@ -563,7 +563,8 @@ class Event(NamedTuple):
     """One line of the history, before it has its number."""
 
     at_us: int
-    kind: EventKind
+    #: A newer version that works on the same store may have written one that is not known here.
+    kind: EventKind | str
     reason: str = ""
     project: str | None = None
     item: ItemId | None = None

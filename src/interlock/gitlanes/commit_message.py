@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from interlock.core.model import Event, EventKind, Item, Reason
 from interlock.service.itemview import moment
 
 SUBJECT_MAX_CHARS = 120
 
-_WORDS = {
+_WORDS: Mapping[str, str] = {
     EventKind.ITEM_ADDED: "item {item} {verdict}",
     EventKind.ITEM_COALESCED: "item {item} became a message of item {into_item}",
     EventKind.ITEM_SUPERSEDED: "item {item} was superseded by item {by_item}",
@@ -40,7 +40,7 @@ def _line(event: Event) -> str:
     if form is not None:
         words = form.format(item=event.item, run=event.run, **{"verdict": "was added", **event.data})
     else:
-        what = event.kind.value.partition(".")[2].replace("_", " ")
+        what = event.kind.partition(".")[2].replace("_", " ")
         words = f"run {event.run} of {event.agent} {'' if what in _ENDS else 'ended: '}{what}"
     return f"{words}{reason}"
 

@@ -240,7 +240,7 @@ def event_view(stored: StoredEvent) -> EventView:
     return EventView(
         seq=stored.seq,
         at=moment(event.at_us),
-        kind=event.kind.value,
+        kind=str(event.kind),
         reason=event.reason,
         project=event.project,
         item=event.item,

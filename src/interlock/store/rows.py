@@ -151,7 +151,7 @@ def event_row(event: Event) -> tuple[Any, ...]:
 
 def event_from_row(row: Sequence[Any]) -> Event:
     """An event from its columns after the number."""
-    return Event._make((row[0], _KIND[row[1]], *row[2:9], json.loads(row[9]) if row[9] else {}))
+    return Event._make((row[0], _KIND.get(row[1], row[1]), *row[2:9], json.loads(row[9]) if row[9] else {}))
 
 
 def stored_message(row: Sequence[Any]) -> StoredMessage:
