@@ -157,7 +157,7 @@ def test_a_claim_waits_without_a_thread_and_is_woken(door: Here) -> None:
 def test_what_is_claimed_for_a_caller_who_left_is_given_back(
     door: Here, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taken out: `_claim_to_the_end` or `_give_back_if_cancelled`; the item stays claimed for ten minutes."""
+    """Taken out: `_claim_to_the_end` or `Tools._take`; the item stays claimed for ten minutes."""
     service = door.server.service
     service.add([NewItem(title="x")])
     looking, left = threading.Event(), threading.Event()

@@ -197,8 +197,12 @@ def test_a_release_waits_for_what_is_outside(service: LocalService, coder: Model
     assert coder.claim_next()["lease"]["item"]["attempt"] == 1
 
 
-def test_a_claim_whose_caller_left_is_given_back(service: LocalService) -> None:
-    """Taken out: `_give_back_if_cancelled`; the item stays claimed until its lease runs out."""
+@pytest.mark.parametrize(("left_at", "shield"), [("next", True), ("renew", True), ("renew", False)])
+def test_a_claim_whose_caller_left_is_given_back(
+    service: LocalService, coder: Model, left_at: str, shield: bool
+) -> None:
+    """Before or while what came with it is marked as read. Taken out: `_take`; the item stays claimed until
+    its lease runs out."""
     import anyio
 
     from interlock.core.names import USUAL_FIELDS
@@ -209,17 +213,19 @@ def test_a_claim_whose_caller_left_is_given_back(service: LocalService) -> None:
         with anyio.CancelScope() as scope:
 
             async def call(name: str, given: dict[str, Any]) -> Any:
-                if name == "next":
+                if name == left_at:
                     scope.cancel()
-                with anyio.CancelScope(shield=True):
+                with anyio.CancelScope(shield=shield or name == "release"):
                     return await direct(service)(name, given)
 
             await Tools(call, Caller(agent="coder"), Defaults({}, USUAL_FIELDS)).claim_next()
         assert scope.cancelled_caught
 
-    service.add([NewItem(title="x")])
+    service.add([NewItem(title="x", message="in red")])
     anyio.run(main)
     assert service.show(1).item.status == "pending"
+    (message,) = coder.claim_next()["lease"]["messages"]
+    assert message["text"] == "in red"
 
 
 def follow(model: Model) -> list[str]:

@@ -123,10 +123,9 @@ class Tools:
             "item": item,
         }
         leases = await self.call("next", {**asked, "wait_s": wait_s})
-        await self._give_back_if_cancelled(leases)
+        await self._take(leases)
         if leases:
             found = leases[0]
-            await self._mark_read(found["run"], found["messages"])
             return {
                 "refusal": None,
                 "lease": shaping.lease(found, found["item"], found["messages"]),
@@ -169,9 +168,12 @@ class Tools:
         if messages:
             await self._renew(run, messages[-1]["n"])
 
-    async def _give_back_if_cancelled(self, leases: Sequence[Mapping[str, Any]]) -> None:
-        """Nobody waits for the answer any more: whoever comes next gets the work."""
+    async def _take(self, leases: Sequence[Mapping[str, Any]]) -> None:
+        """Mark as read what came with a claim. If nobody waits for the answer any more, whoever comes next
+        gets the work."""
         try:
+            for lease in leases:
+                await self._mark_read(lease["run"], lease["messages"])
             await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
             if leases:
