@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -239,18 +239,19 @@ class Upkeep(NamedTuple):
 def open_upkeep(
     settings: Settings,
     service: Service,
+    limits: Limits,
     notify: Callable[[], object],
     tell: Callable[[str], None] = lambda _: None,
     left: Callable[[str, str, str], None] = lambda *_: None,
 ) -> Iterator[tuple[list[Upkeep], Keep, Allowances]]:
     """What a store needs somebody for: sweeping and notices, and as far as there is a token, GitHub. And what
     keeps a delivery, and tells how much GitHub still allows. `tell` hears why there are no traces, or not
-    all, `left` of each delivery that waits, its event and why."""
-    from interlock.github.limits import Limits  # noqa: PLC0415  (for one command)
-    from interlock.github.tokens import is_given  # noqa: PLC0415
+    all, `left` of each delivery that waits, its event and why. `limits` are those of the token with which all
+    parts of the process ask."""
+    from interlock.github.tokens import is_given  # noqa: PLC0415  (for one command)
 
     assert isinstance(service, LocalService)
-    limits = Limits(clock=time.time)  # they ask with one token
+    service.keeper = SeriesDesk(settings, limits)
     with ExitStack() as opened:
         shared = Shared(limits, opened.enter_context(open_spans(tell)))
         intake = opened.enter_context(open_intake(settings, shared))
@@ -268,7 +269,7 @@ def open_upkeep(
             found += [
                 Upkeep("effects", EFFECTS_S, lambda: sender.send(EFFECTS_AT_ONCE)),
                 Upkeep("reconcile", RECONCILE_S, lambda: list(reconciler.look_at_all())),
-                Upkeep("series", RECONCILE_S, lambda: keep_series(settings, reconciler.followed())),
+                Upkeep("series", RECONCILE_S, lambda: keep_series(settings, reconciler.followed(), limits)),
             ]
         keep: Keep = intake.keep
         if shared.spans is not None:
@@ -313,7 +314,12 @@ def missing_migrations(service: Service) -> int:
 
 @contextmanager
 def last_look(
-    service: Service, settings: Settings, tell: Callable[[str], None], *, patience_s: float | None = None
+    service: Service,
+    settings: Settings,
+    tell: Callable[[str], None],
+    *,
+    patience_s: float | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[Callable[[LeaseView], str | None]]:
     """Whether a run is still wanted, asked just before it starts. Without a token every run is."""
     from interlock.github.tokens import is_given  # noqa: PLC0415  (for few commands)
@@ -329,7 +335,8 @@ def last_look(
     store = service.store.github
     cache = answers.StoredAnswers(store)
     waits_s = client.PATIENCE_S if patience_s is None else patience_s
-    with client.from_environment(os.environ, cache=cache, patience_s=waits_s) as github:
+    asking = client.from_environment(os.environ, cache=cache, patience_s=waits_s, limits=limits)
+    with asking as github:
         reader = reading.Reader(github)
         way_in = intake.Intake(service, service.store, reader, types=settings.types)
         yield dispatch.LastLook(service, store, reader, way_in, tell)
@@ -354,8 +361,11 @@ def open_sender(settings: Settings, shared: Shared | None = None) -> Iterator[Se
 class SeriesDesk:
     """Keeps series on the store that the settings name, for whoever has a service on it: `SeriesService`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, limits: Limits | None = None) -> None:
+        self._settings, self._limits = settings, limits
+
+    def _keeper(self, repository: str) -> AbstractContextManager[Keeper | ServedSeries]:
+        return open_series(self._settings, repository, limits=self._limits)
 
     def series(self, repository: str, *, series: str | None = None) -> list[SeriesView]:
         with open_overview(self._settings, repository) as overview:
@@ -366,28 +376,30 @@ class SeriesDesk:
             return overview.metrics()
 
     def acquire_issue(self, repository: str, issue: int, *, assign: str | None = None) -> Acquired:
-        with open_series(self._settings, repository) as keeper:
+        with self._keeper(repository) as keeper:
             return keeper.acquire(issue, login=assign)
 
     def release_issue(self, repository: str, issue: int, *, why: str = "") -> Cycle:
-        with open_series(self._settings, repository) as keeper:
+        with self._keeper(repository) as keeper:
             return keeper.release(issue, why=why)
 
     def promote_series(self, repository: str, series: str, *, force: bool = False, why: str = "") -> Cycle:
-        with open_series(self._settings, repository) as keeper:
+        with self._keeper(repository) as keeper:
             return keeper.promote(keeper.named(series), force=force, why=why)
 
     def reconcile_series(self, repository: str, *, series: Sequence[str] = ()) -> list[Cycle]:
-        with open_series(self._settings, repository) as keeper:
+        with self._keeper(repository) as keeper:
             return keeper.reconcile([keeper.named(each) for each in series])
 
     def rebuild_series(self, repository: str, series: str) -> Cycle:
-        with open_series(self._settings, repository) as keeper:
+        with self._keeper(repository) as keeper:
             return keeper.rebuild(keeper.named(series))
 
 
 @contextmanager
-def open_series(settings: Settings, repository: str, *, send: bool = True) -> Iterator[Keeper | ServedSeries]:
+def open_series(
+    settings: Settings, repository: str, *, send: bool = True, limits: Limits | None = None
+) -> Iterator[Keeper | ServedSeries]:
     """Who keeps the series of a repository, in the name of the token in the environment.
 
     With a database what is to be done on GitHub is owed, and sent at once if `send`; without one it is done.
@@ -408,7 +420,7 @@ def open_series(settings: Settings, repository: str, *, send: bool = True) -> It
     with ExitStack() as opened:
         if scheme_of(settings.url) == "git":
             lanes, notes = _git_series(settings, opened)
-            github = opened.enter_context(client.from_environment(os.environ))
+            github = opened.enter_context(client.from_environment(os.environ, limits=limits))
             found = looking.find(github, repository)
             does: acting.Acting = acting.Direct(github, found)
             context = Context(
@@ -428,7 +440,7 @@ def open_series(settings: Settings, repository: str, *, send: bool = True) -> It
             service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
             opened.callback(service.close)
             cache = answers.StoredAnswers(store.github)
-            github = opened.enter_context(client.from_environment(os.environ, cache=cache))
+            github = opened.enter_context(client.from_environment(os.environ, cache=cache, limits=limits))
             found = looking.find(github, repository)
             context = Context(
                 lanes=service,
@@ -450,14 +462,16 @@ def _git_series(settings: Settings, opened: ExitStack) -> tuple[GitLanes, GitNot
     return lanes, GitNotes(lanes.remote)
 
 
-def keep_series(settings: Settings, repositories: Iterable[str]) -> dict[str, list[Cycle]]:
+def keep_series(
+    settings: Settings, repositories: Iterable[str], limits: Limits | None = None
+) -> dict[str, list[Cycle]]:
     """Reconcile the series of repositories in which somebody has begun with them; of others, nothing."""
     found = {}
     for repository in repositories:
         with _open_overview(settings, repository) as overview:
             begun = bool(overview.pages())
         if begun:
-            with open_series(settings, repository) as keeper:
+            with open_series(settings, repository, limits=limits) as keeper:
                 found[repository] = keeper.reconcile()
     return found
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import interlock
-from interlock.core.errors import GitHubUnavailable, InvalidInput, NotFound
+from interlock import app
+from interlock.core.errors import GitHubLimited, GitHubUnavailable, InvalidInput, NotFound
+from interlock.github.limits import Limits
+from interlock.settings import load
 from tests.acceptance.command import Command, CommandHere
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.test_series_commands import outputs
@@ -93,3 +98,35 @@ def test_a_server_without_a_token_shows_series_and_keeps_none(
         assert (refused.code, "There is no token for GitHub." in refused.err) == (2, True)
     finally:
         up.end()
+
+
+def test_all_who_ask_with_the_servers_token_know_what_github_allows(
+    tmp_path: Path, github: FakeGitHub, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While GitHub wants silence nobody asks, whoever of them heard it."""
+    monkeypatch.setenv("GH_TOKEN", github.token("boss"))
+    monkeypatch.setenv("GITHUB_API_URL", github.api_url)
+    repo.issue("RFC-093-01: Part 1", by="alice")
+    settings = load(url=f"sqlite:///{tmp_path}/store.db")
+    limits, told = Limits(clock=time.time), list[str]()
+    with (
+        closing(app.open_service(settings=settings)) as service,
+        app.open_upkeep(settings, service, limits, lambda: None) as (upkeep, keep, left),
+        app.last_look(service, settings, told.append, limits=limits) as look,
+    ):
+        service.reconcile_series("acme/app")
+        assert left()["core"][0] < left()["core"][1], "what it asked is counted"
+        for each in github.deliveries:
+            keep(each.event, each.guid, each.body)
+        duties = {each.name: each.work for each in upkeep}
+        duties["deliveries"]()
+        (lease,) = service.next("coder", types=["issue_triage"])
+        limits.learn(403, {"retry-after": "600"}, "You have exceeded a secondary rate limit.")
+        asked = len(github.requests)
+        with pytest.raises(GitHubLimited):
+            service.reconcile_series("acme/app")
+        with pytest.raises(GitHubLimited):
+            duties["series"]()
+        assert look(lease) is None
+        assert len(told) == 1
+        assert len(github.requests) == asked

@@ -13,6 +13,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -24,6 +25,7 @@ import uvicorn
 from interlock import app
 from interlock.core.errors import InterlockError, InvalidInput, NoToken
 from interlock.github import signature
+from interlock.github.limits import Limits
 from interlock.github.series.hearing import repository_of
 from interlock.http.application import (
     SECRET_VARIABLE,
@@ -395,9 +397,10 @@ def _opened(
     service = cast("LocalService", app.open_service(settings=settings))
     try:
         app.check_sessions(service)
+        limits = Limits(clock=time.time)  # all of them ask with one token
         with (
-            app.open_upkeep(settings, service, notify(service), _no_traces, _put_off) as opened,
-            app.last_look(service, settings, _unseen, patience_s=LOOK_S) as service.last_look,
+            app.open_upkeep(settings, service, limits, notify(service), _no_traces, _put_off) as opened,
+            app.last_look(service, settings, _unseen, patience_s=LOOK_S, limits=limits) as service.last_look,
         ):
             yield service, *opened
     finally:
