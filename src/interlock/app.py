@@ -120,7 +120,7 @@ def open_service(
 def _served(settings: Settings, store: Store) -> LocalService:
     """A service on a store, which keeps series too."""
     service = LocalService(store, poll_s=settings.poll_s, retention_s=settings.retention_s)
-    service.keeper = SeriesDesk(settings)
+    service.keeper = KeptSeries(settings)
     return service
 
 
@@ -251,7 +251,7 @@ def open_upkeep(
     from interlock.github.tokens import is_given  # noqa: PLC0415  (for one command)
 
     assert isinstance(service, LocalService)
-    service.keeper = SeriesDesk(settings, limits)
+    service.keeper = KeptSeries(settings, limits)
     with ExitStack() as opened:
         shared = Shared(limits, opened.enter_context(open_spans(tell)))
         intake = opened.enter_context(open_intake(settings, shared))
@@ -358,7 +358,7 @@ def open_sender(settings: Settings, shared: Shared | None = None) -> Iterator[Se
         yield outbox.Sender(github, store.github.outbox, showing=shown, traces=traces)
 
 
-class SeriesDesk:
+class KeptSeries:
     """Keeps series on the store that the settings name, for whoever has a service on it: `SeriesService`."""
 
     def __init__(self, settings: Settings, limits: Limits | None = None) -> None:
@@ -593,7 +593,7 @@ def open_connection(settings: Settings) -> Service:
     from interlock.service.lanesonly import as_service  # noqa: PLC0415
 
     series = Keeping()
-    series.keeper = SeriesDesk(settings)
+    series.keeper = KeptSeries(settings)
     return as_service(_open_git(settings), series, name="The git store", hint=_DATABASES)
 
 
