@@ -118,7 +118,7 @@ class TestClaimAgainstHandover:
             (lease,) = worker.next("coder", item=item)
             assert git(bare_repository, "rev-parse", f"{SERIES_OWNER}~1") == before
         assert ended.result().item.status == "completed"
-        assert keeper.counts(SERIES) == {"conflicts": 1, "retries": 1}
+        assert keeper.at_once().counts(SERIES) == {"conflicts": 1, "retries": 1}
         assert keeper.gates()[0].run == lease.fence, "who hands on waits for it"
 
     def test_a_gate_that_shuts_while_the_claim_is_on_its_way(self, at: Open, bare_repository: Path) -> None:

@@ -35,8 +35,15 @@ class LanesAtOnce:
         return [view for view in views if view is not None and key in (None, view.series)][:limit]
 
     def counts(self, lane: str) -> dict[str, int]:
-        """As `GitLanes.counts`."""
-        return counts_of(self._by_ref_id.get(lane_ref_id(lane)))
+        """What was counted on a lane: `conflicts`, pushes that were refused because another was faster;
+        `retries`, pushes that were sent once more, also after another failure; and in observe mode what
+        enforcing would have done, such as `would_be_queued`.
+
+        They are written with the next push that succeeds; a process that ends before takes its own along.
+        """
+        found = self._by_ref_id.get(lane_ref_id(lane))
+        queue = None if found is None else found.queue
+        return {CONFLICTS: 0, RETRIES: 0, **(queue.counts if queue is not None else {})}
 
 
 def with_gates(lanes: Sequence[Lane | UnreadableLane]) -> list[Lane | UnreadableLane]:
@@ -65,9 +72,3 @@ def items_on(lane: Lane) -> list[ItemView]:
         ItemView(item, lane.queue.payloads.get(item.id)) for item in lane.items.values() if not item.terminal
     )
     return sorted(views, key=in_line)
-
-
-def counts_of(lane: Lane | UnreadableLane | None) -> dict[str, int]:
-    """What was counted on a lane, as far as it is known."""
-    queue = None if lane is None else lane.queue
-    return {CONFLICTS: 0, RETRIES: 0, **(queue.counts if queue is not None else {})}

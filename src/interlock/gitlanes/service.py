@@ -87,7 +87,7 @@ from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, to_us
 from interlock.core.why import Explanation, explain
 from interlock.git.refusals import RefMove
-from interlock.gitlanes.at_once import LanesAtOnce, counts_of, gate_of, items_on, with_gates
+from interlock.gitlanes.at_once import LanesAtOnce, gate_of, items_on, with_gates
 from interlock.gitlanes.commit_message import event_lines, renewed_line, started_line
 from interlock.gitlanes.documents import GateRun, mend_hint
 from interlock.gitlanes.first_seen import FirstSeen
@@ -682,15 +682,6 @@ class GitLanes:
         who = signed(by)
         signature = f" by {who}" if who else ""
         self.remote.set_mode(rule, (f"{rule.scope} {rule.value}: {rule.mode}{signature}",))
-
-    def counts(self, lane: str) -> dict[str, int]:
-        """What was counted on a lane: `conflicts`, pushes that were refused because another was faster;
-        `retries`, pushes that were sent once more, also after another failure; and in observe mode what
-        enforcing would have done, such as `would_be_queued`.
-
-        They are written with the next push that succeeds; a process that ends before takes its own along.
-        """
-        return counts_of(self.remote.look(self.remote.ref_id(names.lane_key(lane))))
 
     def on_lane(self, lane: str) -> list[ItemView]:
         """The unfinished items of a lane with their payloads, its owner first, then its line."""

@@ -61,7 +61,8 @@ class GitSubject(GitLanes):
     def stats(self) -> SimpleNamespace:
         """Of the figures only what observed lanes count."""
         named = [lane.name for lane in self.remote.read_all() if lane.name]
-        counted = sum((Counter(self.counts(name)) for name in named), Counter())
+        counts = self.at_once().counts
+        counted = sum((Counter(counts(name)) for name in named), Counter())
         return SimpleNamespace(would_have={k: n for k, n in counted.items() if k.startswith("would_")})
 
     def sweep(self) -> None:

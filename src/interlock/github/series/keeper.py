@@ -23,8 +23,6 @@ from interlock.github.series.overview import Overview
 from interlock.github.series.state_issue import StateIssues
 from interlock.service.series import Acquired, Cycle
 
-NOTES_MAX = 1_000
-
 
 class Keeper:
     """The series of one repository, on one store."""
