@@ -1,8 +1,9 @@
-"""The tools. What stands in the docstrings and after `Field` is for models: it is all that they know.
+"""The tools that a model can call.
 
-A tool says when to call it, what a refusal means, and what to do next. It asks the service through a function
-that is passed in and answers with JSON values, so that it does not matter where the service is. A refusal is
-an answer; a mistake in the arguments raises `InvalidInput`.
+What stands in the docstrings and after `Field` is for models: it is all that they know. A tool says when to
+call it, what a refusal means, and what to do next. It asks the service through a function that is passed in
+and answers with JSON values, so that it does not matter where the service is. A refusal is an answer; a
+mistake in the arguments raises `InvalidInput`.
 """
 
 from __future__ import annotations

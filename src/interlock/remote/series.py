@@ -1,4 +1,4 @@
-"""The series of a repository on a server, with the functions of whoever keeps them here."""
+"""Series kept by a server, with the interface of `Keeper`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters in a database, and what there is now; the same for both: only the statements are of each."""
+"""Counters and levels in a database; SQLite and PostgreSQL differ only in their statements."""
 
 from __future__ import annotations
 
