@@ -312,6 +312,7 @@ def look_at_everything(costs: Costs) -> None:
     deferred, pending = 17, 35
     with of("list"):
         assert len(service.items(ItemFilter(limit=20))) == 20
+        assert len(service.store.named_items([1, 2])) == 2  # type: ignore[list-item]
     with of("list all"):
         assert len(service.items(ItemFilter(all=True, limit=20))) == 20
     with of("list failed"):

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import InvalidInput, TooLarge
+from interlock.core.model import NewItem
+from interlock.github import leftovers
 from interlock.github.delivery import BODY_MAX_BYTES
 from interlock.github.standing import standing
+from interlock.service import history
 from interlock.service.contract import ItemFilter, Report
 from interlock.testing.clock import Clock
 from tests.conformance.conftest import (  # noqa: F401  (fixtures)
@@ -151,6 +154,18 @@ def test_what_ran_as_its_issue_was_closed_is_not_tried_again(desk: Desk) -> None
     assert desk.open() == []
     (ended,) = desk.service.items(ItemFilter(all=True))
     assert (ended.status, (ended.cancel_reason or "").partition(":")[0]) == ("cancelled", "closed")
+
+
+def test_what_ran_before_anybody_looked_is_not_gone_through(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "LOOK", 2)
+    monkeypatch.setattr(history, "LOOKS_MAX", 1)
+    desk.service.add([NewItem(title=f"old {n}") for n in range(9)])
+    desk.intake.sweep()
+    mark = desk.store.mark(leftovers.MARK)
+    assert mark is not None
+    assert mark.seq == desk.service.events(newest=True, limit=1)[-1].seq
 
 
 def test_what_failed_on_an_issue_that_was_reopened_is_tried_again(desk: Desk) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from interlock.core.model import NewItem
+from interlock.core.model import NewItem, Policy
 from interlock.core.plans.model import AddTask, Graph, TaskSpec
 from interlock.service.contract import LeaseView, Report
+from interlock.service.following import Following
 from interlock.service.local import LocalService
 from interlock.store.outbox_port import Effect
+from interlock.store.port import EventQuery
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.wire import CountingWire
@@ -177,6 +179,17 @@ def test_the_wire_counts_what_a_plain_client_does(pg_database18: str) -> None:
         with wire.counted() as three, conn.transaction():
             conn.execute("SELECT 1")
         assert (one.round_trips, three.round_trips, three.statements) == (1, 3, 3)
+
+
+def test_the_history_of_a_hundred_items_becomes_spans_with_two(desk: Desk) -> None:
+    """One for the items and who absorbed them, one for their payloads."""
+    desk.add(50, payload='{"n": 1}')
+    desk.add(50, lane=desk.lane(), agent="coder", policy=Policy.COALESCE, message="look")
+    nowhere: Any = None
+    following = Following(desk.store, nowhere, {})
+    found = desk.store.events(EventQuery(limit=200))
+    assert len({each.event.item for each in found}) == 100
+    assert desk.cost(lambda _: following.spans_of(found))[0] == 2
 
 
 def test_a_worker_that_says_it_is_there_takes_two(desk: Desk) -> None:

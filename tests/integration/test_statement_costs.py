@@ -203,6 +203,7 @@ def _plan(service: LocalService) -> None:
 
 
 def _look(service: LocalService) -> None:
+    assert len(service.store.named_items([91, 93])) == 2  # type: ignore[list-item]
     service.items(ItemFilter(limit=10))
     service.items(ItemFilter(statuses=("cancelled",), limit=5))
     service.items(ItemFilter(all=True, limit=10))

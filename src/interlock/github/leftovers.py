@@ -29,13 +29,14 @@ _RACES_MAX = 10
 
 def withdraw(store: Store) -> int:
     """Order that what was left on closed numbers is withdrawn; gives of how many numbers. Bounded."""
-    return follow(store, MARK, lambda found, _: _order(store, found), whole=True)
+    return follow(store, MARK, lambda found, _: _order(store, found))
 
 
 def _order(store: Store, found: Iterable[StoredEvent]) -> int:
-    ran = {each.event.item for each in found if each.event.kind in _UNFINISHED}
-    items = [item for item in map(store.item, filter(None, ran)) if item is not None]
-    waiting = [item.id for item in items if not item.terminal and item.state.run is None]
+    ended = (each.event for each in found if each.event.kind in _UNFINISHED)
+    ran = sorted({event.item for event in ended if event.item is not None})
+    items = store.named_items(ran) if ran else {}
+    waiting = [item.id for item in items.values() if not item.terminal and item.state.run is None]
     return sum(_withdraw(store, *where) for where in _numbers(store, waiting))
 
 

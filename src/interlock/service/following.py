@@ -23,6 +23,7 @@ MARK = "traces"
 #: How often spans are refused before they are left out, by a collector that takes others: for five minutes.
 TRIES_MAX = 20
 _ARRIVALS = frozenset({EventKind.ITEM_ADDED, EventKind.ITEM_OBSERVED, EventKind.ITEM_COALESCED})
+_TOLD = frozenset({EventKind.RUN_STARTED, *_ARRIVALS, *RUNS, *ENDED})
 
 
 class Following:
@@ -53,55 +54,51 @@ class Following:
         return len(found)
 
     def spans_of(self, found: list[StoredEvent]) -> list[Span]:
-        told = [stored.event for stored in found if stored.event.kind in _ARRIVALS | _TOLD]
-        ids = sorted({event.item for event in told if event.item is not None})
-        items = {id_: self._store.item(id_) for id_ in ids}
+        told = [stored.event for stored in found if stored.event.kind in _TOLD]
+        ids = sorted({id_ for event in told for id_ in (event.item, _absorber(event)) if id_ is not None})
+        items = self._store.named_items(ids) if ids else {}
         payloads = self._store.payloads(ids) if ids else {}
+        contexts = {id_: context_of(item, payloads.get(id_), self._environ) for id_, item in items.items()}
         spans: list[Span] = []
         for event in told:
-            item = items.get(event.item) if event.item is not None else None
-            if item is not None:
-                spans += self._told(event, item, payloads.get(item.id))
+            if event.item is not None and event.item in items:
+                spans += _told(event, items[event.item], contexts)
         return spans
 
-    def _told(self, event: Event, item: Item, payload: str | None) -> Iterator[Span]:
-        context = context_of(item, payload, self._environ)
-        own = tracing.item_span(context, item.id)
-        kind, about = event.kind, _about(item)
-        if kind in _ARRIVALS:
-            verdict = {"decision": event.data.get("verdict"), "reason": event.reason}
-            here = context.child(f"arrival {item.id}")
-            yield Span("add", here, own.span, event.at_us, event.at_us, about | verdict, "producer")
-        if kind is EventKind.RUN_STARTED:
-            start_us = event.at_us - (event.span_us or 0)
-            here = context.child(f"claim {event.run}")
-            more = {"run": event.run, "agent": event.agent}
-            yield Span("claim", here, own.span, start_us, event.at_us, about | more, "consumer")
-        if kind in RUNS:
-            here = tracing.run_span(context, event.run or 0)
-            more = {"run": event.run, "agent": event.agent, "outcome": RUNS[kind], "reason": event.reason}
-            wrong = RUNS[kind] if kind in FAILED_RUNS else ""
-            start_us = event.at_us - (event.span_us or 0)
-            yield Span("run", here, own.span, start_us, event.at_us, about | more, "internal", wrong)
-        ended = _end(event)
-        if ended:
-            more = {"status": ended, "reason": event.reason}
-            wrong = ended if ended == ItemStatus.FAILED else ""
-            times = item.spec.created_us, event.at_us
-            links = self._absorber(event)
-            yield Span("item", own, context.span, *times, about | more, "internal", wrong, links)
 
-    def _absorber(self, event: Event) -> tuple[Context, ...]:
-        """The item that took this one in, or its place."""
-        other = event.data.get("into_item") or event.data.get("by_item")
-        found = self._store.item(ItemId(other)) if isinstance(other, int) else None
-        if found is None:
-            return ()
-        payload = self._store.payloads([found.id]).get(found.id)
-        return (tracing.item_span(context_of(found, payload, self._environ), found.id),)
+def _told(event: Event, item: Item, contexts: Mapping[ItemId, Context]) -> Iterator[Span]:
+    context = contexts[item.id]
+    own = tracing.item_span(context, item.id)
+    kind, about = event.kind, _about(item)
+    if kind in _ARRIVALS:
+        verdict = {"decision": event.data.get("verdict"), "reason": event.reason}
+        here = context.child(f"arrival {item.id}")
+        yield Span("add", here, own.span, event.at_us, event.at_us, about | verdict, "producer")
+    if kind is EventKind.RUN_STARTED:
+        start_us = event.at_us - (event.span_us or 0)
+        here = context.child(f"claim {event.run}")
+        more = {"run": event.run, "agent": event.agent}
+        yield Span("claim", here, own.span, start_us, event.at_us, about | more, "consumer")
+    if kind in RUNS:
+        here = tracing.run_span(context, event.run or 0)
+        more = {"run": event.run, "agent": event.agent, "outcome": RUNS[kind], "reason": event.reason}
+        wrong = RUNS[kind] if kind in FAILED_RUNS else ""
+        start_us = event.at_us - (event.span_us or 0)
+        yield Span("run", here, own.span, start_us, event.at_us, about | more, "internal", wrong)
+    ended = _end(event)
+    if ended:
+        more = {"status": ended, "reason": event.reason}
+        wrong = ended if ended == ItemStatus.FAILED else ""
+        times = item.spec.created_us, event.at_us
+        into = _absorber(event)
+        links = (tracing.item_span(contexts[into], into),) if into is not None and into in contexts else ()
+        yield Span("item", own, context.span, *times, about | more, "internal", wrong, links)
 
 
-_TOLD = frozenset({EventKind.RUN_STARTED, *RUNS, *ENDED})
+def _absorber(event: Event) -> ItemId | None:
+    """The item that took this one in, or its place."""
+    other = event.data.get("into_item") or event.data.get("by_item")
+    return ItemId(other) if isinstance(other, int) else None
 
 
 def context_of(item: Item, payload: str | None, environ: Mapping[str, str]) -> Context:

@@ -104,6 +104,9 @@ class PostgresReads:
     def item(self, item: ItemId) -> Item | None:
         return next(map(item_from_row, self._rows("item", item=item)), None)
 
+    def named_items(self, items: Sequence[ItemId]) -> dict[ItemId, Item]:
+        return {item.id: item for item in map(item_from_row, self._rows("named_items", items=array(items)))}
+
     def items(self, query: ItemQuery) -> list[Item]:
         rows = self._rows(
             "items",

@@ -92,6 +92,9 @@ class SqliteReads:
     def item(self, item: ItemId) -> Item | None:
         return next(map(item_of_row, self.database.rows("item", item=item)), None)
 
+    def named_items(self, items: Sequence[ItemId]) -> dict[ItemId, Item]:
+        return {item.id: item for item in map(item_of_row, self.database.rows("named_items", items=items))}
+
     def items(self, query: ItemQuery) -> list[Item]:
         rows = self.database.rows(
             "items",
