@@ -1,7 +1,9 @@
--- Reactions of runs that ended without taking them away, and whether a live run shows the same one.
+-- Reactions of runs that ended without taking them away, and whether a live run shows the same one. Items are looked up by their keys:
+-- a join may be planned as a walk over all of them.
 SELECT s.run, s.item, s.repository, s.number, s.kind, s.subject, s.reaction, EXISTS (
-    SELECT FROM interlock.github_signs AS other JOIN interlock.items AS live ON live.id = other.item AND live.run = other.run
-    WHERE other.repository = s.repository AND other.kind = s.kind AND other.subject = s.subject)
+    SELECT FROM interlock.github_signs AS other
+    WHERE other.repository = s.repository AND other.kind = s.kind AND other.subject = s.subject
+        AND (SELECT live.run = other.run FROM interlock.items AS live WHERE live.id = other.item))
 FROM interlock.github_signs AS s LEFT JOIN interlock.runs AS r ON r.run = s.run
 WHERE NOT EXISTS (SELECT FROM interlock.items AS i WHERE i.id = s.item AND i.run = s.run)
     AND (r.run IS NULL OR r.status IN ('lost', 'timed_out') OR r.ended_us < (SELECT coalesce(%(now_us)s, interlock.clock_us())) - %(after_us)s)
