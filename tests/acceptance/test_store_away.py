@@ -21,7 +21,7 @@ from tests.acceptance.command import PROGRAM, Command
 from tests.patience import PATIENCE_S
 from tests.postgres_fixtures import StartPostgres
 
-AWAY, BACK = "The database is away; waiting", "The store answers again."
+AWAY, BACK = "The store is away; waiting", "The store answers again."
 PLAN = json.dumps({"name": "build", "tasks": [{"key": "compile", "title": "Compile"}]})
 
 
@@ -195,7 +195,7 @@ def test_an_idle_worker_says_once_that_the_store_is_away_and_once_that_it_is_bac
     with started(il, "work", "--agent", "coder", "--", "true", env=patient) as worker:
         worker.out.until("works for coder")
         server.stop("immediate")
-        worker.out.until("The database is away. Trying again.")
+        worker.out.until("The store is away. Trying again.")
         server.start()
         worker.out.until(BACK)
         il.ok("add", "First")

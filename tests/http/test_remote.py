@@ -23,6 +23,7 @@ import pytest
 import interlock
 from interlock import app
 from interlock.cli.up_command import _is_well
+from interlock.core.absence import Absence
 from interlock.core.errors import (
     InvalidInput,
     LeaseLost,
@@ -80,6 +81,15 @@ def test_a_server_that_is_not_there_is_waited_for_and_then_named() -> None:
     client = connect("http://127.0.0.1:1", "x", patience_s=0.2)
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1 cannot be reached"):
         client.stats()
+
+
+def test_a_server_that_is_away_is_called_as_it_is_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.core.absence.SAID_AFTER_S", 0.0)
+    heard: list[str | None] = []
+    client = connect("http://127.0.0.1:1", "x", patience_s=0.5, absence=Absence(heard.append))
+    with pytest.raises(StoreUnavailable):
+        client.stats()
+    assert set(heard) == {"The store is away"}, "then: the store answers again"
 
 
 def test_a_program_that_is_no_server_of_ours_is_named(serving: Serving) -> None:
@@ -457,29 +467,82 @@ def test_a_worker_through_a_server_owes_no_comment_on_work_that_a_run_left(servi
     app.owing_salvage(serving.client(), pytest.fail)(1, 1, "refs/interlock/salvage/1")
 
 
-def test_a_worker_whose_token_is_revoked_says_that_results_wait(serving: Serving, tmp_path: Path) -> None:
+def _read_until(process: subprocess.Popen[bytes], words: bytes) -> None:
+    assert process.stdout is not None
+    while words not in (said := process.stdout.readline()):
+        assert said, f"it ended without {words!r}"
+
+
+def test_a_worker_whose_token_is_revoked_lets_runs_finish_and_leaves_results(
+    serving: Serving, tmp_path: Path
+) -> None:
     service = serving.server.service
     service.add([NewItem(title="x", agent="coder")])
     token, go = serving.token("agent:coder"), tmp_path / "go"
     far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": token})
-    worker = far.start("work", "--agent", "coder", "--", "sh", "-c", f"until test -e {go}; do sleep .1; done")
-    assert worker.stdout is not None
+    worker = far.start(
+        *("work", "--agent", "coder", "--max", "2", "--lease", "10m"),
+        *("--", "sh", "-c", f"until test -e {go}; do sleep .1; done"),
+    )
     try:
-        eventually(lambda: service.show(1).item.status == "in_progress")
+        _read_until(worker, b"started on item 1")
         service.revoke_token(token.split("_")[1])
         serving.server.bearers = Bearers(service)  # it remembers tokens for five seconds
-        go.touch()
-        said = b""
-        while b"its result waits on disk: This token lets nobody in." not in said:
-            said = worker.stdout.readline()
-            assert said, "it ended without a word"
+        _read_until(worker, b"what runs may go on until its lease ends")
     finally:
-        for _ in range(2):
-            worker.send_signal(signal.SIGINT)
-            time.sleep(0.3)
-        rest = b"".join(worker.communicate(timeout=PATIENCE_S)).decode()
-    assert "Stopping; nothing runs; 1 result waits to be reported." in rest
-    assert "1 result is not reported yet. On disk" in rest
+        go.touch()
+        out, err = (text.decode() for text in worker.communicate(timeout=PATIENCE_S))
+    assert worker.returncode == 1
+    assert "its result waits on disk: This token lets nobody in." in out
+    assert "not reported yet. On disk" in out
+    assert "Trying again" not in out
+    assert "This token lets nobody in." in err
+    again = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token("agent:coder")})
+    again("work", "--agent", "coder", "--exit-when-idle", "--", "true")
+    eventually(lambda: service.show(1).item.status == "completed")
+
+
+@pytest.mark.parametrize("scope", ["read", "agent:other"])
+def test_a_worker_whose_token_may_not_claim_ends_at_once(
+    serving: Serving, tmp_path: Path, scope: str
+) -> None:
+    far = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": serving.token(scope)})
+    answer = far("work", "--agent", "coder", "--", "true")
+    assert answer.code == 1
+    assert "token" in answer.err
+    assert "Trying again" not in answer.out
+
+
+def test_a_result_that_another_agents_worker_left_waits_for_such_a_worker(
+    serving: Serving, tmp_path: Path
+) -> None:
+    """A worker whose token may not report it says so, and works on."""
+    service = serving.server.service
+    service.add([NewItem(title="x", agent="coder")])
+    coder, go = serving.token("agent:coder"), tmp_path / "go"
+    first = Command(tmp_path, url=serving.url, env={"INTERLOCK_TOKEN": coder})
+    worker = first.start(
+        *("work", "--agent", "coder", "--lease", "10m"),
+        *("--", "sh", "-c", f"until test -e {go}; do sleep .1; done"),
+    )
+    try:
+        _read_until(worker, b"started on item 1")
+        service.revoke_token(coder.split("_")[1])
+        serving.server.bearers = Bearers(service)
+    finally:
+        go.touch()
+        worker.communicate(timeout=PATIENCE_S)
+    service.add([NewItem(title="y", agent="other")])
+    token = {"INTERLOCK_TOKEN": serving.token("agent:other")}
+    other = Command(tmp_path, url=serving.url, env=token).start("work", "--agent", "other", "--", "true")
+    try:
+        _read_until(other, b"Run 1 has ended, and its result waits on disk")
+        eventually(lambda: service.show(2).item.status == "completed")
+    finally:
+        other.send_signal(signal.SIGINT)
+        rest = other.communicate(timeout=PATIENCE_S)[0].decode()
+    assert other.returncode == 0
+    assert "Trying again" not in rest
 
 
 def test_a_push_is_fenced_through_a_server(serving: Serving, bare_repository: Path, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from interlock.core.errors import InterlockError, StoreReplaced
+from interlock.core.errors import InterlockError, NoToken, StoreReplaced
 from interlock.process.clock import now_s
 from interlock.process.liverun import BEAT_MAX_S, LiveRun
 from interlock.service.contract import LaneService, RefusalView
 
-#: The pause after a renewal that failed.
-AGAIN_S = 0.1
+#: The pause after a renewal that failed, and after one whose token lets nobody in: a server counts those.
+AGAIN_S, NO_TOKEN_S = 0.1, 2.0
 
 
 class BackgroundLoop(threading.Thread):
@@ -95,17 +95,18 @@ class Heartbeat:
             if pause_s > 0:
                 self._wake.wait(pause_s)
                 self._wake.clear()
-            elif not self._renew():
-                not_before_s = now_s() + AGAIN_S
+            elif again_s := self._renew():
+                not_before_s = now_s() + again_s
 
     def _beating(self) -> list[LiveRun]:
         return [run for run in self._runs() if run.beats]
 
-    def _renew(self) -> bool:
+    def _renew(self) -> float:
+        """Renew all leases; returns how long to wait after a renewal that failed."""
         with self._renewing:
             runs = self._beating()
             if not runs:
-                return True
+                return 0.0
             sent_s = now_s()
             try:
                 views = self._service.renew([run.renewal for run in runs])
@@ -113,11 +114,11 @@ class Heartbeat:
                 self._trouble(error)
                 for run in runs:
                     run.lose(RefusalView(code=error.code, message=error.sentence, hint=error.hint))
-                return False
+                return AGAIN_S
             except InterlockError as error:
                 self._trouble(error)
-                return False
+                return NO_TOKEN_S if isinstance(error, NoToken) else AGAIN_S
         self._trouble(None)
         for run, view in zip(runs, views, strict=True):
             run.renewed(view, sent_s)
-        return True
+        return 0.0

@@ -48,8 +48,8 @@ def drain_notice(asked: int, at_work: int, ended: int = 0) -> Notice:
 def refused_notice(end: RunEnd, error: InterlockError) -> Notice:
     """A run has ended, and the server takes no result with this worker's token."""
     text = (
-        f"Run {end.fence} has ended, and its result waits on disk: {error.sentence} Stop this worker and"
-        " start one with a new token, which reports it."
+        f"Run {end.fence} has ended, and its result waits on disk: {error.sentence} A worker here with a"
+        " token that may reports it."
     )
     return Notice(kind="trouble", text=text, run=end.fence, item=end.item)
 

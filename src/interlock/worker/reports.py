@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from interlock.core.errors import InterlockError, InvalidInput, NoToken, StoreReplaced
+from interlock.core.errors import InterlockError, InvalidInput, NotAllowed, NoToken, StoreReplaced
 from interlock.core.model import EventKind, Reason
 from interlock.core.record import replace
 from interlock.process.heartbeat import BackgroundLoop
@@ -47,7 +47,7 @@ class Reporter:
 
         `unkept` gets an end that could not be written to disk, the first of a row; `refused` gets one
         on disk that a server does not take with this token, once; `answered` gets the answers
-        to ends of dead workers.
+        to ends of dead workers. An end that another agent's worker left stays on disk for such a worker.
         """
         self.queue = ReportQueue(service, gather_s=GATHER_S)
         self._home = home
@@ -59,6 +59,8 @@ class Reporter:
         #: Ends that could not be written to disk, and why; and whether the last one could not.
         self._unkept: dict[int, OSError] = {}
         self._full = False
+        #: Ends on disk of which it was said that this token may not report them.
+        self._told_refused: set[int] = set()
         self._leaving = threading.Event()
         self._thread = BackgroundLoop(self._deliver_orphans, "interlock-orphans", crashed)
 
@@ -106,10 +108,13 @@ class Reporter:
             except InvalidInput as error:
                 answer = error
             except InterlockError as error:
-                self._trouble(error)
-                if isinstance(error, NoToken) and not pause_s and end.fence not in self._unkept:
+                refused = isinstance(error, NoToken | NotAllowed)
+                if not isinstance(error, NotAllowed) or spool is self._spool:  # else another agent's
+                    self._trouble(error)
+                if refused and end.fence not in self._unkept and end.fence not in self._told_refused:
+                    self._told_refused.add(end.fence)
                     self._refused(end, error)
-                if last_try or isinstance(error, StoreReplaced):
+                if last_try or refused or isinstance(error, StoreReplaced):
                     return None
                 pause_s = min(max(2 * pause_s, AGAIN_FIRST_S), AGAIN_MAX_S)
                 last_try = self._leaving.wait(pause_s)

@@ -28,6 +28,8 @@ from interlock.core.errors import (
     InterlockError,
     InvalidInput,
     NoRemote,
+    NotAllowed,
+    NoToken,
     RemoteUnavailable,
     StoreRefused,
     StoreReplaced,
@@ -360,6 +362,9 @@ class Worker:
                 leases = self._next()
             except (InvalidInput, StoreReplaced):
                 raise
+            except (NoToken, NotAllowed) as error:
+                self._unentitled(error)
+                return
             except InterlockError as error:
                 if isinstance(error, StoreRefused) and not answered:
                     raise
@@ -530,10 +535,10 @@ class Worker:
     def give_up(self, error: Exception) -> None:
         """Start nothing more and end with this error; after a defect also stop the runs."""
         with self._changed:
+            self._asked_to_end += self._failed is None
             self._failed = self._failed or error
-            self._asked_to_end += 1
             self._changed.notify_all()
-        if isinstance(error, CommandUnusable):
+        if isinstance(error, CommandUnusable | NoToken | NotAllowed):
             return  # what runs may finish
         for run in self.runs():
             run.stop("the worker failed")
@@ -555,9 +560,20 @@ class Worker:
         else:
             self.tell(Notice(kind="trouble", text=f"{what} Trying again."))
 
+    def _unentitled(self, error: NoToken | NotAllowed) -> None:
+        """The server takes nothing from this token, and a worker never gets another one."""
+        first, at_work = self._failed is None, any(run.state != "reporting" for run in self.runs())
+        self.give_up(error)
+        if first and at_work:
+            text = f"{error} Nothing more is claimed; what runs may go on until its lease ends."
+            self.tell(Notice(kind="trouble", text=text))
+
     def _trouble(self, what: str, error: Exception | None) -> None:
         if isinstance(error, StoreReplaced):
             self.give_up(error)
+            return
+        if isinstance(error, NoToken | NotAllowed):
+            self._unentitled(error)
             return
         with self._changed:
             before = bool(self._troubles)

@@ -287,7 +287,7 @@ class Database:
                 except GONE as error:
                     if not _may_come_back(error):
                         raise
-                    absence.missed("The database is away", time.monotonic())
+                    absence.missed("The store is away", time.monotonic())
                     if time.monotonic() > deadline_s and not absence.forever:
                         raise
                 except psycopg.DatabaseError as error:
