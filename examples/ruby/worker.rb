@@ -2,14 +2,14 @@
 
 # INTERLOCK_URL=https://… INTERLOCK_TOKEN=il_… ruby worker.rb AGENT
 #
-# Replace the block with work of your own. It asks `lease.check!` between steps, or waits with `lease.pause`: both raise the
+# Replace `job` with work of your own. It asks `lease.check!` between steps, or waits with `lease.pause`: both raise the
 # moment the run must stop. For a command: `lease.on_stop { Process.kill("TERM", pid) }`.
 
 require "socket"
 require_relative "interlock"
 
 $stdout.sync = true
-url, token = ENV.values_at("INTERLOCK_URL", "INTERLOCK_TOKEN")
+url, token = ENV.values_at("INTERLOCK_URL", "INTERLOCK_TOKEN").map { |value| value unless value.to_s.empty? }
 agent = ARGV[0]
 abort "usage: INTERLOCK_URL=https://… INTERLOCK_TOKEN=il_… ruby worker.rb AGENT" unless url && token && agent
 
@@ -20,7 +20,7 @@ worker = Interlock::Worker.new(
 %w[INT TERM].each { |signal| trap(signal) { Thread.new { worker.stop } } }
 
 # As many steps as the payload says, {"steps": 3, "step_s": 0.1}; messages are read between them.
-worker.work do |lease|
+job = lambda do |lease|
   id = lease.item["id"]
   payload = lease.item["payload"] || {}
   steps, step_s = payload.fetch("steps", 3), payload.fetch("step_s", 0.1)
@@ -34,4 +34,10 @@ worker.work do |lease|
     end
   end
   { steps: steps, messages: messages }
+end
+
+begin
+  worker.work(&job)
+rescue Interlock::Problem => e
+  abort "#{e.message} #{e.hint}".strip
 end

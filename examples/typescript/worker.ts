@@ -6,7 +6,7 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { type Lease, Server, work } from "./interlock.ts";
+import { type Lease, Problem, Server, work } from "./interlock.ts";
 
 /** As many steps as the payload says, `{"steps": 3, "step_s": 0.1}`; messages are read between them. */
 async function job(lease: Lease): Promise<object> {
@@ -31,8 +31,14 @@ if (!url || !token || !agent) {
 }
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stop.abort());
-await work(new Server(url, token), agent, job, {
-  stop: stop.signal,
-  leaseS: Number(LEASE_S ?? 60),
-  worker: `${hostname()}-${process.pid}`,
-});
+try {
+  await work(new Server(url, token), agent, job, {
+    stop: stop.signal,
+    leaseS: Number(LEASE_S ?? 60),
+    worker: `${hostname()}-${process.pid}`,
+  });
+} catch (error) {
+  if (!(error instanceof Problem)) throw error;
+  console.error(`${error.message} ${error.hint}`.trim());
+  process.exit(1);
+}

@@ -71,6 +71,14 @@ class Worker:
                     continue
             raise AssertionError(f"no {words!r} in {self.lines}")
 
+    def end_by_itself(self) -> int:
+        """Wait for its end, and read all that it printed."""
+        code = self.process.wait(PATIENCE_S)
+        self._thread.join(PATIENCE_S)
+        while (line := self._queue.get(timeout=PATIENCE_S)) != "it ended":
+            self.lines.append(line)
+        return code
+
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)
         code = self.process.wait(PATIENCE_S)
@@ -153,9 +161,7 @@ def test_a_worker_stops_at_once_when_its_lease_is_taken_and_works_on(up: Up, sta
     assert_kept(f"sqlite://{up.directory / 'store.db'}")
 
 
-def test_a_worker_whose_every_second_answer_is_lost_does_everything_once_and_a_stranger_nothing(
-    up: Up, start: Start
-) -> None:
+def test_a_worker_whose_every_second_answer_is_lost_does_everything_once(up: Up, start: Start) -> None:
     """Taken out: the Idempotency-Key; claims are lost then, and a repeated end is refused."""
     client = up.client()
     client.add([item(f"{n}", steps=1, step_s=0) for n in range(6)])
@@ -167,6 +173,19 @@ def test_a_worker_whose_every_second_answer_is_lost_does_everything_once_and_a_s
     assert proxy.lost >= 6
     runs = [run for n in range(1, 7) for run in client.show(n).runs]
     assert [run.status for run in runs] == ["succeeded"] * 6
-    stranger = start(token="il_wrong")
-    stranger.until("token")
-    assert stranger.process.wait(PATIENCE_S) == 1
+
+
+def test_a_worker_whose_token_may_not_work_says_why_and_ends(up: Up, start: Start) -> None:
+    scoped = {
+        scope: up.client().create_token(scope, scope=scope).token or "" for scope in ("read", "agent:other")
+    }
+    for token, said in (
+        ("il_wrong", "This token lets nobody in. It may be mistyped, revoked or over: make another."),
+        (scoped["read"], "scope"),
+        (scoped["agent:other"], "agent"),
+        ("", "usage:"),
+    ):
+        stranger = start(token=token)
+        stranger.until(said)
+        assert stranger.end_by_itself() in ((1,) if token else (1, 2))
+        assert len(stranger.lines) == 1, "a sentence and its hint, no trace of calls"
