@@ -150,6 +150,7 @@ class TestLoss:
         with pytest.raises(LeaseLost):
             scene.service.inbox(late.run)
         assert scene.last("run.refused").run == late.fence
+        assert scene.last("run.refused").data == {"wanted": "inbox"}
 
     def test_a_write_is_accepted_until_somebody_noticed_that_the_lease_is_over(self, scene: Scene) -> None:
         """The fence is the item's current run, not the clock: nobody else has it yet."""

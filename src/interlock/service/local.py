@@ -321,11 +321,15 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
 
     def renew(self, reports: Sequence[Report]) -> list[RunView]:
         """Keep the leases of these runs, and learn of cancel requests and unread messages."""
+        return self._renew(reports, "renew")
+
+    def _renew(self, reports: Sequence[Report], wanted: str) -> list[RunView]:
+        """The same; the history names what was `wanted` of runs that have lost their leases."""
         handles = _read_handles(reports)
         wishes = [Renewal(handle=h, seen=r.seen) for h, r in zip(handles, reports, strict=True)]
         kept = self.store.renew(wishes)
         late = [h for h in handles if h not in kept]
-        ended = self.store.refuse(late, "renew") if late else {}
+        ended = self.store.refuse(late, wanted) if late else {}
         views = []
         for report, handle in zip(reports, handles, strict=True):
             if handle in kept:
@@ -339,7 +343,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
 
     def inbox(self, run: str, *, seen: int = 0) -> list[MessageView]:
         """Unread messages of a run; `seen` moves its read mark first. Reading is fenced like writing."""
-        view = self.renew([Report(run=run, seen=seen)])[0]
+        view = self._renew([Report(run=run, seen=seen)], "inbox")[0]
         if view.refusal is not None:
             raise LeaseLost(view.refusal.message, view.refusal.hint)
         assert view.item is not None
