@@ -32,7 +32,7 @@ def test_what_cannot_be_edited_is_refused_in_words(il: Command):
     assert il("--json", "edit", 7, "--priority", 1).code == 1
     il.ok("next", "--agent", "coder")
     refused = il("--json", "edit", 1, "--priority", 1)
-    assert (refused.code, refused.error["code"]) == (1, "item_ended")
+    assert (refused.code, refused.error["code"]) == (1, "edit_refused")
     assert "worked on by coder" in refused.error["message"]
     assert "interlock msg 1" in refused.error["hint"]
 

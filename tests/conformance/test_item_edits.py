@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.errors import InvalidInput, ItemEnded, StaleRevision
+from interlock.core.errors import EditRefused, InvalidInput, ItemEnded, StaleRevision
 from interlock.core.model import ANOTHER_SYSTEM, OUR_BOT, ItemId, Sender, SenderKind
 from interlock.core.plans.model import Graph, TaskSpec
 from interlock.core.timing import WAKES_MAX
@@ -117,10 +117,10 @@ def test_another_agents_item_is_absorbed_by_its_new_agent(scene: Scene) -> None:
 
 def test_what_has_started_or_ended_is_refused_and_stays_as_it_is(scene: Scene) -> None:
     lease = scene.put_running("as it was")
-    with pytest.raises(ItemEnded, match="is worked on by coder"):
+    with pytest.raises(EditRefused, match="is worked on by coder"):
         edit(scene, lease.item.id, title="new")
     scene.fail(lease)
-    with pytest.raises(ItemEnded, match="has started before"):
+    with pytest.raises(EditRefused, match="has started before"):
         edit(scene, lease.item.id, title="new")
     scene.pass_s(FIRST_BACK_OFF_S)
     scene.done(scene.claim())
@@ -133,7 +133,7 @@ def test_what_has_started_or_ended_is_refused_and_stays_as_it_is(scene: Scene) -
 def test_a_task_of_a_plan_is_changed_by_edits_of_its_plan(scene: Scene) -> None:
     plan = scene.service.create_plan("work", Graph(tasks=(TaskSpec(key="A"),)))
     task = scene.unfinished()[0].id
-    with pytest.raises(ItemEnded) as refused:
+    with pytest.raises(EditRefused) as refused:
         edit(scene, task, priority=5)
     assert f"plan edit {plan.id}" in refused.value.hint
 
@@ -197,7 +197,7 @@ class TestWhatWaitsForAPerson:
     @pytest.mark.parametrize("changes", [{"run_at_us": 0}, {"run_after_s": 5.0}])
     def test_nobody_else_may(self, scene: Scene, changes: dict[str, Any], sender: Sender) -> None:
         item = self.stopped(scene)
-        with pytest.raises(ItemEnded, match="waits for a person") as refused:
+        with pytest.raises(EditRefused, match="waits for a person") as refused:
             scene.service.edit(item, changes, sender=sender)
         assert f"interlock msg {item}" in refused.value.hint
         assert scene.item(item).reason == "loop"

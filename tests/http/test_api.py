@@ -353,6 +353,17 @@ def test_an_edit_may_name_the_version_that_somebody_has_looked_at(admin: Caller)
     assert admin("POST", "/items/1/cancel", {"why": "x"}, If_Match=now).status == 422
 
 
+def test_an_edit_of_what_runs_is_not_called_an_end(admin: Caller) -> None:
+    admin("POST", "/items", {"items": [{"title": "x"}]})
+    run = admin("POST", "/claims", {"agent": "coder"}).json["leases"][0]["run"]
+    refused = admin("PATCH", "/items/1", {"priority": 3})
+    assert (refused.status, refused.json["code"]) == (409, "edit_refused")
+    assert "is worked on by coder" in refused.json["detail"]
+    admin("POST", "/runs/done", {"reports": [{"run": run}]})
+    refused = admin("PATCH", "/items/1", {"priority": 3})
+    assert (refused.status, refused.json["code"]) == (409, "item_ended")
+
+
 def test_a_plans_revision_is_its_tag(admin: Caller) -> None:
     admin("POST", "/plans", {"name": "p", "tasks": [{"key": "a"}]})
     tag = admin("GET", "/plans/1").headers["etag"]

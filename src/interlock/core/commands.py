@@ -231,8 +231,8 @@ class Moved(Record):
     #: The item that absorbed the one a message was for.
     forward_to: ItemId | None = None
     n: int = 0
-    #: Refused because the item has changed since somebody looked.
-    stale: bool = False
+    #: The code of the refusal; empty if it is the usual one of the command.
+    code: str = ""
 
 
 class GateSet(Record):

@@ -126,7 +126,8 @@ class ItemEnded(InterlockError):
 
 
 class EditRefused(_WithReasons, InterlockError):
-    """The edit breaks rules of plans; nothing was changed. `reasons` has a sentence for each."""
+    """The edit breaks rules of plans, or the item has started; nothing was changed. `reasons` has a sentence
+    for each."""
 
     code = "edit_refused"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from interlock.core.commands import Cancel, Edit, Moved, Overtake, Repair, Retry, TakeBack, Tell
 from interlock.core.ending import end_run
+from interlock.core.errors import EditRefused, StaleRevision
 from interlock.core.gates import obey_gate
 from interlock.core.lanes import ask_to_stop, cancel_unstarted, promote, reenter
 from interlock.core.ledger import Ledger
@@ -106,13 +107,14 @@ def edit(ledger: Ledger, command: Edit) -> Moved:
         return Moved(
             item=item.id,
             changed=False,
-            stale=True,
+            code=StaleRevision.code,
             refusal=f"Item {item.id} has changed since you looked.",
             hint="Look at it again, and decide anew.",
         )
     timed = command.run_at_us is not None or command.run_after_s is not None
     if obstacle := _why_not_edited(item, command.sender if timed else A_PERSON):
-        return Moved(item=item.id, changed=False, refusal=obstacle[0], hint=obstacle[1])
+        code = "" if item.terminal else EditRefused.code
+        return Moved(item=item.id, changed=False, refusal=obstacle[0], hint=obstacle[1], code=code)
     spec = {name: value for name, value in command.spec.items() if getattr(item.spec, name) != value}
     old: dict[str, Any] = {name: getattr(item.spec, name) for name in spec}
     new: dict[str, Any] = dict(spec)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, NotFound
+from interlock.core.errors import EditRefused, InterlockError, InvalidInput, ItemEnded, NotFound
 from interlock.core.model import ABSORBING, Policy, Reason
 from interlock.core.names import NAME_MAX_CHARS
 from interlock.core.record import Record
@@ -365,7 +365,7 @@ class Carrier:
         """Change an item that has not started; one that has stays as it is."""
         try:
             self._service.edit(item.id, changes, by=BY)
-        except ItemEnded:
+        except (ItemEnded, EditRefused):
             return False
         return True
 

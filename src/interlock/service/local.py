@@ -40,7 +40,14 @@ from interlock.core.commands import (
 )
 from interlock.core.continuity import RUN_MAX, Lineage
 from interlock.core.ending import explain_loss
-from interlock.core.errors import InterlockError, InvalidInput, ItemEnded, LeaseLost, StaleRevision
+from interlock.core.errors import (
+    EditRefused,
+    InterlockError,
+    InvalidInput,
+    ItemEnded,
+    LeaseLost,
+    StaleRevision,
+)
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import A_PERSON, ItemId, NewItem, RunId, Sender
@@ -84,6 +91,8 @@ POLL_S = 1.0
 QUESTION_MAX_BYTES = 10_000
 IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
 SEEN_EVERY_S = 30.0
+#: What a command on an item raises where its usual refusal does not fit.
+_REFUSALS: dict[str, type[InterlockError]] = {kind.code: kind for kind in (EditRefused, StaleRevision)}
 
 
 class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping):
@@ -451,9 +460,8 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
             if moved.forward_to is None:
                 break
             command = replace(command, item=moved.forward_to)
-        if moved.stale:
-            raise StaleRevision(moved.refusal, moved.hint)
         if not moved.changed:
+            refused = _REFUSALS.get(moved.code, refused)
             raise refused(moved.refusal, moved.hint or f"`interlock show {command.item}` tells more.")
         return _changed(command.item, decision)
 
