@@ -104,6 +104,7 @@ def test_the_command(
     here = CommandHere(tmp_path)
     answer = here("github", "doctor")
     assert (answer.code, answer.err.splitlines()[0]) == (2, "It is not clear which repository is meant.")
+    assert here("github", "doctor", "--repo", "acme").err.startswith("'acme' is not OWNER/NAME.")
     assert here("github", "doctor", "--repo", "acme/app").code == 0
     with monkeypatch.context() as none:
         none.delenv("GH_TOKEN")

@@ -38,10 +38,10 @@ def name_or_none(what: str, text: str | None) -> str | None:
 
 def repository(option: str | None) -> str:
     """The repository on GitHub that a command is about, or that the job runs for."""
-    try:
-        return check_repository(option or os.environ.get("GITHUB_REPOSITORY", ""))
-    except InvalidInput as error:
-        raise InvalidInput(error.sentence, "Name it with --repo OWNER/NAME.") from None
+    name = option or os.environ.get("GITHUB_REPOSITORY", "")
+    if not name:
+        raise InvalidInput("It is not clear which repository is meant.", "Name it with --repo OWNER/NAME.")
+    return check_repository(name)
 
 
 def text_of(what: str, text: str, max_bytes: int = PAYLOAD_MAX_BYTES) -> str:

@@ -120,8 +120,10 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
 
 def check_repository(name: str) -> str:
     """Return the name of a repository on GitHub, such as acme/app."""
-    if not _is_text("repository", name) or not _REPOSITORY.fullmatch(name):
+    if not _is_text("repository", name):
         raise InvalidInput("It is not clear which repository is meant.", "Name it as in acme/app.")
+    if not _REPOSITORY.fullmatch(name):
+        raise InvalidInput(f"{reprlib.repr(name)} is not OWNER/NAME.", "Name it as in acme/app.")
     return name
 
 
