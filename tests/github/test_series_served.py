@@ -17,6 +17,7 @@ from interlock.settings import load
 from tests.acceptance.command import Command, CommandHere
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.test_series_commands import outputs
+from tests.http.asking import ask
 from tests.http.up import Up
 
 
@@ -65,7 +66,7 @@ def test_the_life_of_a_series(here: Command, up: Up, repo: Repository, tmp_path:
         assert il.service.series("acme/other") == []
         with pytest.raises(NotFound, match="no issue #99"):
             il.service.acquire_issue("acme/app", 99)
-        with pytest.raises(InvalidInput, match="which repository"):
+        with pytest.raises(InvalidInput, match="is not OWNER/NAME"):
             il.service.reconcile_series("app")
         repo.github.faults.outage = True
         with pytest.raises(GitHubUnavailable):
@@ -95,7 +96,10 @@ def test_a_server_without_a_token_shows_series_and_keeps_none(
     try:
         assert here.ok("series", "status")["series"] == []
         refused = here("series", "reconcile")
-        assert (refused.code, "There is no token for GitHub." in refused.err) == (2, True)
+        assert (refused.code, "The server has no token for GitHub." in refused.err) == (2, True)
+        assert "Whoever runs it sets INTERLOCK_GITHUB_TOKEN" in refused.err
+        body = {"repository": "acme/app"}
+        assert ask(up.url, "POST", "/v1/series/reconcile", body, token=up.token).status == 424
     finally:
         up.end()
 

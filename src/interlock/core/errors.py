@@ -270,6 +270,12 @@ class RemoteUnavailable(GitFailed):
     setup = "machine"
 
 
+class NoGitHubToken(InvalidInput):
+    """Whoever would ask GitHub has no token for it."""
+
+    code = "no_github_token"
+
+
 class GitHubUnavailable(InterlockError):
     """GitHub cannot be reached, or has a fault of its own. `uncertain`: a write may have been carried out."""
 

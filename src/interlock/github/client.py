@@ -23,7 +23,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 import httpx2
 from gidgethub import HTTPException, sansio
 
-from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput
+from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable, InvalidInput, NoGitHubToken
 from interlock.core.record import Record, replace
 from interlock.github.cache import Cache, Kept, MemoryCache
 from interlock.github.limits import UNNAMED_WAIT_S, Limits, Wait
@@ -407,7 +407,7 @@ def from_environment(
     """A client for the account and the GitHub that the environment names."""
     token = token_from_environment(environ, clock=clock)
     if token is None:
-        raise InvalidInput(
+        raise NoGitHubToken(
             "There is no token for GitHub.",
             "Set INTERLOCK_GITHUB_TOKEN; in a workflow, give the step GITHUB_TOKEN: ${{ github.token }}.",
         )

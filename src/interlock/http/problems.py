@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from interlock.core.errors import InterlockError
+from interlock.core.errors import InterlockError, NoGitHubToken
 
 MEDIA_TYPE = "application/problem+json"
 #: How long a client waits before it asks again, where waiting helps.
@@ -47,6 +47,7 @@ STATUSES = {
     "github_refused": 424,
     "github_limited": 424,
     "github_unavailable": 424,
+    "no_github_token": 424,
     "too_many_requests": 429,
     "store_unavailable": 503,
     "store_refused": 503,
@@ -97,5 +98,10 @@ def problem(
 
 def problem_of(error: InterlockError) -> Response:
     """The same from an error."""
+    if isinstance(error, NoGitHubToken):  # the caller's own would not help
+        error = NoGitHubToken(
+            "The server has no token for GitHub.",
+            "Whoever runs it sets INTERLOCK_GITHUB_TOKEN there, and starts it again.",
+        )
     more = {"reason": reason} if (reason := getattr(error, "reason", "")) else None
     return problem(error.code, error.sentence, error.hint, reasons=getattr(error, "reasons", ()), more=more)
