@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
+from interlock.core.model import NewItem
 from tests.http.up import Up
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
 
 
 def test_the_lines_for_curl_do_what_the_page_says(up: Up, tmp_path: Path) -> None:
+    """On a store with other items: what `interlock up` lets people type, and the walk of the README."""
     if missing := [name for name in ("bash", "curl", "jq") if shutil.which(name) is None]:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"There is no {missing} on this machine.")
     section = PAGE.read_text("utf-8").partition("## Try it with curl")[2].partition("\n## ")[0]
@@ -27,6 +29,10 @@ def test_the_lines_for_curl_do_what_the_page_says(up: Up, tmp_path: Path) -> Non
     script = script.replace("http://127.0.0.1:8420", up.url).replace(
         "--no-buffer", "--no-buffer --max-time 2"
     )
+    up.client().add(
+        [NewItem(title="x", lane="issue:acme/app#42"), NewItem(title="y", lane="issue:acme/app#1", agent="z")]
+    )
+    up.client().next("coder")
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
@@ -52,6 +58,9 @@ def test_the_lines_for_curl_do_what_the_page_says(up: Up, tmp_path: Path) -> Non
     assert ended["runs"][0]["status"] == "succeeded"
     assert (over["status"], over["code"]) == (410, "lease_lost")
     assert mistaken["status"] == 422
+    assert [each["kind"] for each in history["events"]][-1] == "run.succeeded"
     assert len(history["events"]) == 3
+    for secret in ("token", "head"):
+        assert (tmp_path / secret).stat().st_mode & 0o077 == 0
     streamed: list[Any] = [json.loads(line[6:]) for line in lines[11:] if line.startswith("data: ")]
     assert streamed[-1]["kind"] == "run.succeeded", done.stdout[-2000:]

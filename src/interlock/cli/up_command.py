@@ -123,8 +123,8 @@ def _words(call: Invocation, url: str, token_file: str | None, *, once: bool) ->
         "In another terminal:\n"
         f"{_path_words()}"
         f"  export INTERLOCK_URL={url}\n"
-        "  interlock add 'Fix the login page' --lane issue:acme/app#42\n"
-        "  interlock next --agent coder\n"
+        "  interlock add 'Say hello' --lane issue:acme/app#1 --agent greeter\n"
+        "  interlock next --agent greeter\n"
         "For another machine: interlock token create NAME --scope agent:coder\n"
         "Ctrl-C ends it.\n"
     )
