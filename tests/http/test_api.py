@@ -216,6 +216,9 @@ def _routes(serving: Serving) -> list[tuple[str, str]]:
 def test_without_a_token_nothing_is_served_but_the_pages(serving: Serving) -> None:
     routes = _routes(serving)
     assert len(routes) >= len(USE_CASES) + 7
+    front = ask(serving.url, "GET", "/").text.decode()
+    assert "--scope read" in front
+    assert all(f"<code>{path}</code>" in front for path in OPEN - {"/"})
     for method, path in routes:
         answer = ask(serving.url, method, path, {} if method != "GET" else None)
         if path in OPEN:

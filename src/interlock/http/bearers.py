@@ -1,7 +1,8 @@
 """Who asks, and what that one may do.
 
-Every request needs a token, on the loopback address too: other users of a machine and pages in a browser can
-reach it there. A bearer is remembered for a few seconds, so a revoked token works no longer than that.
+Every request to the API needs a token, on the loopback address too: other users of a machine and pages in a
+browser can reach it there. A bearer is remembered for a few seconds, so a revoked token works no longer than
+that.
 """
 
 from __future__ import annotations

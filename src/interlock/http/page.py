@@ -45,8 +45,11 @@ def front(ready: Mapping[str, Any]) -> str:
         f"<p>This is an Interlock server, version {escape(__version__)}. {state}</p><table>{rows}</table>"
         '<p>What it can do: <a href="/docs">the API</a>, as '
         '<a href="/openapi.json">an OpenAPI document</a> too. Tools for models are at <code>/mcp</code>.'
-        " Every request needs a token:"
-        " <code>interlock token create NAME --scope admin</code>.</p>",
+        "</p><p>This page, <code>/docs</code>, <code>/openapi.json</code>, <code>/healthz</code> and"
+        " <code>/readyz</code> are open; all else needs a token. Where the server runs,"
+        " <code>interlock token create NAME --scope read</code> makes one that may look;"
+        " <code>agent:AGENT</code> as its scope lets it work for that agent, <code>admin</code> do"
+        " everything.</p>",
     )
 
 
