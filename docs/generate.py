@@ -84,6 +84,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "TaskSpec": api.task_spec,
     "EdgeSpec": api.edge_spec,
     "addresses": http.addresses,
+    "queries": http.queries,
     "bodies": http.bodies,
     "problems": http.problems,
     "tools": mcp.tools,

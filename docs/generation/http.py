@@ -7,6 +7,7 @@ import json
 from docs.generation.markdown import code, table
 from interlock.http.examples import EXAMPLES
 from interlock.http.problems import STATUSES
+from interlock.http.queries import STREAM, fields_of
 from interlock.service.usecases import ROOT, USE_CASES
 
 
@@ -31,6 +32,16 @@ def bodies() -> str:
         if case.name in EXAMPLES
     )
     return table(("address", "body"), rows)
+
+
+def queries() -> str:
+    rows = [
+        (code(f"GET {ROOT}{case.path}"), code(field.name), field.about)
+        for case in USE_CASES
+        for field in fields_of(case)
+    ]
+    rows += [(code(f"GET {ROOT}/events/stream"), code(name), about) for name, about in STREAM.items()]
+    return table(("address", "field", "meaning"), rows)
 
 
 def problems() -> str:

@@ -20,6 +20,7 @@ from interlock.http import application as limits
 from interlock.http.bearers import WRONG_BURST
 from interlock.http.examples import EXAMPLES
 from interlock.http.problems import STATUSES, status_of
+from interlock.http.queries import fields_of
 from interlock.http.schemas import about, document
 from interlock.service.contract import Service
 from interlock.service.usecases import BY_NAME, ROOT, USE_CASES, UseCase
@@ -127,6 +128,33 @@ def test_the_document_names_every_address_and_no_other(serving: Serving) -> None
     assert ours <= named
 
 
+def test_what_a_query_may_have_is_said_where_one_looks(serving: Serving, admin: Caller) -> None:
+    wrong = admin("GET", "/items?status=pending")
+    assert (wrong.status, wrong.json["detail"]) == (422, "The query has an unknown field 'status'.")
+    assert wrong.json["hint"].startswith("Known are all, statuses, lane, ")
+    none = admin("GET", "/agents?name=x")
+    assert (none.status, none.json["detail"]) == (422, "This address takes no query.")
+    page = ask(serving.url, "GET", "/docs").text.decode()
+    assert "`" not in page
+    described = document()["paths"]
+    for case in USE_CASES:
+        for field in fields_of(case):
+            (said,) = (p for p in described[ROOT + case.path]["get"]["parameters"] if p["name"] == field.name)
+            assert said["description"] == field.about
+            assert f"<li><code>{field.name}</code>" in page
+
+
+def test_the_bounds_of_limit_are_those_that_the_document_has(admin: Caller) -> None:
+    admin("POST", "/plans", {"name": "p", "tasks": [{"key": "a"}]})
+    found = [(case, field) for case in USE_CASES for field in fields_of(case) if field.name == "limit"]
+    assert len(found) > 5
+    for case, field in found:
+        path = case.path.replace("{plan}", "1")
+        for limit, status in ((0, 422), (1, 200), (field.bounds["maximum"], 200)):
+            assert admin("GET", f"{path}?limit={limit}").status == status, (case.name, limit)
+        assert admin("GET", f"{path}?limit={field.bounds['maximum'] + 1}").status == 422, case.name
+
+
 @pytest.mark.parametrize("path", ["/", "/docs"])
 def test_the_pages_load_nothing_from_elsewhere(serving: Serving, path: str) -> None:
     answer = ask(serving.url, "GET", path)
@@ -196,7 +224,9 @@ def test_what_the_api_says_about_itself_has_no_words_of_python() -> None:
     for case in USE_CASES:
         said = about(case)
         assert said
-        assert not re.search(r"_us\b|\bNone\b|`[A-Z][a-z]+[A-Z]|`expected`", said), (case.path, said)
+        assert not re.search(
+            r"_us\b|\bNone\b|`[A-Z][a-z]+[A-Z]|`expected`|\b[Rr]aises\b|\biff\b|\bFalse\b", said
+        ), (case.path, said)
 
 
 #: What anybody may see; a webhook has its signature.

@@ -41,7 +41,7 @@ class Reading:
         by_name = {parameter.name: parameter for parameter in case.parameters}
         given = {name: _number(name, path[name]) for name in case.in_path}
         if not case.writes:
-            return given | _from_query(by_name, query, frozenset(given))
+            return given | _from_query(case, query)
         if query:
             raise InvalidInput("This address takes no query.", "Put everything into the body.")
         if not isinstance(body, dict):
@@ -147,15 +147,18 @@ def _is_record(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
-def _from_query(
-    by_name: Mapping[str, Parameter], query: Sequence[tuple[str, str]], in_path: frozenset[str]
-) -> dict[str, Any]:
+def _from_query(case: UseCase, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    known = query_fields(case)
+    if query and not known:
+        raise InvalidInput("This address takes no query.", "Leave out what follows the question mark.")
     texts: dict[str, list[str]] = {}
     for name, text in query:
         texts.setdefault(name, []).append(text)
+    wire.check_fields("The query", texts, known, frozenset())
     given: dict[str, Any] = {}
-    for name, parameter in by_name.items():
-        if name in in_path:
+    for parameter in case.parameters:
+        name = parameter.name
+        if name in case.in_path:
             continue
         if _is_record(parameter.kind):
             parts = wire.parts_of(parameter.kind)
@@ -165,8 +168,6 @@ def _from_query(
             given[name] = _of_texts(name, parameter.kind, texts.pop(name))
         elif parameter.needed:
             raise InvalidInput(f"The query misses {name}.", f"Add {name}=… to it.")
-    if texts:
-        raise InvalidInput(f"The query has an unknown field {min(texts)[:80]!r}.", "See /docs.")
     return given
 
 

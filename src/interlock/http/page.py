@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from interlock import __version__
+from interlock.http.queries import STREAM, fields_of
 from interlock.http.schemas import about
-from interlock.service.usecases import ROOT, USE_CASES
+from interlock.service.usecases import ROOT, USE_CASES, UseCase
 
 #: No script, nothing from elsewhere, in no frame.
 HEADERS = {
@@ -20,7 +22,8 @@ HEADERS = {
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse}td,th{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top}"
-    "code{font-size:.9em}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}"
+    "ul{margin:0;padding-left:1.2rem}code{font-size:.9em}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}"
 )
 
 
@@ -53,22 +56,39 @@ def front(ready: Mapping[str, Any]) -> str:
     )
 
 
+def _text(words: str) -> str:
+    """Words with `code` in them."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(words))
+
+
+def _query(about: Mapping[str, str]) -> str:
+    """The fields of a query."""
+    fields = "".join(f"<li><code>{name}</code>: {_text(words)}</li>" for name, words in about.items())
+    return f"<ul>{fields}</ul>" if fields else ""
+
+
+def _row(case: UseCase) -> str:
+    query = _query({field.name: field.about for field in fields_of(case)})
+    return (
+        f"<tr><td><code>{case.method}</code></td><td><code>{escape(ROOT + case.path)}</code></td>"
+        f"<td>{escape(case.needs.value)}</td><td>{_text(about(case))}{query}</td></tr>"
+    )
+
+
 def api() -> str:
     """Every address of the API."""
-    rows = "".join(
-        f"<tr><td><code>{case.method}</code></td><td><code>{escape(ROOT + case.path)}</code></td>"
-        f"<td>{escape(case.needs.value)}</td>"
-        f"<td>{escape(about(case))}</td></tr>"
-        for case in USE_CASES
-    )
+    rows = "".join(map(_row, USE_CASES))
     more = (
         f"<tr><td><code>GET</code></td><td><code>{ROOT}/events/stream</code></td><td>read</td>"
-        "<td>History as it happens, as server-sent events; Last-Event-ID goes on.</td></tr>"
+        "<td>History as it happens, as server-sent events; <code>Last-Event-ID</code> goes on."
+        f"{_query(STREAM)}</td></tr>"
         "<tr><td><code>GET</code></td><td><code>/metrics</code></td><td>read</td>"
         "<td>Numbers for Prometheus, of the store and of this server.</td></tr>"
     )
     return _html(
         "Interlock: the API",
-        '<p>Types, fields and examples are in <a href="/openapi.json">the OpenAPI document</a>.</p>'
+        '<p>Types, fields of bodies and examples are in <a href="/openapi.json">the OpenAPI document</a>. A'
+        " list below what an address does has the fields of its query, as in"
+        f" <code>{ROOT}/items?statuses=pending&amp;limit=10</code>.</p>"
         f"<table><tr><th></th><th>address</th><th>scope</th><th>what it does</th></tr>{rows}{more}</table>",
     )

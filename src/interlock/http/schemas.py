@@ -14,9 +14,9 @@ from interlock.core.model import Sender
 from interlock.core.names import BATCH_MAX
 from interlock.core.scopes import Needs
 from interlock.http import tags
-from interlock.http.arguments import query_fields
 from interlock.http.examples import EXAMPLES
 from interlock.http.problems import MEDIA_TYPE, STATUSES
+from interlock.http.queries import STREAM, fields_of
 from interlock.service import wire
 from interlock.service.itemview import ItemView
 from interlock.service.local import LocalService
@@ -159,11 +159,23 @@ def answer_schema(case: UseCase, schemas: Schemas) -> dict[str, Any]:
 
 #: What is said otherwise to whoever sends requests than to whoever calls functions.
 _ABOUT = {
+    "add": "Add items: each is decided on, in order, all in one transaction.",
+    "end_external": "Say that the end of an external run was seen from outside: `done`, `fail`, `release`,"
+    " `cancel` or `yield`. If the item's current run is another one, or is not external, nothing is changed"
+    " and the answer is 410 (`lease_lost`).",
+    "pass_fence": "A run met a fence that is ahead of it and belongs to this store's lineage: later runs get"
+    " numbers above it. `false` if the fence was armed in this store's name by somebody else. If the run is"
+    " over, the fence is that of a later run, and the answer is 410 (`lease_lost`).",
     "edit": "Change fields of an item that has not started: `title`, `type`, `agent`, `labels`, `priority`,"
     " `position`, and `run_at` or `run_after_s`. With `If-Match`, only if the item still has that version;"
-    " otherwise the answer is 412 (`stale_revision`)."
+    " otherwise the answer is 412 (`stale_revision`).",
 }
-_WORDS = {"`LeaseLost`": "`lease_lost`", "an `ItemEnded`": "`item_ended`", "None ": "Null "}
+_WORDS = {
+    "an `ItemEnded`": "409 (`item_ended`)",
+    "Returns False": "The answer is `false`",
+    "None ": "`null` ",
+    "False ": "`false` ",
+}
 
 
 def about(case: UseCase) -> str:
@@ -205,8 +217,14 @@ def _operation(case: UseCase, schemas: Schemas) -> dict[str, Any]:
             parameters.append({"$ref": "#/components/parameters/IfMatch"})
     else:
         parameters += [
-            {"name": name, "in": "query", "required": needed, "schema": _query(schemas.of(kind))}
-            for name, (kind, needed) in query_fields(case).items()
+            {
+                "name": field.name,
+                "in": "query",
+                "required": field.needed,
+                "description": field.about,
+                "schema": {**_query(schemas.of(field.kind)), **field.bounds},
+            }
+            for field in fields_of(case)
         ]
     return {**operation, "parameters": parameters}
 
@@ -282,7 +300,13 @@ _OTHERS: dict[str, dict[str, Any]] = {
             " history has no event so new, as after a restore. Any token.",
             "tags": ["events"],
             "parameters": [
-                {"name": "after", "in": "query", "required": False, "schema": {"type": "integer", **_WHOLE}},
+                {
+                    "name": "after",
+                    "in": "query",
+                    "required": False,
+                    "description": STREAM["after"],
+                    "schema": {"type": "integer", **_WHOLE},
+                },
                 {
                     "name": "Last-Event-ID",
                     "in": "header",

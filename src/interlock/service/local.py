@@ -365,7 +365,8 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
     ) -> ChangeView:
         """The end of an external run was seen from outside: `done`, `fail`, `release`, `cancel` or `yield`.
 
-        Written iff the item's current run is this one and is external; otherwise raises `LeaseLost`.
+        If the item's current run is another one, or is not external, nothing is changed, and `LeaseLost` is
+        raised.
         """
         end = checked_end(item, run, outcome, why=why, by=by, result=result)
         return self._operate(end, refused=LeaseLost)
