@@ -286,7 +286,9 @@ def test_nobody_comes_in_without_a_token_of_this_store(door: Here, tmp_path: Pat
     for token in (None, "", "wrong", strange, revoked.token):
         answer = ask(door.url, "POST", PATH, INITIALIZE, token=token, headers=ACCEPT)
         assert answer.status == 401, token
-        assert answer.headers["www-authenticate"].startswith("Bearer ")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        said = "This token lets nobody in." if token else "The request has no token."
+        assert (answer.json["code"], answer.json["detail"]) == ("no_token", said)
         assert "x-request-id" in answer.headers
     with pytest.raises((MCPError, ExceptionGroup)), bearer(door.url, "wrong"):
         pass

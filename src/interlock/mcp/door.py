@@ -15,7 +15,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware, get_access_token
-from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.middleware.bearer_auth import (
+    AuthenticatedUser,
+    BearerAuthBackend,
+    RequireAuthMiddleware,
+)
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from pydantic import AnyHttpUrl
@@ -24,7 +28,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.core.errors import NoToken
 from interlock.core.scopes import Scope as What
 from interlock.mcp.protocol import Defect, hear_of_defects, server
 from interlock.mcp.tools import Caller, Defaults, Tools
@@ -79,9 +82,9 @@ class Door(Generic[B]):
         self._inner = StreamableHTTPASGIApp(self._manager)
         #: The request in hand, for the verifier.
         self._request: ContextVar[Request] = ContextVar("request")
-        inner = RequireAuthMiddleware(self._with_body, required_scopes=[])
+        self._required = RequireAuthMiddleware(self._with_body, required_scopes=[])
         self._app: ASGIApp = AuthenticationMiddleware(
-            AuthContextMiddleware(inner),
+            AuthContextMiddleware(self._known),
             backend=BearerAuthBackend(self, resource_server_url=AnyHttpUrl(RESOURCE)),
         )
 
@@ -92,6 +95,13 @@ class Door(Generic[B]):
             return
         self._request.set(request)
         await self._app(scope, receive, send)
+
+    async def _known(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whoever comes without a token hears it in the words of the API."""
+        if not isinstance(scope.get("user"), AuthenticatedUser):
+            request = self._request.get()
+            await self._house.identify(request, request.headers.get("authorization"))
+        await self._required(scope, receive, send)
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Whoever has a token may send a body; it is taken in before the protocol looks at it."""
@@ -113,11 +123,8 @@ class Door(Generic[B]):
             yield
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Who has this token, if it is one of the server's store."""
-        try:
-            bearer = await self._house.identify(self._request.get(), f"Bearer {token}")
-        except NoToken:
-            return None
+        """Who has this token; `NoToken` if it is not one of the server's store."""
+        bearer = await self._house.identify(self._request.get(), f"Bearer {token}")
         return AccessToken(
             token=token,
             client_id=bearer.token,
