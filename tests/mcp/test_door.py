@@ -240,6 +240,7 @@ def test_a_token_for_reading_reads_and_no_more(door: Here) -> None:
         assert set(given) == set(NAMES) - READING
         for tool, arguments in given.items():
             assert model.refusal(tool, **arguments)["code"] == "not_allowed", tool
+        assert model.refusal("claim_next")["code"] == "not_allowed", "before it is asked who claims"
     assert len(door.server.service.items(ItemFilter())) == 1
 
 
@@ -256,6 +257,7 @@ def test_a_request_that_is_traced_adds_items_to_its_trace(door: Here, version: s
 
 def test_an_admins_model_is_no_person_and_signs_with_the_tokens_name(door: Here) -> None:
     with bearer(door.url, door.token("admin")) as model:
+        assert "Pass your name as `agent`" in model.mistake("claim_next")
         model.add_item(title="a", message="hello")
     (message,) = door.server.service.show(1).messages
     assert (message.sender, message.author) == ("system", "test")

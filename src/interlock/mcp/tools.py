@@ -114,8 +114,6 @@ class Tools:
         if self.caller.run is not None:
             return await self._own_lease(self.caller.run)
         name = agent or self.caller.agent
-        if not name:
-            raise InvalidInput("It is not known who claims.", "Pass your name as `agent`, such as coder.")
         asked: dict[str, Any] = {
             "agent": name,
             "types": types or (),
@@ -123,7 +121,14 @@ class Tools:
             "lease_s": lease_s,
             "item": item,
         }
-        leases = await self.call("next", {**asked, "wait_s": wait_s})
+        try:
+            leases = await self.call("next", {**asked, "wait_s": wait_s})
+        except InvalidInput:
+            if name:
+                raise
+            raise InvalidInput(  # a token that may not claim is refused before
+                "It is not known who claims.", "Pass your name as `agent`, such as coder."
+            ) from None
         await self._take(leases)
         if leases:
             found = leases[0]
