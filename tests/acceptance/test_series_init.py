@@ -34,13 +34,23 @@ def test_they_are_written_once_and_replaced_only_by_force(here: Command) -> None
     assert answer.code == 0, answer
     for name in FILES:
         assert "|| 'enforce'" in (here.directory / name).read_text()
-    assert list((here.directory / ".github").glob("*.whl"))
+    (wheel,) = (here.directory / ".github").glob("*.whl")
+    assert f"Wrote .github/{wheel.name}." in answer.out
+    assert "install that wheel" in answer.out
+    assert "in no git repository" not in answer.out
     assert here("series", "init", "--mode", "enforce").code == 0  # nothing to change
     assert here("series", "init").code == 2
     assert here("series", "init", "--force").code == 0
     assert "|| 'observe'" in (here.directory / FILES[0]).read_text()
     assert here("series", "init", "--mode", "later").code == 2
     assert here("series", "init", "--output", "/dev/null/x").code == 2
+
+
+@pytest.mark.parametrize("kind", ["series", "actions"])
+def test_where_there_is_no_repository_it_is_said(tmp_path: Path, kind: str) -> None:
+    answer = CommandHere(tmp_path)(kind, "init")
+    assert answer.code == 0
+    assert "This directory is in no git repository" in answer.out
 
 
 def test_our_own_check_finds_nothing(here: Command) -> None:

@@ -11,7 +11,7 @@ from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.output import tell
 from interlock.cli.values import repository
-from interlock.cli.workflow_files import WORKFLOWS, source_of, tree, write
+from interlock.cli.workflow_files import WORKFLOWS, outside_words, source_of, tree, write
 from interlock.core.errors import Exit, InvalidInput, TooLarge
 from interlock.service.intake import choice, span_s
 
@@ -97,6 +97,7 @@ def init(
         )
     elif install is None:
         lines.append(f"It installs {source}, as here; --install names another source.")
+    lines += outside_words()
     answer = {"path": str(path), "install": source, "written": not dry_run, "text": text}
     return call.out.answer(answer, "\n".join(lines))
 

@@ -227,7 +227,7 @@ def init(
 ) -> int:
     """Write the workflows that keep series in a repository without a server: series.yml and assign.yml."""
     from interlock.actions.series_workflows import series_workflows
-    from interlock.cli.workflow_files import WORKFLOWS, source_of, tree, write
+    from interlock.cli.workflow_files import WORKFLOWS, outside_words, source_of, tree, write
     from interlock.core.names import one_of
     from interlock.core.series.standing import Mode
 
@@ -242,7 +242,10 @@ def init(
     if not dry_run:
         write({**files, **wheels}, force=force)
     lines = [f"Wrote {file}." for file in (*files, *wheels)]
+    if wheels:
+        lines.append("They install that wheel of this Interlock; --install names another source.")
     lines.append("Commit them. Without a server, series need nothing else.")
+    lines += outside_words()
     answer = {
         "written": not dry_run,
         "install": source,

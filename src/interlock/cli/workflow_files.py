@@ -45,6 +45,17 @@ def write(files: Mapping[Path, bytes], *, force: bool) -> None:
         ) from None
 
 
+def outside_words() -> list[str]:
+    """What to say where there is no git repository."""
+    from interlock.settings.places import common_directory, here
+
+    if common_directory(here()) is not None:
+        return []
+    return [
+        f"This directory is in no git repository: workflows run only from one, in {WORKFLOWS} at its root."
+    ]
+
+
 def tree() -> Path:
     """The working tree around the current directory; empty if that is its root."""
     from interlock.settings.places import here, worktree_root
