@@ -27,9 +27,9 @@ help: ## show this list
 install: $(STAMPS)/install ## make .venv with the command at .venv/bin/interlock
 
 # Without a terminal, in CI and with UP_ONCE=1 it only starts, checks itself and ends.
-up: install ## install, then serve Interlock on http://127.0.0.1:8420 (UP_ONCE=1: start, check, end)
+up: install ## install, then serve Interlock on http://127.0.0.1:8420 (ARGS="--port 18000" chooses; UP_ONCE=1: start, check, end)
 	@if [ -n "$$UP_ONCE$$CI" ] || [ ! -t 1 ]; then \
-		$(BIN)/interlock up --once --port 0 && echo "It works here. To serve: make up in a terminal, or $(BIN)/interlock up."; else exec $(BIN)/interlock up; fi
+		$(BIN)/interlock up --once --port 0 && echo "It works here. To serve: make up in a terminal, or $(BIN)/interlock up."; else exec $(BIN)/interlock up $(ARGS); fi
 
 test: $(STAMPS)/test ## run the whole test suite (ARGS="-k fence" chooses)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)

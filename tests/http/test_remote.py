@@ -762,6 +762,7 @@ def test_a_port_that_is_taken_is_named(serving: Serving, tmp_path: Path) -> None
     answer = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})("up", "--port", port)
     assert answer.code == 2
     assert answer.err.startswith(f"127.0.0.1:{port} cannot be listened on: the port is taken.\n"), answer.err
+    assert 'make up ARGS="--port 18000"' in answer.err
 
 
 @pytest.mark.parametrize("host", ["999.1.1.1", "192.0.2.1"])

@@ -310,7 +310,10 @@ def _cannot_listen(host: str, port: int, failures: Sequence[OSError]) -> Invalid
     sentence = f"{host}:{port} cannot be listened on"
     match failures[0].errno if failures else None:
         case errno.EADDRINUSE:
-            why, hint = "the port is taken", "Choose another --port; 0 takes a free one."
+            why, hint = (
+                "the port is taken",
+                'Choose another --port (make up ARGS="--port 18000"); 0 takes a free one.',
+            )
         case errno.EACCES:
             why, hint = "this user may not use the port", "Choose a --port of 1024 or more."
         case _:
