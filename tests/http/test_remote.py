@@ -331,6 +331,7 @@ def test_commands_that_need_the_database_say_so(serving: Serving, tmp_path: Path
         error = far("--json", *command).error
         assert error["code"] == "invalid_input"
         assert "INTERLOCK_URL" in error["message"] + error["hint"]
+    assert error["hint"] == "Type `unset INTERLOCK_URL`, or let it name a database."
 
 
 def test_an_agents_token_is_enough_for_a_worker_and_not_for_another_agent(

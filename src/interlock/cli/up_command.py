@@ -53,7 +53,10 @@ def up(
         if not os.access(file, os.R_OK):
             raise InvalidInput(f"{file} cannot be read.", "Name a PEM file.")
     if app.scheme_of(call.settings.url) == "http":
-        raise InvalidInput("A server needs a store of its own.", "Let INTERLOCK_URL name a database.")
+        raise InvalidInput(
+            f"A server needs a store of its own, and INTERLOCK_URL names the server {call.settings.url}.",
+            "Type `unset INTERLOCK_URL`, or let it name a database.",
+        )
     trouble: list[InterlockError] = []
 
     def tell(url: str, token_file: str | None) -> None:
