@@ -731,7 +731,9 @@ def test_a_server_with_a_certificate_is_believed_by_whoever_knows_it(
         assert up.end() == 0
 
 
-def test_a_server_that_speaks_another_protocol_is_not_waited_for(serving: Serving, tmp_path: Path) -> None:
+def test_a_server_that_speaks_another_protocol_is_not_waited_for(
+    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate, key = _certificate(tmp_path)
     up = Up(tmp_path, "--certificate", str(certificate), "--key", str(key))
     try:
@@ -745,7 +747,14 @@ def test_a_server_that_speaks_another_protocol_is_not_waited_for(serving: Servin
                     client.stats()
                 with pytest.raises(StoreRefused, match=said):
                     next(client.follow())
-        assert "SSL_CERT_FILE" in caught.value.hint
+        assert caught.value.hint == "SSL_CERT_FILE names a file of certificates to trust."
+        monkeypatch.setenv("SSL_CERT_FILE", "nope.pem")
+        with (
+            closing(connect(up.url, "x", patience_s=1)) as client,
+            pytest.raises(StoreRefused, match="is not trusted here") as caught,
+        ):
+            client.stats()
+        assert caught.value.hint.startswith("SSL_CERT_FILE names nope.pem, which is not there")
     finally:
         assert up.end() == 0
 

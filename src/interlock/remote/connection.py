@@ -182,9 +182,7 @@ class Connection:
             named = getattr(lost, "verify_code", 0) in (62, 64)  # for another name, or another IP address
             raise StoreRefused(
                 f"The certificate of the server {self.place} is not trusted here: {str(why).rstrip('.')}.",
-                "Use a name that the certificate has."
-                if named
-                else "SSL_CERT_FILE names a file of certificates to trust.",
+                "Use a name that the certificate has." if named else _trusted_words(),
             ) from None
         if getattr(lost, "reason", None) in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
             raise StoreRefused(
@@ -281,6 +279,14 @@ def _events(talk: Talk, head: Head) -> Iterator[tuple[int, Any]]:
         elif not name and data:
             yield number, json.loads(data)
             data = ""
+
+
+def _trusted_words() -> str:
+    """What to do about a certificate that nobody here vouches for."""
+    file = os.environ.get("SSL_CERT_FILE", "")
+    if file and not os.access(file, os.R_OK):
+        return f"SSL_CERT_FILE names {file}, which is not there or cannot be read."
+    return "SSL_CERT_FILE names a file of certificates to trust."
 
 
 def _json(text: bytes) -> Any:
