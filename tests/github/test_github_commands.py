@@ -111,6 +111,28 @@ class TestWithoutAToken:
         assert blind("github", "status", number).code == 2
 
 
+UNHEARD = "Nothing follows from an event called '{}'; what it names is looked at."
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            "isues",
+            f"{UNHEARD.format('isues')} Did you mean 'issues'?",
+        ),
+        ("star", UNHEARD.format("star")),
+        ("issues", ""),
+        ("sub_issues", ""),
+    ],
+)
+def test_an_event_of_which_nothing_is_made_is_named(here: Command, event: str, said: str) -> None:
+    body = '{"issue": {}}'
+    answer = here("github", "ingest", "--event", event, "--delivery", "d1", "-", stdin=body)
+    assert answer.code == 0
+    assert answer.err.strip() == said
+
+
 def test_what_github_did_not_answer_is_done_by_a_sweep(
     here: Command, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from interlock.cli import typer, views
 from interlock.cli.command import Group
 from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Limit, limit_of
+from interlock.cli.output import tell
 from interlock.cli.values import repository
 from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
@@ -50,7 +51,21 @@ def ingest(
     with app.open_intake(call.settings) as intake:
         found = intake.ingest(event, delivery, body)
     app.keep_series_of(call.settings, event, body)
+    _mention_unheard(event)
     return call.out.answer(found, lambda out: views.github.ingested(out, found))
+
+
+def _mention_unheard(event: str) -> None:
+    """Say so if nothing is made of an event with this name, which may be a typo. It is taken all the same."""
+    from interlock.core.names import nearest
+    from interlock.github import rules
+    from interlock.github.series import hearing
+
+    known = {*hearing.EVENTS, *(each.partition(".")[0] for each in rules.EVENTS), "check_suite"}
+    if event not in known:
+        near = nearest(event, known, 0.8)
+        meant = f" Did you mean {near!r}?" if near else ""
+        tell(f"Nothing follows from an event called {event!r}; what it names is looked at.{meant}")
 
 
 @github.command("status")
