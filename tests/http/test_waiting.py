@@ -6,12 +6,13 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from interlock.core.errors import InvalidInput
@@ -371,20 +372,97 @@ def test_each_request_of_a_group_is_kept_or_undone_by_itself(tmp_path: Path) -> 
     service.close()
 
 
-def test_a_group_whose_commit_fails_has_done_nothing(tmp_path: Path) -> None:
+def test_a_group_that_sqlite_has_undone_has_done_nothing(tmp_path: Path) -> None:
+    """Taken out: the look at the transaction in `SqliteStore.together`, and the rest is kept without its
+    beginning; or the one in `_part`, and it is a missing savepoint that is complained about."""
     service = local_service(tmp_path / "interlock.db")
     database: Any = service.store.database  # type: ignore[attr-defined]
 
     def lost() -> None:
-        service.add([NewItem(title="lost")])
-        database.db.execute("ROLLBACK")  # as SQLite does of its own accord when the disk is full
-        raise OSError("full")
+        with database.write():
+            service.add([NewItem(title="lost")])
+            database.db.execute("ROLLBACK")  # as SQLite does of its own accord when the disk is full
+            raise OSError("full")
 
+    works = [partial(service.add, [NewItem(title=title)]) for title in ("before", "behind")]
     with pytest.raises(OSError, match="full"):
-        service.together([lambda: service.add([NewItem(title="before")]), lost])
+        service.together([works[0], lost, works[1]])
     assert service.items(ItemFilter()) == []
     service.add([NewItem(title="after")])
     service.close()
+
+
+def test_if_the_commit_fails_every_request_of_the_group_gets_the_error(tmp_path: Path) -> None:
+    """Taken out: the `except` of `CommitGroups`, and all wait for ever; or an answer is given before the
+    commit, and somebody hears of an item that is not there."""
+    service = local_service(tmp_path / "interlock.db")
+    database: Any = service.store.database  # type: ignore[attr-defined]
+
+    def refuse() -> bool:
+        database.db.set_commit_hook(None)
+        return True
+
+    def last() -> Any:
+        database.db.set_commit_hook(refuse)
+        return service.add([NewItem(title="last")])
+
+    works: list[Callable[[], Any]] = [partial(service.add, [NewItem(title=f"{n}")]) for n in range(3)]
+    works.append(last)
+
+    async def story() -> None:
+        groups = CommitGroups(service.together)
+        async with asyncio.timeout(PATIENCE_S):
+            found = await asyncio.gather(*map(groups.run, works), return_exceptions=True)
+            assert [type(each) for each in found] == [apsw.ConstraintError] * 4
+            assert service.items(ItemFilter()) == []
+            await groups.run(works[0])
+        assert [item.title for item in service.items(ItemFilter())] == ["0"]
+
+    asyncio.run(story())
+    service.close()
+
+
+def test_what_a_group_reads_at_one_moment_is_read_in_its_own_transaction(tmp_path: Path) -> None:
+    """Taken out: the look at `_is_part` in `at_once`; the reader undoes what came before it."""
+    service = local_service(tmp_path / "interlock.db")
+    found = service.together([partial(service.add, [NewItem(title="x")]), partial(service.why, 1)])
+    assert [outcome.error for outcome in found] == [None, None]
+    assert service.show(1).item.title == "x"
+    service.close()
+
+
+def test_a_write_after_a_group_is_whole_again(tmp_path: Path) -> None:
+    """Taken out: the end of `together`; the write is a savepoint of nothing, and reads without the lock."""
+    service = local_service(tmp_path / "interlock.db")
+    database: Any = service.store.database  # type: ignore[attr-defined]
+    service.together([])
+    with database.write():
+        assert database.db.txn_state() == apsw.SQLITE_TXN_WRITE
+    service.close()
+
+
+def test_who_leaves_a_group_keeps_nobody_else_waiting() -> None:
+    """Taken out: the look whether an answer is still wanted; nothing more is ever carried out."""
+
+    async def story() -> None:
+        looking, go = threading.Event(), threading.Event()
+
+        def carry_out(works: Any) -> Any:
+            looking.set()
+            assert go.wait(PATIENCE_S)
+            return [outcome_of(work) for work in works]
+
+        groups = CommitGroups(carry_out)
+        gone, other = (asyncio.create_task(groups.run(partial(int, n))) for n in range(2))
+        await asyncio.to_thread(looking.wait, PATIENCE_S)
+        gone.cancel()
+        await asyncio.sleep(0)
+        go.set()
+        async with asyncio.timeout(PATIENCE_S):
+            assert await other == 1
+            assert await groups.run(partial(int, 2)) == 2
+
+    asyncio.run(story())
 
 
 def test_requests_that_come_meanwhile_share_the_next_commit() -> None:
@@ -439,13 +517,14 @@ def test_a_store_under_many_clients_makes_fewer_commits_than_it_answers_requests
     service = serving.server.service
     database: Any = service.store.database  # type: ignore[attr-defined]
     begun: list[int] = []
-    together = database.together
+    transaction = database.transaction
 
     def counted() -> Any:
-        begun.append(1)
-        return together()
+        if not database._is_part:
+            begun.append(1)
+        return transaction()
 
-    database.together = counted
+    database.transaction = counted
 
     def work(n: int) -> None:
         client = serving.client()
