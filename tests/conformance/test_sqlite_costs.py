@@ -268,6 +268,7 @@ def tell_and_wait(costs: Costs, start: Callable[..., LeaseView]) -> None:
     with of("workers"):
         service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
         assert service.workers()
+        assert store.worker("w")
         service.leave_worker("w")
     with of("notices"):
         store.begin_mark("on_question", 0)

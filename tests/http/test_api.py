@@ -167,7 +167,8 @@ def test_the_pages_load_nothing_from_elsewhere(serving: Serving, path: str) -> N
 
 # -- who may do what ----------------------------------------------------------------------------------
 
-#: A body for each use case that an agent may call, about a run, an item or an agent.
+WORKER: dict[str, Any] = {"name": "w", "host": "h", "pid": 1, "folder": "/", "slots": 1, "runs": 0}
+#: A body for each use case that an agent may call, about a run, an item, an agent or its worker.
 BODIES: dict[str, Any] = {
     "add": {"items": [{"title": "more"}]},
     "msg": {"text": "hello"},
@@ -178,22 +179,14 @@ BODIES: dict[str, Any] = {
     **{name: {"run": "{run}"} for name in ("inbox", "sender_of", "plan_batch", "unwanted")},
     "item_of": {"handle": "{run}"},
     "pass_fence": {"run": "{run}", "fence": 1, "armed_us": 0},
-    "see_worker": {
-        "name": "w",
-        "host": "h",
-        "pid": 1,
-        "folder": "/",
-        "agent": "{agent}",
-        "slots": 1,
-        "runs": 0,
-    },
-    "leave_worker": {"name": "w"},
+    "see_worker": WORKER | {"agent": "{agent}"},
+    "leave_worker": {"name": WORKER["name"]},
     "sweep": {},
     "create_plan": {"name": "p", "tasks": [{"key": "a"}]},
     "edit_plan": {"base": 1, "run": "{run}", "operations": []},
 }
 #: Of these nobody can tell whose they are.
-OF_NOBODY = {"add", "msg", "leave_worker", "sweep", "create_plan"}
+OF_NOBODY = {"add", "msg", "sweep", "create_plan"}
 
 
 @pytest.mark.parametrize("scope", ["read", "agent:coder", "agent:other", "admin"])
@@ -201,6 +194,7 @@ def test_what_each_scope_may_do_of_its_own_and_of_others(serving: Serving, scope
     """Every address with every scope, about a run of the agent `coder`."""
     admin, caller = Caller(serving), Caller(serving, scope)
     for case in USE_CASES:
+        admin("POST", "/workers", WORKER | {"agent": "coder"})
         _try(case, scope, admin, caller)
 
 
@@ -218,6 +212,21 @@ def _try(case: UseCase, scope: str, admin: Caller, caller: Caller) -> None:
     assert (answer.status == 403) is not allowed, (case.name, answer.text)
     assert answer.status != 500
     admin("POST", f"/items/{item}/cancel", {"why": "over", "force": True})
+
+
+def test_an_agent_speaks_for_no_worker_of_another(serving: Serving, admin: Caller) -> None:
+    """Taken out: the look at `PRESENCE` in `confined`; a worker seems to have ended, or to be alive."""
+    coder, other = Caller(serving, "agent:coder"), Caller(serving, "agent:other")
+    coder("POST", "/workers", WORKER | {"agent": "coder"})
+    seen = admin("GET", "/workers").json
+    for path, body in (("", WORKER | {"agent": "other", "runs": 9}), ("/leave", {"name": "w"})):
+        answer = other("POST", f"/workers{path}", body)
+        assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+        assert "a worker of another agent" in answer.json["detail"]
+    assert admin("GET", "/workers").json == seen
+    assert other("POST", "/workers/leave", {"name": "nobody"}).status == 200
+    assert coder("POST", "/workers/leave", {"name": "w"}).status == 200
+    assert admin("GET", "/workers").json == {"workers": []}
 
 
 def test_what_the_api_says_about_itself_has_no_words_of_python() -> None:

@@ -149,6 +149,7 @@ def _tell_and_wait(service: LocalService) -> None:
     service.pools()
     service.see_worker("w", host="h", pid=1, folder="/", agent="coder", slots=1, runs=0)
     service.workers()
+    assert store.worker("w")
     service.leave_worker("w")
     store.begin_mark("on_question", 0)
     mark = store.mark("on_question")

@@ -14,7 +14,7 @@ from typing import Any
 
 from interlock.core.errors import NotAllowed, NoToken, TooManyRequests
 from interlock.core.model import HOLD, ItemId, NewItem, Sender, SenderKind
-from interlock.core.names import agent_key
+from interlock.core.names import agent_key, check_name
 from interlock.core.record import replace
 from interlock.core.row import NamedTuple
 from interlock.core.scopes import Needs, Scope
@@ -27,6 +27,8 @@ _REMEMBERED_MAX = 10_000
 RATE_PER_S, BURST = 1_000.0, 2_000.0
 #: The same for wrong tokens from one address.
 WRONG_PER_S, WRONG_BURST = 2.0, 20.0
+#: What workers say about themselves.
+PRESENCE = ("see_worker", "leave_worker")
 
 
 class Bearer(NamedTuple):
@@ -137,6 +139,8 @@ class Bearers:
                 raise _not_own(own, "names a run of another agent")
         if case.name == "cancel" and not self._is_own(given["item"], own):
             raise _not_own(own, "cancels an item that is not its own")
+        if case.name in PRESENCE and not self._is_own_worker(given["name"], own):
+            raise _not_own(own, "is about a worker of another agent")
         if case.name == "edit_plan" and given.get("run") is None:
             raise _not_own(own, "edits a plan without the run that was asked to")
         takes = {parameter.name for parameter in case.parameters}
@@ -177,6 +181,10 @@ class Bearers:
     def _is_own(self, item: int, own: str) -> bool:
         found = self._service.store.item(ItemId(item)) if 0 < item < 1 << 63 else None
         return found is None or own in (found.spec.agent_key, found.worked_by)
+
+    def _is_own_worker(self, name: str, own: str) -> bool:
+        found = self._service.store.worker(check_name("worker", name))
+        return found is None or found.agent == own
 
 
 def check_scope(case: UseCase, scope: Scope) -> None:

@@ -191,6 +191,9 @@ class PostgresReads:
     def line(self, lane: str, limit: int) -> list[Item]:
         return [item_from_row(row) for row in self._rows("line", lane=lane, limit=limit)]
 
+    def worker(self, name: str) -> Worker | None:
+        return next((Worker(*row) for row in self._rows("worker", name=name)), None)
+
     def workers(self, limit: int) -> list[Worker]:
         return [Worker(*row) for row in self._rows("workers", limit=limit)]
 

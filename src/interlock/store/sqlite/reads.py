@@ -228,6 +228,9 @@ class SqliteReads:
             pending=pending,
         )
 
+    def worker(self, name: str) -> Worker | None:
+        return next((Worker(*row) for row in self.database.rows("worker", name=name)), None)
+
     def workers(self, limit: int) -> list[Worker]:
         return [Worker(*row) for row in self.database.rows("workers", limit=limit)]
 

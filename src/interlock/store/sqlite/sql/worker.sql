@@ -1,0 +1,2 @@
+-- A worker by its name.
+SELECT name, host, pid, folder, agent, slots, runs, started_us, seen_us FROM workers WHERE name = :name
