@@ -214,6 +214,20 @@ def _try(case: UseCase, scope: str, admin: Caller, caller: Caller) -> None:
     admin("POST", f"/items/{item}/cancel", {"why": "over", "force": True})
 
 
+def test_an_agents_token_need_not_name_its_agent(serving: Serving, admin: Caller) -> None:
+    """Taken out: `with_agent`; the claim misses a field that its token has said already."""
+    agent = Caller(serving, "agent:coder")
+    admin("POST", "/items", {"items": [{"title": "x"}, {"title": "y"}]})
+    (lease,) = agent("POST", "/claims", {}).json["leases"]
+    assert lease["item"]["run_agent"] == "coder"
+    assert agent("POST", "/claims", {"agent": "other"}).status == 403
+    assert agent("POST", "/workers", WORKER).status == 200
+    assert admin("GET", "/workers").json["workers"][0]["agent"] == "coder"
+    for caller, status in ((admin, 422), (Caller(serving, "read"), 403)):
+        assert caller("POST", "/claims", {}).status == status
+    assert admin("GET", "/items/2").json["item"]["status"] == "pending"
+
+
 def test_an_agent_speaks_for_no_worker_of_another(serving: Serving, admin: Caller) -> None:
     """Taken out: the look at `PRESENCE` in `confined`; a worker seems to have ended, or to be alive."""
     coder, other = Caller(serving, "agent:coder"), Caller(serving, "agent:other")

@@ -31,7 +31,7 @@ from interlock.core.names import WAIT_MAX_S, agent_key, check_number
 from interlock.core.row import NamedTuple
 from interlock.http import page, tags
 from interlock.http.arguments import Reading
-from interlock.http.bearers import Bearer, Bearers, Unknown, check_scope
+from interlock.http.bearers import Bearer, Bearers, Unknown, check_scope, with_agent
 from interlock.http.commit_groups import CommitGroups
 from interlock.http.desk import Desk, Pulse
 from interlock.http.gate import Gate
@@ -159,6 +159,7 @@ class Server:
         value = _parsed(body) if case.writes else None
         if (expected := request.headers.get("if-match")) is not None:
             value = tags.with_expected(case, value, expected)
+        value = with_agent(case, value, bearer.scope)
         query = list(request.query_params.multi_items())
         given = self._reading.arguments(case, request.path_params, query, value)
         if case.name == "add":

@@ -198,6 +198,11 @@ def check_scope(case: UseCase, scope: Scope) -> None:
         )
 
 
+def with_agent(case: UseCase, body: Any, scope: Scope) -> Any:
+    """The body of a request, which need not name the agent that its token acts for."""
+    return {"agent": scope.agent, **body} if scope.agent and case.speaks and isinstance(body, dict) else body
+
+
 def _mark(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 

@@ -131,7 +131,9 @@ def body_schema(case: UseCase, schemas: Schemas) -> dict[str, Any]:
     """What a request's body has."""
     rest = [p for p in case.parameters if p.name not in case.in_path]
     properties = {p.name: schemas.of(p.kind, request=True) for p in rest}
-    needed = [p.name for p in rest if p.needed]
+    needed = [p.name for p in rest if p.needed and not (case.speaks and p.name == "agent")]
+    if case.speaks:
+        properties["agent"] |= {"description": "May be missing if the token is for one agent."}
     if case.name == "add":
         new = {"$ref": "#/components/schemas/NewItem"}
         properties = {"items": {"type": "array", "items": new, "maxItems": BATCH_MAX}}

@@ -51,6 +51,11 @@ class UseCase(NamedTuple):
         return self.method != "GET"
 
     @property
+    def speaks(self) -> bool:
+        """Whether it is called for an agent. Over HTTP the token of that agent names it well enough."""
+        return any(parameter.name == "agent" and parameter.needed for parameter in self.parameters)
+
+    @property
     def in_path(self) -> tuple[str, ...]:
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
 
