@@ -307,6 +307,23 @@ def test_an_agent_writes_as_itself_whatever_it_says(serving: Serving, admin: Cal
     assert [(m["sender"], m["agent"], m["author"]) for m in told] == [("agent", "coder", "coder")] * 2
 
 
+def test_the_history_names_the_token_of_an_operator_who_gives_no_name(admin: Caller) -> None:
+    """Taken out: `with_name`; nobody can tell who changed the item."""
+    admin("POST", "/items", {"items": [{"title": "x"}]})
+    admin("PATCH", "/items/1", {"priority": 3})
+    admin("POST", "/items/1/cancel", {"why": "over", "by": "anna"})
+    admin("PUT", "/agents", {"name": "planner"})
+    plan = {"name": "p", "editor": "planner", "tasks": [{"key": "a"}, {"key": "b"}]}
+    path = f"/plans/{admin('POST', '/plans', plan).json['id']}"
+    admin("POST", "/runs/done", {"reports": [{"run": admin.claim()}]})
+    operation = {"op": "update_task", "key": "b", "priority": 3}
+    admin("PATCH", path, {"base": 1, "run": admin.claim("planner"), "operations": [operation]})
+    kinds = ("item.edited", "item.cancelled", "agent.set", "plan.created", "plan.modified")
+    found = {e["kind"]: e["data"]["by"] for e in admin("GET", "/events").json["events"] if e["kind"] in kinds}
+    assert found == dict(zip(kinds, ("test", "anna", "test", "test", "planner"), strict=True))
+    assert admin("GET", "/stats").status == 200  # its `by` is another
+
+
 def test_a_revoked_or_unknown_token_lets_nobody_in(serving: Serving, admin: Caller) -> None:
     service = serving.server.service
     caller = Caller(serving, "read")

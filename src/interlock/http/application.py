@@ -31,7 +31,7 @@ from interlock.core.names import WAIT_MAX_S, agent_key, check_number
 from interlock.core.row import NamedTuple
 from interlock.http import page, tags
 from interlock.http.arguments import Reading
-from interlock.http.bearers import Bearer, Bearers, Unknown, check_scope, with_agent
+from interlock.http.bearers import Bearer, Bearers, Unknown, check_scope, with_agent, with_name
 from interlock.http.commit_groups import CommitGroups
 from interlock.http.desk import Desk, Pulse
 from interlock.http.gate import Gate
@@ -183,6 +183,7 @@ class Server:
         """Carry out a use case for a bearer, as far as the scope allows it; the answer as JSON values."""
         case = BY_NAME[name]
         check_scope(case, bearer.scope)
+        given = with_name(case, given, bearer)
         if name == "next":
             answer = await (
                 self._claim(bearer, given, kept, gone)

@@ -203,6 +203,14 @@ def with_agent(case: UseCase, body: Any, scope: Scope) -> Any:
     return {"agent": scope.agent, **body} if scope.agent and case.speaks and isinstance(body, dict) else body
 
 
+def with_name(case: UseCase, given: dict[str, Any], bearer: Bearer) -> dict[str, Any]:
+    """The arguments of a use case: an operator who gives no name is known by that of the token."""
+    signs = case.writes and any(parameter.name == "by" for parameter in case.parameters)
+    if not signs or given.get("by") or given.get("run") is not None:  # what a run owes, its agent does
+        return given
+    return {**given, "by": bearer.name}
+
+
 def _mark(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
