@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,58 @@ def test_who_is_assigned_beside_the_active_one_is_unassigned_and_counted(desk: S
     desk.reconcile()
     assert desk.assigned() == {first.number: [BOT]}
     assert desk.view().metrics["duplicate_prevented"] == 2
+
+
+class TestMeanwhile:
+    """A keeper has looked at GitHub, and before it writes, another one brings the series further."""
+
+    def reconcile(self, desk: SeriesDesk, meanwhile: Callable[[], object]) -> None:
+        slow, left = desk.keeper(), [meanwhile]
+        other = desk.keeper(lanes=desk.git_lanes("other") if desk.in_git else None)
+        pages = slow._at.github.pages
+
+        def listed(route: str, **more: Any) -> Iterator[Any]:
+            yield from list(pages(route, **more))
+            if route.endswith("/issues") and left:
+                left.pop()()
+                other.reconcile()
+
+        slow._at.github.pages = listed  # type: ignore[method-assign]
+        slow.reconcile()
+        assert not left
+
+    @both
+    def test_the_run_of_an_issue_that_it_has_not_seen_goes_on(self, desk: SeriesDesk) -> None:
+        """Taken out: the look again in `rounds` for a run that is newer; the issue counts as retitled."""
+        first = desk.issue(1)
+        desk.reconcile()
+        third = desk.issue(3)  # the slow one puts it in line, and reads the lane anew
+        made: list[Issue] = []
+
+        def meanwhile() -> None:
+            desk.merge(first)
+            made.append(desk.issue(2))
+
+        self.reconcile(desk, meanwhile)
+        view = desk.view()
+        assert (view.active_issue, view.queue) == (made[0].number, (third.number,))
+        assert view.metrics["promotion_events"] == 2
+        assert desk.assigned() == {made[0].number: [BOT]}
+
+    @both
+    def test_an_assignment_that_was_one_too_many_is_left_to_the_issue_that_has_the_series_now(
+        self, desk: SeriesDesk
+    ) -> None:
+        """Taken out: the comparison of runs in `_unassign`, and in git alice loses what she has; with a
+        database it is the effect that is for the run alone."""
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        desk.reconcile()
+        second.assign("alice", by="boss")
+        self.reconcile(desk, lambda: desk.merge(first))
+        assert desk.view().active_issue == second.number
+        assert desk.assigned() == {second.number: ["alice"]}
+        assert not [each for each in second.timeline if each["event"] == "unassigned"]
 
 
 class TestObserve:
