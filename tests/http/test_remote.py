@@ -689,7 +689,7 @@ def _certificate(directory: Path) -> tuple[Path, Path]:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "interlock")])
     here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
     now = datetime.now(UTC)
     made = (
@@ -725,6 +725,10 @@ def test_a_server_with_a_certificate_is_believed_by_whoever_knows_it(
             up.client(patience_s=0.1).stats()
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert up.client().add([NewItem(title="x")])[0].decision == "admitted"
+        with closing(connect(up.url.replace("127.0.0.1", "localhost"), "x", patience_s=0.1)) as client:
+            with pytest.raises(StoreRefused, match="is not trusted here") as caught:
+                client.stats()
+            assert caught.value.hint == "Use a name that the certificate has."
     finally:
         for client in up.clients:
             client.close()
@@ -760,11 +764,26 @@ def test_a_server_that_speaks_another_protocol_is_not_waited_for(
 
 
 @pytest.mark.parametrize(
-    "args", [["--certificate", "x.pem"], ["--certificate", "no.pem", "--key", "no.pem"], ["--port", "70000"]]
+    ("args", "said"),
+    [
+        (["--certificate", "here.pem"], "TLS needs a certificate and its key."),
+        (["--key", "here.pem"], "TLS needs a certificate and its key."),
+        (["--certificate", "here.pem", "--key", "no.pem"], "no.pem cannot be read."),
+        (["--port", "70000"], "--port 70,000 is out of range."),
+    ],
 )
-def test_a_server_that_cannot_start_says_why(tmp_path: Path, args: list[str]) -> None:
+def test_a_server_that_cannot_start_says_why(tmp_path: Path, args: list[str], said: str) -> None:
+    (tmp_path / "here.pem").touch()
     error = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})("--json", "up", *args).error
-    assert error["code"] == "invalid_input"
+    assert (error["code"], error["message"]) == ("invalid_input", said)
+
+
+def test_a_server_on_this_machine_answers_for_its_own_hosts_only(up: Up) -> None:
+    """Taken out: the hosts that `serve` gives to the gate; a page elsewhere whose name leads here gets in."""
+    for path in ("/", "/v1/stats", "/mcp"):
+        answer = ask(up.url, "GET", path, token=up.token, headers={"Host": "evil.example.com"})
+        assert (answer.status, answer.json["code"]) == (421, "wrong_host")
+    assert ask(up.url, "GET", "/v1/stats", token=up.token, headers={"Host": "localhost"}).status == 200
 
 
 def test_a_port_that_is_taken_is_named(serving: Serving, tmp_path: Path) -> None:
@@ -815,6 +834,19 @@ def test_files_that_are_no_pair_for_tls_are_named(tmp_path: Path) -> None:
     il = Command(tmp_path, env={"XDG_CONFIG_HOME": str(tmp_path)})
     answer = il("up", "--certificate", certificate, "--key", other)
     assert (answer.code, answer.err.startswith(f"{other} is not the key")) == (2, True)
+    # Without a terminal OpenSSL asks for a passphrase on standard input.
+    asked = subprocess.run(
+        [*PROGRAM, "up", "--once", "--port", "0", "--certificate", certificate, "--key", str(locked)],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        input="secret\n" * 9,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (asked.returncode, asked.stderr.startswith(f"{locked} is not a private key")) == (2, True), asked
 
 
 def test_a_server_with_tls_finds_itself_well(tmp_path: Path) -> None:
