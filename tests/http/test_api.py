@@ -305,6 +305,9 @@ def test_an_agent_writes_as_itself_whatever_it_says(serving: Serving, admin: Cal
         admin("GET", f"/items/{item}").json["messages"] + admin("GET", f"/items/{item + 1}").json["messages"]
     )
     assert [(m["sender"], m["agent"], m["author"]) for m in told] == [("agent", "coder", "coder")] * 2
+    plan = {"name": "p", "tasks": [{"key": "a"}], "by": "anna"}
+    number = agent("POST", "/plans", plan).json["id"]
+    assert admin("GET", f"/plans/{number}/revisions").json["revisions"][0]["by"] == "coder"
 
 
 def test_the_history_names_the_token_of_an_operator_who_gives_no_name(admin: Caller) -> None:
