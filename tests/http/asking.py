@@ -42,7 +42,9 @@ def ask(
     try:
         connection.request(method, path, data, sent)
         answer = connection.getresponse()
-        return Answered(answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read())
+        found = {name.lower(): value for name, value in answer.headers.items()}
+        endless = answer.status == 200 and path.partition("?")[0].endswith("/events/stream")
+        return Answered(answer.status, found, b"" if endless else answer.read())
     finally:
         connection.close()
 
