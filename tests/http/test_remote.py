@@ -288,7 +288,7 @@ def test_beyond_this_machine_a_server_needs_a_token(tmp_path: Path) -> None:
         "INTERLOCK_URL": f"sqlite:///{tmp_path / 'store.db'}",
     }
     done = subprocess.run(
-        [*PROGRAM, "up", "--host", "0.0.0.0", "--port", "0"],
+        [*PROGRAM, "up", "--once", "--host", "0.0.0.0", "--port", "0"],
         cwd=tmp_path,
         env=environ,
         capture_output=True,
