@@ -301,6 +301,14 @@ def test_what_is_no_http_is_refused(serving: Serving) -> None:
     ):
         with connected(serving, sent) as sock:
             assert status(ends(sock)) in (0, 400)
+    assert ask(serving.url, "GET", "/healthz").status == 200
+
+
+def test_a_head_that_is_too_long_ends_the_connection(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: the limit that `configured` gives to uvicorn; the server keeps whatever comes."""
+    monkeypatch.setattr(connections, "HEAD_S", 10 * PATIENCE_S)
     long = b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * (serving_server.HEAD_MAX_BYTES + 70_000)
     with connected(serving) as sock:
         try:
