@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from interlock.core.series.standing import Choices, Mode, Unassigned
+from interlock.github import owing
 from interlock.github.series.acting import Assigning
 from interlock.github.series.cycle import Rules
+from interlock.service.series import Cycle
 from tests.git_fixtures import git
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.issues import Issue
@@ -102,7 +104,7 @@ def test_who_is_assigned_beside_the_active_one_is_unassigned_and_counted(desk: S
 class TestMeanwhile:
     """A keeper has looked at GitHub, and before it writes, another one brings the series further."""
 
-    def reconcile(self, desk: SeriesDesk, meanwhile: Callable[[], object]) -> None:
+    def reconcile(self, desk: SeriesDesk, meanwhile: Callable[[], object]) -> Cycle:
         slow, left = desk.keeper(), [meanwhile]
         other = desk.keeper(lanes=desk.git_lanes("other") if desk.in_git else None)
         pages = slow._at.github.pages
@@ -114,8 +116,9 @@ class TestMeanwhile:
                 other.reconcile()
 
         slow._at.github.pages = listed  # type: ignore[method-assign]
-        slow.reconcile()
+        (cycle,) = slow.reconcile()
         assert not left
+        return cycle
 
     @both
     def test_the_run_of_an_issue_that_it_has_not_seen_goes_on(self, desk: SeriesDesk) -> None:
@@ -139,16 +142,41 @@ class TestMeanwhile:
     def test_an_assignment_that_was_one_too_many_is_left_to_the_issue_that_has_the_series_now(
         self, desk: SeriesDesk
     ) -> None:
-        """Taken out: the comparison of runs in `_unassign`, and in git alice loses what she has; with a
-        database it is the effect that is for the run alone."""
+        """Taken out: the comparison of runs in `_unassign`, and in git alice loses what she has. With a
+        database the effect is owed, and then dropped: it is for the run alone."""
         first, second = desk.issue(1), desk.issue(2)
         desk.reconcile()
         desk.reconcile()
         second.assign("alice", by="boss")
-        self.reconcile(desk, lambda: desk.merge(first))
+        cycle = self.reconcile(desk, lambda: desk.merge(first))
+        assert "is unassigned" not in " ".join(cycle.done)
         assert desk.view().active_issue == second.number
         assert desk.assigned() == {second.number: ["alice"]}
         assert not [each for each in second.timeline if each["event"] == "unassigned"]
+
+    def test_an_unassignment_that_is_still_owed_goes_with_its_run(self, desk: SeriesDesk) -> None:
+        """Taken out: `while_running` in the outbox; somebody who died before he sent it takes alice away."""
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        second.assign("alice", by="boss")
+        (active,) = desk.service.external()
+        place = owing.Place(desk.repo.id, second.number)
+        owed = owing.unassign(place, "series-unassign:1", ["alice"], while_running=True)
+        desk.lanes.store.github.outbox.owe([owed._replace(run=active.run)])
+        desk.merge(first)
+        desk.reconcile()
+        assert desk.assigned() == {second.number: ["alice"]}
+
+    @both
+    def test_an_issue_that_was_closed_since_is_not_started(self, desk: SeriesDesk) -> None:
+        """Taken out: the look again in `rounds` after a conflict; it is put in line, started and assigned."""
+        first, second = desk.issue(1), desk.issue(2)
+        desk.reconcile()
+        desk.merge(first)
+        cycle = self.reconcile(desk, lambda: second.close(by="alice"))
+        assert cycle.metrics["conflicts"] == 1
+        assert (desk.view().active_issue, desk.view().queue) == (None, ())
+        assert not [each for each in second.timeline if each["event"] == "assigned"]
 
 
 class TestObserve:
