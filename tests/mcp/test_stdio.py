@@ -20,7 +20,7 @@ from interlock.service.local import LocalService
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from tests.acceptance.command import PROGRAM, Command
-from tests.git_fixtures import bare_repository, git_identity
+from tests.git_fixtures import bare_repository, git, git_identity
 from tests.http.asking import ask
 from tests.http.serving import local_service
 from tests.http.up import Up
@@ -86,6 +86,10 @@ def test_lanes_in_git_can_be_held_and_looked_at(tmp_path: Path, bare_repository:
         assert (message["text"], message["sender"]) == ("hello", "agent")
         assert "The git store cannot do" in talking.mistake("get_item", item=added)
         assert talking.complete(run=lease["run"], seen=message["n"])["status"] == "succeeded"
+        talking.claim_next(item=talking.add_item(title="Again", lane=LANE)["item"]["id"])
+        (ref,) = git(bare_repository, "for-each-ref", "--format=%(refname)", "refs/interlock/owner").split()
+        git(bare_repository, "update-ref", ref, git(bare_repository, "rev-parse", "refs/heads/main"))
+        assert talking.refusal("who_has", lane=LANE)["code"] == "held", "nobody can read who has it"
 
 
 # -- inside of a run ------------------------------------------------------------------------------------
