@@ -98,9 +98,12 @@ class History:
         self.pulse = Pulse()
         self.lines: list[EventView] = []
         self.held: list[asyncio.Event] = []
+        #: Where looks began.
+        self.looks: list[int] = []
         self.streams = Streams(self._after, self.pulse, self._run)
 
     def _after(self, after: int, limit: int) -> list[EventView]:
+        self.looks.append(after)
         return [line for line in self.lines if line.seq > after][:limit]
 
     async def _run(self, look: Callable[[], Sent]) -> Sent:
@@ -126,6 +129,51 @@ def line(serving: Serving) -> EventView:
     service = serving.server.service
     service.set_mode(scope="lane", value="x", mode="enforce")
     return service.events(limit=1)[0]
+
+
+def test_streams_that_are_equally_far_share_one_look(line: EventView) -> None:
+    """Taken out: `_looks`, and each stream looks by itself; or its end, and later ones get what was found
+    then; or the shield, and whoever leaves takes the others along."""
+
+    async def story() -> None:
+        history, late = History(), asyncio.Event()
+        history.lines, history.held = [line], [late]
+        look, beat = history.streams._look, history.pulse.next
+        streams = [asyncio.create_task(look(0, beat)) for _ in range(20)]
+        further = asyncio.create_task(look(line.seq, beat))
+        await asyncio.sleep(0)
+        streams.pop().cancel()
+        await asyncio.sleep(0)
+        late.set()
+        assert await further == []
+        found = await asyncio.gather(*streams, return_exceptions=True)
+        assert not [each for each in found if isinstance(each, BaseException)], "one leaves, not all"
+        assert found == [streams[0].result()] * 19
+        assert history.looks == [0, line.seq]
+        await look(0, beat)
+        assert history.looks == [0, line.seq, 0]
+
+    asyncio.run(story())
+
+
+def test_what_happens_while_a_stream_looks_is_sent_without_another_event(
+    line: EventView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: the order of `beat` and the look in `_stream`; the event waits for the next one."""
+    monkeypatch.setattr(stream_limits, "KEEPALIVE_S", 10 * PATIENCE_S)
+
+    async def story() -> None:
+        history, late = History(), asyncio.Event()
+        history.held.append(late)
+        first = asyncio.create_task(history.first())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert history.looks == [0]
+        history.write(line)
+        late.set()
+        assert b"mode.set" in await asyncio.wait_for(first, PATIENCE_S)
+
+    asyncio.run(story())
 
 
 def test_a_stream_does_not_join_a_look_that_began_before_the_last_event(line: EventView) -> None:
