@@ -26,8 +26,8 @@ from tests.conformance.github_cases import use_github
 from tests.integration.postgres_costs import Costs, fill, watched_service
 
 SMALL, LARGE = 1_000, int(os.environ.get("INTERLOCK_COST_ITEMS", "50000"))
-#: Where nothing is known of a table, PostgreSQL reads the whole of a middling one rather than many places of it,
-#: a thousand buffers at most; of a large one it does not.
+#: Where nothing is known of a table, PostgreSQL reads the whole of a middling one rather than many places of
+#: it, a thousand buffers at most; of a large one it does not.
 LARGE_UNKNOWN = max(LARGE, 200_000)
 #: Buffers that depend on how deep an index is and on what the catalogue's caches hold, not on the plan.
 SLACK = 40

@@ -92,8 +92,8 @@ class Listener(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The first signal ends it, a second one ends open requests too. Then the process closes its store and
-        ends, and further ones change nothing."""
+        """The first signal ends it, a second one ends open requests too. Then the process closes its store
+        and ends, and further ones change nothing."""
         main = threading.current_thread() is threading.main_thread()
         numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
         for number in numbers:
