@@ -17,7 +17,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from interlock.client import Interlock
-from interlock.core.errors import ItemEnded, LeaseLost
+from interlock.core.errors import EditRefused, ItemEnded, LeaseLost
 from interlock.core.model import NewItem, Policy
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, TaskSpec
 from interlock.service.contract import ItemFilter, Report
@@ -49,7 +49,7 @@ def edit(talk: Connection, barrier: Barrier, url: str, items: list[int]) -> list
     barrier.wait()
     edited = []
     for item in items:
-        with contextlib.suppress(ItemEnded):
+        with contextlib.suppress(EditRefused, ItemEnded):
             service.edit(item, {"priority": 5, **({"run_after_s": 600.0} if item % 3 == 0 else {})})
             edited.append(item)
     service.close()
@@ -338,7 +338,7 @@ def _hold(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
 
 def _operate(service: LocalService, dice: random.Random, lanes: list[str]) -> None:
     for item in dice.sample(found := service.items(ItemFilter(limit=100)), min(4, len(found))):
-        with contextlib.suppress(ItemEnded):
+        with contextlib.suppress(EditRefused, ItemEnded):
             if dice.random() < 0.2:
                 service.cancel(item.id, why="no longer wanted", force=dice.random() < 0.5)
             else:
