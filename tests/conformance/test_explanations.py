@@ -380,7 +380,7 @@ def test_what_a_run_at_the_bound_does_not_read_waits_for_a_person(scene: Scene, 
     scene.fail(before)
     scene.service.msg(before.item.id, "look again", sender=SYSTEM)
     lease = scene.claim("coder")
-    said = "; what it is told now and does not read waits for a person, unless a person says it (loop)."
+    said = "; messages that it leaves unread wait for a person, unless a person wrote them (loop)."
     assert said in why(scene, lease.item.id)
     scene.service.msg(lease.item.id, "one more", sender=OTHER)
     heir = scene.put(lane=lane, sender=SYSTEM)  # a person's arrival would count from zero

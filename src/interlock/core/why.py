@@ -448,7 +448,7 @@ def _at_bound(prediction: Prediction) -> str:
         return ""
     if item.state.run is not None:
         stopped = by_others.follow_up is not None and by_others.follow_up.stopped
-        said = "what it is told now and does not read waits for a person, unless a person says it"
+        said = "messages that it leaves unread wait for a person, unless a person wrote them"
         return f"; {said} (loop)" if stopped else ""
     only_person = by_others.item.parked and not by_person.item.parked
     return "; before that no message but a person's starts it (loop)" if only_person else ""
@@ -488,7 +488,7 @@ def _back(prediction: Prediction) -> str:
 
 
 def _back_with(item: Item, broken: Sequence[Need]) -> str:
-    """A task that comes back only after those that broke its edges."""
+    """How to retry a task that other tasks ruled out: retry those first."""
     done = tuple(need.key for need in broken if need.status is ItemStatus.COMPLETED)
     if done:
         return f"{named(done)} succeeded, which rules it out; that is final"

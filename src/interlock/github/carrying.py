@@ -404,7 +404,7 @@ def _replies(task: _Task, outcome: str) -> list[Effect]:
 
 
 def backoff_s(tries: int) -> float:
-    """How long to wait after so many failures."""
+    """The wait before the next try: it doubles with each failure, up to a limit."""
     return float(min(_WAIT_FIRST_S * 2 ** min(tries, 20), _WAIT_MAX_S))
 
 

@@ -1,4 +1,4 @@
-"""Which issues a pull request closes: those that its title or text names after one of GitHub's words."""
+"""Which issues a pull request closes: those behind `closes`, `fixes` or `resolves` in its title or text."""
 
 from __future__ import annotations
 

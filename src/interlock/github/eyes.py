@@ -2,7 +2,8 @@
 
 What becomes of the reaction is up to this process, and after its death, on a lane in git, to the next run;
 a database keeps it with the run, and whoever sends what is owed takes it away.
-Nothing here raises: work does not fail because GitHub does. The first failure is told, in one sentence.
+Nothing here raises: work must not fail because GitHub does. The user hears of the first failure, in one
+sentence.
 """
 
 from __future__ import annotations
@@ -192,7 +193,8 @@ class Eyes:
 
 
 def take_away(github: GitHub, signs: Iterable[Sign], tell: Callable[[str], None]) -> list[Sign]:
-    """Take away what dead runs left; gives what was still there. A refusal is told, and ends it."""
+    """Remove the 👀 of dead runs, and return those that were still there. Stop at the first refusal, and report
+    it."""
     try:
         return [sign for sign in signs if _remove(github, sign)]
     except InterlockError as error:

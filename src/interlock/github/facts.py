@@ -152,7 +152,7 @@ def login(user: Mapping[str, Any] | None) -> str:
 
 
 def _time(text: object) -> str:
-    """A time of GitHub; empty if it is none, which is older than any."""
+    """GitHub's time as it stands; an empty text, which sorts before every time, if it is not one."""
     return text if isinstance(text, str) and _TIME.fullmatch(text) else ""
 
 

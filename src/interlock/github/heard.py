@@ -5,12 +5,12 @@ written by                          what it does
 ==================================  ==============================================================
 a person with write access          wakes the agents that the number belongs to and all that it names
 another agent                       wakes all that it names, but never itself
-a person or bot without the right   is told to whoever runs, and starts nothing
+anybody without write access        reaches whoever runs, and starts nothing
 our own bot, without a mark         nothing
 ==================================  ==============================================================
 
 A number belongs to the agents that it is assigned to; a pull request that no agent is assigned to, to the
-agent that opened it. A remark that wakes nobody is still told to whoever runs.
+agent that opened it. A remark that wakes nobody still reaches whoever runs.
 """
 
 from __future__ import annotations

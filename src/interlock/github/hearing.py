@@ -1,7 +1,7 @@
 """Remarks become messages: what a comment or a review says reaches whom it is for, once.
 
-A remark happens once by its number at GitHub, and is read again before it is heard: whichever of `created`
-and `edited` comes first, the newest text is told. A later edit, or a deletion, of what was told is told too.
+GitHub's number of a remark makes sure that it is passed on once. Its text is read again first: whether
+`created` or `edited` comes first, agents get the newest text. They also hear of a later edit or deletion.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTS = {
     "pull_request_review": "review",
     "pull_request_review_comment": "comment",
 }
-#: So many of the last things that followed are looked through for what was told before.
+#: How many of the newest consequences are searched for an earlier message about the same remark.
 TOLD_MAX = 200
 _REVIEWS = {
     "approved": "The pull request was approved.",

@@ -51,7 +51,7 @@ class Started(Record):
     """What came of a start."""
 
     item: int
-    #: The external run; None if there is none now.
+    #: The external run; None if none was started, or it was given back.
     run: int | None
     #: Why there is none, or how it came about: a sentence.
     why: str

@@ -1,8 +1,7 @@
-"""What every request must be before anything else looks at it.
+"""Refuses requests that a proxy could read in another way, and those for foreign hosts.
 
-A proxy in front may read a request in another way than we do. What could be read in two ways is refused: two
-lengths, a header twice that means one thing, an address with escapes. And a page that some name leads to this
-server by is answered only if that name is one of the server's own.
+What can be read in two ways is refused: two lengths, a header twice that means one thing, an address with
+escapes. A request for a name that is not one of the server's own is refused too, whoever pointed that name here.
 """
 
 from __future__ import annotations
