@@ -223,56 +223,57 @@ def test_lines_that_nothing_asks_for_look_one_by_one(monkeypatch: pytest.MonkeyP
 
 
 def test_what_others_did_is_looked_at_while_own_work_keeps_everybody_busy() -> None:
-    """Taken out: the place of `_later`; a line that nothing here asks for never looks."""
+    """Taken out: the place of `_later`; a line that nothing here asks for looks only when nobody does."""
 
     async def story() -> None:
-        desk, gone = Desk(), asyncio.Event()
-        quiet: list[str] = []
+        desk, gone, busy, go = Desk(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+        ready: list[str] = []
 
-        async def busy() -> list[Any]:
-            await asyncio.sleep(0.005)
-            return ["x"]
+        async def own() -> list[Any]:
+            busy.set()
+            await go.wait()
+            return ["own"]
 
-        async def other() -> list[Any]:
-            return quiet
+        async def others() -> list[Any]:
+            return list(ready)
 
-        async def claim() -> None:
-            while not quiet:
-                await desk.wait("busy", "busy", busy, PATIENCE_S, gone)
-
-        async def add() -> None:
-            while not waiting.done():
-                desk.stir({"busy"}, count=1)
-                await asyncio.sleep(0.001)
-
-        waiting = asyncio.create_task(desk.wait("quiet", "quiet", other, PATIENCE_S, gone))
-        claims = [asyncio.create_task(claim()) for _ in range(6)]
-        adding = asyncio.create_task(add())
-        await asyncio.sleep(0.05)
-        quiet.append("from another server")
+        waiting = asyncio.create_task(desk.wait("others", "others", others, PATIENCE_S, gone))
+        claim = asyncio.create_task(desk.wait("own", "own", own, PATIENCE_S, gone))
+        await busy.wait()
+        ready.append("from another server")
         desk.stir(soon=False)
-        assert await waiting == quiet
-        await adding
-        desk.stop()
-        await asyncio.gather(*claims)
+        assert await asyncio.wait_for(waiting, PATIENCE_S) == ready
+        go.set()
+        await claim
 
     asyncio.run(story())
 
 
-def test_a_line_that_has_to_look_later_looks_when_others_have_looked() -> None:
+def test_whoever_found_no_place_looks_when_others_have_looked() -> None:
     """Taken out: the look after a look has ended; nobody would look before the next thing happens."""
 
     async def story() -> None:
-        queue = Queue()
-        queue.wait("busy")
-        queue.wait("quiet")
-        await queue.settle()
-        queue.desk.stir({"busy"})
-        queue.ready["quiet"] = 1
-        queue.desk.stir({"quiet"}, soon=False)
-        assert await queue.claims[1] == ["quiet"]
-        queue.desk.stop()
-        await asyncio.gather(*queue.claims)
+        desk, gone, go = Desk(), asyncio.Event(), asyncio.Event()
+
+        async def slow() -> list[Any]:
+            await go.wait()
+            return []
+
+        async def quick() -> list[Any]:
+            return ["work"]
+
+        claims = [
+            asyncio.create_task(desk.wait(n, f"agent{n}", slow, PATIENCE_S, gone))
+            for n in range(desks.LOOKS_MAX)
+        ]
+        last = asyncio.create_task(desk.wait("last", "last", quick, PATIENCE_S, gone))
+        while desk.waiting <= desks.LOOKS_MAX or desk.looked < desks.LOOKS_MAX:
+            await asyncio.sleep(0)
+        assert desk.looked == desks.LOOKS_MAX, "there is no place for the last one"
+        go.set()
+        assert await last == ["work"]
+        desk.stop()
+        await asyncio.gather(*claims)
 
     asyncio.run(story())
 

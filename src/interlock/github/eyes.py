@@ -193,8 +193,8 @@ class Eyes:
 
 
 def take_away(github: GitHub, signs: Iterable[Sign], tell: Callable[[str], None]) -> list[Sign]:
-    """Remove the 👀 of dead runs, and return those that were still there. Stop at the first refusal, and report
-    it."""
+    """Remove the 👀 of dead runs, and return those that were still there. The first refusal is reported and
+    ends it."""
     try:
         return [sign for sign in signs if _remove(github, sign)]
     except InterlockError as error:

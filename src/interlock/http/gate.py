@@ -1,7 +1,7 @@
 """Refuses requests that a proxy could read in another way, and those for foreign hosts.
 
 What can be read in two ways is refused: two lengths, a header twice that means one thing, an address with
-escapes. A request for a name that is not one of the server's own is refused too, whoever pointed that name here.
+escapes. A request for a name that is not one of the server's own is refused too, whoever pointed it here.
 """
 
 from __future__ import annotations
