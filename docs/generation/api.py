@@ -13,9 +13,9 @@ from docs.generation.shapes import field_types
 from interlock.client import Claimed, Interlock, ItemFields, Lease
 from interlock.core.model import NewItem
 from interlock.core.plans.model import EdgeSpec, TaskSpec
-from interlock.orchestrator import Orchestrator
+from interlock.orchestrator import AsyncOrchestrator, Orchestrator
 from interlock.orchestrator.events import PlanEvent
-from interlock.orchestrator.requests import EditRequest, TaskRun
+from interlock.orchestrator.requests import AsyncEditRequest, AsyncTaskRun, EditRequest, TaskRun
 from interlock.service.contract import ItemFilter, LaneService, Report, Service
 from interlock.service.local import LocalService
 from interlock.service.planview import PlanService
@@ -62,12 +62,24 @@ def orchestrator() -> str:
     return _class(Orchestrator)
 
 
+def async_orchestrator() -> str:
+    return _class(AsyncOrchestrator)
+
+
 def task_run() -> str:
     return _class(TaskRun)
 
 
+def async_task_run() -> str:
+    return _function("inputs", AsyncTaskRun.inputs)
+
+
 def edit_request() -> str:
     return _class(EditRequest)
+
+
+def async_edit_request() -> str:
+    return _function("plan", AsyncEditRequest.plan)
 
 
 def plan_event() -> str:
@@ -93,10 +105,12 @@ def item_filter() -> str:
 
 
 def members(kind: type) -> dict[str, Any]:
-    """What a class offers: its own methods and properties."""
+    """What a class offers: its methods and properties, and those of its private bases."""
+    bases = [base for base in kind.__mro__ if base is kind or base.__name__.startswith("_")]
     return {
         name: value
-        for name, value in vars(kind).items()
+        for base in reversed(bases)
+        for name, value in vars(base).items()
         if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
     }
 
@@ -118,6 +132,7 @@ def _function(name: str, function: Any) -> str:
     keywords = [n for n, p in enumerate(given) if p.kind is inspect.Parameter.KEYWORD_ONLY]
     if keywords:
         words.insert(keywords[0], "*")
+    name = f"await {name}" if inspect.iscoroutinefunction(function) else name
     text = f"{name}({', '.join(words)}) -> {signature.return_annotation}"
     if len(text) > 100:
         lines = "".join(f"    {word},\n" for word in words)

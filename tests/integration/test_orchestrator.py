@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from interlock.core.errors import EditRefused, InvalidInput, LeaseLost, StoreBus
 from interlock.core.model import NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.orchestrator import Orchestrator
-from interlock.orchestrator import events as plan_events
+from interlock.orchestrator import orchestrator as orchestrator_module
 from interlock.orchestrator.events import PlanEvent
-from interlock.orchestrator.requests import EditRequest, TaskRun
+from interlock.orchestrator.requests import AsyncEditRequest, AsyncTaskRun, EditRequest, TaskRun
 from interlock.process.reports import ReportQueue
 from interlock.service.contract import Report
 from interlock.service.planview import PlanView
@@ -146,7 +147,7 @@ class TestExecutors:
         assert not orchestrator.incidents
 
     def test_plain_and_async_executors_work_side_by_side_each_for_its_agent(self, il: Interlock):
-        async def later(task: TaskRun) -> str:
+        async def later(task: AsyncTaskRun) -> str:
             await asyncio.sleep(0)
             return f"{task.key} {threading.current_thread().name}"
 
@@ -274,7 +275,7 @@ class TestExecutors:
         async def stop() -> None:
             raise SystemExit(3)
 
-        async def work(task: TaskRun) -> str:
+        async def work(task: AsyncTaskRun) -> str:
             if task.key == "a":
                 begun = asyncio.create_task(stop())
                 await asyncio.wait([begun])
@@ -374,7 +375,7 @@ class TestExecutors:
     def test_a_cancelled_plan_cancels_async_executors(self, il: Interlock):
         log = Log()
 
-        async def work(task: TaskRun) -> None:
+        async def work(task: AsyncTaskRun) -> None:
             log.add("began")
             try:
                 await asyncio.sleep(PATIENCE_S)
@@ -396,7 +397,7 @@ class TestExecutors:
         log = Log()
         clean = threading.Event()
 
-        async def work(task: TaskRun) -> None:
+        async def work(task: AsyncTaskRun) -> None:
             log.add("began")
             try:
                 await asyncio.sleep(PATIENCE_S)
@@ -579,7 +580,7 @@ class TestListeners:
     def test_a_listener_that_raises_is_noted_and_the_others_are_called(
         self, il: Interlock, error: BaseException, later: bool, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(plan_events, "LISTENERS_WAIT_S", PATIENCE_S)
+        monkeypatch.setattr(orchestrator_module, "LISTENERS_WAIT_S", PATIENCE_S)
         log = Log()
 
         def broken(event: PlanEvent) -> None:
@@ -615,7 +616,7 @@ class TestListeners:
     def test_a_listener_that_never_returns_does_not_block_the_orchestrator(
         self, il: Interlock, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(plan_events, "LISTENERS_WAIT_S", 0.1)
+        monkeypatch.setattr(orchestrator_module, "LISTENERS_WAIT_S", 0.1)
         with Orchestrator(plan("a>b"), executors={"coder": done}, interlock=il) as orchestrator:
             orchestrator.listen(lambda _: threading.Event().wait())
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
@@ -670,6 +671,34 @@ class TestListeners:
             ("cycle.closed", "edit_cycle_expired"),
         ]
         assert (stats.registered, stats.answered, stats.timed_out) == (3, 2, 1)
+
+    def test_listeners_have_a_batch_before_the_editor_is_called(self, il: Interlock):
+        log = Log()
+
+        def edit(request: EditRequest) -> None:
+            log.add(("edit", tuple(end.key for end in request.completions)))
+
+        with Orchestrator(plan("a>b"), executors={"coder": done}, editor=edit, interlock=il) as orchestrator:
+            orchestrator.listen(lambda event: log.add((event.kind, event.data["tasks"])), "cycle.batch")
+            assert run(orchestrator).status == "completed"
+        assert log.lines == [
+            ("cycle.batch", ("a",)),
+            ("edit", ("a",)),
+            ("cycle.batch", ("b",)),
+            ("edit", ("b",)),
+        ]
+
+    def test_a_listener_that_waits_for_the_editor_delays_it_for_a_bounded_time(self, il: Interlock):
+        waited: list[bool] = []
+
+        with Orchestrator(
+            plan("a"), executors={"coder": done}, editor=lambda _: None, interlock=il
+        ) as orchestrator:
+            orchestrator.listen(
+                lambda _: waited.append(orchestrator.wait_for_pending(PATIENCE_S)), "cycle.opened"
+            )
+            assert run(orchestrator).status == "completed"
+        assert waited == [True]
 
     def test_listeners_get_the_cycles_of_other_editors_too(self, il: Interlock):
         log = Log()
@@ -798,7 +827,7 @@ class TestAsync:
     def test_async_callables_run_on_the_callers_loop(self, il: Interlock):
         loops: list[asyncio.AbstractEventLoop] = []
 
-        async def work(task: TaskRun) -> None:
+        async def work(task: AsyncTaskRun) -> None:
             loops.append(asyncio.get_running_loop())
 
         async def program() -> str:
@@ -813,7 +842,7 @@ class TestAsync:
         async def program() -> int:
             began = asyncio.Event()
 
-            async def work(task: TaskRun) -> None:
+            async def work(task: AsyncTaskRun) -> None:
                 began.set()
                 await asyncio.sleep(PATIENCE_S)
 
@@ -829,6 +858,107 @@ class TestAsync:
         with Orchestrator(number, executors={"coder": done}, interlock=il) as orchestrator:
             assert statuses(orchestrator) == {"a": "pending"}
             assert orchestrator.run(timeout_s=PATIENCE_S).status == "completed"
+
+    def test_a_program_on_the_loop_of_its_callables_awaits_the_edit_and_what_the_plan_says(
+        self, il: Interlock
+    ):
+        async def work(task: AsyncTaskRun) -> dict[str, Any]:
+            return await task.inputs()
+
+        async def program() -> None:
+            editing, go_on = asyncio.Event(), asyncio.Event()
+
+            async def edit(request: AsyncEditRequest) -> None:
+                assert {task.key for task in (await request.plan()).tasks} == {"a", "b"}
+                editing.set()
+                await go_on.wait()
+
+            spec = plan("a>b")
+            async with Orchestrator(
+                spec, executors={"coder": work}, editor=edit, interlock=il
+            ) as orchestrator:
+                running = asyncio.create_task(orchestrator.run(timeout_s=PATIENCE_S))
+                await asyncio.wait_for(editing.wait(), PATIENCE_S)
+                assert await orchestrator.has_pending()
+                assert await orchestrator.pending_task_ids() == ("a",)
+                assert not await orchestrator.wait_for_pending(0)
+                go_on.set()
+                assert await orchestrator.wait_for_pending(PATIENCE_S)
+                view = await running
+                assert (view.status, (await orchestrator.statistics()).answered) == ("completed", 2)
+                assert not orchestrator.incidents
+            items = {task.key: task.item for task in view.tasks}
+            assert il.service.show(items["b"]).runs[0].result == {"a": {}}
+
+        asyncio.run(program())
+
+    def test_many_that_await_the_edit_leave_room_for_the_editor(self, il: Interlock):
+        """The pool of `asyncio.to_thread` has a few threads more than the machine has processors."""
+
+        async def program() -> None:
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+            waiting: list[asyncio.Task[bool]] = []
+
+            async def edit(request: AsyncEditRequest) -> None:
+                waiting.extend(
+                    asyncio.create_task(orchestrator.wait_for_pending(PATIENCE_S)) for _ in range(3)
+                )
+                await asyncio.sleep(0)
+                await request.plan()
+
+            async with Orchestrator(
+                plan("a"), executors={"coder": done}, editor=edit, interlock=il
+            ) as orchestrator:
+                assert (await orchestrator.run(timeout_s=PATIENCE_S)).status == "completed"
+                assert await asyncio.gather(*waiting) == [True] * 3
+
+        asyncio.run(program())
+
+    def test_a_call_that_would_block_the_loop_of_the_callables_raises_and_the_editor_is_not_starved(
+        self, il: Interlock
+    ):
+        refused: list[str] = []
+
+        def blocking(task: TaskRun) -> Any:
+            async def later() -> dict[str, Any]:
+                return task.inputs()
+
+            return later()
+
+        async def program() -> None:
+            editing = asyncio.Event()
+
+            async def edit(_: AsyncEditRequest) -> None:
+                editing.set()
+                await asyncio.sleep(0.05)
+
+            tasks = [{"key": "a"}, {"key": "b", "agent": "other", "max_attempts": 1}]
+            spec = {"name": "blocked", "tasks": tasks, "edges": [{"from": "a", "to": "b"}]}
+            executors = {"coder": done, "other": blocking}
+            with Orchestrator(spec, executors=executors, editor=edit, interlock=il) as orchestrator:
+                running = asyncio.create_task(orchestrator.run_async(timeout_s=PATIENCE_S))
+                await asyncio.wait_for(editing.wait(), PATIENCE_S)
+                for call in (
+                    partial(orchestrator.wait_for_pending, 3),
+                    orchestrator.has_pending,
+                    orchestrator.pending_task_ids,
+                    orchestrator.statistics,
+                    orchestrator.view,
+                    partial(orchestrator.set_timeout, 60.0),
+                    partial(orchestrator.listen, print),
+                ):
+                    with pytest.raises(InvalidInput) as caught:
+                        call()
+                    refused.append(caught.value.hint)
+                assert (await running).status == "partially_failed"
+                assert orchestrator.statistics().timed_out == 0
+            (incident,) = orchestrator.incidents
+            assert "`async def`" in str(incident.error)
+
+        asyncio.run(program())
+        assert refused[0] == (
+            "Use `async with Orchestrator(…) as orchestrator` and await `orchestrator.wait_for_pending()`."
+        )
 
 
 def test_without_a_connection_the_store_of_the_environment_is_used(

@@ -1,5 +1,5 @@
 """Plans whose tasks are Python callables: `Orchestrator(plan, executors={…}, editor=…).run()`."""
 
-from interlock.orchestrator.orchestrator import Orchestrator
+from interlock.orchestrator.orchestrator import AsyncOrchestrator, Orchestrator
 
-__all__ = ["Orchestrator"]
+__all__ = ["AsyncOrchestrator", "Orchestrator"]

@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from interlock.core.errors import InvalidInput
+
 _T = TypeVar("_T")
 #: What stops an event loop.
 _STOPS = (KeyboardInterrupt, SystemExit)
@@ -63,6 +65,31 @@ class Call:
             return _Raised(error)
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether it is declared with `async def`, as a function or as the `__call__` of an object."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004
+    )
+
+
+async def in_thread(function: Callable[..., _T], *args: object, **kwargs: object) -> _T:
+    """Call a function that may block, in a daemon thread of its own.
+
+    The threads of `asyncio.to_thread` are few: calls that wait for an edit would leave none for its editor.
+    """
+    answer: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(function(*args, **kwargs))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    answer.set_running_or_notify_cancel()  # a cancelled waiter does not stop the call
+    threading.Thread(target=work, name="interlock-blocking", daemon=True).start()
+    return await asyncio.wrap_future(answer)
+
+
 class Caller:
     """Calls functions, and awaits on one event loop what they return."""
 
@@ -75,7 +102,17 @@ class Caller:
         """Await on this loop from now on, which runs in another thread; with None, on our own."""
         self._given = loop
 
-    def call(self, call: Call, function: Callable[[_T], Any], argument: _T) -> Any:
+    def refuse_on_loop(self, what: str, instead: str) -> None:
+        """Raise if this thread runs the loop: what waits here stops all that is awaited on it."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        own = self._own
+        if running is self._given or (own is not None and running is own.loop):
+            raise InvalidInput(f"`{what}` blocks the event loop that runs the plan's callables.", instead)
+
+    def call(self, call: Call, function: Callable[..., Any], argument: object) -> Any:
         """Call the function and await its answer if it can be awaited. Raises what either raises."""
         answer = function(argument)
         if not inspect.isawaitable(answer):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 
 from interlock.core.commands import Outcome
@@ -21,8 +21,15 @@ from interlock.core.errors import (
     LeaseLost,
     PlanEnded,
 )
-from interlock.orchestrator.caller import Caller
-from interlock.orchestrator.requests import CallableRun, EditRequest, TaskRun, edit_of_answer
+from interlock.orchestrator.caller import Caller, is_async
+from interlock.orchestrator.requests import (
+    AsyncEditRequest,
+    AsyncTaskRun,
+    CallableRun,
+    EditRequest,
+    TaskRun,
+    edit_of_answer,
+)
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
 from interlock.process.outcome import cut, described, error_text, result_text
@@ -30,6 +37,10 @@ from interlock.process.reports import STORE_AWAY, ReportQueue
 from interlock.service.contract import LeaseView, Report, RunView, Service
 from interlock.service.planview import BatchView, EditView
 
+#: Does the tasks of an agent. One that is declared with `async def` is given an `AsyncTaskRun`.
+Executor = Callable[[TaskRun], Any] | Callable[[AsyncTaskRun], Awaitable[Any]]
+#: Answers the ends of tasks. One that is declared with `async def` is given an `AsyncEditRequest`.
+Editor = Callable[[EditRequest], Any] | Callable[[AsyncEditRequest], Awaitable[Any]]
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 #: What cancelling an awaitable raises, in its own thread and in the one that waits for it.
@@ -45,16 +56,25 @@ Note = Callable[[str, str, BaseException], None]
 class RunCalls:
     """The calls and reports of one orchestrator."""
 
-    def __init__(self, service: Service, caller: Caller, heartbeat: Heartbeat, note: Note) -> None:
+    def __init__(
+        self,
+        service: Service,
+        caller: Caller,
+        heartbeat: Heartbeat,
+        note: Note,
+        announce: Callable[[int], None],
+    ) -> None:
+        """`announce` tells listeners which ends an editor's run was given, before the editor is called."""
         self._service = service
         self._reports = ReportQueue(service)
         self._caller = caller
         self._heartbeat = heartbeat
         self._note = note
+        self._announce = announce
         #: The keys of the ends that an editor's run was given, by the run's number, until they are told.
         self.batches: dict[int, tuple[str, ...]] = {}
 
-    def task(self, run: CallableRun, executor: Callable[[TaskRun], Any], given: TaskRun) -> RunView | None:
+    def task(self, run: CallableRun, executor: Executor, given: TaskRun | AsyncTaskRun) -> RunView | None:
         """Call an executor with its task; returns the store's answer to the end of the run."""
         try:
             value = self._caller.call(run.call, executor, given)
@@ -69,15 +89,17 @@ class RunCalls:
             return self._report(run, given.key, Outcome.FAIL, report)
         return self._report(run, given.key, Outcome.DONE, Report(run.handle, result=text))
 
-    def edit(self, run: CallableRun, editor: Callable[[EditRequest], Any], by: str) -> EditView | None:
+    def edit(self, run: CallableRun, editor: Editor, by: str) -> EditView | None:
         """Call an editor; returns what its answer changed. After a refusal it is called again."""
         about = run.lease.item.title
+        kind = AsyncEditRequest if is_async(editor) else EditRequest
         refused: tuple[str, ...] = ()
         for _ in range(ANSWERS_MAX):
             try:
                 batch = self._patiently(run.lease, self._service.plan_batch, run.handle)
                 self.batches[run.lease.fence] = tuple(end.key for end in batch.completions)
-                request = EditRequest(batch, run, self._service, refused)
+                request = kind(batch, run, self._service, refused, self._caller)
+                self._announce(run.lease.fence)
                 answer = self._caller.call(run.call, editor, request)
             except (LeaseLost, CycleExpired) as error:
                 self._note("editor", about, error)

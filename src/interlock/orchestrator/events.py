@@ -27,8 +27,6 @@ CYCLE_EXPIRED, CYCLE_CLOSED = "cycle.expired", "cycle.closed"
 CYCLE_KINDS = (CYCLE_OPENED, CYCLE_BATCH, CYCLE_UNCHANGED, CYCLE_EXPIRED, CYCLE_CLOSED)
 KINDS = (TASK_STARTED, TASK_COMPLETED, TASK_FAILED, PLAN_MODIFIED, *CYCLE_KINDS)
 _ENDS = {"completed": TASK_COMPLETED, "failed": TASK_FAILED}
-#: How long to wait at the end for listeners that do not return.
-LISTENERS_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +112,8 @@ class CycleWatch:
     #: The last line that was read.
     after: int
     open: bool = False
+    #: The editor's run that was told last.
+    run: int = 0
     #: The run that made the last change.
     _changed_by: int | None = None
 
@@ -133,7 +133,8 @@ class CycleWatch:
                 self.open = True
                 yield CYCLE_OPENED, {"task": line.data["task"]}
             case EventKind.RUN_STARTED:
-                yield CYCLE_BATCH, {**by, "tasks": batch(line.run or 0)}
+                self.run = line.run or 0
+                yield CYCLE_BATCH, {**by, "tasks": batch(self.run)}
             case EventKind.PLAN_MODIFIED:
                 self._changed_by = line.data.get("by_run")
             case EventKind.RUN_SUCCEEDED if line.run != self._changed_by:
@@ -177,10 +178,10 @@ class Listeners:
                 self._busy = True
                 threading.Thread(target=self._work, name="interlock-listeners", daemon=True).start()
 
-    def wait(self) -> bool:
-        """Wait until every event was delivered, for a bounded time; returns whether it was."""
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until every event was delivered; returns whether it was in this time."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._busy, LISTENERS_WAIT_S)
+            return self._changed.wait_for(lambda: not self._busy, timeout_s)
 
     def _work(self) -> None:
         while True:

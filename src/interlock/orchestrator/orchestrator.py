@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,8 +37,8 @@ from interlock.core.names import (
     safe_name,
 )
 from interlock.core.plans.model import plan_lane
-from interlock.orchestrator.caller import Call, Caller
-from interlock.orchestrator.calls import RunCalls
+from interlock.orchestrator.caller import Call, Caller, in_thread, is_async
+from interlock.orchestrator.calls import Editor, Executor, RunCalls
 from interlock.orchestrator.events import (
     CYCLE_KINDS,
     KINDS,
@@ -49,7 +49,7 @@ from interlock.orchestrator.events import (
     Watch,
 )
 from interlock.orchestrator.frontier import Frontier, Kind
-from interlock.orchestrator.requests import CallableRun, EditRequest, Incident, TaskRun
+from interlock.orchestrator.requests import AsyncTaskRun, CallableRun, Incident, TaskRun
 from interlock.plans.planfile import NewPlan, plan_of
 from interlock.process.clock import now_s
 from interlock.process.heartbeat import Heartbeat
@@ -78,6 +78,10 @@ PENDING_POLL_S = 0.02
 LINES = 1_000
 #: How long to wait at the end for lines that other transactions hold back.
 LAST_LINES_S = 5.0
+#: How long to wait at the end for listeners that do not return.
+LISTENERS_WAIT_S = 5.0
+#: How long an editor waits for listeners to have heard of its batch.
+ANNOUNCING_S = 1.0
 #: The name of the editor of a plan that is made without one.
 EDITOR = "editor"
 
@@ -106,15 +110,16 @@ class Orchestrator:
 
     A task without an agent goes to the first executor that may take it. An executor is given a `TaskRun`
     and returns the result, which must be JSON; it fails by raising. The editor is given an `EditRequest`
-    and returns operations, a graph, or nothing for "no change". Both may be `async`.
+    and returns operations, a graph, or nothing for "no change". Both may be `async`: they are then given an
+    `AsyncTaskRun` and an `AsyncEditRequest`. `async with` has an `AsyncOrchestrator`, for programs that are.
     """
 
     def __init__(
         self,
         plan: int | NewPlan | Mapping[str, Any],
         *,
-        executors: Mapping[str, Callable[[TaskRun], Any]],
-        editor: Callable[[EditRequest], Any] | None = None,
+        executors: Mapping[str, Executor],
+        editor: Editor | None = None,
         interlock: Interlock | None = None,
         max_concurrency: int = 8,
         lease_s: float | None = None,
@@ -156,7 +161,7 @@ class Orchestrator:
             trouble=lambda error: None if error is None else self._note("store", "renew", error),
             crashed=self._heart_failed,
         )
-        self._calls = RunCalls(self._service, self._caller, self._heartbeat, self._note)
+        self._calls = RunCalls(self._service, self._caller, self._heartbeat, self._note, self._announce)
         try:
             view = self._service.plan(plan) if isinstance(plan, int) else self._create(plan)
             if editor is not None and view.editor is None:
@@ -168,6 +173,7 @@ class Orchestrator:
         self._watch = Watch(view.id)
         #: Where the history is read, once somebody listens to cycles.
         self._cycles: CycleWatch | None = None
+        self._reading = threading.Lock()
         self._update(view)
 
     def _create(self, plan: NewPlan | Mapping[str, Any]) -> PlanView:
@@ -194,6 +200,13 @@ class Orchestrator:
         self.stop()
         self.close()
 
+    async def __aenter__(self) -> AsyncOrchestrator:
+        return AsyncOrchestrator(self)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        await in_thread(self.close)
+
     def close(self) -> None:
         """Stop the own event loop, and close the store if the orchestrator opened it."""
         self._caller.close()
@@ -215,17 +228,17 @@ class Orchestrator:
             return self._loop(None if timeout_s is None else now_s() + timeout_s)
         finally:
             self._heartbeat.stop()
-            self._listeners.wait()
+            self._listeners.wait(LISTENERS_WAIT_S)
             self._stopping = False
             self._at_work.release()
 
     async def run_async(self, *, timeout_s: float | None = None) -> PlanView:
-        """The same for `async` programs: `async` callables run on the caller's event loop.
+        """`run` for `async` programs: `async` callables run on the caller's event loop.
 
         If it is cancelled, so are they, and their tasks are released.
         """
         self._caller.use(asyncio.get_running_loop())
-        work = asyncio.create_task(asyncio.to_thread(self.run, timeout_s=timeout_s))
+        work = asyncio.create_task(in_thread(self.run, timeout_s=timeout_s))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -293,7 +306,7 @@ class Orchestrator:
     def _update(self, view: PlanView) -> None:
         self._frontier = Frontier.of(view, self._known)
         self._tell(self._watch.looked(view, self._revisions))
-        self._tell(self._cycle_events())
+        self._tell_of_cycles()
 
     def _handle_ends(self) -> None:
         """Handle ends since the last call: tasks make others ready, edits change the plan."""
@@ -313,7 +326,7 @@ class Orchestrator:
                 self._frontier.offer(answer.ready)
             else:
                 self._look_within(0)
-        self._tell(self._cycle_events())
+        self._tell_of_cycles()
         if self._frontier.empty and not self._live():
             self._look_within(0)
 
@@ -327,23 +340,37 @@ class Orchestrator:
         for event in events:
             self._listeners.tell(event)
 
-    def _cycle_events(self) -> Iterator[PlanEvent]:
-        """What the history tells of edit cycles since the last look."""
+    def _tell_of_cycles(self) -> None:
+        """Tell what the history has of edit cycles since the last look."""
         if self._cycles is None:
             return
-        last, full = self._last_line(), True
-        while full:
-            lines = self._service.events(after=self._cycles.after, lane=self._lane, limit=LINES)
-            yield from self._cycles.read(lines, self._batch)
-            full = len(lines) == LINES
-        self._cycles.after = max(self._cycles.after, last)
+        with self._reading:
+            last, full = self._last_line(), True
+            while full:
+                lines = self._service.events(after=self._cycles.after, lane=self._lane, limit=LINES)
+                self._tell(self._cycles.read(lines, self._batch))
+                full = len(lines) == LINES
+            self._cycles.after = max(self._cycles.after, last)
+
+    def _announce(self, run: int) -> None:
+        """Let listeners have `cycle.batch` of our own editor's run, for a bounded time: neither the history
+        nor a listener that takes long may cost the edit its deadline."""
+        if self._cycles is None:
+            return
+        give_up_s = now_s() + ANNOUNCING_S
+        with suppress(*STORE_AWAY):
+            self._tell_of_cycles()
+            while self._cycles.run < run and now_s() < give_up_s:
+                time.sleep(PENDING_POLL_S)
+                self._tell_of_cycles()
+        self._listeners.wait(give_up_s - now_s())
 
     def _read_on(self) -> None:
         """Read how the last cycle closed: the history shows a line only once no earlier one can come."""
         give_up_s = now_s() + LAST_LINES_S
         while self._cycles is not None and self._cycles.open and now_s() < give_up_s:
             time.sleep(PENDING_POLL_S)
-            self._tell(self._cycle_events())
+            self._tell_of_cycles()
 
     def _batch(self, run: int) -> tuple[str, ...]:
         """The ends that an editor's run answers: given to it here, or waiting while it runs."""
@@ -394,8 +421,9 @@ class Orchestrator:
                 frontier.claimed(task)
                 self._tell(self._watch.task_seen(task.key, run.lease.item))
                 before = frontier.items_before(task.key)
-                given = TaskRun(frontier.view, task.key, run, self._service, before)
                 executor = self._executors[agent]
+                kind = AsyncTaskRun if is_async(executor) else TaskRun
+                given = kind(frontier.view, task.key, run, self._service, before, self._caller)
                 self._call(task.key, run, partial(self._calls.task, run, executor, given))
                 return agent
         if self._limits is None:
@@ -467,19 +495,23 @@ class Orchestrator:
 
     def view(self) -> PlanView:
         """The plan as it is now."""
+        self._refuse_on_loop("view")
         return self._service.plan(self.plan_id)
 
     def has_pending(self) -> bool:
         """Whether an edit cycle is open: ends of tasks wait for the editor, and no task is claimed."""
+        self._refuse_on_loop("has_pending")
         return bool(self._edit_asked())
 
     def pending_task_ids(self) -> tuple[str, ...]:
         """The keys of the tasks whose ends wait for the editor, oldest first."""
+        self._refuse_on_loop("pending_task_ids")
         cycle = self.view().cycle
         return () if cycle is None else cycle.pending
 
     def wait_for_pending(self, timeout_s: float | None = None) -> bool:
         """Wait until no edit cycle is open, whoever edits; false if one still is after `timeout_s`."""
+        self._refuse_on_loop("wait_for_pending")
         _check_timeout(timeout_s)
         began_s = sweep_s = now_s()
         while self.has_pending():
@@ -496,6 +528,7 @@ class Orchestrator:
 
     def statistics(self) -> EditStatistics:
         """How the plan's edits went."""
+        self._refuse_on_loop("statistics")
         stats = self._service.plan_stats(self.plan_id)
         return EditStatistics(
             registered=stats.completions_registered,
@@ -511,6 +544,7 @@ class Orchestrator:
 
     def set_timeout(self, edit_deadline_s: float) -> None:
         """How long the editor may take for an edit, from the oldest end that it has not answered."""
+        self._refuse_on_loop("set_timeout")
         self._service.set_edit_deadline(self.plan_id, edit_deadline_s, by=self._client.actor)
 
     def _edit_asked(self) -> list[ItemView]:
@@ -527,6 +561,7 @@ class Orchestrator:
         """Call a function, plain or `async`, for events of these kinds, or of all. It is called in a thread
         of its own; an `async` one is awaited where `async` callables are."""
         _check_callable("listener", listener)
+        self._refuse_on_loop("listen")
         unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown:
             shown = reprlib.repr(unknown[0])
@@ -535,6 +570,10 @@ class Orchestrator:
         if self._cycles is None and self._frontier.view.editor is not None and wanted & {*CYCLE_KINDS}:
             self._cycles = CycleWatch(self.plan_id, self._last_line())
         self._listeners.add(listener, wanted)
+
+    def _refuse_on_loop(self, name: str) -> None:
+        instead = f"Use `async with Orchestrator(…) as orchestrator` and await `orchestrator.{name}()`."
+        self._caller.refuse_on_loop(name, instead)
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
@@ -545,7 +584,59 @@ class Orchestrator:
         self._incidents.append(Incident(where=where, about=about, error=error))
 
 
-def _callables(executors: object) -> dict[str, Callable[[TaskRun], Any]]:
+class AsyncOrchestrator:
+    """The orchestrator for `async` programs: what reads or waits is awaited, in a thread that may block."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._orchestrator = orchestrator
+        self.plan_id = orchestrator.plan_id
+
+    async def run(self, *, timeout_s: float | None = None) -> PlanView:
+        """Work until the plan has ended; `async` callables run on this event loop.
+
+        If it is cancelled, so are they, and their tasks are released.
+        """
+        return await self._orchestrator.run_async(timeout_s=timeout_s)
+
+    def stop(self) -> None:
+        """Claim nothing more; `run` returns when its runs have ended."""
+        self._orchestrator.stop()
+
+    async def view(self) -> PlanView:
+        """The plan as it is now."""
+        return await in_thread(self._orchestrator.view)
+
+    async def has_pending(self) -> bool:
+        """Whether an edit cycle is open: ends of tasks wait for the editor, and no task is claimed."""
+        return await in_thread(self._orchestrator.has_pending)
+
+    async def pending_task_ids(self) -> tuple[str, ...]:
+        """The keys of the tasks whose ends wait for the editor, oldest first."""
+        return await in_thread(self._orchestrator.pending_task_ids)
+
+    async def wait_for_pending(self, timeout_s: float | None = None) -> bool:
+        """Wait until no edit cycle is open, whoever edits; false if one still is after `timeout_s`."""
+        return await in_thread(self._orchestrator.wait_for_pending, timeout_s)
+
+    async def statistics(self) -> EditStatistics:
+        """How the plan's edits went."""
+        return await in_thread(self._orchestrator.statistics)
+
+    async def set_timeout(self, edit_deadline_s: float) -> None:
+        """How long the editor may take for an edit, from the oldest end that it has not answered."""
+        await in_thread(self._orchestrator.set_timeout, edit_deadline_s)
+
+    async def listen(self, listener: Listener, *kinds: str) -> None:
+        """Call a function, plain or `async`, for events of these kinds, or of all."""
+        await in_thread(self._orchestrator.listen, listener, *kinds)
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """Errors that callables and the store raised, the newest 1,000."""
+        return self._orchestrator.incidents
+
+
+def _callables(executors: object) -> dict[str, Executor]:
     """The executors by the keys of their agents."""
     if not isinstance(executors, Mapping):
         shown = reprlib.repr(executors)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from interlock.core.plans.model import EDIT_TYPE, Graph, Operation
-from interlock.orchestrator.caller import Call
+from interlock.orchestrator.caller import Call, Caller, in_thread
 from interlock.plans.planfile import Edit, edit_of
 from interlock.process.liverun import LiveRun
 from interlock.service.contract import LeaseView, MessageView, Service
@@ -53,11 +53,17 @@ class CallableRun:
             self.call.cancel()
 
 
-class TaskRun:
-    """A task that was claimed for an executor."""
+class _ClaimedTask:
+    """What every executor is told of its task."""
 
     def __init__(
-        self, seen: PlanView, key: str, run: CallableRun, service: Service, before: Mapping[str, int]
+        self,
+        seen: PlanView,
+        key: str,
+        run: CallableRun,
+        service: Service,
+        before: Mapping[str, int],
+        caller: Caller,
     ) -> None:
         """`before` are the items of the tasks that this one waited for, by key, in the plan `seen`."""
         item = run.lease.item
@@ -71,6 +77,7 @@ class TaskRun:
         self._revision = seen.revision
         self._run = run
         self._service = service
+        self._caller = caller
 
     def __repr__(self) -> str:
         return f"<task {self.key} of plan {self.plan}, attempt {self.attempt}>"
@@ -90,8 +97,7 @@ class TaskRun:
         """Whether the work is no longer wanted. An `async` executor is cancelled then."""
         return self._run.cancelled
 
-    def inputs(self) -> dict[str, Any]:
-        """The results of the tasks that this one waited for, by key; null for one that did not complete."""
+    def _inputs(self) -> dict[str, Any]:
         if self._service.plan_history(self.plan, after=self._revision, limit=1):
             # The plan was edited, perhaps before the claim. A task that has started keeps its edges.
             seen = self._service.plan(self.plan)
@@ -105,11 +111,33 @@ class TaskRun:
         return next((run.result for run in reversed(runs) if run.status == "succeeded"), None)
 
 
-class EditRequest:
-    """The ends of tasks that an editor must answer, and the plan as it is now."""
+class TaskRun(_ClaimedTask):
+    """A task that was claimed for an executor."""
+
+    def inputs(self) -> dict[str, Any]:
+        """The results of the tasks that this one waited for, by key; null for one that did not complete."""
+        self._caller.refuse_on_loop("inputs", "Declare the executor with `async def` and await `inputs()`.")
+        return self._inputs()
+
+
+class AsyncTaskRun(_ClaimedTask):
+    """A task that was claimed for an `async` executor."""
+
+    async def inputs(self) -> dict[str, Any]:
+        """The results of the tasks that this one waited for, by key; null for one that did not complete."""
+        return await in_thread(self._inputs)
+
+
+class _OwedEdit:
+    """What every editor is told of the edit that it owes."""
 
     def __init__(
-        self, batch: BatchView, run: CallableRun, service: Service, refused: tuple[str, ...]
+        self,
+        batch: BatchView,
+        run: CallableRun,
+        service: Service,
+        refused: tuple[str, ...],
+        caller: Caller,
     ) -> None:
         #: Why the previous answer was refused, if there was one.
         self.refused = refused
@@ -118,10 +146,10 @@ class EditRequest:
         self._batch = batch
         self._run = run
         self._service = service
+        self._caller = caller
 
     @cached_property
-    def plan(self) -> PlanView:
-        """The whole plan as it is now; read on first use."""
+    def _plan(self) -> PlanView:
         return self._service.plan(self._batch.plan)
 
     @property
@@ -132,6 +160,24 @@ class EditRequest:
     @property
     def cancelled(self) -> bool:
         return self._run.cancelled
+
+
+class EditRequest(_OwedEdit):
+    """The ends of tasks that an editor must answer, and the plan as it is now."""
+
+    @property
+    def plan(self) -> PlanView:
+        """The whole plan as it is now; read on first use."""
+        self._caller.refuse_on_loop("plan", "Declare the editor with `async def` and await `plan()`.")
+        return self._plan
+
+
+class AsyncEditRequest(_OwedEdit):
+    """The ends of tasks that an `async` editor must answer, and the plan as it is now."""
+
+    async def plan(self) -> PlanView:
+        """The whole plan as it is now; read on first use."""
+        return await in_thread(lambda: self._plan)
 
 
 def edit_of_answer(answer: object) -> Edit:
