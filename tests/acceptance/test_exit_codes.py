@@ -80,7 +80,9 @@ def test_json_is_understood_before_and_after_the_command(il: Command):
 
 def test_the_url_is_taken_before_and_after_the_command(il: Command):
     il.ok("--url", "sqlite:///one.db", "add", "a")
-    assert [i["title"] for i in il.ok("ls", "--url", "sqlite:///one.db")["items"]] == ["a"]
+    il.ok("add", "b", "--url", "sqlite:///one.db")
+    il.ok("msg", 2, "look", "--url", "sqlite:///one.db")
+    assert [i["title"] for i in il.ok("ls", "--url", "sqlite:///one.db")["items"]] == ["a", "b"]
     assert il.ok("ls")["items"] == []
     assert (il.directory / "one.db").is_file()
 

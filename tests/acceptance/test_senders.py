@@ -28,10 +28,10 @@ def test_a_message_says_why_it_came_and_where_it_was_written(any_il: Command):
     url = "https://example.com/acme/app/issues/7#issuecomment-1"
     item = any_il.ok("add", "work")["item"]["id"]
     run = any_il.claim("coder")["run"]
-    any_il("msg", str(item), "look", "--reason", "issue_commented", "--url", url)
+    any_il("msg", str(item), "look", "--reason", "issue_commented", "--source-url", url)
     (found,) = any_il.ok("inbox", run)["messages"]
     assert (found["reason"], found["url"]) == ("issue_commented", url)
-    refused = any_il("msg", str(item), "look", "--url", "here and there")
+    refused = any_il("msg", str(item), "look", "--source-url", "here and there")
     assert (refused.code, refused.err) == (
         2,
         "'here and there' is not a url.\nUse https://… or http://…, without spaces.\n",
@@ -40,7 +40,8 @@ def test_a_message_says_why_it_came_and_where_it_was_written(any_il: Command):
 
 def test_people_see_both_beside_the_message(il: Command):
     url = "https://example.com/acme/app/issues/7#issuecomment-1"
-    il("add", "work", "--message", "look", "--author", "ann", "--reason", "issue_commented", "--url", url)
+    about = ("--author", "ann", "--reason", "issue_commented", "--source-url", url)
+    il("add", "work", "--message", "look", *about)
     shown = il("show", "1").out
     assert ", issue_commented\n" in shown
     assert f"\n     {url}\n     look\n" in shown

@@ -118,6 +118,12 @@ def test_what_agents_type_is_plain(line: str) -> None:
     assert read_plainly(line.split()) is not None
 
 
+@pytest.mark.parametrize("name", sorted(COMMANDS), ids=" ".join)
+def test_no_command_gives_a_global_option_a_second_meaning(name: tuple[str, ...]) -> None:
+    spelled = [option for parameter in COMMANDS[name].params for option in parameter.opts]
+    assert [option for option in ("--json", "--url", "--no-color") if spelled.count(option) != 1] == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -15,7 +15,7 @@ from interlock.cli.options import (
     FromPerson,
     FromSystem,
     MessageReason,
-    MessageUrl,
+    SourceUrl,
 )
 from interlock.cli.values import file_text, name_or_none, parse_json, text_of
 from interlock.core.errors import Exit, InvalidInput
@@ -103,7 +103,7 @@ def add(
     from_system: FromSystem = False,
     from_outsider: FromOutsider = False,
     reason: MessageReason = None,
-    url: MessageUrl = None,
+    source_url: SourceUrl = None,
     batch: Annotated[
         str | None,
         _Option(metavar="FILE", help="Items from a file (or -), one JSON object a line, same names."),
@@ -141,7 +141,7 @@ def add(
         "from_system": from_system or None,
         "from_outsider": from_outsider or None,
         "reason": reason,
-        "url": url,
+        "url": source_url,
     }
     if batch is None:
         if title is None:

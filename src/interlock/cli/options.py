@@ -46,8 +46,8 @@ FromOutsider = Annotated[
 MessageReason = Annotated[
     str | None, typer.Option("--reason", metavar="NAME", help="Why the message came, as in issue_commented.")
 ]
-MessageUrl = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Where the message was written.")
+SourceUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Where the message was written, as its comment on GitHub.")
 ]
 
 

@@ -18,9 +18,9 @@ from interlock.cli.options import (
     FromSystem,
     LeaseLength,
     MessageReason,
-    MessageUrl,
     OnlyTypes,
     OwnLabels,
+    SourceUrl,
     limit_of,
 )
 from interlock.cli.output import Output, tell
@@ -226,7 +226,7 @@ def msg(
     from_system: FromSystem = False,
     from_outsider: FromOutsider = False,
     reason: MessageReason = None,
-    url: MessageUrl = None,
+    source_url: SourceUrl = None,
 ) -> int:
     """Send a message to whoever works on an item, now or later.
 
@@ -245,7 +245,9 @@ def msg(
     actor = call.settings.actor
     with call.lanes() as service:
         who, signed = signature(stated, author, caller=actor, sender=stated or caller_of(service))
-        change = service.msg(number, message, author=signed, sender=who, reason=reason or "", url=url or "")
+        change = service.msg(
+            number, message, author=signed, sender=who, reason=reason or "", url=source_url or ""
+        )
     if author is not None and call.settings.url.lower().startswith("http"):
         with call.reading() as look:
             kept = next((m for m in look.show(change.item.id).messages if m.n == change.n), None)
