@@ -912,6 +912,11 @@ def _open_remote(settings: Settings) -> Service:
 def _checked_path(settings: Settings) -> Path:
     """The file of a SQLite store, to which no link of a stranger leads; nor do those beside it."""
     path = sqlite_path(settings.url, settings.root)
+    if path.is_dir():
+        raise InvalidInput(
+            f"{path} is a directory, not a SQLite file.",
+            f"Name a file in it: sqlite:///{path}/{places.DATABASE_NAME}.",
+        )
     for file in (path, settings.former):
         if file is not None and (file == path or os.path.lexists(file)):
             real = places.inside(settings.root, file).resolve()

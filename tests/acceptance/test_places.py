@@ -110,6 +110,17 @@ def test_a_link_to_a_repository_leads_to_its_store(tmp_path: Path):
         assert places(directory)[1] == clone / ".git" / "interlock"
 
 
+def test_a_store_in_a_git_directory_is_used_from_a_directory_above(tmp_path: Path):
+    """Taken out: the stop at `.git` in `leading_out`. The refusal advised to remove `.git` as a link."""
+    clone = made(tmp_path / "clone")
+    Command(clone).ok("add", "a")
+    around = made(tmp_path / "around")
+    Command(made(around / "clone")).ok("add", "b")
+    for directory, titles in ((tmp_path, ["a"]), (around, ["b"])):
+        il = Command(directory, url="sqlite:///clone/.git/interlock/interlock.db")
+        assert [item["title"] for item in il.ok("ls")["items"]] == titles
+
+
 @pytest.mark.parametrize("name", ["c# with (spaces)?", "ünïcode%20", "-dash"])
 def test_a_repository_with_an_odd_name_has_a_store(tmp_path: Path, name: str):
     clone = made(tmp_path / name)

@@ -126,8 +126,12 @@ def test_a_database_for_which_there_is_no_room_says_so(il: Command, limit: int):
 
 def test_a_directory_where_the_file_should_be_says_so(il: Command):
     (il.directory / "folder.db").mkdir()
+    (il.directory / "folder.db" / "below").mkdir()
     answer = il("--json", "--url", "sqlite:///folder.db", "ls")
-    assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
+    assert (answer.code, answer.error["code"]) == (2, "invalid_input")
+    assert answer.error["message"] == f"{il.directory}/folder.db is a directory, not a SQLite file."
+    assert "folder.db/interlock.db" in answer.error["hint"]
+    assert not list((il.directory / "folder.db" / "below").iterdir())
 
 
 def test_a_database_that_another_writer_holds_says_so(used: Command):

@@ -71,14 +71,16 @@ def inside(root: Path, place: Path, environ: Mapping[str, str] | None = None) ->
 def leading_out(root: Path, place: Path) -> Iterator[tuple[Path, Path]]:
     """The links on the way to a place that lead out of the repository or into git's directory, and where to.
 
-    There are none if the place is not below the root, since then the user has named it, nor if it is in the
-    directory of git, into which nothing is checked out.
+    There are none if the place is not below the root, since then the user has named it, nor in a directory
+    of git, that of this repository or of one below it: nothing is checked out there.
     """
     parts = place.parts[len(root.parts) :] if place.is_relative_to(root) else ()
-    if parts[:1] == (".git",) or ".." in parts:
+    if ".." in parts:
         return
     top, path = root.resolve(), root
     for part in parts:
+        if part == ".git":
+            return
         path /= part
         real = path.resolve()
         if not is_below(real, top):
