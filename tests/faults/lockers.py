@@ -65,6 +65,16 @@ def lock_and_let_go(talk: Connection, barrier: Barrier, role: str, root: Path, r
     return doubled
 
 
+def delete_until_told(talk: Connection, root: Path) -> None:
+    """Delete the file of the lock as fast as it goes, as a cleaning job might at the worst moment."""
+    path = SessionLocks(root).path(NUMBER)
+    say(talk, "deleting")
+    while not talk.poll():
+        for _ in range(100):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+
+
 def hold_until_told(talk: Connection, root: Path, run_id: str) -> None:
     """Lock, say so, and release when told to."""
     with SessionLocks(root).acquire(NUMBER, run_id):

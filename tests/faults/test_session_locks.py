@@ -48,6 +48,26 @@ def test_locking_releasing_and_cleaning_at_full_speed_never_lets_two_in(crew: Cr
     assert crew.race_roles(roles, lockers.lock_and_let_go, tmp_path, ROUNDS) == [0, 0, 0, 0]
 
 
+def test_a_process_that_deletes_the_file_all_the_time_lets_nobody_in_twice(
+    crew: Crew, locks: SessionLocks, tmp_path: Path
+) -> None:
+    """Taken out: the file is made under its second name. A file that is deleted before it has two names has
+    none, and the next process locks a new one."""
+    deleter = crew.start(lockers.delete_until_told, tmp_path)
+    assert deleter.hear() == "deleting"
+    doubled = 0
+    for _ in range(ROUNDS):
+        with locks.acquire(NUMBER, "run-1"):
+            try:
+                locks.acquire(NUMBER, "run-2").release()
+                doubled += 1
+            except Held:
+                pass
+    deleter.tell()
+    deleter.join()
+    assert doubled == 0
+
+
 # -- holders that die -----------------------------------------------------------------------------
 
 
@@ -342,7 +362,7 @@ def test_its_run_unlocks_a_lock_whose_file_was_moved(crew: Crew, locks: SessionL
 def test_a_hard_link_is_refused_and_the_other_file_keeps_its_contents(
     crew: Crew, locks: SessionLocks, tmp_path: Path
 ) -> None:
-    """Taken out: `check_only_name`; then the name of the holder is written into the precious file."""
+    """Taken out: `check_only_name`; then the name is taken from the precious file."""
     holder = crew.start(lockers.hold_until_told, tmp_path, "run-1")
     holder.hear()
     (tmp_path / "precious").write_text("precious")

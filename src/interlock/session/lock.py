@@ -8,8 +8,9 @@ lock is held, else it is replaced.
 Every change is made under a short lock on the directory. Otherwise a process that unlinks a file could unlink
 that of the next holder, made between its look and its unlink.
 
-While it is held, the file has a second name, `.<number>.held`. If somebody moves, removes or replaces the
-first one, the lock is still found there, and nobody else gets it.
+While it is held, the file has a second name, `.<number>.held`, under which it is made. If somebody moves,
+removes or replaces the first one, at whatever moment, the lock is still found there, and nobody else gets it.
+A file system without hard links has only the first name.
 
 We take the OS lock ourselves, without a library: other processes inherit its descriptor (the command that
 runs under it, the keeper that holds it for a shell), and a file system without such locks is refused.
@@ -43,6 +44,7 @@ from interlock.session.lockfile import (
     check_only_name,
     free,
     is_name_of,
+    name_also,
     open_lock,
     opened,
     status_of,
@@ -71,23 +73,29 @@ class SessionLocks:
 
     def acquire(self, number: int, run_id: str) -> SessionLock:
         """Lock a session for a run; raises `Held` if another holds it. Never waits."""
-        path = self.path(number)
+        path, second = self.names(number)
         check_name("run id", run_id)
         self._make()
         with self._guarded(), contextlib.ExitStack() as undo:
             if (status := self._held(number)) is not None:
                 raise _locked(status)
-            unlink(self._second(number))  # of a holder that died
-            lock = open_lock(path, os.O_CREAT)
-            undo.callback(os.close, lock)
-            check_only_name(path, lock)
-            if not take(lock):
-                raise _locked(status_of(number, lock, held=True))
-            undo.callback(unlink, path)  # we hold the OS lock, so the file is nobody else's
+            unlink(second)  # of a holder that died
+            with opened(path) as left:
+                if left is not None:
+                    check_only_name(path, left)
+                    if not take(left):
+                        raise _locked(status_of(number, left, held=True))
+            lock = open_lock(second, os.O_CREAT | os.O_EXCL)
+            undo.callback(free, lock)
+            undo.callback(unlink, second)
+            take(lock)
             held = SessionLock(self, number, run_id, lock)
             held.sign(os.getpid())
-            with contextlib.suppress(OSError):  # a file system without hard links
-                os.link(path, self._second(number))
+            if not name_also(second, path, lock):
+                raise InterlockError(
+                    f"{path} was deleted while it was locked.",
+                    "Nothing was locked. Stop the process that deletes files there, and try again.",
+                )
             undo.pop_all()
         return held
 

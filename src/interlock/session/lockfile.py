@@ -20,6 +20,8 @@ from interlock.process.smallfile import an_object, check_plain
 
 CONTENT_MAX_BYTES = 4096
 PID_MAX = 2**31
+#: How file systems refuse hard links.
+_NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 #: No lock was taken outside these years, and the first and last year do not exist in every time zone.
 _YEARS = range(1970, 9999)
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -99,9 +101,28 @@ def is_name_of(path: Path, lock: int) -> bool:
         return False
 
 
+def name_also(held: Path, path: Path, lock: int) -> bool:
+    """Give a locked file its public name too, or only that one where a file system has no hard links.
+
+    False if no name leads to the file by then. A file without a name excludes nobody: the next process makes
+    a new one.
+    """
+    try:
+        unlink(path)
+        os.link(held, path)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise InterlockError(
+                f"{path} cannot be made: {error.strerror}.", "Nothing was locked; try again."
+            ) from None
+        with contextlib.suppress(FileNotFoundError):
+            held.replace(path)
+    return is_name_of(held, lock) or is_name_of(path, lock)
+
+
 def check_only_name(path: Path, lock: int) -> None:
-    """Refuse a file that has another name: what is written to it would change the file of that name too."""
-    if os.fstat(lock).st_nlink != 1 or not is_name_of(path, lock):
+    """Refuse a file that has another name: it may be the lock of another session."""
+    if os.fstat(lock).st_nlink > 1:
         raise InterlockError(
             f"{path} is not used as a lock: the same file has another name (a hard link).",
             "Remove the file or the other name; nothing was changed.",
