@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,6 +165,48 @@ def test_pushed_work_leaves_nothing_behind(clone: Clone) -> None:
     assert clone.refs("refs/interlock/salvage") == []
     assert clone.refs("refs/interlock/salvaged") == []
     assert clone.worktrees() == 0
+
+
+#: A commit that another pushes meanwhile, near the one of the run; then the run's own, pushed on top of it.
+REBASED = (
+    "echo zero > page; echo one >> page; git commit -qam theirs; git push -q origin HEAD:main;"
+    " git reset -q --hard HEAD^; seq 1 3 > made; seq 4 6 >> page; git add made; git commit -qam mine;"
+    f" {sys.executable} -m interlock push origin HEAD:main"
+)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_work_that_a_push_has_rebased_is_not_called_unpushed(clone: Clone, code: int) -> None:
+    """Taken out: `_pushed_again`. The commit before the rebase is on no remote, and was kept as unpushed."""
+    clone.site.add(lane=LANE, max_attempts=1)
+    clone.git("config", "user.useConfigOnly", "true")
+    worker = clone.site.work(f"{REBASED} && exit {code}", "--worktree", "--limit", "1")
+    assert worker.until("ended")["status"] == ("failed" if code else "succeeded")
+    assert worker.ended() == 0
+    assert clone.git("ls-remote", "origin", "main").split()[0]
+    clone.git("fetch", "-q", "origin")
+    assert clone.git("log", "--format=%s", "origin/main").splitlines()[:2] == ["mine", "theirs"]
+    assert "salvaged" not in worker.kinds()
+    assert clone.refs("refs/interlock/salvage") == clone.refs("refs/interlock/salvaged") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["seq 1 3 | sed 's/^/ /' > made", "chmod +x made", "git commit -q --amend -m 'a better message'"],
+)
+def test_a_commit_that_differs_from_the_pushed_one_by_little_is_kept(clone: Clone, change: str) -> None:
+    """Git's own patch ids ignore blanks, and every comparison of patches ignores messages."""
+    clone.site.add(lane=LANE, max_attempts=1)
+    script = f"{REBASED} && {change} && git add -A && git commit -q --amend --no-edit; exit 3"
+    worker = clone.site.work(script, "--worktree", "--limit", "1")
+    kept = worker.until("salvaged")["ref"]
+    assert worker.ended() == 0
+    clone.git("fetch", "-q", "origin")
+    assert clone.git("log", "-1", "--format=%s", "origin/main") == "mine"
+    if "message" in change:
+        assert clone.git("log", "-1", "--format=%s", f"{kept}^") == "a better message"
+    else:
+        assert clone.git("diff", "--stat", "origin/main", kept, "--", "made")
 
 
 def test_two_runs_at_once_have_two_worktrees(clone: Clone) -> None:

@@ -3,7 +3,8 @@
 Git writes into the worktree's own directory what becomes of its HEAD: each commit, amended or dropped, the
 rest of a rebase, a merge, a bisection. So every id in those files counts. A commit is safe if it was there
 before the run, or if a remote of the clone has it now: it is asked, because tracking branches prove nothing.
-A remote whose address leads elsewhere than before the run proves nothing either.
+A remote whose address leads elsewhere than before the run proves nothing either. After a rebase the remote
+has the commit under another id, with the same author, message and change.
 
 The run's *own* commits are those that its HEAD's log does not show as checked out, reset to or fast-forwarded
 to: what others made is not handed on as its work.
@@ -50,6 +51,12 @@ _GITS = re.compile(
     r"|(logs|refs|modules|rebase-merge|rebase-apply|sequencer|NOTES_MERGE_WORKTREE)/.*"
 )
 _REMOTE_TIMEOUT_S = 30.0
+#: What places a change in its file, and the contents' ids: both differ after a rebase.
+_PLACED = re.compile(rb"^(?:@@ -\S+ \+\S+ @@.*|index .*)$", re.MULTILINE)
+#: Lines around a change that must be the same, where the commit may be a later version of the pushed one.
+_CONTEXT_LINES = 3
+#: How many commits of a run are compared with the remote's; more are kept without.
+_COMPARED_MAX = 1_000
 #: Refs that stay in the clone when the worktree is gone. In the stash no run looks for work.
 _LASTING = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/interlock/", "refs/stash")
 
@@ -77,7 +84,7 @@ class Commits:
         self._remotes = baseline.remotes if baseline else {}
         self._safe = [oid for oid in (trace.base, *(baseline.refs if baseline else ())) if oid]
         self._known = frozenset(self._safe)
-        self._asked = False
+        self._pushed: list[str] | None = None
         self._branch = f"refs/heads/{trace.branch}"
 
     @property
@@ -115,6 +122,8 @@ class Commits:
         ]
         lines = self._without(wanted, [*kept, *(lasting if succeeded else ())])
         lines |= self._without([*named, *wanted], lasting)
+        for oid in self._pushed_again(lines):
+            del lines[oid]
         older = {parent for parents in lines.values() for parent in parents}
         return [oid for oid in lines if oid not in older]
 
@@ -190,11 +199,55 @@ class Commits:
     def _without(self, oids: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
         """The commits of these lines that are not safe and not in `known`, each with its parents."""
         lines = self._rev_list(oids, [*self._safe, *known])
-        if lines and not self._asked:
-            self._asked = True
-            self._safe += self._on_remotes()
+        if lines and self._pushed is None:
+            self._pushed = self._on_remotes()
+            self._safe += self._pushed
             lines = self._rev_list(oids, [*self._safe, *known])
         return lines
+
+    def _pushed_again(self, lines: dict[str, list[str]]) -> list[str]:
+        """Those of these commits that a remote has under another id, as a rebase before the push leaves them.
+
+        The changes must be the same to the letter: patch ids of git ignore blanks. If HEAD itself is on the
+        remote, its neighbours may have changed: then the commit is an earlier version of a pushed one.
+        """
+        if not lines or not self._pushed or len(lines) > _COMPARED_MAX:
+            return []
+        there = self._rev_list(self._pushed, sorted(self._known))
+        context = 0 if self.head() in there else _CONTEXT_LINES
+        mine = self._signatures([oid for oid, parents in lines.items() if len(parents) == 1])
+        signed = set(mine.values())
+        theirs = [
+            (oid, signature)
+            for oid, signature in self._signatures([oid for oid in there if len(there[oid]) == 1]).items()
+            if signature in signed
+        ]
+        changes = {(signature, self._change(oid, context)) for oid, signature in theirs}
+        return [oid for oid, signature in mine.items() if (signature, self._change(oid, context)) in changes]
+
+    def _signatures(self, oids: Sequence[str]) -> dict[str, str]:
+        """Who made each commit, when and why: a rebase keeps all three."""
+        if not oids:
+            return {}
+        form = "--format=%H%x00%an%x00%ae%x00%at%x00%B%x01"
+        listed = self._repository.run(
+            *("log", "--no-walk=unsorted", "--stdin", form),
+            stdin="".join(f"{oid}\n" for oid in oids),
+            output_max_bytes=LISTING_MAX_BYTES,
+        )
+        check("log", listed)
+        rows = (row.lstrip("\n").partition("\0") for row in listed.out.split("\x01")[:-1])
+        return {oid: signature for oid, _, signature in rows}
+
+    def _change(self, oid: str, context_lines: int) -> bytes:
+        """What a commit changes, without where."""
+        shown = self._repository.run(
+            *("diff-tree", "-p", "--no-commit-id", "--no-renames", "--no-ext-diff", "--no-textconv"),
+            *("--binary", "--full-index", f"--unified={context_lines}", oid),
+            output_max_bytes=LISTING_MAX_BYTES,
+        )
+        check("diff-tree", shown)
+        return _PLACED.sub(b"", shown.data)
 
     def _rev_list(self, oids: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
         if set(known).issuperset(oids):
