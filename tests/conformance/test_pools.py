@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from interlock.core.claiming import Agent
 from interlock.core.errors import InvalidInput, NotFound
 from interlock.core.model import Event, EventKind
 from interlock.core.plans.model import Graph, TaskSpec
-from interlock.core.record import replace
 from interlock.service.contract import LeaseView
 from interlock.service.local import LocalService
 from tests.conformance.scene import LANE, Scene
@@ -141,9 +141,8 @@ def test_an_agent_cannot_join_a_pool_that_was_removed_meanwhile(scene: Scene) ->
     """The service has looked before; the pool may go until the store writes."""
     assert isinstance(scene.service, LocalService)
     store = scene.service.store
-    agent = store.agent("ann")
-    assert agent is not None
+    agent = Agent(key="ann", name="ann", pool="gone")
     event = Event(store.now_us(), EventKind.AGENT_SET, "")
     with pytest.raises(NotFound, match="There is no pool gone"):
-        store.set_agent(replace(agent, pool="gone"), event)
+        store.set_agent(agent, ("pool",), lambda _: event)
     assert scene.service.agents()[0].pool == "gpu"

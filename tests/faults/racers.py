@@ -63,6 +63,27 @@ def edit_or_claim(talk: Connection, barrier: Barrier, url: str, items: list[int]
     return claim(talk, barrier, url, "coder", 6)
 
 
+def operate(talk: Connection, barrier: Barrier, sets: str, url: str, rounds: int) -> list[str]:
+    """Set one thing of an agent again and again; gives what did not stay as it was set."""
+    service = open_service(url)
+    service.agents()
+    barrier.wait()
+    undone = []
+    for n in range(1, rounds + 1):
+        if sets == "paused_reason":
+            wanted: object = f"holiday {n}"
+            service.pause_agent("coder", paused=True, why=f"holiday {n}")
+            undone += [f"{lease.run} started in a pause" for lease in service.next("coder")]
+        else:
+            wanted = n
+            service.set_agent("coder", max_concurrency=n)
+        (agent,) = service.agents()
+        found = getattr(agent, sets)
+        undone += [f"{sets}: {wanted} became {found}"] if found != wanted else []
+    service.close()
+    return undone
+
+
 def arrive(
     talk: Connection, barrier: Barrier, url: str, policy: str, rounds: int, message: str | None
 ) -> list[str]:

@@ -85,6 +85,18 @@ def test_a_limit_holds_for_items_that_overtake(crew: Crew, url: str) -> None:
     service.close()
 
 
+def test_two_operators_undo_nothing_that_the_other_sets(crew: Crew, url: str) -> None:
+    """Taken out: the test for what is named in `set_agent.sql` (see test_setters for the forced
+    interleaving). Each operator is the only one to set its part of the agent."""
+    service = open_service(url)
+    service.set_agent("coder", max_concurrency=1)
+    service.pause_agent("coder", paused=True, why="from the start")
+    service.add([NewItem(title="work", agent="coder")])
+    undone = crew.race_roles(["paused_reason", "max"], racers.operate, url, 300)
+    assert undone == [[], []]
+    service.close()
+
+
 def test_no_item_is_edited_after_it_has_started(crew: Crew, url: str) -> None:
     """Taken out: `item.started` in `_why_not_edited`; the schema then refuses a running item that waits. The
     row lock in `load_items.sql` is not missed here (see test_guards for the forced interleaving)."""

@@ -38,8 +38,7 @@ class Blocking(Looking):
             )
         block = at._replace(blocker=_blocker(blocker), why=given_reason(why), url=url)
         event = self._block_event(EventKind.BLOCK_SET, at, found, block.why, by, url=url or None)
-        self.store.block(block, event)
-        return _view(next(b for b in self.store.blocks_of(at.lane, [at.item]) if b.blocker == block.blocker))
+        return _view(self.store.block(block, event))
 
     def unblock(
         self,

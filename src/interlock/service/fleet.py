@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from interlock.core import names
 from interlock.core.checking import checked_mode, checked_reason, given_reason, signed
 from interlock.core.claiming import Agent
 from interlock.core.errors import Held
 from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, ModeRule
-from interlock.core.record import replace
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.answers import agent_view, gate_view, lane_view, pool_view
 from interlock.service.contract import AgentView, LaneView, PoolView
@@ -44,17 +44,24 @@ class Fleet:
         if max_concurrency is not None:
             names.check_whole("number of runs at once", max_concurrency, 1, 10_000)
         names.check_flag("unlimited", unlimited)
-        agent = replace(self._agent(name), name=name.strip())
+        key = names.needed_agent(name)
+        given: dict[str, Any] = {"name": name.strip()}
         if max_concurrency is not None or unlimited:
-            agent = replace(agent, max_concurrency=None if unlimited else max_concurrency)
+            given["max_concurrency"] = None if unlimited else max_concurrency
         if types is not None:
-            agent = replace(agent, types=names.check_names("type", types))
+            given["types"] = names.check_names("type", types)
         if labels is not None:
-            agent = replace(agent, labels=names.check_names("label", labels))
+            given["labels"] = names.check_names("label", labels)
         if pool is not None:
-            agent = replace(agent, pool=None if pool == "" else self._pool(pool))
-        can = {"pool": agent.pool, "max": agent.max_concurrency, "types": agent.types, "labels": agent.labels}
-        return self._set_agent(agent, self._event(EventKind.AGENT_SET, by, agent=agent.key, data=can))
+            given["pool"] = None if pool == "" else names.pool_key(pool)
+
+        event = self._event(EventKind.AGENT_SET, by, agent=key)
+
+        def line(made: Agent) -> Event:
+            can = {"pool": made.pool, "max": made.max_concurrency, "types": made.types, "labels": made.labels}
+            return event._replace(data={**event.data, **can})
+
+        return agent_view(self.store.set_agent(Agent(key=key, **given), tuple(given), line))
 
     def remove_agent(self, name: str, *, by: str = "") -> str:
         """Forget an agent that nobody uses; its history stays. Gives its key.
@@ -95,8 +102,7 @@ class Fleet:
         key = names.pool_key(name)
         names.check_whole("number of runs at once", max_concurrency, 1, 10_000)
         event = self._event(EventKind.POOL_SET, by, data={"pool": key, "max": max_concurrency})
-        self.store.set_pool(key, max_concurrency, event)
-        return next(pool_view(pool) for pool in self.store.pools() if pool.name == key)
+        return pool_view(self.store.set_pool(key, max_concurrency, event))
 
     def remove_pool(self, name: str, *, by: str = "") -> str:
         """Forget a pool that no agent shares; its history stays. Gives its key."""
@@ -115,31 +121,22 @@ class Fleet:
             )
         return key
 
-    def _pool(self, name: str) -> str:
-        """The key of a pool that there is."""
-        key, known = names.pool_key(name), {pool.name for pool in self.store.pools()}
-        if key not in known:
-            raise names.no_pool(key)
-        return key
-
     def pause_agent(
         self, name: str, *, paused: bool, why: str, by: str = "", create: bool = False
     ) -> AgentView:
         """Stop or resume giving an agent work. Its runs go on. With `create`, also one nobody knows yet.
 
         To resume ends a wall, too."""
-        agent = self._agent(name)
+        key = names.needed_agent(name)
         reason = given_reason(why) if names.check_flag("paused", paused) else checked_reason(why)
         if not names.check_flag("create", create):
-            self._require_agent(agent.key)
-        agent = replace(agent, paused_why=reason if paused else None)
-        kind = EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED
-        return self._set_agent(agent, self._event(kind, by, reason, agent=agent.key), resumed=not paused)
-
-    def _agent(self, name: str) -> Agent:
-        """The agent, a new one if the store does not know it. It must have a name: empty means any agent."""
-        key = names.needed_agent(name)
-        return self.store.agent(key) or Agent(key=key, name=name.strip())
+            self._require_agent(key)
+        event = self._event(
+            EventKind.AGENT_PAUSED if paused else EventKind.AGENT_RESUMED, by, reason, agent=key
+        )
+        agent = Agent(key=key, name=name.strip(), paused_why=reason if paused else None)
+        named = ("paused_why",) if paused else ("paused_why", "wall_us")
+        return agent_view(self.store.set_agent(agent, named, lambda _: event))
 
     def _require_agent(self, key: str) -> None:
         """Raise unless the agent was set, has asked for work, or is or was named by an item."""
@@ -159,10 +156,6 @@ class Fleet:
 
     def _newest_items(self) -> list[Item]:
         return self.store.items(ItemQuery(limit=1_000))
-
-    def _set_agent(self, agent: Agent, event: Event, *, resumed: bool = False) -> AgentView:
-        self.store.set_agent(agent, event, resumed=resumed)
-        return next(agent_view(a) for a in self.store.agents() if a.key == agent.key)
 
     def pause_project(
         self, project: str, *, paused: bool, why: str, by: str = "", create: bool = False

@@ -81,12 +81,11 @@ class Looking:
         return found
 
     def on_lane(self, lane: str) -> list[ItemView]:
-        """The unfinished items of a lane with their payloads, its owner first, then its line."""
-        statuses = tuple(s.value for s in ItemStatus if s not in TERMINAL)
-        query = ItemQuery(statuses=statuses, lane=names.lane_key(lane), limit=names.BATCH_MAX)
-        items = self.store.items(query)
-        payloads = self.store.payloads([i.id for i in items])
-        return sorted((ItemView(i, payloads.get(i.id)) for i in items), key=in_line)
+        """The unfinished items of a lane with their payloads, owner first, then its line; at most 1,000."""
+        found = self.store.on_lane(names.lane_key(lane), names.BATCH_MAX)
+        first = sorted(found, key=lambda item: in_line(ItemView(item)))[: names.BATCH_MAX]
+        payloads = self.store.payloads([item.id for item in first])
+        return [ItemView(item, payloads.get(item.id)) for item in first]
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:
         """The newest items, in the order in which they arrived; unfinished ones unless asked otherwise."""

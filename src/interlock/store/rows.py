@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from interlock.core.claiming import Pool
 from interlock.core.handles import Handle
 from interlock.core.model import (
     SPEC_FIELDS,
@@ -113,6 +114,12 @@ def spec_row(item: Item, labels: str | None) -> tuple[Any, ...]:
 def gate_row(lane: str, gate: Gate | None, exempt: Any) -> tuple[Any, ...]:
     """What `set_gate` takes, with the exempt types in the form the database keeps."""
     return (lane, *((None,) * 4 if gate is None else (gate.series, gate.open, exempt, gate.at_us)))
+
+
+def pool_from_row(row: Sequence[Any]) -> Pool:
+    """A pool; its agents come as a list."""
+    name, most, running, agents = row
+    return Pool(name=name, max_concurrency=most, running=running, agents=tuple(agents))
 
 
 def gate_from_row(row: Sequence[Any]) -> Gate:

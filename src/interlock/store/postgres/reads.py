@@ -57,6 +57,7 @@ from interlock.store.rows import (
     first_since,
     gate_from_row,
     item_from_row,
+    pool_from_row,
     run_from_row,
     spans,
     stored_message,
@@ -169,10 +170,7 @@ class PostgresReads:
         return [agent_from_row(r) for r in self._rows("agents", now_us=self.database.given_now())]
 
     def pools(self) -> list[Pool]:
-        return [
-            Pool(name=name, max_concurrency=most, running=running, agents=tuple(agents))
-            for name, most, running, agents in self._rows("pools")
-        ]
+        return [pool_from_row(r) for r in self._rows("pools")]
 
     def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
         return [
@@ -190,6 +188,9 @@ class PostgresReads:
 
     def line(self, lane: str, limit: int) -> list[Item]:
         return [item_from_row(row) for row in self._rows("line", lane=lane, limit=limit)]
+
+    def on_lane(self, lane: str, limit: int) -> list[Item]:
+        return [item_from_row(row) for row in self._rows("on_lane", lane=lane, limit=limit)]
 
     def worker(self, name: str) -> Worker | None:
         return next((Worker(*row) for row in self._rows("worker", name=name)), None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from psycopg.errors import ForeignKeyViolation
 
 from interlock.core.blocks import Block, of_blocker
-from interlock.core.claiming import Agent, Claim
+from interlock.core.claiming import Agent, Claim, Pool
 from interlock.core.ending import refused_writes
 from interlock.core.handles import Handle
 from interlock.core.ledger import Decision
@@ -23,13 +23,21 @@ from interlock.core.timing import Timing, to_us
 from interlock.core.workers import FORGET_AT_ONCE, FORGOTTEN_S, Worker
 from interlock.store.clock import since_boot_us
 from interlock.store.port import Build, ClaimAnswer, Load, Outcome, Renewal, outcome_of
-from interlock.store.postgres.claims import Claims, filters
+from interlock.store.postgres.claims import Claims, agent_from_row, filters
 from interlock.store.postgres.database import GONE, Database, only
 from interlock.store.postgres.reads import PostgresReads
 from interlock.store.postgres.statement import Connection, Statement
 from interlock.store.postgres.transactions import EVENT_WIDTH, Transactions
 from interlock.store.pruning import BY_ITEM, BY_PLAN, Pruned, whole
-from interlock.store.rows import array, by_handle, columns, event_row, item_from_row, run_from_row
+from interlock.store.rows import (
+    array,
+    by_handle,
+    columns,
+    event_row,
+    item_from_row,
+    pool_from_row,
+    run_from_row,
+)
 
 if TYPE_CHECKING:
     from interlock.store.access_port import Access, Note
@@ -111,7 +119,7 @@ class PostgresStore(PostgresReads):
 
         self.database.persistently(work)
 
-    def set_agent(self, agent: Agent, event: Event, *, resumed: bool = False) -> None:
+    def set_agent(self, agent: Agent, named: Sequence[str], line: Callable[[Agent], Event]) -> Agent:
         params = {
             "key": agent.key,
             "name": agent.name,
@@ -120,15 +128,28 @@ class PostgresStore(PostgresReads):
             "labels": list(agent.labels),
             "paused_why": agent.paused_why,
             "pool": agent.pool,
-            "resumed": resumed,
+            "named": list(named),
         }
+        whose = {"agent": agent.key, "now_us": self.database.given_now()}
+
+        def work(conn: Connection) -> Agent:
+            conn.execute(self.database.sql["set_agent"], params)
+            made = agent_from_row(self._ask(conn, "agent", whose)[0])
+            self._log(conn, [line(made)])
+            return made
+
         try:
-            self._set("set_agent", params, event)
+            return self._in_transaction(work)
         except ForeignKeyViolation:
             raise no_pool(agent.pool) from None
 
-    def set_pool(self, name: str, max_concurrency: int, event: Event) -> None:
-        self._set("set_pool", {"name": name, "max_concurrency": max_concurrency}, event)
+    def set_pool(self, name: str, max_concurrency: int, event: Event) -> Pool:
+        def work(conn: Connection) -> Pool:
+            conn.execute(self.database.sql["set_pool"], {"name": name, "max_concurrency": max_concurrency})
+            self._log(conn, [event])
+            return pool_from_row(self._ask(conn, "pool", {"pool": name})[0])
+
+        return self._in_transaction(work)
 
     def remove_agent(self, key: str, event: Event) -> bool:
         return self._remove("agent", {"agent": key, "now_us": self.database.given_now()}, event)
@@ -160,25 +181,30 @@ class PostgresStore(PostgresReads):
         params = {"scope": rule.scope, "value": rule.value, "mode": Mode(rule.mode).value}
         self._set("set_mode", params, event)
 
-    def block(self, block: Block, event: Event) -> bool:
+    def block(self, block: Block, event: Event) -> Block:
         params = {**block._asdict(), "now_us": self.database.given_now()}
-        return bool(self._blocked("set_block", params, event))
+        of = {"lane": block.lane, "items": [block.item]}
+
+        def work(conn: Connection) -> Block:
+            self._blocked(conn, "set_block", params, event)
+            # Its row is locked, also if nothing was written.
+            there = map(Block._make, self._ask(conn, "blocks_of", of))
+            return next(each for each in there if each.blocker == block.blocker)
+
+        return self._in_transaction(work)
 
     def unblock(self, lane: str, item: ItemId, blocker: str | None, event: Event) -> list[str]:
-        gone = self._blocked("remove_blocks", {"lane": lane, "item": item, "blocker": blocker}, event)
+        params = {"lane": lane, "item": item, "blocker": blocker}
+        gone = self._in_transaction(lambda conn: self._blocked(conn, "remove_blocks", params, event))
         self.database.notify()
         return gone
 
-    def _blocked(self, name: str, params: dict[str, Any], event: Event) -> list[str]:
+    def _blocked(self, conn: Connection, name: str, params: dict[str, Any], event: Event) -> list[str]:
         """The blockers whose blocks changed, each with a line of history."""
-
-        def work(conn: Connection) -> list[str]:
-            changed = [row[0] for row in conn.execute(self.database.sql[name], params).fetchall()]
-            if changed:
-                self._log(conn, [of_blocker(event, blocker) for blocker in changed])
-            return changed
-
-        return self._in_transaction(work)
+        changed = [row[0] for row in conn.execute(self.database.sql[name], params).fetchall()]
+        if changed:
+            self._log(conn, [of_blocker(event, blocker) for blocker in changed])
+        return changed
 
     def _set(self, name: str, params: dict[str, Any], event: Event) -> None:
         def work(conn: Connection) -> None:

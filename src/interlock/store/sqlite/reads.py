@@ -61,6 +61,7 @@ from interlock.store.rows import (
     first_since,
     gate_from_row,
     item_from_row,
+    pool_from_row,
     run_from_row,
     spans,
     stored_message,
@@ -186,20 +187,18 @@ class SqliteReads:
     def line(self, lane: str, limit: int) -> list[Item]:
         return [item_of_row(row) for row in self.database.rows("line", lane=lane, limit=limit)]
 
+    def on_lane(self, lane: str, limit: int) -> list[Item]:
+        return [item_of_row(row) for row in self.database.rows("on_lane", lane=lane, limit=limit)]
+
     def agent(self, key: str) -> Agent | None:
-        running, editing = self._running(key)
-        found = self._agent_as_set(key, running + editing)
-        if found is None or found.pool is None:
-            return found
-        pool = next(p for p in self.pools() if p.name == found.pool)
-        return replace(found, pool_max=pool.max_concurrency, pool_running=pool.running)
+        return next((self._agent(row, *row[12:]) for row in self.database.rows("agent", key=key)), None)
 
     def limited_agents(self, named: Sequence[str]) -> list[Agent]:
         rows = self.database.rows("limited_agents", named=named, limit=AGENTS_MAX)
         return [replace(self._agent(row, row[12]), editing=row[13]) for row in rows]
 
-    def _agent_as_set(self, key: str, running: int = 0) -> Agent | None:
-        return next((self._agent(row, running) for row in self.database.rows("agent", key=key)), None)
+    def _agent_as_set(self, key: str) -> Agent | None:
+        return next((self._agent(row) for row in self.database.rows("agent_as_set", key=key)), None)
 
     def _running(self, agent: str) -> tuple[int, int]:
         """How many runs an agent has that are not edits of plans, and how many that are."""
@@ -239,10 +238,10 @@ class SqliteReads:
         return next((Mark(name=name, seq=seq, until_us=until, tries=n) for seq, until, n in rows), None)
 
     def pools(self) -> list[Pool]:
-        return [
-            Pool(name=name, max_concurrency=most, running=running, agents=tuple(json.loads(agents)))
-            for name, most, running, agents in self.database.rows("pools")
-        ]
+        return [_pool(r) for r in self.database.rows("pools")]
+
+    def _one_pool(self, name: str) -> Pool:
+        return _pool(self.database.rows("pool", name=name)[0])
 
     def modes(self) -> tuple[ModeRule, ...]:
         return tuple(ModeRule(scope=s, value=v, mode=Mode(m)) for s, v, m in self.database.rows("modes"))
@@ -399,6 +398,10 @@ def item_of_row(row: Sequence[Any]) -> Item:
     if row[_LABELS_AT] is not None:
         row = [*row[:_LABELS_AT], json.loads(row[_LABELS_AT]), *row[_LABELS_AT + 1 :]]
     return item_from_row(row)
+
+
+def _pool(row: Sequence[Any]) -> Pool:
+    return pool_from_row((*row[:-1], json.loads(row[-1])))
 
 
 def _gate(row: Sequence[Any]) -> Gate:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.core.absence import Absence
 from interlock.core.blocks import Block, of_blocker
-from interlock.core.claiming import Agent, Claim, has_room, narrowed, with_room
+from interlock.core.claiming import Agent, Claim, Pool, has_room, narrowed, with_room
 from interlock.core.commands import Arrive, Overtake, Tell
 from interlock.core.decide import decide
 from interlock.core.ending import refused_writes
@@ -278,9 +278,9 @@ class SqliteStore(SqliteReads):
         with self.database.write():
             self.database.rows("see_agent", key=key, name=name, now_us=self.now_us())
 
-    def set_agent(self, agent: Agent, event: Event, *, resumed: bool = False) -> None:
+    def set_agent(self, agent: Agent, named: Sequence[str], line: Callable[[Agent], Event]) -> Agent:
         with self.database.write():
-            if agent.pool is not None and agent.pool not in {pool.name for pool in self.pools()}:
+            if agent.pool is not None and not self.database.rows("pool", name=agent.pool):
                 raise no_pool(agent.pool)
             self.database.rows(
                 "set_agent",
@@ -291,14 +291,18 @@ class SqliteStore(SqliteReads):
                 labels=agent.labels,
                 paused_why=agent.paused_why,
                 pool=agent.pool,
-                resumed=resumed,
+                named=named,
             )
-            self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+            made = self.agent(agent.key)
+            assert made is not None
+            self.database.each("insert_event", [event_row(line(made)._replace(at_us=self.now_us()))])
+            return made
 
-    def set_pool(self, name: str, max_concurrency: int, event: Event) -> None:
+    def set_pool(self, name: str, max_concurrency: int, event: Event) -> Pool:
         with self.database.write():
             self.database.rows("set_pool", name=name, max_concurrency=max_concurrency)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
+            return self._one_pool(name)
 
     def remove_agent(self, key: str, event: Event) -> bool:
         return self._remove("remove_agent", event, key=key)
@@ -326,19 +330,22 @@ class SqliteStore(SqliteReads):
             self.database.rows("set_mode", scope=rule.scope, value=rule.value, mode=Mode(rule.mode).value)
             self.database.each("insert_event", [event_row(event._replace(at_us=self.now_us()))])
 
-    def block(self, block: Block, event: Event) -> bool:
-        return bool(self._blocked("set_block", event, **{**block._asdict(), "at_us": self.now_us()}))
+    def block(self, block: Block, event: Event) -> Block:
+        with self.database.write():
+            self._blocked("set_block", event, **{**block._asdict(), "at_us": self.now_us()})
+            there = self.blocks_of(block.lane, [block.item])
+            return next(each for each in there if each.blocker == block.blocker)
 
     def unblock(self, lane: str, item: ItemId, blocker: str | None, event: Event) -> list[str]:
-        return self._blocked("remove_blocks", event, lane=lane, item=item, blocker=blocker)
+        with self.database.write():
+            return self._blocked("remove_blocks", event, lane=lane, item=item, blocker=blocker)
 
     def _blocked(self, name: str, event: Event, **params: object) -> list[str]:
         """The blockers whose blocks changed, each with a line of history."""
-        with self.database.write():
-            changed = sorted(row[0] for row in self.database.rows(name, **params))
-            now = event._replace(at_us=self.now_us())
-            self.database.each("insert_event", [event_row(of_blocker(now, blocker)) for blocker in changed])
-            return changed
+        changed = sorted(row[0] for row in self.database.rows(name, **params))
+        now = event._replace(at_us=self.now_us())
+        self.database.each("insert_event", [event_row(of_blocker(now, blocker)) for blocker in changed])
+        return changed
 
     def see_worker(self, worker: Worker) -> None:
         with self.database.write():

@@ -1,6 +1,11 @@
--- What an agent can do and how much at once; a wall stays unless the agent is resumed.
-INSERT INTO interlock.agents (key, name, max_concurrency, types, labels, paused_why, pool)
+-- Write the named parts of an agent, and leave the others as they are; an agent that is new begins with these.
+INSERT INTO interlock.agents AS a (key, name, max_concurrency, types, labels, paused_why, pool)
 VALUES (%(key)s, %(name)s, %(max_concurrency)s, %(types)s::text[], %(labels)s::text[], %(paused_why)s, %(pool)s)
-ON CONFLICT (key) DO UPDATE SET name = excluded.name, max_concurrency = excluded.max_concurrency,
-    types = excluded.types, labels = excluded.labels, paused_why = excluded.paused_why, pool = excluded.pool,
-    wall_us = CASE WHEN NOT %(resumed)s THEN agents.wall_us END
+ON CONFLICT (key) DO UPDATE SET
+    name = CASE WHEN 'name' = ANY(%(named)s::text[]) THEN excluded.name ELSE a.name END,
+    max_concurrency = CASE WHEN 'max_concurrency' = ANY(%(named)s::text[]) THEN excluded.max_concurrency ELSE a.max_concurrency END,
+    types = CASE WHEN 'types' = ANY(%(named)s::text[]) THEN excluded.types ELSE a.types END,
+    labels = CASE WHEN 'labels' = ANY(%(named)s::text[]) THEN excluded.labels ELSE a.labels END,
+    paused_why = CASE WHEN 'paused_why' = ANY(%(named)s::text[]) THEN excluded.paused_why ELSE a.paused_why END,
+    pool = CASE WHEN 'pool' = ANY(%(named)s::text[]) THEN excluded.pool ELSE a.pool END,
+    wall_us = CASE WHEN 'wall_us' = ANY(%(named)s::text[]) THEN NULL ELSE a.wall_us END

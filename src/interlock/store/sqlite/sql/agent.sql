@@ -1,2 +1,10 @@
--- One agent as it was set.
-SELECT key, name, max_concurrency, types, labels, paused_why, seen_us, wall_us, wall_why, pool FROM agents WHERE key = :key
+-- One agent with what it runs and what waits for it by name, the latter counted up to a limit.
+SELECT key, name, max_concurrency, types, labels, paused_why, seen_us, wall_us, wall_why, pool,
+    (SELECT max_concurrency FROM pool_runs WHERE pool_runs.name = agents.pool),
+    (SELECT running FROM pool_runs WHERE pool_runs.name = agents.pool),
+    (SELECT count(*) FROM items WHERE run IS NOT NULL AND run_agent = agents.key),
+    (SELECT count(*) FROM (
+        SELECT 1 FROM (SELECT NULL AS plan UNION ALL SELECT id FROM plans WHERE status = 'running') AS queue
+        CROSS JOIN items i ON i.plan IS queue.plan AND i.agent_key = agents.key
+            AND i.status = 'pending' AND i.due_us IS NULL AND i.gated = 0 LIMIT 1000))
+FROM agents WHERE key = :key

@@ -1,6 +1,11 @@
--- What an agent can do, and how much at once; a wall stays unless the agent is resumed.
+-- Write the named parts of an agent, and leave the others as they are; an agent that is new begins with these.
 INSERT INTO agents (key, name, max_concurrency, types, labels, paused_why, pool)
 VALUES (:key, :name, :max_concurrency, :types, :labels, :paused_why, :pool)
-ON CONFLICT (key) DO UPDATE SET name = excluded.name, max_concurrency = excluded.max_concurrency,
-    types = excluded.types, labels = excluded.labels, paused_why = excluded.paused_why, pool = excluded.pool,
-    wall_us = iif(:resumed, NULL, wall_us)
+ON CONFLICT (key) DO UPDATE SET
+    name = iif('name' IN (SELECT value FROM json_each(:named)), excluded.name, name),
+    max_concurrency = iif('max_concurrency' IN (SELECT value FROM json_each(:named)), excluded.max_concurrency, max_concurrency),
+    types = iif('types' IN (SELECT value FROM json_each(:named)), excluded.types, types),
+    labels = iif('labels' IN (SELECT value FROM json_each(:named)), excluded.labels, labels),
+    paused_why = iif('paused_why' IN (SELECT value FROM json_each(:named)), excluded.paused_why, paused_why),
+    pool = iif('pool' IN (SELECT value FROM json_each(:named)), excluded.pool, pool),
+    wall_us = iif('wall_us' IN (SELECT value FROM json_each(:named)), NULL, wall_us)
