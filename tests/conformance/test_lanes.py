@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from interlock.core.model import AHEAD_MAX, NewItem
+from interlock.core.model import AHEAD_MAX, OUR_BOT, NewItem
 from interlock.service.contract import LeaseView, Report
 from tests.conformance.scene import FIRST_BACK_OFF_S, GRACE_S, LANE, LEASE_S, Scene
 
@@ -139,9 +139,42 @@ class TestSameName:
         assert answer.item is not None
         assert answer.item.id == first
 
-    def test_the_same_agent_under_another_policy_keeps_its_place(self, scene: Scene) -> None:
-        scene.put_running("one", lane=LANE, agent="coder", policy="queue")
-        assert scene.add("two", lane=LANE, agent="coder", policy="coalesce").decision == "queued"
+    @pytest.mark.parametrize("policy", ["queue", "supersede", "latest", "reject"])
+    def test_the_policy_that_an_item_came_with_does_not_matter(self, scene: Scene, policy: str) -> None:
+        lease = scene.put_running("one", lane=LANE, agent="coder", policy=policy)
+        answer = scene.add("two", lane=LANE, agent="coder", policy="coalesce")
+        assert answer.decision == "coalesced"
+        assert answer.item is not None
+        assert answer.item.id == lease.item.id
+
+    def test_an_item_for_nobody_has_the_name_of_the_agent_that_runs_it(self, scene: Scene) -> None:
+        lease = scene.put_running("for whoever comes", lane=LANE, by="coder")
+        answer = scene.add("a comment", lane=LANE, agent="coder", policy="coalesce", message="look")
+        assert (answer.decision, answer.reason) == ("coalesced", "issue_execution_same_name")
+        assert [m.text for m in scene.service.inbox(lease.run)] == ["look"]
+
+    def test_of_a_long_line_and_many_retries_the_first_takes_it_in(self, scene: Scene) -> None:
+        parked = []
+        for _ in range(3):
+            lease = scene.put_running("fails", lane=LANE, agent="coder")
+            scene.fail(lease)
+            parked.append(lease.item.id)
+        scene.put_running("of the cto", lane=LANE, agent="cto")
+        line = [scene.put("waits", lane=LANE, agent="coder") for _ in range(3)]
+        for expected in (*parked, *line):
+            answer = scene.add("said", lane=LANE, agent="coder", policy="coalesce", sender=OUR_BOT)
+            assert answer.item is not None
+            assert answer.item.id == expected
+            scene.cancel(expected)
+
+    def test_a_hold_and_an_external_run_take_nothing_in(self, scene: Scene) -> None:
+        hold = scene.put("held", lane=LANE, agent="coder", type="hold", labels=("hold",))
+        answer = scene.add("said", lane=LANE, agent="coder", policy="coalesce")
+        assert (answer.decision, answer.reason) == ("queued", "lane_queued")
+        scene.cancel(hold)
+        scene.claim("coder", external=True)
+        again = scene.add("said", lane=LANE, agent="coder", policy="coalesce")
+        assert (again.decision, again.reason) == ("queued", "lane_queued")
 
     def test_a_parked_retry_takes_the_input_in_and_a_person_wakes_it(self, scene: Scene) -> None:
         lease = scene.put_running("work", lane=LANE, agent="coder", policy="coalesce")

@@ -18,13 +18,13 @@ import apsw
 import pytest
 
 from interlock.core.commands import Wall
-from interlock.core.model import ANOTHER_SYSTEM, NewItem
+from interlock.core.model import ANOTHER_SYSTEM, NewItem, Policy
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, TaskSpec
 from interlock.service import sweeper
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
 from interlock.store import metering
-from interlock.store.sqlite import reads
+from interlock.store.sqlite import reads, snapshot
 from interlock.store.sqlite.store import SqliteStore
 from interlock.testing.clock import Clock
 from tests.conformance.access_cases import use_access
@@ -76,6 +76,16 @@ SELECT i, 'default', 'task', 'item ' || i,
     iif(kind < 13, {now_us}, NULL), 'test', NULL, NULL, NULL, iif(kind = 16, i, NULL), 0, NULL,
     kind = 14
 FROM fill;
+-- One lane with a long line of one agent, and many of its retries in their back-off.
+INSERT INTO lanes (lane) VALUES ('line:acme');
+INSERT INTO items
+SELECT {count} + i, 'default', 'task', 'item ' || i,
+    'liner', 'queue', 0, 2147483647, {count} + i, {count} + i,
+    'line:acme', NULL, NULL, NULL, NULL, 3, 'yield', {now_us},
+    CASE WHEN i = 20 THEN 'pending' WHEN kind = 0 THEN 'deferred' ELSE 'waiting' END, kind, 0,
+    iif(kind = 1, {now_us} + 3600000000, NULL), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    0, 0, 0, 0, NULL, iif(kind = 1, {now_us}, NULL), NULL, 'test', NULL, NULL, NULL, NULL, 0, NULL, 0
+FROM fill WHERE kind < 2;
 INSERT INTO runs
 SELECT i, i, 1, agent, NULL, {now_us}, {now_us}, iif(kind < 12, 'succeeded', 'failed'), '', NULL, NULL, i
 FROM fill WHERE kind < 13;
@@ -85,7 +95,7 @@ SELECT {now_us} - 3 * {count} + 3 * i + step, event, 'test', 'default', i, iif(s
 FROM fill CROSS JOIN (SELECT 0 AS step, 'item.added' AS event UNION ALL SELECT 1, 'run.started' UNION ALL
     SELECT 2, 'run.succeeded')
 WHERE kind < 12 OR step = 0;
-UPDATE numbers SET value = {count};
+UPDATE numbers SET value = 2 * {count};
 INSERT INTO github_repositories VALUES (1, 'acme/app', 'acme/app', '');
 INSERT INTO github_deliveries
 SELECT 'old-' || i, 'issues', 1, i / 20, {now_us} - {count} + i, NULL, 0, '', NULL FROM fill;
@@ -173,6 +183,15 @@ def run_everything(costs: Costs) -> None:
     with of("add, lane taken"):
         service.add([NewItem(title="second", lane="issue:mine/mine#1", agent="other")])
         service.add([NewItem(title="third", lane="issue:acme/app#7", agent="other")])
+    with of("add, absorbed on a lane with a long line"):
+        added = service.add(
+            [
+                NewItem(title="said", lane="line:acme", agent=agent, policy=Policy.COALESCE)
+                for agent in ("liner", "x")
+            ]
+        )
+        assert [a.decision for a in added] == ["coalesced", "queued"]
+        service.cancel(added[1].arrival or 0, why="over")
     with of("add, a duplicate"):
         service.add([NewItem(title="again", dedupe_key="once")])
     with of("claim"):
@@ -381,6 +400,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "SPANS_MAX", 100)
     monkeypatch.setattr(reads, "AHEAD_MAX", 10)
     monkeypatch.setattr(reads, "RUNS_MAX", 100)
+    monkeypatch.setattr(snapshot, "AHEAD_MAX", 10)
     monkeypatch.setattr("interlock.core.why.AHEAD_MAX", 10)
     monkeypatch.setattr(sweeper, "LINES", 20)
     monkeypatch.setattr(metering, "LINES", 500)
@@ -417,7 +437,9 @@ INDEXES = (
     "items_external",
     "items_unclaimed",
     "items_observed",
-    "items_absorbable",
+    "items_replaceable",
+    "items_namesakes",
+    "items_retries",
     "events_item",
     "runs_item",
     "items_absorbed",

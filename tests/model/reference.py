@@ -83,12 +83,12 @@ class Reference:
         return sorted(waiting, key=_line_order)
 
     def kin(self, lane: str, agent: str, policy: Policy) -> list[Item]:
-        """Unfinished items of the same agent and policy, but for those whose first time is yet to come."""
-        return [
-            i
-            for i in self.items.values()
-            if i.lane == lane and i.agent == agent and i.policy is policy and not i.ended and not i.scheduled
-        ]
+        """Unfinished items of the same agent and policy, but for those whose first time is yet to come. To
+        `coalesce`, who works on an item is as good as whom it is for, and its policy does not matter."""
+        found = [i for i in self.items.values() if i.lane == lane and not i.ended and not i.scheduled]
+        if policy is Policy.COALESCE:
+            return [i for i in found if _same_name(i, agent) and _reads(i)]
+        return [i for i in found if i.agent == agent and i.policy is policy]
 
     def mode(self, project: str, lane: str) -> Mode:
         prefixes = [v for scope, v in self.modes if scope == "lane" and lane.startswith(v)]
@@ -185,7 +185,7 @@ class Reference:
         if new.policy is Policy.REJECT:
             self._note(EventKind.ITEM_REJECTED, Reason.LANE_HELD, None, owner.run)
             return Added(Verdict.REJECTED, Reason.LANE_HELD, None, None, holder=owner.id)
-        another = new.policy is Policy.COALESCE and owner.agent != key_of(new.agent)
+        another = new.policy is Policy.COALESCE and not _same_name(owner, key_of(new.agent))
         reason = Reason.DEFERRED if another else Reason.LANE_QUEUED
         if shut:
             reason = Reason.SERIES_QUEUED
@@ -227,6 +227,8 @@ class Reference:
         agent = key_of(new.agent)
         observed = [i for i in self.items.values() if i.observed_lane == lane and i.active]
         same = [i for i in observed if i.agent == agent and i.policy is new.policy]
+        if new.policy is Policy.COALESCE:
+            same = [i for i in observed if _same_name(i, agent) and _reads(i)]
         same += self.kin(lane, agent, new.policy)
         if owner is None:
             would = Reason.WOULD_ADMIT
@@ -888,6 +890,18 @@ class Reference:
         if any(a.max is not None and self.running(k) > a.max for k, a in self.agents.items()):
             found.add("agents_within_limit")
         return found
+
+
+def _same_name(item: Item, agent: str) -> bool:
+    return item.agent == agent or (item.run is not None and item.run.agent == agent)
+
+
+def _reads(item: Item) -> bool:
+    """Whether anybody reads what is written to an item: not in a hold, an edit or an external run."""
+    new = item.new
+    hold = new.type == "hold" and "hold" in new.labels
+    external = item.run is not None and item.run.lease_s is None
+    return not (hold or external or new.type == "plan.edit")
 
 
 def _line_order(item: Item) -> tuple[bool, float, int]:

@@ -2,7 +2,8 @@
 
 The owner was told "old" and the newcomer brings "new". *kin* is an owner of the same agent key and the same
 policy; *stranger* is any other, and each such row is tried with another agent, with another policy, with both
-and with nobody in particular. `any` holds for kin and stranger alike.
+and with nobody in particular. To `coalesce` the policy of the owner is all one: *named* is an owner of the
+same agent key, *foreign* any other. `any` holds for all alike.
 
 Owners: `pending` not started; `running`; `stopping` running under a cancel request; `expired` past its lease
 with attempts left; `spent` past its lease on the last attempt; `revoked` past the grace of a cancel request;
@@ -33,21 +34,21 @@ queue     parked   any      | queued      lane_queued               | pending   
 queue     observed any      | queued      lane_queued               | in_progress deferred  | old        new          | item.added
 
 coalesce  none     -        | admitted    lane_free                 | -           pending   | -          new          | item.added
-coalesce  pending  kin      | coalesced   issue_execution_same_name | pending     coalesced | old+new    -            | item.coalesced
-coalesce  running  kin      | coalesced   issue_execution_same_name | in_progress coalesced | old+new    -            | item.coalesced
-coalesce  stopping kin      | coalesced   issue_execution_same_name | in_progress coalesced | old+new    -            | item.coalesced
-coalesce  expired  kin      | coalesced   issue_execution_same_name | pending     coalesced | old+new    -            | run.lost item.coalesced
-coalesce  spent    kin      | admitted    lane_free                 | failed      pending   | old        new          | run.lost item.added
-coalesce  revoked  kin      | admitted    lane_free                 | cancelled   pending   | old        new          | run.cancelled item.cancelled item.added
-coalesce  parked   kin      | coalesced   issue_execution_same_name | pending     coalesced | old+new    -            | item.coalesced item.reentered
+coalesce  pending  named    | coalesced   issue_execution_same_name | pending     coalesced | old+new    -            | item.coalesced
+coalesce  running  named    | coalesced   issue_execution_same_name | in_progress coalesced | old+new    -            | item.coalesced
+coalesce  stopping named    | coalesced   issue_execution_same_name | in_progress coalesced | old+new    -            | item.coalesced
+coalesce  expired  named    | coalesced   issue_execution_same_name | pending     coalesced | old+new    -            | run.lost item.coalesced
+coalesce  spent    named    | admitted    lane_free                 | failed      pending   | old        new          | run.lost item.added
+coalesce  revoked  named    | admitted    lane_free                 | cancelled   pending   | old        new          | run.cancelled item.cancelled item.added
+coalesce  parked   named    | coalesced   issue_execution_same_name | pending     coalesced | old+new    -            | item.coalesced item.reentered
 coalesce  observed any      | queued      issue_execution_deferred  | in_progress deferred  | old        new          | item.added
-coalesce  pending  stranger | queued      issue_execution_deferred  | pending     deferred  | old        new          | item.added
-coalesce  running  stranger | queued      issue_execution_deferred  | in_progress deferred  | old        new          | item.added
-coalesce  stopping stranger | queued      issue_execution_deferred  | in_progress deferred  | old        new          | item.added
-coalesce  expired  stranger | queued      issue_execution_deferred  | pending     deferred  | old        new          | run.lost item.added
-coalesce  spent    stranger | admitted    lane_free                 | failed      pending   | old        new          | run.lost item.added
-coalesce  revoked  stranger | admitted    lane_free                 | cancelled   pending   | old        new          | run.cancelled item.cancelled item.added
-coalesce  parked   stranger | queued      issue_execution_deferred  | pending     deferred  | old        new          | item.added
+coalesce  pending  foreign  | queued      issue_execution_deferred  | pending     deferred  | old        new          | item.added
+coalesce  running  foreign  | queued      issue_execution_deferred  | in_progress deferred  | old        new          | item.added
+coalesce  stopping foreign  | queued      issue_execution_deferred  | in_progress deferred  | old        new          | item.added
+coalesce  expired  foreign  | queued      issue_execution_deferred  | pending     deferred  | old        new          | run.lost item.added
+coalesce  spent    foreign  | admitted    lane_free                 | failed      pending   | old        new          | run.lost item.added
+coalesce  revoked  foreign  | admitted    lane_free                 | cancelled   pending   | old        new          | run.cancelled item.cancelled item.added
+coalesce  parked   foreign  | queued      issue_execution_deferred  | pending     deferred  | old        new          | item.added
 
 supersede none     -        | admitted    lane_free                 | -           pending   | -          new          | item.added
 supersede pending  kin      | superseding lane_free                 | superseded  pending   | -          old+new      | item.superseded item.added
@@ -101,11 +102,11 @@ queue     pending  any      | observed    would_be_queued           | pending   
 queue     running  any      | observed    would_be_queued           | in_progress pending   | old        new          | item.observed
 queue     observed any      | observed    would_be_queued           | in_progress pending   | old        new          | item.observed
 coalesce  none     -        | observed    would_be_admitted         | -           pending   | -          new          | item.observed
-coalesce  pending  kin      | observed    would_be_coalesced        | pending     pending   | old        new          | item.observed
-coalesce  running  kin      | observed    would_be_coalesced        | in_progress pending   | old        new          | item.observed
-coalesce  observed kin      | observed    would_be_coalesced        | in_progress pending   | old        new          | item.observed
-coalesce  running  stranger | observed    would_be_queued           | in_progress pending   | old        new          | item.observed
-coalesce  observed stranger | observed    would_be_queued           | in_progress pending   | old        new          | item.observed
+coalesce  pending  named    | observed    would_be_coalesced        | pending     pending   | old        new          | item.observed
+coalesce  running  named    | observed    would_be_coalesced        | in_progress pending   | old        new          | item.observed
+coalesce  observed named    | observed    would_be_coalesced        | in_progress pending   | old        new          | item.observed
+coalesce  running  foreign  | observed    would_be_queued           | in_progress pending   | old        new          | item.observed
+coalesce  observed foreign  | observed    would_be_queued           | in_progress pending   | old        new          | item.observed
 supersede none     -        | observed    would_be_admitted         | -           pending   | -          new          | item.observed
 supersede pending  kin      | observed    would_be_superseding      | pending     pending   | old        new          | item.observed
 supersede running  kin      | observed    would_be_superseding      | in_progress pending   | old        new          | item.observed
@@ -171,6 +172,8 @@ WHO = {
     "kin": KIN,
     "stranger": STRANGERS,
     "any": KIN | STRANGERS,
+    "named": KIN | {"other policy": STRANGERS["other policy"]},
+    "foreign": {name: who for name, who in STRANGERS.items() if name != "other policy"},
 }
 
 
@@ -220,7 +223,7 @@ def put_owner(world: World, state: str, policy: Policy, agent: str) -> ItemId | 
     world.set_mode(Mode.ENFORCE)
     if state == "pending":
         return owner
-    world.start(owner)
+    world.start(owner, agent.strip().lower() or "anyone")
     if state in ("stopping", "revoked"):
         world.cancel(owner)
     if state == "parked":

@@ -183,8 +183,11 @@ CREATE INDEX items_ready_task ON interlock.items (plan, agent_key, sort_key, typ
 CREATE INDEX items_gated ON interlock.items (lane) WHERE gated;
 CREATE INDEX items_due ON interlock.items (due_us, id) WHERE due_us IS NOT NULL;
 CREATE INDEX items_line ON interlock.items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
-CREATE INDEX items_absorbable ON interlock.items (lane)
-    WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
+CREATE INDEX items_replaceable ON interlock.items (lane)
+    WHERE status IN ('deferred', 'waiting') AND policy IN ('supersede', 'latest')
+        AND (status = 'deferred' OR first_claimed_us IS NOT NULL OR reason = 'loop');
+CREATE INDEX items_retries ON interlock.items (agent_key, lane, position, ticket, id)
+    WHERE status = 'waiting' AND first_claimed_us IS NOT NULL AND due_us IS NOT NULL;
 CREATE INDEX items_asking ON interlock.items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
 CREATE INDEX items_stopped ON interlock.items (lane) WHERE status = 'waiting' AND reason = 'loop';
 CREATE INDEX items_observed ON interlock.items (observed_lane)
@@ -194,7 +197,7 @@ CREATE INDEX items_unclaimed ON interlock.items (claim_by_us) WHERE status = 'pe
 CREATE INDEX items_external ON interlock.items (run) WHERE status = 'in_progress' AND lease_until_us IS NULL;
 CREATE INDEX items_running ON interlock.items (run_agent) WHERE status = 'in_progress';
 -- Who could overtake an owner that cannot start.
-CREATE INDEX items_behind ON interlock.items (agent_key, lane) WHERE status = 'deferred';
+CREATE INDEX items_behind ON interlock.items (agent_key, lane, position, ticket, id) WHERE status = 'deferred';
 -- An agent that wants some types only does not walk past the others.
 CREATE INDEX items_ready_type ON interlock.items (agent_key, type, sort_key)
     WHERE status = 'pending' AND due_us IS NULL AND plan IS NULL AND NOT gated;

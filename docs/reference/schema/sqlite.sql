@@ -137,8 +137,12 @@ CREATE TABLE items (
 CREATE UNIQUE INDEX items_lane_owner ON items (lane)
     WHERE status IN ('pending', 'in_progress') AND lane IS NOT NULL;
 CREATE INDEX items_line ON items (lane, front DESC, position, ticket, id) WHERE status = 'deferred';
-CREATE INDEX items_absorbable ON items (lane)
-    WHERE status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest');
+CREATE INDEX items_replaceable ON items (lane)
+    WHERE status IN ('deferred', 'waiting') AND policy IN ('supersede', 'latest')
+        AND (status = 'deferred' OR first_claimed_us IS NOT NULL OR reason = 'loop');
+CREATE INDEX items_namesakes ON items (agent_key, lane, position, ticket, id) WHERE status = 'deferred';
+CREATE INDEX items_retries ON items (agent_key, lane, position, ticket, id)
+    WHERE status = 'waiting' AND first_claimed_us IS NOT NULL AND due_us IS NOT NULL;
 CREATE INDEX items_asking ON items (id) WHERE status IN ('waiting', 'pending') AND reason = 'asked';
 CREATE INDEX items_stopped ON items (lane) WHERE status = 'waiting' AND reason = 'loop';
 CREATE INDEX items_observed ON items (observed_lane)

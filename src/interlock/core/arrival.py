@@ -1,12 +1,13 @@
 """Arrival: what happens to an item when it is added. One gate for every way in.
 
-The rules when the lane is taken (*kin* means same agent key and same policy):
+The rules when the lane is taken (*kin* means same agent key and same policy; a *namesake* is addressed to the
+arrival's agent or run by it, whatever its policy, and is no hold, no edit of a plan and no external run):
 
 ==========  ==================  ===========================================================
 policy      owner is            the arrival
 ==========  ==================  ===========================================================
 queue       anyone              is deferred
-coalesce    (kin anywhere)      becomes a message of the unfinished kin item
+coalesce    (namesake anywhere) becomes a message of the unfinished namesake
 coalesce    someone else        is deferred
 supersede   kin, not started    replaces the owner
 supersede   kin, running        asks the owner to stop, waits first in line
@@ -43,6 +44,7 @@ from interlock.core.model import (
     mode_for,
 )
 from interlock.core.names import agent_key
+from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus
 from interlock.core.timing import to_us
 from interlock.core.waking import (
@@ -107,7 +109,7 @@ def _enter(ledger: Ledger, command: Arrive, lane: str | None) -> Arrival:
     if new.sender.kind is SenderKind.PERSON and new.policy is not Policy.REJECT:
         restart(ledger, lane)  # what came earlier goes first
     owner = ledger.owner(lane)
-    kin = ledger.kin(lane, agent_key(new.agent), new.policy)
+    kin = _kin(ledger, new, lane)
     if is_remark(new, lane, ledger.worker(lane)):
         return _mute(ledger, command, lane, owner, kin)
     if new.policy is Policy.COALESCE and kin:
@@ -123,7 +125,7 @@ def _schedule(ledger: Ledger, command: Arrive, lane: str | None, due_us: int) ->
     """An arrival that is due later. An agent may set itself a time, as often as it may be woken in a row."""
     new = command.item
     if lane is not None:
-        owner, kin = ledger.owner(lane), ledger.kin(lane, agent_key(new.agent), new.policy)
+        owner, kin = ledger.owner(lane), _kin(ledger, new, lane)
         if new.sender.kind is not SenderKind.AGENT and is_remark(new, lane, ledger.worker(lane)):
             return _mute(ledger, command, lane, owner, kin)
         if one_too_many(ledger, new, lane, kin):
@@ -151,7 +153,7 @@ def _by_policy(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, k
         case Policy.QUEUE:
             return _queue(ledger, command, lane, owner, Reason.LANE_QUEUED)
         case Policy.COALESCE:
-            other = owner is not None and owner.spec.agent_key != agent_key(new.agent)
+            other = owner is not None and not owner.answers_to(agent_key(new.agent))
             return _queue(ledger, command, lane, owner, Reason.DEFERRED if other else Reason.LANE_QUEUED)
         case Policy.SUPERSEDE | Policy.LATEST:
             return _replace(ledger, command, lane, owner, kin)
@@ -189,10 +191,24 @@ def _queue(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, reaso
     return _added(ledger, command, lane, state, Verdict.QUEUED, owner)
 
 
+def _kin(ledger: Ledger, new: NewItem, lane: str) -> list[Item]:
+    """The unfinished items of a lane that an arrival may be absorbed by or may replace."""
+    key = agent_key(new.agent)
+    if new.policy is Policy.COALESCE:
+        return [i for i in ledger.namesakes(lane, key) if _absorbs(i)]
+    return ledger.kin(lane, key, new.policy)
+
+
+def _absorbs(item: Item) -> bool:
+    """Whether an item takes in what is written to its agent. Nobody reads messages in a hold, an edit of a
+    plan or an external run."""
+    return not (item.held or item.spec.type == EDIT_TYPE or item.external)
+
+
 def _absorber(kin: list[Item]) -> Item:
     """Parked retry, then pending, then deferred, then running, then stopped; the oldest of a kind."""
     ranks = {ItemStatus.PENDING: 1, ItemStatus.DEFERRED: 2, ItemStatus.IN_PROGRESS: 3, ItemStatus.WAITING: 4}
-    return min(kin, key=lambda i: 0 if i.parked else ranks[i.status])
+    return min(kin, key=lambda i: (0 if i.parked else ranks[i.status], i.line[1:]))
 
 
 def _mute(ledger: Ledger, command: Arrive, lane: str, owner: Item | None, kin: list[Item]) -> Arrival:
@@ -288,8 +304,7 @@ def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
     """Hold nothing back, and record what `enforce` would have done."""
     new = command.item
     owner = ledger.owner(lane)
-    kin = (agent_key(new.agent), new.policy)
-    same = any(i.kin == kin for i in ledger.active(lane)) or bool(ledger.kin(lane, *kin))
+    same = bool(_kin(ledger, new, lane)) or any(_is_kin(i, new) for i in ledger.active(lane))
     if owner is None:
         would = Reason.WOULD_ADMIT
     elif new.policy is Policy.REJECT:
@@ -306,6 +321,14 @@ def _observe(ledger: Ledger, command: Arrive, lane: str) -> Arrival:
     )
     item = ledger.add(_spec(ledger, command, None, observed=lane), state, new.payload)
     return _announce(ledger, command, item, Verdict.OBSERVED, owner, EventKind.ITEM_OBSERVED)
+
+
+def _is_kin(item: Item, new: NewItem) -> bool:
+    """Whether an item that is let through would be absorbed by, or replace, another."""
+    key = agent_key(new.agent)
+    if new.policy is Policy.COALESCE:
+        return item.answers_to(key) and _absorbs(item)
+    return item.kin == (key, new.policy)
 
 
 def _added(

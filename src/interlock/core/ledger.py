@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from interlock.core.model import (
     A_PERSON,
-    ABSORBING,
     AHEAD_MAX,
     NO_AGENT,
     NO_STREAK,
+    REPLACEABLE,
     UNPOSITIONED,
     Event,
     EventKind,
@@ -43,7 +43,7 @@ from interlock.core.record import MutableRecord, Record, fresh
 from interlock.core.states import ACTIVE, BIRTHS, TERMINAL, ItemStatus, check_item_move
 from interlock.core.timing import Timing, sort_key, to_us
 
-K = TypeVar("K", str, tuple[str, str, Policy])
+K = TypeVar("K", str, tuple[str, str], tuple[str, str, Policy])
 _NO_DATA: Mapping[str, Any] = MappingProxyType({})
 # Python 3.11 takes 0.15 µs to look up a member of an enum; every item of a batch needs these several times.
 _PENDING, _DEFERRED = ItemStatus.PENDING, ItemStatus.DEFERRED
@@ -53,7 +53,8 @@ class Snapshot(Record):
     """Rows that were locked and read for one transaction.
 
     For every lane named, `items` has its active items (observed ones too), the first of its line (one per
-    command on that lane, since each promotes one at most), and its unfinished items of absorbing policies.
+    command on that lane, since each promotes one at most), its unfinished items of replaceable policies, and
+    for every agent that a `coalesce` arrival names there the oldest deferred one and the oldest parked one.
     """
 
     items: Mapping[ItemId, Item] = fresh(dict)
@@ -169,6 +170,8 @@ class Ledger:
         self._active: dict[str, dict[ItemId, None]] = {}
         self._stopped: dict[str, dict[ItemId, None]] = {}
         self._kin: dict[tuple[str, str, Policy], dict[ItemId, None]] = {}
+        #: Unfinished items by lane and agent key; none before the first `coalesce` arrival asks.
+        self._named: dict[tuple[str, str], dict[ItemId, None]] | None = None
         for item in self.items.values():
             self._index(item)
 
@@ -235,6 +238,19 @@ class Ledger:
         ids = self._kin.get((lane, agent_key, policy), ())
         found = [i for i in map(self.items.__getitem__, ids) if not i.scheduled]
         return sorted(found, key=lambda i: i.line[1:])
+
+    def namesakes(self, lane: str, agent_key: str) -> list[Item]:
+        """Unfinished items of a lane that are addressed to this agent key or run by that agent, in no order.
+        Like `kin`, without items that are scheduled for later and have not been tried."""
+        if self._named is None:
+            self._named = {}
+            for item in self.items.values():
+                self._note_name(item)
+        found = [self.items[i] for i in self._named.get((lane, agent_key), ())]
+        owner = self.owner(lane)
+        if owner is not None and owner.spec.lane == lane and owner.spec.agent_key != agent_key:
+            found += [owner] if owner.answers_to(agent_key) else []
+        return [i for i in found if not i.scheduled]
 
     def place_in_line(self, item: Item) -> int:
         """The place of a newly deferred item, from 1, counted up to `AHEAD_MAX`. Arrivals not committed yet
@@ -338,6 +354,8 @@ class Ledger:
         """Change a spec: the attempts that a retry grants, or what an edit changes."""
         if item.spec.lane is not None:
             _note(self._kin, (item.spec.lane, item.spec.agent_key, item.spec.policy), item.id, belongs=False)
+            if self._named is not None:
+                _note(self._named, (item.spec.lane, item.spec.agent_key), item.id, belongs=False)
         return self._put(Item(item.spec._replace(**changes), item.state))
 
     def add_message(
@@ -500,8 +518,15 @@ class Ledger:
         _note(self._deferred, lane, spec.id, status is _DEFERRED)
         if spec.lane is not None:
             _note(self._stopped, lane, spec.id, item.stopped)
-        if spec.lane is not None and spec.policy in ABSORBING:
+        if spec.lane is not None and spec.policy in REPLACEABLE:
             _note(self._kin, (lane, spec.agent_key, spec.policy), spec.id, status not in TERMINAL)
+        if self._named is not None:
+            self._note_name(item)
+
+    def _note_name(self, item: Item) -> None:
+        spec = item.spec
+        if spec.lane is not None and self._named is not None:
+            _note(self._named, (spec.lane, spec.agent_key), spec.id, item.status not in TERMINAL)
 
 
 def _note(index: dict[K, dict[ItemId, None]], key: K, item: ItemId, belongs: bool) -> None:

@@ -419,6 +419,10 @@ class Item(NamedTuple):
         """Waiting for the time that its caller asked for; it has not been tried yet."""
         return self.state.status is ItemStatus.WAITING and not (self.parked or self.stopped)
 
+    def answers_to(self, key: str) -> bool:
+        """Whether it is addressed to an agent key, or a run of that agent has it."""
+        return key in (self.spec.agent_key, self.state.run_agent)
+
     @property
     def kin(self) -> tuple[str, Policy]:
         """Agent key and policy: a policy absorbs or cancels only items with the same two."""

@@ -50,7 +50,7 @@ from interlock.core.errors import (
 )
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
-from interlock.core.model import A_PERSON, ItemId, NewItem, RunId, Sender
+from interlock.core.model import A_PERSON, ItemId, NewItem, Policy, RunId, Sender
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import replace
 from interlock.core.timing import QUESTION_TIMEOUT_S
@@ -124,7 +124,12 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         tickets = self.store.tickets(len(new))
         keys = tuple((n.project, n.dedupe_key) if n.dedupe_key is not None else None for n in new)
         lanes = tuple(sorted({n.lane for n in new if n.lane is not None}))
-        load = Load(lanes=lanes, keys=keys, arrivals=len(new))
+        heard = {
+            (n.lane, names.agent_key(n.agent))
+            for n in new
+            if n.lane is not None and n.policy is Policy.COALESCE
+        }
+        load = Load(lanes=lanes, keys=keys, arrivals=len(new), names=tuple(sorted(heard)))
 
         def build(ids: Sequence[ItemId]) -> list[Command]:
             return [Arrive(item=n, id=i, ticket=t) for n, i, t in zip(new, ids, tickets, strict=True)]

@@ -75,6 +75,8 @@ class Load(Record):
     items: tuple[ItemId, ...] = ()
     #: Lanes named by arrivals; made if new.
     lanes: tuple[str, ...] = ()
+    #: Lanes and agent keys of arrivals that an item of the same name may absorb.
+    names: tuple[tuple[str, str], ...] = ()
     #: Lanes of new tasks of a plan; made if new, not locked. All lanes are made before any is locked: whoever
     #: makes a lane waits for another who makes it.
     task_lanes: tuple[str, ...] = ()

@@ -229,7 +229,11 @@ class Transactions:
             named += [t.item for t in tasks_of_edit(partial(self._asking, conn), load.edit)]
         sql, lanes = self._sql, sorted({*load.lanes, *map(plan_lane, load.plans)})
         made = sorted({*load.lanes, *load.task_lanes})
-        wanted = {"items": array(named), "lanes": array(lanes), "heads": 1, "with_tasks": False}
+        heard = {
+            "name_lanes": array([lane for lane, _ in load.names]),
+            "name_keys": array([key for _, key in load.names]),
+        }
+        wanted = {"items": array(named), "lanes": array(lanes), "heads": 1, "with_tasks": False, **heard}
         joined = {"lanes": array(sorted(load.lanes)), "limit": AHEAD_MAX + load.arrivals}
         with self._database.pipeline(conn):
             if begin:
@@ -249,7 +253,7 @@ class Transactions:
         if parts.plans:
             targets = (*load.items, *sorted(parts.items))
             heads = max(1, len(load.items))
-            wanted = {"items": array(targets), "lanes": array(lanes), "heads": heads, "with_tasks": True}
+            wanted |= {"items": array(targets), "lanes": array(lanes), "heads": heads, "with_tasks": True}
             loaded = conn.execute(sql["load_items"], wanted, binary=True)
         rows = loaded.fetchall()
         after_wait = plans.lock_gates(partial(self._asking, conn), parts, load)

@@ -143,7 +143,7 @@ class SqliteReads:
 
     def look(self, item: ItemId) -> Snapshot:
         lanes = [r[0] for r in self.database.rows("lanes_of_items", items=[item])]
-        rows = self.database.rows("load_items", items=[item], lanes=lanes, heads=1)
+        rows = self.database.rows("load_items", items=[item], lanes=lanes, heads=1, names=())
         items = {i.id: i for i in map(item_of_row, rows)}
         return Snapshot(items=items, unread=self.unread(items), **self.remembered(lanes))
 

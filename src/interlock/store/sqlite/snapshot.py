@@ -56,7 +56,7 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
     # As many of a line as items may leave its lane here: each may promote one.
     heads = max(Counter(lanes_of_named).values(), default=1)
     targets = [*named, *seen_keys.values(), *parts.items]
-    rows = ask("load_items", items=targets, lanes=lanes, heads=heads)
+    rows = ask("load_items", items=targets, lanes=lanes, heads=heads, names=load.names)
     items = {i.id: i for i in map(item_of_row, rows)}
     most = AHEAD_MAX + load.arrivals
     lines = [row for lane in load.lanes for row in ask("load_lines", lane=lane, limit=most)]

@@ -1,5 +1,6 @@
 -- All a transaction may decide on, locked in order of id: the items named and what would replace them; and of each lane its
--- active items, the first of its line, one for each command, and what an arrival may absorb or a person restart. The lanes are those given and
+-- active items, the first of its line, one for each command, and what an arrival may replace or a person restart; and of each
+-- name that arrives on a lane the oldest deferred and the oldest parked item, which may absorb it. The lanes are those given and
 -- those of the items named; `with_tasks` means that the ones given are all.
 -- Each row ends with its messages that the last run was not given when it started, and with the clock and the number of the
 -- first line of history, both after the wait; there is a row without an item if there is none.
@@ -30,8 +31,16 @@ wanted AS MATERIALIZED (
         ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT l.commands * %(heads)s) AS d
     UNION
     SELECT id FROM interlock.items
-    WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status IN ('deferred', 'waiting')
-        AND policy IN ('coalesce', 'supersede', 'latest')
+    WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status IN ('deferred', 'waiting') AND policy IN ('supersede', 'latest')
+        AND (status = 'deferred' OR first_claimed_us IS NOT NULL OR reason = 'loop')
+    UNION
+    SELECT first.id FROM unnest((SELECT %(name_lanes)s::text[]), (SELECT %(name_keys)s::text[])) AS name(lane, agent) CROSS JOIN LATERAL (
+        (SELECT i.id FROM interlock.items i WHERE i.agent_key = name.agent AND i.lane = name.lane AND i.status = 'deferred'
+            AND NOT (i.type = 'hold' AND 'hold' = ANY(i.labels)) ORDER BY i.position, i.ticket, i.id LIMIT 1)
+        UNION ALL
+        (SELECT i.id FROM interlock.items i WHERE i.agent_key = name.agent AND i.lane = name.lane AND i.status = 'waiting'
+            AND i.first_claimed_us IS NOT NULL AND i.due_us IS NOT NULL ORDER BY i.position, i.ticket, i.id LIMIT 1)
+    ) AS first
     UNION
     SELECT id FROM interlock.items WHERE lane = ANY(ARRAY(SELECT lane FROM lanes)) AND status = 'waiting' AND reason = 'loop'
 ),

@@ -19,7 +19,8 @@ wanted AS MATERIALIZED (
     ORDER BY i.front DESC, i.position, i.ticket, i.id LIMIT 1)
     UNION
     SELECT id FROM interlock.items
-    WHERE lane = (SELECT lane FROM named) AND status IN ('deferred', 'waiting') AND policy IN ('coalesce', 'supersede', 'latest')
+    WHERE lane = (SELECT lane FROM named) AND status IN ('deferred', 'waiting') AND policy IN ('supersede', 'latest')
+        AND (status = 'deferred' OR first_claimed_us IS NOT NULL OR reason = 'loop')
     UNION
     SELECT id FROM interlock.items WHERE lane = (SELECT lane FROM named) AND status = 'waiting' AND reason = 'loop'
 )

@@ -1,5 +1,6 @@
 -- All that a transaction may decide on: the items named and what absorbed them; and of each lane its active items, the
--- first :heads of its line, and what an arrival may absorb or a person restart.
+-- first :heads of its line, and what an arrival may replace or a person restart; and of each name that arrives on a lane the
+-- oldest deferred and the oldest parked item, which may absorb it.
 WITH lane AS (SELECT value AS lane FROM json_each(:lanes)),
 named AS (SELECT value AS id FROM json_each(:items))
 SELECT * FROM items WHERE id IN (
@@ -14,7 +15,20 @@ SELECT * FROM items WHERE id IN (
         ORDER BY d.front DESC, d.position, d.ticket, d.id LIMIT :heads)
     UNION
     SELECT i.id FROM lane JOIN items i ON i.lane = lane.lane
-        AND i.status IN ('deferred', 'waiting') AND i.policy IN ('coalesce', 'supersede', 'latest')
+        AND i.status IN ('deferred', 'waiting') AND i.policy IN ('supersede', 'latest')
+        AND (i.status = 'deferred' OR i.first_claimed_us IS NOT NULL OR i.reason = 'loop')
+    UNION
+    SELECT (SELECT d.id FROM items d
+        WHERE d.lane = name.value ->> 0 AND d.agent_key = name.value ->> 1 AND d.status = 'deferred'
+            AND NOT (d.type = 'hold' AND EXISTS (SELECT 1 FROM json_each(d.labels) AS label WHERE label.value = 'hold'))
+        ORDER BY d.position, d.ticket, d.id LIMIT 1)
+    FROM json_each(:names) AS name
+    UNION
+    SELECT (SELECT d.id FROM items d
+        WHERE d.lane = name.value ->> 0 AND d.agent_key = name.value ->> 1 AND d.status = 'waiting'
+            AND d.first_claimed_us IS NOT NULL AND d.due_us IS NOT NULL
+        ORDER BY d.position, d.ticket, d.id LIMIT 1)
+    FROM json_each(:names) AS name
     UNION
     SELECT i.id FROM lane JOIN items i ON i.lane = lane.lane AND i.status = 'waiting' AND i.reason = 'loop'
 )
