@@ -239,6 +239,8 @@ def test_why_stats_lanes_agents_sweep_and_doctor(any_il: Command):
     (group,) = any_il.ok("stats", "--by", "agent")["groups"]
     assert set(group) == keys(contract.GroupView)
     assert (group["name"], group["claims"]) == ("coder", 1)
+    (group,) = any_il.ok("stats", "--by", "priority")["groups"]
+    assert (group["name"], group["claims"]) == ("0", 1)
     (lane,) = any_il.ok("lanes", "--prefix", "issue:")["lanes"]
     assert set(lane) == keys(contract.LaneView)
     assert (lane["holder"]["agent"], lane["waiting"], lane["line"]) == ("coder", 1, [2])

@@ -157,7 +157,9 @@ def stats(
     window: Annotated[
         str, typer.Option(metavar="SPAN", help="Rates and spans over the last 1h, 10m …")
     ] = "1h",
-    by: Annotated[str | None, typer.Option(metavar="WHAT", help="Also by project, type or agent.")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="WHAT", help="Also by project, type, agent or priority.")
+    ] = None,
 ) -> int:
     """Count items, claims, endings and losses."""
     call = invocation_of(ctx)

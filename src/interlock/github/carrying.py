@@ -18,8 +18,8 @@ from interlock.core.model import ABSORBING, Policy, Reason
 from interlock.core.names import NAME_MAX_CHARS
 from interlock.core.record import Record
 from interlock.core.states import TERMINAL
+from interlock.github import check_events, owing
 from interlock.github import facts as facts_of
-from interlock.github import owing
 from interlock.github.facts import Facts
 from interlock.github.orders import Order, wanted_from_json
 from interlock.github.remarks import COMMANDS
@@ -28,12 +28,14 @@ from interlock.service.contract import AddView, ItemFilter, Service
 from interlock.service.intake import new_item, whole
 from interlock.service.itemview import ItemView
 from interlock.settings import TypeDefaults
-from interlock.store.github_port import Owed
+from interlock.store.github_port import GitHubStore, Owed
 from interlock.store.outbox_port import Effect
 from interlock.store.port import Store
 
 #: How many orders of one number are carried out in one go, and how many items of a lane are looked at.
 ORDERS_MAX, ITEMS_MAX = 100, 1_000
+#: Among how many orders of a number its failed checks are looked for.
+REMEMBERED_MAX = 200
 #: How many items an answer to a command lists.
 SHOWN_MAX = 20
 TRIES_MAX = 12
@@ -49,7 +51,7 @@ class Done(Record):
     """An order that was carried out, or waits."""
 
     name: str
-    #: What it is: `add`, `tell`, `withdraw`, `adjust`, `command`, `show`, `block` or `unblock`.
+    #: What it is: `add`, `tell`, `withdraw`, `recover`, `adjust`, `command`, `show`, `block` or `unblock`.
     do: str
     item: int | None
     outcome: str
@@ -98,6 +100,8 @@ class Carrier:
                 return self._tell(task)
             case "withdraw":
                 return None, self._withdraw(task)
+            case "recover":
+                return None, self._recover(task)
             case "adjust":
                 return None, self._adjust(task)
             case "command":
@@ -173,7 +177,10 @@ class Carrier:
         order = task.order
         key = None if order["key"] is None else Key(*order["key"])
         everywhere = (*self._open(order), *self._elsewhere(task))
-        there = [item for item in everywhere if key is None or _key(item) == key]
+        wanted = {} if self._facts(task).open else self._wanted(task)  # by rules for the end of a number
+        there = [
+            item for item in everywhere if (_key(item) not in wanted if key is None else _key(item) == key)
+        ]
         if not self._is_owed(task):
             return ""  # somebody else was first, and what is there now may have come later
         why = f"{order['reason']}: {order['url']}" if order["url"] else order["reason"]
@@ -189,13 +196,38 @@ class Carrier:
                 words.append(f"item {item.id} {'is asked to stop' if item.run else 'cancelled'}")
         return ", ".join(words) or "nothing was open"
 
+    def _recover(self, task: _Task) -> str:
+        """Withdraw work for checks none of which fails any more. What runs goes on."""
+        order = task.order
+        there = [self._service.show(item.id) for item in (*self._open(order), *self._elsewhere(task))]
+        failing = check_events.failing(orders_of(self._store.github, *task.where), order["lane"])
+        if not self._is_owed(task):
+            return ""
+        words = []
+        for shown in there:
+            item, told = shown.item, (shown.item.payload, *(each.payload for each in shown.messages))
+            checks = {check_events.failed_check(each) for each in told} - {""}
+            if not check_events.failed_check(item.payload) or checks & set(failing):
+                continue
+            other = self._also_wanted(task, item, _key(item))
+            if other is not None:
+                words.append(f"item {item.id} stays, for {other.type}")
+                self._edit(item, {"type": other.type})
+            elif item.run is not None:
+                words.append(f"item {item.id} goes on")
+            elif self._end(item, f"{order['reason']}: {order['url']}"):
+                words.append(f"item {item.id} cancelled")
+        return ", ".join(words) or "nothing was open"
+
     def _also_wanted(self, task: _Task, item: ItemView, gone: Key) -> Key | None:
-        """What else an item has taken on, as messages, that is still wanted or was said by somebody."""
+        """What else an item has taken on, as messages, that is still wanted, was said by somebody or follows
+        from a check."""
         wanted = self._wanted(task)
         for message in self._service.show(item.id).messages:
             if message.origin is not None and message.origin != item.id:
                 key = _key(self._service.show(message.origin).item)
-                if key != gone and (key in wanted or message.author):
+                checked = check_events.is_about_check(message.payload)
+                if key != gone and (key in wanted or message.author or checked):
                     return key
         return None
 
@@ -391,6 +423,12 @@ class _Task:
         if len(key) <= NAME_MAX_CHARS:
             return key
         return f"{key[:100]}:{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def orders_of(github: GitHubStore, repository: int, number: int) -> list[Order]:
+    """The last orders of a number, oldest first, whether carried out or not."""
+    found = github.consequences(repository, number, REMEMBERED_MAX)
+    return [json.loads(each.data) for each in reversed(found)]
 
 
 def _replies(task: _Task, outcome: str) -> list[Effect]:

@@ -82,9 +82,16 @@ def read(event: str, delivery: str, body: bytes) -> Delivery:
         repository=known,
         name=name if _NAME.fullmatch(name := str(repository.get("full_name", ""))) else "",
         numbers=tuple(sorted(set(_numbers(payload)))) if known is not None else (),
-        sender=login(_part(payload, "sender") or None),
+        sender=_sender(payload),
         payload=payload,
     )
+
+
+def _sender(payload: Mapping[str, Any]) -> str:
+    sender = _part(payload, "sender")
+    if sender and not isinstance(sender.get("login"), str):
+        raise InvalidInput("The payload's 'sender' has no 'login'.", "Pass the body as GitHub sent it.")
+    return login(sender or None)
 
 
 #: What each event has, and what only another event has beside that.

@@ -24,6 +24,7 @@ from interlock.github.closing import closes
 from interlock.github.facts import Facts
 from interlock.github.intake import Intake
 from interlock.github.reading import Gone, Reader
+from interlock.github.rules import ENDING
 from interlock.github.wanted import ENDS
 from interlock.service.contract import LeaseView, Service
 from interlock.service.itemview import ItemView
@@ -52,7 +53,7 @@ class LastLook:
     def __call__(self, lease: LeaseView) -> str | None:
         """Why a run must not start; its item is then cancelled, or waits. None if it may."""
         of = about(lease.item.payload)
-        if of is None or not of.event:
+        if of is None or not of.event or of.event in ENDING:
             return None
         known = self._store.repository_named(of.repository)
         if known is None:

@@ -97,7 +97,7 @@ def heard(
         rule=rule,
         passed=passed,
         wakes=wakes,
-        priority=rule.priority if rule and rule.priority is not None else urgency(facts, rules),
+        priority=urgency(facts, rules, rule),
         told=_is_told(remark, facts, sender, rule),
         why=why or ("" if wakes else "It names no agent that could be woken."),
         commands=ordered if facts.open else (),

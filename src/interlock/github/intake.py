@@ -28,17 +28,18 @@ from interlock.core.errors import (
 )
 from interlock.core.model import A_PERSON, ANOTHER_SYSTEM, Sender
 from interlock.core.record import Record, replace
+from interlock.github import check_events, hearing, leftovers
 from interlock.github import facts as facts_of
-from interlock.github import failures, hearing, leftovers
-from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s
+from interlock.github.carrying import TRIES_MAX, Carrier, Done, backoff_s, orders_of
+from interlock.github.check_events import Check
 from interlock.github.delivery import Delivery, check_event, part_of, read
 from interlock.github.effects import LANE_CONTEXT
 from interlock.github.facts import Facts, State, from_answer
-from interlock.github.failures import Failure
 from interlock.github.hearing import Hearing
 from interlock.github.orders import (
     PARENT,
     Place,
+    Told,
     following,
     place_of,
     showing,
@@ -48,7 +49,7 @@ from interlock.github.orders import (
 from interlock.github.reading import Gone, Reader
 from interlock.github.remarks import from_answer as remark_in
 from interlock.github.remarks import marks
-from interlock.github.rules import Rules, default_rules
+from interlock.github.rules import CHECKS, Does, Rules, default_rules
 from interlock.github.runsync import RunSync
 from interlock.github.showing import Showing
 from interlock.github.wanted import Create, consequences, wanted
@@ -71,6 +72,8 @@ _UNSAID = {"sha": "", "ref": ""}
 #: When an issue changes whether others are blocked. Of those others, no delivery comes. The first has no
 #: action: it is of a look that found it changed somehow.
 _FREES = ("issues", "issues.closed", "issues.reopened", "issues.deleted", "issues.transferred")
+#: What tells that a number was closed.
+_CLOSES = ("issues.closed", "pull_request.closed")
 #: How a number leaves its repository, by the action that says so.
 _LEAVES = {"deleted": State.DELETED, "transferred": State.TRANSFERRED}
 
@@ -249,13 +252,17 @@ class Intake:
         for each in looked:
             if each.facts is not None and delivery.event in hearing.PARTS:
                 words.append(self._hearing.hear(delivery, each.facts, rules, each.place))
-        told = delivery.kind in failures.EVENTS or not looked
+        told = delivery.kind in CHECKS or not looked
         run = self._workflow_run(repository, delivery) if told else None
         words += self._synced(repository, run, looked)
-        if delivery.kind in failures.EVENTS:
-            failed = self._failed(repository, rules, failures.failure_in(delivery, run), run, looked)
-            words.append(failed.words)
-            numbers += failed.numbers
+        for each in looked:
+            if each.changed and each.facts is not None and each.facts.pull and each.facts.open:
+                self._recover(repository, each.number, each.place, None, each.facts)
+        if delivery.kind in CHECKS:
+            check = check_events.check_in(delivery, run)
+            checked = self._checked(repository, rules, check, run, looked)
+            words.append(checked.words)
+            numbers += checked.numbers
         return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
 
     def _is_ours(self, delivery: Delivery) -> bool:
@@ -317,7 +324,7 @@ class Intake:
         """Link pull requests to runs and look at their checks; of a commit in none, at the commit."""
         pulls = [each for each in looked if each.facts is not None and each.facts.pull]
         words = [self._sync.look(each.repository, each.number) for each in pulls]
-        if not looked and run is not None and run.get("event") in failures.CHECKING:
+        if not looked and run is not None and run.get("event") in check_events.CHECKING:
             words.append(self._sync.look_at_commit(repository, run))
         return words
 
@@ -325,47 +332,59 @@ class Intake:
         """Look at a pull request or a commit of a run, for changes that no delivery told of."""
         self._sync.look_again(repository, number, commit_id)
 
-    def _failed(
+    def _checked(
         self,
         repository: Repository,
         rules: Rules,
-        failure: Failure | None,
+        check: Check | None,
         run: Mapping[str, Any] | None,
         looked: list[_Looked],
     ) -> _Decided:
-        """What follows if a check has failed."""
-        if failure is None:
-            return _Decided(words="no check has failed")
+        """What follows if a check has ended."""
+        if check is None:
+            return _Decided(words="no check has ended")
         if not looked:
-            return self._branch_failed(repository, rules, failure, run)
-        current = [each for each in looked if each.facts is not None and each.facts.head == failure.sha]
+            return self._branch_checked(repository, rules, check, run)
+        current = [each for each in looked if each.facts is not None and each.facts.head == check.sha]
         for each in current:
             if each.facts is not None and each.facts.open:
-                told = self._with_log(failure, each.facts, rules, run)
-                follows = failures.following(told, each.facts, rules, each.place)
+                self._recover(repository, each.number, each.place, check, each.facts)
+                told = self._with_log(check, each.facts, rules, run)
+                follows = check_events.following(told, each.facts, rules, each.place)
                 self._github.add(repository.id, each.facts.number, follows)
-        words = f"{failure.title} failed" if current else f"{failure.title} failed on no newest commit"
+        words = check.words if current else f"{check.words}, on a commit that is not the newest"
         return _Decided(words=words, numbers=tuple(each.number for each in looked))
 
-    def _with_log(
-        self, failure: Failure, facts: Facts, rules: Rules, run: Mapping[str, Any] | None
-    ) -> Failure:
+    def _with_log(self, check: Check, facts: Facts, rules: Rules, run: Mapping[str, Any] | None) -> Check:
         """A failure with the job that failed and the end of its log, if work follows from it."""
-        if self._reader is None or run is None or not failures.makes_work(failure, facts, rules):
-            return failure
-        return replace(failure, job=self._reader.ci.failed_job(facts.name, run))
+        if self._reader is None or run is None or not check.failed:
+            return check
+        rule = check_events.rule_for(check, facts, rules)
+        if rule is None or rule.does is not Does.CREATE:
+            return check
+        return replace(check, job=self._reader.ci.failed_job(facts.name, run))
 
-    def _branch_failed(
-        self, repository: Repository, rules: Rules, failure: Failure, run: Mapping[str, Any] | None
+    def _branch_checked(
+        self, repository: Repository, rules: Rules, check: Check, run: Mapping[str, Any] | None
     ) -> _Decided:
         """A check of a commit that is in no open pull request."""
-        facts = failures.of_branch(repository.id, repository.name, failure)
-        place = failures.branch_place(place_of(repository, 0), failure.branch)
+        facts = check_events.of_branch(repository.id, repository.name, check)
+        place = check_events.branch_place(place_of(repository, 0), check.branch)
         row = Known(repository.id, 0, 1, json.dumps(facts_of.to_json(facts)), "[]")
         self._github.advance(row, [])  # once: it only carries what follows
-        told = self._with_log(failure, facts, rules, run)
-        self._github.add(repository.id, 0, failures.following(told, facts, rules, place))
-        return _Decided(words=f"{failure.title} failed on {failure.branch}", numbers=(0,))
+        self._recover(repository, 0, place, check, None)
+        told = self._with_log(check, facts, rules, run)
+        self._github.add(repository.id, 0, check_events.following(told, facts, rules, place))
+        return _Decided(words=f"{check.words} on {check.branch}", numbers=(0,))
+
+    def _recover(
+        self, repository: Repository, number: int, place: Place, check: Check | None, facts: Facts | None
+    ) -> None:
+        """Order that work for failures which are over is withdrawn."""
+        was = check_events.failing(orders_of(self._github, repository.id, number), place.lane)
+        follows = check_events.recovery(was, place, check=check, facts=facts) if was else []
+        if follows:
+            self._github.add(repository.id, number, follows)
 
     def _repository(self, delivery: Delivery) -> Repository:
         """The repository by its number. A late delivery may have an old name, which may be another's now."""
@@ -403,11 +422,12 @@ class Intake:
             text = wanted_to_json({key: each for key, (each, _) in now.items()})
             if known and after == before and text == known.wanted:
                 return _Looked(repository=repository, number=number, facts=after)
-            found = consequences(before, was, after, now)
+            found = consequences(before, was, after, now, ending=delivery.kind in _CLOSES)
             creates = any(isinstance(each, Create) for each in found)
             sender = self._sender(delivery, repository, rules) if creates else ANOTHER_SYSTEM
             revision = known.revision + 1 if known else 1
-            follows = following(revision, found, after, place_of(repository, number), sender)
+            told = Told(delivery.action, _label(delivery))
+            follows = following(revision, found, after, place_of(repository, number), sender, told)
             if self._reader is not None and rules.lane_status:
                 follows += showing(revision, before, after, place_of(repository, number))
             row = Known(repository.id, number, revision, json.dumps(facts_of.to_json(after)), text)
@@ -429,7 +449,7 @@ class Intake:
                 raise _unreadable(number, error) from None
             said = None  # GitHub is asked anyway
         if self._reader is None:
-            late = said is not None and before is not None and said.updated_at < before.updated_at
+            late = said is not None and before is not None and _is_late(said, before, delivery)
             partial = said is not None and before is not None and _is_partial(said)
             if late and before and said and _is_partial(before):
                 return _completed(before, said)
@@ -487,6 +507,19 @@ def _said(repository: Repository, told: Mapping[str, Any], delivery: Delivery) -
     said = from_answer({"id": repository.id, "full_name": repository.name}, told)
     leaves = delivery.event == "issues" and delivery.action in _LEAVES
     return replace(said, state=_LEAVES[delivery.action]) if leaves else said
+
+
+def _is_late(said: Facts, before: Facts, delivery: Delivery) -> bool:
+    """Whether a delivery is older than what is known. Of the same second, a closed number stays closed unless
+    the delivery tells that it was opened again."""
+    if said.updated_at != before.updated_at:
+        return said.updated_at < before.updated_at
+    return said.open and not before.open and delivery.action != "reopened"
+
+
+def _label(delivery: Delivery) -> str:
+    label = delivery.payload.get("label")
+    return str(label.get("name") or "").lower() if isinstance(label, dict) else ""
 
 
 def _is_partial(facts: Facts) -> bool:

@@ -13,6 +13,7 @@ from interlock.core.model import ANOTHER_SYSTEM, EventKind, ItemId
 from interlock.github import facts as facts_of
 from interlock.github.about import about
 from interlock.github.orders import following, place_of
+from interlock.github.rules import ENDING
 from interlock.github.wanted import leaving
 from interlock.service.history import follow
 from interlock.store.github_port import Repository
@@ -42,7 +43,9 @@ def _order(store: Store, found: Iterable[StoredEvent]) -> int:
 
 def _numbers(store: Store, items: list[ItemId]) -> set[tuple[Repository, int]]:
     named = (about(json.loads(payload)) for payload in store.payloads(items).values())
-    made = {(of.repository, of.number) for of in named if of is not None and of.event}
+    made = {
+        (of.repository, of.number) for of in named if of is not None and of.event and of.event not in ENDING
+    }
     known = ((store.github.repository_named(name), number) for name, number in made)
     return {(repository, number) for repository, number in known if repository is not None}
 

@@ -4,6 +4,7 @@ An order is one of these, by its `do`:
 - `add`: arrivals, in one transaction; `items` has their fields, as `interlock add` reads them from a line;
 - `tell`: a message to whoever is on the lane, which starts nothing;
 - `withdraw`: end what a `key` wanted, or all that the number wanted;
+- `recover`: end work for failed checks: `check` has passed, or the pull request has the new `head`;
 - `adjust`: another priority for what a `key` wanted;
 - `command`: what a person commands with `/interlock …`;
 - `block`: work waits for `blockers`, or no longer, as the number says by then;
@@ -29,7 +30,7 @@ from interlock.store.github_port import Follows, Repository
 
 Order = dict[str, Any]
 
-#: The events that occasions stand for. The first of several names the item.
+#: The events that occasions stand for. The delivery's own names the event of an item, else the first.
 _ACTIONS = {
     "opened": "opened",
     "reopened": "reopened",
@@ -38,6 +39,8 @@ _ACTIONS = {
     "review": "review_requested",
     "head": "synchronize",
     "label": "labeled",
+    "closed": "closed",
+    "merged": "merged",
 }
 _WORDS = {
     "opened": "Opened by {author}.",
@@ -47,6 +50,8 @@ _WORDS = {
     "review": "{value} is asked for a review.",
     "head": "The newest commit is {value}.",
     "label": "Labelled {value}.",
+    "closed": "Closed.",
+    "merged": "Merged.",
 }
 _FROM = {
     SenderKind.PERSON: "from_person",
@@ -54,6 +59,16 @@ _FROM = {
     SenderKind.SYSTEM: "from_system",
     SenderKind.OUTSIDER: "from_outsider",
 }
+
+
+class Told(NamedTuple):
+    """What a delivery itself tells of: its action, and the label that it is about."""
+
+    action: str = ""
+    label: str = ""
+
+
+NO_DELIVERY = Told()
 
 
 class Place(NamedTuple):
@@ -79,10 +94,15 @@ def named(repository: Repository) -> str:
 
 
 def following(
-    revision: int, found: Sequence[Consequence], facts: Facts, place: Place, sender: Sender
+    revision: int,
+    found: Sequence[Consequence],
+    facts: Facts,
+    place: Place,
+    sender: Sender,
+    told: Told = NO_DELIVERY,
 ) -> list[Follows]:
     """What follows from a change to a revision, each with a name that this revision has once."""
-    orders = [_order(each, facts, place, sender) for each in found]
+    orders = [_order(each, facts, place, sender, told) for each in found]
     return [kept(f"{revision}.{n}:{order['do']}", order) for n, order in enumerate(orders, 1)]
 
 
@@ -97,14 +117,14 @@ def kept(name: str, order: Order) -> Follows:
     return Follows(name, json.dumps(order))
 
 
-def _order(each: Consequence, facts: Facts, place: Place, sender: Sender) -> Order:
+def _order(each: Consequence, facts: Facts, place: Place, sender: Sender, told: Told) -> Order:
     match each:
         case Create():
             return {
                 "do": "add",
                 **place._asdict(),
                 "key": each.key,
-                "items": [_made(each, facts, place, sender)],
+                "items": [_made(each, facts, place, sender, told)],
             }
         case Adjust():
             return {"do": "adjust", **place._asdict(), "key": each.key, "priority": each.priority}
@@ -123,11 +143,13 @@ def _order(each: Consequence, facts: Facts, place: Place, sender: Sender) -> Ord
             return telling(place, each.text, reason=f"{_kind(facts)}_edited", url=facts.url)
 
 
-def _made(each: Create, facts: Facts, place: Place, sender: Sender) -> Order:
+def _made(each: Create, facts: Facts, place: Place, sender: Sender, told: Told) -> Order:
     said = [occasion.partition(":")[::2] for occasion in each.occasions]
     said.sort(key=lambda pair: list(_ACTIONS).index(pair[0]))
-    action = _ACTIONS[said[0][0]]
-    label = next((value for word, value in said if word == "label"), None)
+    actions = [_ACTIONS[word] for word, _ in said]
+    action = told.action if told.action in actions else actions[0]
+    labels = [value for word, value in said if word == "label"]
+    label = told.label if told.label in labels else next(iter(labels), None)
     words = (_WORDS[word].format(value=value, author=facts.author) for word, value in said)
     return arrival(
         facts,
@@ -138,7 +160,7 @@ def _made(each: Create, facts: Facts, place: Place, sender: Sender) -> Order:
         event=f"{'pull_request' if facts.pull else 'issues'}.{action}",
         sender=sender,
         message=" ".join(words),
-        reason=f"{_kind(facts)}_{action}",
+        reason=f"{_kind(facts)}_{actions[0]}",  # the same in whatever order deliveries come
         payload={} if label is None else {"label": label},
     )
 

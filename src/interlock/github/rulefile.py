@@ -17,7 +17,7 @@ from interlock.core.names import (
     check_name,
     check_number,
 )
-from interlock.github.rules import DEFAULTS, EVENTS, PRIORITIES, Does, Rule, Rules
+from interlock.github.rules import DEFAULTS, ENDING, EVENTS, PRIORITIES, Does, Rule, Rules
 from interlock.service.intake import choice, span_s
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ _TOP = (
     "defaults",
 )
 _FIELDS = (
-    "event", "action", "label", "author", "title", "path", "draft",
+    "event", "action", "label", "author", "title", "path", "draft", "branch", "check", "conclusion",
     "do", "type", "priority", "lane", "agent", "policy", "timeout",
 )  # fmt: skip
 
@@ -120,7 +120,9 @@ def _rule(name: str, table: Mapping[str, Any], wrong: _Mistakes) -> Rule:
         hint = 'Say what its items are: type = "issue_triage".'
         wrong.found.append(InvalidInput(f"{_start(name)} has no type.", hint))
     priority, timeout = table.get("priority"), table.get("timeout")
-    policy, draft = table.get("policy", Policy.COALESCE), None
+    # What the end of a number makes is no message to the run that brought it about.
+    usual = Policy.QUEUE if events and {*events} <= {*ENDING} else Policy.COALESCE
+    policy, draft = table.get("policy", usual), None
     if "draft" in table:
         draft = wrong.try_(None, check_flag, f"`draft` of {name}", table["draft"])
     return Rule(
@@ -131,6 +133,9 @@ def _rule(name: str, table: Mapping[str, Any], wrong: _Mistakes) -> Rule:
         titles=wrong.try_((), _words, name, table, "title"),
         paths=wrong.try_((), _words, name, table, "path"),
         draft=draft,
+        branches=wrong.try_((), _words, name, table, "branch"),
+        checks=wrong.try_((), _words, name, table, "check"),
+        conclusions=wrong.try_((), _words, name, table, "conclusion"),
         does=does,
         type=wrong.try_("", check_name, "type", kind) if kind else "",
         priority=None if priority is None else wrong.try_(None, _priority, f"priority of {name}", priority),
@@ -150,7 +155,11 @@ def _events(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
         for action in (actions or ("*" if "." not in event and event not in EVENTS else "",))
     ]
     found = [
-        [e for e in EVENTS if e == each or (each.endswith(".*") and e.startswith(each[:-1]))]
+        [
+            e
+            for e in EVENTS
+            if e == each or (each.endswith(".*") and e.startswith(each[:-1]) and e not in ENDING)
+        ]
         for each in wanted
     ]
     for each, events in zip(wanted, found, strict=True):

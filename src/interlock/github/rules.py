@@ -28,18 +28,23 @@ LASTING = (
     "pull_request.review_requested",
     "pull_request.synchronize",
 )
+#: How a number ends. Rules name these one by one: `issues.*` means an issue that is open.
+ENDING = ("issues.closed", "pull_request.merged", "pull_request.closed")
+#: Checks that have ended, one way or another.
+CHECKS = ("workflow_run.completed", "check_run.completed", "status")
+#: How a check ends that needs work.
+FAILED = ("failure", "error", "timed_out", "startup_failure")
 #: Events that happen once, each with a number of its own.
 PASSING = (
     "issue_comment.created",
     "pull_request_review.submitted",
     "pull_request_review_comment.created",
-    "workflow_run.completed",
-    "check_run.completed",
-    "status",
+    *CHECKS,
 )
-EVENTS = LASTING + PASSING
+EVENTS = LASTING + ENDING + PASSING
 
-#: Labels that say how urgent an issue is. A repository's own table replaces single ones.
+#: How urgent work is: by the labels of its number, or else by its type. A repository's own table replaces
+#: single ones.
 PRIORITIES: Mapping[str, int] = {
     "critical_bug": 10,
     "critical": 10,
@@ -50,6 +55,8 @@ PRIORITIES: Mapping[str, int] = {
     "enhancement": 5,
     "documentation": 3,
     "refactoring": 1,
+    "build_failure": 8,
+    "pr_review": 5,
 }
 
 
@@ -74,6 +81,11 @@ class Rule(Record):
     #: Of a pull request's changed files, any.
     paths: tuple[str, ...] = ()
     draft: bool | None = None
+    #: Where a check ran, or what a pull request is merged into; the check's name; how it ended: if none, it
+    #: failed.
+    branches: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    conclusions: tuple[str, ...] = ()
     does: Does = Does.CREATE
     type: str = ""
     priority: int | None = None
@@ -148,7 +160,8 @@ def lane_of(rule: Rule, repository: str, number: int, *, own: str) -> str | None
 def fits(rule: Rule, event: str, *, label: str, draft: bool, given: Mapping[str, Iterable[str]]) -> str:
     """Why a rule does not fit an event, in a few words; empty if it fits.
 
-    `given` has the texts that patterns are compared with: `author`, `title` and `path`.
+    `given` has the texts that patterns are compared with: `author`, `title`, `path`, `branch`, `check` and
+    `conclusion`.
     """
     if event not in rule.events:
         return "is for other events"
@@ -160,6 +173,12 @@ def fits(rule: Rule, event: str, *, label: str, draft: bool, given: Mapping[str,
         return f"wants a title like {_either(rule.titles)}"
     if rule.paths and not _any_fits(rule.paths, given.get("path", ())):
         return f"wants a changed file like {_either(rule.paths)}"
+    if rule.branches and not _any_fits(rule.branches, given.get("branch", ())):
+        return f"wants the branch {_either(rule.branches)}"
+    if rule.checks and not _any_fits(rule.checks, given.get("check", ())):
+        return f"wants the check {_either(rule.checks)}"
+    if event in CHECKS and not _any_fits(rule.conclusions or FAILED, given.get("conclusion", ())):
+        return f"wants the conclusion {_either(rule.conclusions or FAILED)}"
     if rule.draft is not None and rule.draft != draft:
         return "wants a draft" if rule.draft else "does not want a draft"
     return ""
@@ -177,8 +196,11 @@ def unreachable(rules: Rules) -> tuple[tuple[Rule, Rule], ...]:
 
 def _covers(first: Rule, late: Rule) -> bool:
     """Whether whatever fits `late` fits `first`: each of its patterns is absent, or the same as there."""
-    pairs = ((getattr(first, part), getattr(late, part)) for part in ("labels", "authors", "titles", "paths"))
+    parts = ("labels", "authors", "titles", "paths", "branches", "checks", "conclusions")
+    pairs = ((getattr(first, part), getattr(late, part)) for part in parts)
     wider = all(not ours or (theirs and set(theirs) <= set(ours)) for ours, theirs in pairs)
+    if set(late.events) & {*CHECKS}:  # no conclusion means a failure, not any
+        wider = wider and set(late.conclusions or FAILED) <= set(first.conclusions or FAILED)
     return wider and first.draft in (None, late.draft)
 
 

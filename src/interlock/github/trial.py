@@ -140,8 +140,8 @@ def _steps(delivery: Delivery, facts: Facts, rules: Rules, *, may_write: bool) -
         rule, passed = deciding(rules, facts, condition)
         made: tuple[Made, ...] = ()
         if rule is not None and rule.does is Does.CREATE:
-            priority = rule.priority if rule.priority is not None else urgency(facts, rules)
-            made = (_made(rule, facts, agent_key(rule.agent or condition.agent), priority),)
+            agent = agent_key(rule.agent or condition.agent)
+            made = (_made(rule, facts, agent, urgency(facts, rules, rule)),)
         yield Step(
             event=condition.event,
             about=condition.label or condition.agent,

@@ -31,6 +31,10 @@ class Condition(NamedTuple):
     occasion: str
     label: str = ""
     agent: str = ""
+    #: Of a check.
+    branch: str = ""
+    check: str = ""
+    conclusion: str = ""
 
 
 class Wanted(Record):
@@ -91,9 +95,21 @@ ENDS: Mapping[State, tuple[str, bool]] = {
 }
 
 
+#: The event that a number's end is, of a pull request or an issue.
+END_EVENTS: Mapping[tuple[bool, State], str] = {
+    (False, State.COMPLETED): "issues.closed",
+    (False, State.DROPPED): "issues.closed",
+    (True, State.MERGED): "pull_request.merged",
+    (True, State.DROPPED): "pull_request.closed",
+}
+
+
 def conditions(facts: Facts, agents: Mapping[str, str]) -> Iterator[Condition]:
-    """The events that are true of a number now; none of one that is closed."""
+    """The events that are true of a number now."""
     if not facts.open:
+        ending = END_EVENTS.get((facts.pull, facts.state))
+        if ending is not None:
+            yield Condition(ending, ending.partition(".")[2])
         return
     kind = "pull_request" if facts.pull else "issues"
     yield Condition(f"{kind}.opened", "opened")
@@ -126,6 +142,9 @@ def deciding(
         "title": (facts.title,),
         "labels": facts.labels,
         "path": paths,
+        "branch": tuple(filter(None, (condition.branch or facts.base,))),
+        "check": (condition.check,),
+        "conclusion": (condition.conclusion,),
     }
     passed: list[tuple[Rule, str]] = []
     for rule in rules.rules:
@@ -144,7 +163,7 @@ def wanted(facts: Facts, rules: Rules, paths: Sequence[str] = ()) -> dict[Key, t
         if rule is None or rule.does is not Does.CREATE:
             continue
         key = Key(rule.type, agent_key(rule.agent or condition.agent))
-        priority = rule.priority if rule.priority is not None else urgency(facts, rules)
+        priority = urgency(facts, rules, rule)
         new = Wanted(occasions=frozenset({condition.occasion}), priority=priority)
         if key in found:
             known, rule = found[key]
@@ -155,9 +174,12 @@ def wanted(facts: Facts, rules: Rules, paths: Sequence[str] = ()) -> dict[Key, t
     return found
 
 
-def urgency(facts: Facts, rules: Rules) -> int:
-    """The priority that a number's labels give it."""
-    return max((rules.priorities[label] for label in facts.labels if label in rules.priorities), default=0)
+def urgency(facts: Facts, rules: Rules, rule: Rule | None) -> int:
+    """The priority of what a rule makes: the rule's own, that of the number's labels, that of its type."""
+    if rule is not None and rule.priority is not None:
+        return rule.priority
+    labelled = [rules.priorities[label] for label in facts.labels if label in rules.priorities]
+    return max(labelled, default=rules.priorities.get(rule.type, 0) if rule is not None else 0)
 
 
 def consequences(
@@ -165,17 +187,22 @@ def consequences(
     was: Mapping[Key, Wanted],
     after: Facts,
     now: Mapping[Key, tuple[Wanted, Rule]],
+    *,
+    ending: bool = False,
 ) -> tuple[Consequence, ...]:
-    """What follows when a number has become what it is. Of one that is closed at first sight, nothing.
+    """What follows when a number has become what it is.
 
-    `was` is what it wanted before, by the rules of that time; `now` what it wants.
+    `was` is what it wanted before, by the rules of that time; `now` what it wants. `ending`: a delivery tells
+    that it was closed. Without that, nothing follows of one that is closed at first sight.
     """
     waited = set(before.waits_for) if before is not None else set()
     if not after.open:
-        if before is None or not before.open:
+        if not (ending if before is None else before.open):
             return ()
-        ends = leaving(after)
-        return (ends, Block(blockers=tuple(sorted(waited)))) if waited else (ends,)
+        ends: list[Consequence] = [leaving(after)]
+        if waited:
+            ends.append(Block(blockers=tuple(sorted(waited))))
+        return (*ends, *(_created(key, each, each.occasions, rule) for key, (each, rule) in now.items()))
     if before is not None and before.open and _reopened_since(before, after):
         was = {}  # it was closed in between, and nobody saw it
     found: list[Consequence] = [
@@ -192,12 +219,16 @@ def consequences(
         known = was.get(key)
         new = each.occasions - known.occasions if known else each.occasions
         if new:
-            found.append(Create(key=key, occasions=tuple(sorted(new)), priority=each.priority, rule=rule))
+            found.append(_created(key, each, new, rule))
         elif known and each.priority != known.priority:
             found.append(Adjust(key=key, priority=each.priority))
     if before is not None and before.open and (told := _edited(before, after)):
         found.append(Annotate(text=told))
     return tuple(found)
+
+
+def _created(key: Key, wanted: Wanted, new: frozenset[str], rule: Rule) -> Create:
+    return Create(key=key, occasions=tuple(sorted(new)), priority=wanted.priority, rule=rule)
 
 
 def leaving(facts: Facts) -> Withdraw:

@@ -365,10 +365,11 @@ class StatsBy(StrEnum):
     PROJECT = "project"
     TYPE = "type"
     AGENT = "agent"
+    PRIORITY = "priority"
 
 
 class GroupView(Record):
-    """The runs of one project, type or agent in the window."""
+    """The runs of one project, type, agent or priority in the window."""
 
     name: str
     claims: int

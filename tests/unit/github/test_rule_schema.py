@@ -56,7 +56,7 @@ def test_both_take_it(text: str) -> None:
         "[priorities]\na = true",
         "anyone_wakes = 1",
         '[[rule]]\ntype = "x"',
-        '[[rule]]\nevent = "issues.closed"\ntype = "x"',
+        '[[rule]]\nevent = "issues.milestoned"\ntype = "x"',
         '[[rule]]\nevent = []\ntype = "x"',
         '[[rule]]\nevent = "issues"',
         '[[rule]]\nevent = "issues"\ndo = "create"',

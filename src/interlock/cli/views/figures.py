@@ -63,7 +63,7 @@ def stats(console: Console, seen: StatsView) -> None:
 
 
 def _groups(console: Console, by: str, groups: Sequence[GroupView]) -> None:
-    """How the runs of each project, type or agent went."""
+    """How the runs of each project, type, agent or priority went."""
     numbers = ("CLAIMS", "COMPLETED", "FAILED", "OF RUNS", "ITEMS FAILED", "OF ITEMS")
     made = words.table(by.upper(), *numbers, right=numbers, wrapped=(by.upper(),))
     for group in groups:

@@ -1,7 +1,7 @@
--- How runs went among the newest events from a number on, by their project, their item's type or their agent; and how many items failed for good with them.
+-- How runs went among the newest events from a number on, by their project, their item's type or priority, or their agent; and how many items failed for good with them.
 SELECT name, kind, count(*), sum(last) FROM (
     SELECT kind,
-        CASE %(by)s::text WHEN 'type' THEN (SELECT type FROM interlock.items WHERE id = newest.item) WHEN 'agent' THEN agent ELSE project END AS name,
+        CASE %(by)s::text WHEN 'type' THEN (SELECT type FROM interlock.items WHERE id = newest.item) WHEN 'priority' THEN (SELECT priority::text FROM interlock.items WHERE id = newest.item) WHEN 'agent' THEN agent ELSE project END AS name,
         CASE WHEN kind IN ('run.failed', 'run.lost', 'run.timed_out') THEN (data::json ->> 'item_status' = 'failed')::integer ELSE 0 END AS last
     FROM (
         SELECT kind, project, item, agent, data FROM interlock.events WHERE seq >= %(seq)s ORDER BY seq DESC LIMIT (SELECT %(limit)s::integer)
