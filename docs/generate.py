@@ -54,6 +54,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "limits of plans": limits.of_plans,
     "limits of documents": limits.of_documents,
     "limits of sweeps": limits.of_sweeps,
+    "limits of bodies": limits.of_bodies,
     "limits of requests": limits.of_requests,
     "limits of streams": limits.of_streams,
     "limits of bearers": limits.of_bearers,

@@ -10,7 +10,7 @@ from docs.generation.markdown import code, table
 from docs.generation.meanings import meanings
 from interlock.core import names, timing
 from interlock.core.plans import model
-from interlock.http import application, bearers, connections, server, streams
+from interlock.http import application, bearers, bodies, connections, server, streams
 from interlock.mcp import shaping, tools
 from interlock.plans import markup
 from interlock.service import sweeper
@@ -38,6 +38,10 @@ def of_sweeps() -> str:
 
 def of_requests() -> str:
     return _table("requests", application)
+
+
+def of_bodies() -> str:
+    return _table("bodies", bodies)
 
 
 def of_streams() -> str:

@@ -14,7 +14,9 @@ def use_access(service: LocalService) -> None:
     assert service.has_tokens()
     assert service.bearer(made.token)[0].id == made.id
     assert service.tokens()
+    assert service.live_tokens([made.id, "unknown"]) == {made.id}
     assert service.revoke_token(made.id).revoked_at is not None
+    assert service.live_tokens([made.id]) == set()
     request = Request("new", "asked")
     assert service.answered(request) is None
     added = service.answering(request).add([NewItem(title="asked for", agent="asker", type="own")])

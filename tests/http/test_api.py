@@ -17,6 +17,7 @@ from interlock.core.errors import InterlockError
 from interlock.core.model import NewItem
 from interlock.core.scopes import Needs
 from interlock.http import application as limits
+from interlock.http import bodies
 from interlock.http.bearers import WRONG_BURST
 from interlock.http.examples import EXAMPLES
 from interlock.http.problems import STATUSES, status_of
@@ -577,9 +578,9 @@ def test_bodies_that_are_not_plain_json_are_refused(admin: Caller) -> None:
 def test_a_body_beyond_the_limit_is_refused_announced_or_not(
     serving: Serving, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = admin("POST", "/items", b"{}", Content_Length=str(limits.BODY_MAX_BYTES + 1))
+    answer = admin("POST", "/items", b"{}", Content_Length=str(bodies.BODY_MAX_BYTES + 1))
     assert (answer.status, answer.json["code"]) == (413, "too_large")
-    monkeypatch.setattr(limits.Server.body, "__defaults__", (1_000,))
+    monkeypatch.setattr(bodies, "BODY_MAX_BYTES", 1_000)
     large = json.dumps({"items": [{"title": "x", "message": "m" * 2_000}]}).encode()
     assert admin("POST", "/items", large).status == 413
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (large[:900], large[900:]))
@@ -589,7 +590,7 @@ def test_a_body_beyond_the_limit_is_refused_announced_or_not(
 def test_a_slow_body_is_not_waited_for(
     serving: Serving, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "BODY_S", 0.3)
+    monkeypatch.setattr(bodies, "BODY_S", 0.3)
     assert _raw(serving, admin.token, b"Content-Length: 100\r\n", b"{") == 408
 
 

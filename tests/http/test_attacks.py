@@ -213,21 +213,6 @@ def test_so_many_streams_are_open(serving: Serving, monkeypatch: pytest.MonkeyPa
         assert stream.status == 429
 
 
-def test_bodies_that_come_at_once_are_kept_up_to_a_limit(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A webhook's senders have no token: else they could fill the memory."""
-    monkeypatch.setattr(limits, "BODIES_MAX_BYTES", 50_000)
-    signed = f"X-Hub-Signature-256: sha256={'0' * 64}"
-    more = ("Content-Type: application/json", "Content-Length: 100000", signed)
-    sent = head(serving, *more, method="POST", path="/webhooks/github")
-    with connected(serving, sent + b"x" * 40_000):
-        eventually(lambda: serving.server._coming_bytes == 40_000)
-        with connected(serving, sent + b"x" * 20_000) as second:
-            assert status(second.recv(1_000)) == 503
-    eventually(lambda: serving.server._coming_bytes == 0)
-
-
 # -- heads that can be read in two ways ---------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from interlock.core.errors import StoreUnavailable
 from interlock.http import streams as stream_limits
 from interlock.http.desk import Pulse
 from interlock.http.shared_look import SharedLook
-from interlock.http.streams import Sent, Streams
+from interlock.http.streams import Look, Streams
 from interlock.service.contract import CheckView, EventView
 from interlock.service.local import LocalService
 from tests.http.serving import Serving
@@ -100,13 +100,13 @@ class History:
         self.held: list[asyncio.Event] = []
         #: Where looks began.
         self.looks: list[int] = []
-        self.streams = Streams(self._after, self.pulse, self._run)
+        self.streams = Streams(self._after, set, self.pulse, self._run)
 
     def _after(self, after: int, limit: int) -> list[EventView]:
         self.looks.append(after)
         return [line for line in self.lines if line.seq > after][:limit]
 
-    async def _run(self, look: Callable[[], Sent]) -> Sent:
+    async def _run(self, look: Callable[[], Look]) -> Look:
         found = look()
         if self.held:
             await self.held.pop(0).wait()
@@ -118,7 +118,7 @@ class History:
 
     async def first(self) -> bytes:
         """The first event that a new stream sends."""
-        async for text in self.streams._stream(0):
+        async for text in self.streams._stream(0, "token"):
             if b"data: " in text:
                 return text
         raise AssertionError("the stream ended")
@@ -145,7 +145,7 @@ def test_streams_that_are_equally_far_share_one_look(line: EventView) -> None:
         streams.pop().cancel()
         await asyncio.sleep(0)
         late.set()
-        assert await further == []
+        assert (await further)[0] == []
         found = await asyncio.gather(*streams, return_exceptions=True)
         assert not [each for each in found if isinstance(each, BaseException)], "one leaves, not all"
         assert found == [streams[0].result()] * 19
@@ -200,7 +200,7 @@ def test_no_more_streams_are_open_than_may_be_however_they_come(
 
     async def story() -> None:
         history = History()
-        begun = [history.streams._stream(0) for _ in range(10)]
+        begun = [history.streams._stream(0, "token") for _ in range(10)]
         first = await asyncio.gather(*(anext(each, None) for each in begun))
         assert sum(text is not None for text in first) == history.streams.open == 3
         for each in begun:
@@ -217,8 +217,8 @@ def test_a_stream_whose_store_is_away_ends_and_its_reader_comes_again() -> None:
         def away(after: int, limit: int) -> list[EventView]:
             raise StoreUnavailable(f"away {after} {limit}")
 
-        history.streams = Streams(away, history.pulse, history._run)
-        assert [text async for text in history.streams._stream(0)] == [KEEPALIVE_COMMENT]
+        history.streams = Streams(away, set, history.pulse, history._run)
+        assert [text async for text in history.streams._stream(0, "token")] == [KEEPALIVE_COMMENT]
         assert history.streams.open == 0
 
     asyncio.run(story())

@@ -88,6 +88,7 @@ def _work(service: LocalService, agent: str, types: list[str] | None = None) -> 
         leases = service.next(agent, limit=limit, types=types or ())
         assert leases
         service.renew(_reports(leases))
+        assert len(service.run_agents([lease.run for lease in leases])) == len(leases)
         service.done(_reports(leases))
         assert service.renew(_reports(leases))[0].refusal is not None
 

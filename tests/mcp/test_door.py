@@ -22,7 +22,6 @@ from mcp.client.streamable_http import streamable_http_client
 
 from interlock.core.model import NewItem
 from interlock.core.names import USUAL_FIELDS
-from interlock.http import application
 from interlock.http.application import Annex, Server
 from interlock.http.bearers import WRONG_BURST
 from interlock.http.server import HERE
@@ -362,7 +361,7 @@ def test_what_is_too_large_or_no_json_is_refused(door: Here) -> None:
 
 def test_a_slow_body_is_not_waited_for_here_either(door: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken out: the house's `body` in `_with_body`; the protocol waits for the rest, and counts nothing."""
-    monkeypatch.setattr(application, "BODY_S", 0.3)
+    monkeypatch.setattr("interlock.http.bodies.BODY_S", 0.3)
     parts = urlsplit(door.url)
     head = f"POST {PATH} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {door.token()}\r\n"
     more = "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"

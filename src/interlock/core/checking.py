@@ -305,6 +305,11 @@ def check_batch(what: str, batch: Sequence[object], kind: type) -> None:
     """Raise unless a batch is a list of one kind and within its limit."""
     if not isinstance(batch, list | tuple) or not all(isinstance(each, kind) for each in batch):
         raise InvalidInput(f"{reprlib.repr(batch)} is not a list of {what}.", f"Each is a {kind.__name__}.")
+    check_count(what, batch)
+
+
+def check_count(what: str, batch: Sequence[object]) -> None:
+    """Raise if a batch is too large."""
     if len(batch) > names.BATCH_MAX:
         count = f"{len(batch):,} {what}"
         raise TooLarge(f"A batch of {count} is too large.", f"At most {names.BATCH_MAX:,} at once.")

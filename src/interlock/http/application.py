@@ -8,7 +8,6 @@ import json
 import re
 import secrets
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
@@ -25,14 +24,23 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.core.checking import checked_wish
-from interlock.core.errors import InterlockError, InvalidInput, Repeated, TooLarge
+from interlock.core.errors import InterlockError, InvalidInput, Repeated
 from interlock.core.jsontext import parse
 from interlock.core.names import WAIT_MAX_S, agent_key, check_number
 from interlock.core.row import NamedTuple
-from interlock.http import page, tags
+from interlock.http import bodies, page, tags
 from interlock.http.arguments import Reading
-from interlock.http.bearers import Bearer, Bearers, Unknown, check_scope, with_agent, with_name
+from interlock.http.bearers import (
+    Bearer,
+    Bearers,
+    Unknown,
+    check_scope,
+    no_token,
+    with_agent,
+    with_name,
+)
 from interlock.http.commit_groups import CommitGroups
+from interlock.http.connections import has_hung_up
 from interlock.http.desk import Desk, Pulse
 from interlock.http.gate import Gate
 from interlock.http.instruments import OTHER, Instruments
@@ -49,11 +57,10 @@ from interlock.store.port import Outcome
 
 T = TypeVar("T")
 
-BODY_MAX_BYTES = 16 << 20
-#: A body that takes longer to come is not waited for.
-BODY_S = 30.0
-#: How much of all bodies together is kept while they come.
-BODIES_MAX_BYTES = 64 << 20
+#: How many values the JSON of a body may have.
+VALUES_MAX = 500_000
+#: A larger body is parsed in a thread, so many at once.
+LARGE_BYTES, PARSE_THREADS = 16 << 10, 2
 #: How many requests are carried out at once; whoever waits for work or events takes no place. A SQLite file
 #: takes one writer at a time: many would only be in each other's way.
 THREADS, SQLITE_THREADS, TOKEN_THREADS, WEBHOOK_THREADS, GITHUB_THREADS = 16, 4, 1, 2, 4
@@ -61,6 +68,8 @@ THREADS, SQLITE_THREADS, TOKEN_THREADS, WEBHOOK_THREADS, GITHUB_THREADS = 16, 4,
 WATCH_S = 0.1
 #: How often it is asked which agents have a limit.
 LIMITED_S = 5.0
+#: How often it is asked whether the tokens of open streams and waiting claims still let somebody in.
+TOKENS_S = 2.0
 #: How many claims wait at once, in all and with one token.
 WAITING_MAX, WAITING_PER_TOKEN_MAX = 2_000, 1_000
 #: How long the store may take for its numbers.
@@ -95,7 +104,7 @@ class Server:
         #: Agents that may have so many runs at once, as far as it is known who has a limit.
         self._limited: set[str] | None = None
         self._groups = CommitGroups(self._share_commit)
-        self.streams = Streams(self._events_after, self.pulse, self._run)
+        self.streams = Streams(self._events_after, self._live_tokens, self.pulse, self._run)
         self.instruments = Instruments()
         self.instruments.waits(lambda: self.desk.waiting, lambda: self.streams.open)
         self._limiter = anyio.CapacityLimiter(threads)
@@ -109,8 +118,12 @@ class Server:
         self._numbers = SharedLook(self._metrics, "metrics")
         # On SQLite it takes memory that grows with the store.
         self._checks = SharedLook(self._doctor, "doctor")
-        self._waiting: Counter[str] = Counter()
-        self._coming_bytes = 0
+        # And large bodies parsed.
+        self._parse_limiter = anyio.CapacityLimiter(PARSE_THREADS)
+        #: What ends the claims that wait, by token; and the tokens that were found to let nobody in.
+        self._waiting: dict[str, list[asyncio.Event]] = {}
+        self._ended: Collection[str] = ()
+        self.bodies, self.deliveries = bodies.Budget(), bodies.Budget()
         self._document = document()
 
     def stop(self) -> None:
@@ -126,6 +139,9 @@ class Server:
     def _events_after(self, after: int, limit: int) -> list[EventView]:
         return self.service.events(after=after, limit=limit)
 
+    def _live_tokens(self, tokens: Collection[str]) -> set[str]:
+        return self.bearers.live(tokens)
+
     def _metrics(self) -> list[MetricView]:
         return self.service.metrics()
 
@@ -136,10 +152,15 @@ class Server:
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
     async def _run_case(
-        self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None
+        self,
+        case: UseCase,
+        given: dict[str, Any],
+        bearer: Bearer,
+        kept: Kept | None,
+        left: Callable[[], bool],
     ) -> tuple[Any, bool]:
         """The answer as JSON values, and whether an earlier request with the same key was carried out."""
-        work = partial(self._carry_out, case, given, bearer, kept)
+        work = partial(self._carry_out, case, given, bearer, kept, left)
         if case.name == "unwanted" or case.path.startswith("/series"):  # they ask GitHub
             return await anyio.to_thread.run_sync(work, limiter=self._github_limiter)
         if case.name == "doctor":
@@ -156,7 +177,19 @@ class Server:
         bearer = await self._bearer(request)
         check_scope(case, bearer.scope)
         body = await self.body(request) if case.writes else b""
-        value = _parsed(body) if case.writes else None
+        read = partial(self._arguments, case, request, bearer)
+        given = await self.parsed(body, read) if case.writes else read(None)
+        if case.name == "show":
+            shown = await self._run(partial(self.service.show, **given))
+            return _answer(case, to_json(shown), tags.of_item(shown))
+        kept, left = _kept(case, request, bearer, body), partial(has_hung_up, request.scope)
+        gone = asyncio.Event()
+        async with _watching(request, gone) if case.name == "next" else nullcontext():
+            answer = await self.call(bearer, case.name, given, kept, gone, left)
+        return _answer(case, answer, tags.of_answer(case, answer))
+
+    def _arguments(self, case: UseCase, request: Request, bearer: Bearer, value: Any) -> dict[str, Any]:
+        """What a request says, `value` being its body."""
         if (expected := request.headers.get("if-match")) is not None:
             value = tags.with_expected(case, value, expected)
         value = with_agent(case, value, bearer.scope)
@@ -164,13 +197,7 @@ class Server:
         given = self._reading.arguments(case, request.path_params, query, value)
         if case.name == "add":
             given["items"] = [traced(item, request.headers.get("traceparent")) for item in given["items"]]
-        if case.name == "show":
-            shown = await self._run(partial(self.service.show, **given))
-            return _answer(case, to_json(shown), tags.of_item(shown))
-        gone = asyncio.Event()
-        async with _watching(request, gone) if case.name == "next" else nullcontext():
-            answer = await self.call(bearer, case.name, given, _kept(case, request, bearer, body), gone)
-        return _answer(case, answer, tags.of_answer(case, answer))
+        return given
 
     async def call(
         self,
@@ -179,8 +206,12 @@ class Server:
         given: dict[str, Any],
         kept: Kept | None = None,
         gone: asyncio.Event | None = None,
+        left: Callable[[], bool] = lambda: False,
     ) -> Any:
-        """Carry out a use case for a bearer, as far as the scope allows it; the answer as JSON values."""
+        """Carry out a use case for a bearer, as far as the scope allows it; the answer as JSON values.
+
+        `gone` ends a claim that waits. What has not begun when its client has `left` is not begun.
+        """
         case = BY_NAME[name]
         check_scope(case, bearer.scope)
         given = with_name(case, given, bearer)
@@ -191,7 +222,7 @@ class Server:
                 else self._claim_to_the_end(bearer, given, kept)
             )
         else:
-            answer, _ = await self._run_case(case, given, bearer, kept)
+            answer, _ = await self._run_case(case, given, bearer, kept, left)
         if case.writes:
             self.pulse.beat()
             if case.name not in QUIET:
@@ -215,9 +246,16 @@ class Server:
         return None
 
     def _carry_out(
-        self, case: UseCase, given: dict[str, Any], bearer: Bearer, kept: Kept | None
+        self,
+        case: UseCase,
+        given: dict[str, Any],
+        bearer: Bearer,
+        kept: Kept | None,
+        left: Callable[[], bool],
     ) -> tuple[Any, bool]:
         """In a thread: what `_run_case` gives."""
+        if left():
+            raise ClientDisconnect
         service = self.service
         given = self.bearers.confined(case, given, bearer.scope)
         if kept is None:
@@ -256,18 +294,29 @@ class Server:
         wait_s = given.pop("wait_s", 0.0)
         check_number("wait", wait_s, 0, WAIT_MAX_S)
         if wait_s and (
-            self.desk.waiting >= WAITING_MAX or self._waiting[bearer.token] >= WAITING_PER_TOKEN_MAX
+            self.desk.waiting >= WAITING_MAX
+            or len(self._waiting.get(bearer.token, ())) >= WAITING_PER_TOKEN_MAX
         ):
             raise Problem(
                 "too_many_requests", "Too many claims wait on this server.", "Ask again in a moment."
             )
         begun_s = time.monotonic()
-        waited_s = 0.0
+        waited_s, tried = 0.0, False
+
+        def over() -> bool:
+            if tried:
+                self.bearers.check_live(bearer)
+            return gone.is_set()
 
         async def attempt() -> list[Any]:
-            nonlocal waited_s
+            nonlocal waited_s, tried
             tried_s = time.monotonic()
-            found, again = await self._run_case(BY_NAME["next"], dict(given), bearer, kept)
+            try:
+                found, again = await self._run_case(BY_NAME["next"], dict(given), bearer, kept, over)
+            except ClientDisconnect:
+                return []
+            finally:
+                tried = True
             # A lease of this request began no earlier than its attempt, one of an earlier request may have.
             waited_s = 0.0 if again else tried_s - begun_s
             leases: list[Any] = found
@@ -279,13 +328,16 @@ class Server:
             early = await self._run(partial(self._before_waiting, given, bearer, kept))
             if early is not None:
                 return early
-        self._waiting[bearer.token] += 1
+        waits = self._waiting.setdefault(bearer.token, [])
+        waits.append(gone)
         try:
             found = await self.desk.wait(kind, agent, attempt, wait_s, gone)
         finally:
-            self._waiting[bearer.token] -= 1
-            if not self._waiting[bearer.token]:
+            waits.remove(gone)
+            if not waits:
                 del self._waiting[bearer.token]
+        if not found and bearer.token in self._ended:
+            raise no_token()
         for lease in found:
             self.bearers.remember_owner(lease["run"], lease["item"]["run_agent"] or "")
             lease["waited_s"] += int(1000 * waited_s) / 1000
@@ -326,43 +378,40 @@ class Server:
         request.state.token = found.token
         return found
 
-    async def body(self, request: Request, most: int = BODY_MAX_BYTES) -> bytes:
-        """The body, within its limits."""
+    async def body(self, request: Request) -> bytes:
+        """The body of a request whose sender is known, within its limits."""
+        limits = bodies.BODY_MAX_BYTES, bodies.BODY_S
+        return await self._body(request, self.bodies, request.state.token, *limits)
+
+    async def _body(
+        self,
+        request: Request,
+        budget: bodies.Budget,
+        caller: str,
+        most: int,
+        within_s: float,
+    ) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise Problem("wrong_media_type", "The body is not JSON.", "Send Content-Type: application/json.")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise Problem("wrong_media_type", "The body is compressed.", "Send it as it is.")
-        length = request.headers.get("content-length", "0")
-        if length.isdigit() and int(length) > most:
-            raise _too_large(most)
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(BODY_S):
-                async for part in request.stream():
-                    size += len(part)
-                    self._coming_bytes += len(part)
-                    if size > most:
-                        raise _too_large(most)
-                    if self._coming_bytes > BODIES_MAX_BYTES:
-                        raise Problem("too_busy", "Too much is being sent at once.", "Send it again.")
-                    parts.append(part)
-        except TimeoutError:
-            raise Problem(
-                "too_slow", f"The body took longer than {BODY_S:g} s.", "Send it at once."
-            ) from None
-        finally:
-            self._coming_bytes -= size
-        return b"".join(parts)
+        request.state.body = body = bodies.Body(budget, caller)
+        return await body.read(request, most, within_s)
+
+    async def parsed(self, body: bytes, use: Callable[[Any], T]) -> T:
+        """What is made of the JSON of a body; in a thread if that takes long."""
+        if len(body) <= LARGE_BYTES:
+            return use(_parsed(body))
+        return await anyio.to_thread.run_sync(lambda: use(_parsed(body)), limiter=self._parse_limiter)
 
     # -- the rest -------------------------------------------------------------------------------------
 
     async def events(self, request: Request) -> Response:
         """History as it happens; `Last-Event-ID` or `after` says where to go on."""
-        await self._bearer(request)
+        bearer = await self._bearer(request)
         text = request.headers.get("last-event-id") or request.query_params.get("after")
-        return self.streams.begin(text, await self._run(self._last_seq))
+        return self.streams.begin(text, await self._run(self._last_seq), bearer.token)
 
     def _last_seq(self) -> int:
         last = self.service.events(limit=1, newest=True)
@@ -370,7 +419,7 @@ class Server:
 
     async def watch(self) -> None:
         """Notice what other processes do in the store."""
-        last, looked_s, asked_s = -1, 0.0, 0.0
+        last, looked_s, asked_s, checked_s = -1, 0.0, 0.0, 0.0
         while not self.pulse.stopping:
             try:
                 now = await self._run(self._last_seq)
@@ -390,7 +439,20 @@ class Server:
                 asked_s = time.monotonic()
                 with suppress(InterlockError):
                     self._limited = await self._run(self._limited_agents)
+            if time.monotonic() >= checked_s + TOKENS_S:
+                checked_s = time.monotonic()
+                with suppress(InterlockError):
+                    await self._end_revoked()
             await asyncio.sleep(WATCH_S)
+
+    async def _end_revoked(self) -> None:
+        """End the streams and waiting claims of tokens that were revoked or have expired."""
+        open_ = {*self.streams.tokens, *self._waiting}
+        self._ended = open_ - await self._run(partial(self._live_tokens, open_)) if open_ else ()
+        if self._ended:
+            self.streams.end(self._ended)
+            for gone in [gone for token in self._ended for gone in self._waiting.get(token, ())]:
+                gone.set()
 
     def _limited_agents(self) -> set[str]:
         agents = self.service.agents()
@@ -417,7 +479,8 @@ class Server:
                 "The delivery has no signature with SHA-256.",
                 "Give the webhook a secret; SHA-1 is not accepted.",
             )
-        body = await self.body(request, MOST)
+        peer = request.client.host if request.client else ""
+        body = await self._body(request, self.deliveries, peer, MOST, bodies.DELIVERY_S)
         work = partial(keep, request.headers, body)
         return await anyio.to_thread.run_sync(work, limiter=self._webhook_limiter)
 
@@ -469,13 +532,9 @@ async def _watching(request: Request, gone: asyncio.Event) -> AsyncIterator[None
 
 def _parsed(body: bytes) -> Any:
     try:
-        return parse(body or b"{}")
+        return parse(body or b"{}", values_max=VALUES_MAX)
     except ValueError as error:
         raise InvalidInput(f"The body is not valid JSON: {error}.", "Send one JSON object.") from None
-
-
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"The body has more than {most:,} bytes.", "Send less at once.")
 
 
 def _kept(case: UseCase, request: Request, bearer: Bearer, body: bytes) -> Kept | None:
@@ -610,6 +669,9 @@ async def _guarded(request: Request, handle: Handler) -> Response:
             "The server has met a defect.",
             f"Please report it; its log has the request {request.state.id}.",
         )
+    finally:
+        if (body := getattr(request.state, "body", None)) is not None:
+            body.release()
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

@@ -11,6 +11,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
+from interlock.core.checking import check_count
 from interlock.core.errors import InvalidInput
 from interlock.core.model import NewItem, Sender
 from interlock.core.names import LaneFields
@@ -106,6 +107,7 @@ def _list(body: Mapping[str, Any], name: str) -> list[Any]:
     value = body[name]
     if not isinstance(value, list):
         raise wire.wrong(name, value, "a list")
+    check_count(name, value)  # before anything is made or looked up for each
     return value
 
 

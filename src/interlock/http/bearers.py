@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from interlock.core.checking import check_count
 from interlock.core.errors import NotAllowed, NoToken, TooManyRequests
 from interlock.core.model import HOLD, ItemId, NewItem, Sender, SenderKind
 from interlock.core.names import agent_key, check_name
@@ -110,12 +112,21 @@ class Bearers:
         if bearer is None:
             self._known.pop(mark, None)
             self._wrong.take(peer)
-            raise NoToken("This token lets nobody in.", "It may be mistyped, revoked or over: make another.")
+            raise no_token()
         self._known[mark] = (time.monotonic() + REMEMBERED_S, bearer)
         self._known.move_to_end(mark)
         if len(self._known) > _REMEMBERED_MAX:
             self._known.popitem(last=False)
         return self._within_rate(bearer)
+
+    def live(self, tokens: Collection[str]) -> set[str]:
+        """Those of these tokens that still let somebody in. Threads may call it."""
+        return self._service.live_tokens(tokens)
+
+    def check_live(self, bearer: Bearer) -> None:
+        """`NoToken` if a token was revoked or has expired since it was looked up. Threads may call it."""
+        if bearer.token not in self.live([bearer.token]):
+            raise no_token()
 
     def _within_rate(self, bearer: Bearer) -> Bearer:
         if not self._rates.take(bearer.token):
@@ -134,9 +145,8 @@ class Bearers:
         own = scope.agent
         if "agent" in given and agent_key(given["agent"]) != own:
             raise _not_own(own, "speaks for another agent")
-        for handle in _handles(given):
-            if self._owner(handle) not in ("", own):
-                raise _not_own(own, "names a run of another agent")
+        if not self._owners_of(_handles(given)) <= {"", own}:
+            raise _not_own(own, "names a run of another agent")
         if case.name == "cancel" and not self._is_own(given["item"], own):
             raise _not_own(own, "cancels an item that is not its own")
         if case.name in PRESENCE and not self._is_own_worker(given["name"], own):
@@ -159,14 +169,15 @@ class Bearers:
             given["items"] = [_signed(item, own) for item in given["items"]]
         return given
 
-    def _owner(self, handle: str) -> str:
-        """The agent of a run, which never changes; empty if there is no such run, as the service will say."""
-        owner = self._owners.get(handle)
-        if owner is None:
-            owner = self._service.sender_of(handle).agent
-            if owner:
+    def _owners_of(self, handles: Sequence[str]) -> set[str]:
+        """The agents of these runs, which never change; the service says which runs there are not."""
+        check_count("handles", handles)
+        found = {handle: self._owners.get(handle) for handle in handles}
+        if unknown := [handle for handle, owner in found.items() if owner is None]:
+            for handle, owner in self._service.run_agents(unknown).items():
+                found[handle] = owner
                 self.remember_owner(handle, owner)
-        return owner
+        return {owner or "" for owner in found.values()}
 
     def owner(self, handle: str) -> str:
         """The agent of a run that this server gave out not long ago, else empty."""
@@ -185,6 +196,11 @@ class Bearers:
     def _is_own_worker(self, name: str, own: str) -> bool:
         found = self._service.store.worker(check_name("worker", name))
         return found is None or found.agent == own
+
+
+def no_token() -> NoToken:
+    """The refusal of a token that lets nobody in."""
+    return NoToken("This token lets nobody in.", "It may be mistyped, revoked or over: make another.")
 
 
 def check_scope(case: UseCase, scope: Scope) -> None:

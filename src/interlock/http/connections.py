@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -18,6 +18,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_S = 10.0
 #: How many connections one address may have; proxies that are trusted have no limit of their own.
 PER_ADDRESS_MAX = 1_000
+
+#: What is in the scope of a request whose client has hung up.
+_GONE = "interlock.gone"
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -43,6 +46,11 @@ class Crowd:
             del self._counts[address]
 
 
+def has_hung_up(scope: Mapping[str, Any]) -> bool:
+    """Whether the client of a request is gone. Threads may ask."""
+    return _GONE in scope
+
+
 def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
     """What uvicorn talks to each connection with."""
 
@@ -65,6 +73,8 @@ def protocol(crowd: Crowd) -> type[asyncio.Protocol]:
                 self._entered = False
                 crowd.leave(self._address)
             self._rest()
+            if self.cycle is not None:
+                cast("dict[str, Any]", self.cycle.scope)[_GONE] = True
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:

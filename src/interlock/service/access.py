@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from interlock.core import names
@@ -75,6 +75,10 @@ class Access:
         if found.used_us is None or found.used_us <= self.store.now_us() - USED_EVERY_US:
             self.store.access.use_token(found.id)  # it takes the write lock
         return _view(found), read_scope(found.scope)
+
+    def live_tokens(self, tokens: Collection[str]) -> set[str]:
+        """Those of these tokens, by their ids, that still let somebody in."""
+        return self.store.access.live_tokens(tokens)
 
     def has_tokens(self) -> bool:
         """Whether there is a token that lets somebody in."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeGuard
 
 from interlock.core import names
@@ -201,6 +202,15 @@ class Looking:
         ended = None if item.is_run_of(handle.run, handle.bits) else self._ended_run(handle)
         agent = item.state.run_agent if ended is None else ended.agent
         return Sender(SenderKind.AGENT, agent or NO_AGENT, handle.run, item.spec.lane)
+
+    def run_agents(self, runs: Sequence[str]) -> dict[str, str]:
+        """The agents of the runs with these handles, also of ended ones. Unknown handles are left out."""
+        handles: dict[Handle, str] = {}
+        for text in runs:
+            with suppress(UnknownRun):
+                handles[read_handle(text)] = text
+        found = self.store.run_agents(list(handles)) if handles else {}
+        return {handles[handle]: agent or NO_AGENT for handle, agent in found.items()}
 
     def show(self, item: int) -> ShowView:
         """Everything about one item."""

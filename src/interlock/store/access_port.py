@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from interlock.core.row import NamedTuple
@@ -57,6 +57,10 @@ class Access:
     def token(self, token: str) -> Token | None:
         """None if it is revoked or over."""
         return next((Token(*row) for row in self._read("token", id=token)), None)
+
+    def live_tokens(self, tokens: Collection[str]) -> set[str]:
+        """Those of them that are neither revoked nor expired."""
+        return {row[0] for row in self._read("live_tokens", ids=list(tokens))}
 
     def tokens(self, limit: int) -> list[Token]:
         return [Token(*row) for row in self._read("tokens", limit=limit)]

@@ -13,6 +13,7 @@ from interlock.core.blocks import Block
 from interlock.core.claiming import MESSAGES_AT_ONCE, Agent, Pool
 from interlock.core.continuity import Lineage
 from interlock.core.errors import StoreUnavailable
+from interlock.core.handles import Handle
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, Gate, Item, ItemId, ModeRule, PlanId, RecentRun, RunRecord, Streak
 from interlock.core.notices import Mark
@@ -129,6 +130,12 @@ class PostgresReads:
 
     def runs(self, item: ItemId) -> list[RunRecord]:
         return [run_from_row(r) for r in self._rows("runs_of_item", item=item)]
+
+    def run_agents(self, handles: Sequence[Handle]) -> dict[Handle, str]:
+        items, runs = [handle.item for handle in handles], [handle.run for handle in handles]
+        rows = self._rows("run_agents", items=array(items), runs=array(runs))
+        found = {Handle(run, item, bits): agent for run, item, bits, agent in rows}
+        return {handle: found[handle] for handle in handles if handle in found}
 
     def recent_runs(self, lane: str | None, worker: str) -> list[RecentRun]:
         return [RecentRun(*row) for row in self._rows("recent_runs", lane=lane, worker=worker, most=RUNS_MAX)]

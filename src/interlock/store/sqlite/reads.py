@@ -10,6 +10,7 @@ from interlock.core.blocks import Block
 from interlock.core.bootclock import TOLERANCE_US
 from interlock.core.claiming import Agent, Pool
 from interlock.core.continuity import Lineage
+from interlock.core.handles import Handle
 from interlock.core.ledger import Snapshot
 from interlock.core.model import (
     AHEAD_MAX,
@@ -118,6 +119,12 @@ class SqliteReads:
 
     def runs(self, item: ItemId) -> list[RunRecord]:
         return [run_from_row(r) for r in self.database.rows("runs_of_item", item=item)]
+
+    def run_agents(self, handles: Sequence[Handle]) -> dict[Handle, str]:
+        items, runs = [handle.item for handle in handles], [handle.run for handle in handles]
+        rows = self.database.rows("run_agents", items=items, runs=runs)
+        found = {Handle(run, item, bits): agent for run, item, bits, agent in rows}
+        return {handle: found[handle] for handle in handles if handle in found}
 
     def recent_runs(self, lane: str | None, worker: str) -> list[RecentRun]:
         rows = self.database.rows("recent_runs", lane=lane, worker=worker, most=RUNS_MAX)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 WATCH_INTERVAL_S = 0.005
 #: Which reads of tokens need the time.
-_AT = ("token", "has_tokens")
+_AT = ("token", "live_tokens", "has_tokens")
 
 
 class SqliteStore(SqliteReads):

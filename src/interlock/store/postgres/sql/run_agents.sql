@@ -1,0 +1,5 @@
+-- The live runs of some items and some ended runs, with what their handles say and whose they are.
+SELECT run, id, run_bits, run_agent FROM interlock.items
+WHERE id = ANY(%(items)s::bigint[]) AND run IS NOT NULL
+UNION ALL
+SELECT run, item, bits, agent FROM interlock.runs WHERE run = ANY(%(runs)s::bigint[])

@@ -1,0 +1,227 @@
+"""What one caller, with or without a token, cannot take away from all others."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import anyio
+import pytest
+
+from interlock.http import bodies
+from interlock.service.usecases import ROOT
+from tests.http.asking import ask, eventually
+from tests.http.serving import Serving
+from tests.http.test_attacks import connected, head, status
+from tests.patience import PATIENCE_S
+
+SIGNED = f"X-Hub-Signature-256: sha256={'0' * 64}"
+
+
+def handles(count: int, first: int = 1) -> list[dict[str, Any]]:
+    """Handles of runs that this store never gave out."""
+    return [{"run": f"{first + n}.{first + n}.{n:016x}"} for n in range(count)]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, serving: Serving) -> list[str]:
+    """The names of the statements that the store is asked from now on."""
+    database: Any = serving.server.service.store.database  # type: ignore[attr-defined]
+    asked: list[str] = []
+    rows = database.rows
+
+    def count(name: str, /, **params: Any) -> Any:
+        asked.append(name)
+        return rows(name, **params)
+
+    monkeypatch.setattr(database, "rows", count)
+    return asked
+
+
+# -- an agent's token ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["renew", "done", "fail", "release"])
+def test_unknown_handles_are_looked_up_together(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Taken out: the one statement of `run_agents`; each handle costs statements of its own."""
+    token = serving.token("agent:coder")
+    ask(serving.url, "POST", f"{ROOT}/runs/{what}", {"reports": handles(1)}, token=token)
+    asked = counted(monkeypatch, serving)
+    alone = ask(serving.url, "POST", f"{ROOT}/runs/{what}", {"reports": handles(1)}, token=token)
+    for_one = len([name for name in asked if name not in UPKEEP])
+    asked.clear()
+    many = ask(serving.url, "POST", f"{ROOT}/runs/{what}", {"reports": handles(1_000, 500)}, token=token)
+    assert (alone.status, many.status) == (410, 410)
+    assert len([name for name in asked if name not in UPKEEP]) <= for_one
+
+
+#: What the server asks by itself meanwhile, and what SQLite does for each lease.
+UPKEEP = {"newest_events", "agents", "event_bounds", "renew"}
+
+
+@pytest.mark.parametrize("what", ["runs/renew", "runs/done", "items"])
+def test_a_batch_that_is_too_large_is_refused_before_the_store_is_asked(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Taken out: the look at its length in `arguments`; all of its handles are looked up first."""
+    token = serving.token("agent:coder")
+    assert ask(serving.url, "GET", f"{ROOT}/agents", token=token).status == 200
+    asked = counted(monkeypatch, serving)
+    field, each = ("items", [{"title": "x"}]) if what == "items" else ("reports", handles(1))
+    answer = ask(serving.url, "POST", f"{ROOT}/{what}", {field: each * 1_001}, token=token)
+    assert (answer.status, answer.json["code"]) == (413, "too_large")
+    assert not set(asked) - UPKEEP
+
+
+def test_what_a_client_no_longer_waits_for_is_not_begun(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: `_wanted`; whoever sends and hangs up keeps the threads busy."""
+    begun, go = threading.Event(), threading.Event()
+    monkeypatch.setattr(serving.server, "_limiter", anyio.CapacityLimiter(1))
+    service: Any = serving.server.service
+    stats, swept = service.stats, list[int]()
+
+    def slowly(**given: Any) -> Any:
+        begun.set()
+        go.wait(PATIENCE_S)
+        return stats(**given)
+
+    monkeypatch.setattr(service, "stats", slowly)
+    monkeypatch.setattr(service, "sweep", lambda: swept.append(1))
+    with connected(serving, head(serving)) as first:
+        assert begun.wait(PATIENCE_S)
+        body = ("Content-Type: application/json", "Content-Length: 2")
+        with connected(serving, head(serving, *body, method="POST", path=f"{ROOT}/sweep") + b"{}"):
+            eventually(lambda: serving.server._limiter.statistics().tasks_waiting >= 1)
+        eventually(lambda: len(serving.listener.server_state.connections) == 1)
+        go.set()
+        assert status(first.recv(1_000)) == 200
+    assert ask(serving.url, "GET", f"{ROOT}/stats", token=serving.token()).status == 200
+    assert swept == []
+
+
+# -- bodies -------------------------------------------------------------------------------------------
+
+
+def test_deliveries_that_never_end_take_nothing_from_agents_and_other_senders(serving: Serving) -> None:
+    """Taken out: the budgets of their own; three unfinished deliveries used up what all bodies have."""
+    token, size = serving.token(), 24 << 20
+    lines = ("Content-Type: application/json", f"Content-Length: {size}", SIGNED)
+    sent = head(serving, *lines, method="POST", path="/webhooks/github")
+    large = json.dumps({"items": [{"title": "x", "payload": {"text": "x" * 900_000}}]}).encode()
+    with ExitStack() as opened:
+        for _ in range(3):
+            opened.enter_context(connected(serving, sent + b"x" * (size - 1)))
+        eventually(lambda: serving.server.deliveries.held > 20 << 20)
+        assert ask(serving.url, "POST", f"{ROOT}/items", large, token=token).status == 200
+        small = ask(
+            serving.url,
+            "POST",
+            "/webhooks/github",
+            {"text": "x" * 50_000},
+            headers=dict([SIGNED.split(": ")]),
+        )
+        assert small.status == 202
+    eventually(lambda: serving.server.deliveries.held == 0)
+
+
+def test_one_token_cannot_use_up_what_bodies_of_other_tokens_need(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "HELD_MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(bodies, "HELD_EACH_MAX_BYTES", 400_000)
+    greedy, other = serving.token("agent:coder"), serving.token("agent:other")
+    lines = ["POST /v1/items HTTP/1.1", "Host: x", f"Authorization: Bearer {greedy}"]
+    lines += ["Content-Type: application/json", "Content-Length: 900000", "", ""]
+    sent = "\r\n".join(lines).encode()
+    body = {"items": [{"title": "x", "payload": {"text": "x" * 300_000}}]}
+    with connected(serving, sent + b"x" * 400_000):
+        eventually(lambda: serving.server.bodies.held > 300_000)
+        assert ask(serving.url, "POST", f"{ROOT}/items", body, token=greedy).status == 503
+        assert ask(serving.url, "POST", f"{ROOT}/items", body, token=other).status == 200
+        body["items"][0]["payload"] = {}
+        assert ask(serving.url, "POST", f"{ROOT}/items", body, token=greedy).status == 200, "small ones go on"
+    eventually(lambda: serving.server.bodies.held == 0)
+
+
+def test_bytes_are_held_until_their_request_is_answered(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken out: the late release; whole deliveries pile up before the threads that check signatures."""
+    begun, go = threading.Event(), threading.Event()
+
+    def keep(_: Any, body: bytes) -> dict[str, int]:
+        begun.set()
+        go.wait(PATIENCE_S)
+        return {"bytes": len(body)}
+
+    monkeypatch.setattr(serving.server, "_webhook", keep)
+    size = bodies.FREE_BYTES + 5_000
+    lines = ("Content-Type: application/json", f"Content-Length: {size}", SIGNED)
+    sent = head(serving, *lines, method="POST", path="/webhooks/github")
+    with connected(serving, sent + b"x" * size) as sock:
+        assert begun.wait(PATIENCE_S)
+        assert serving.server.deliveries.held == 5_000
+        go.set()
+        assert status(sock.recv(1_000)) == 202
+    eventually(lambda: serving.server.deliveries.held == 0)
+
+
+def test_a_body_that_stops_coming_is_cut_off_early(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much of it came before. Taken out: the steps; it is held for as long as a slow one may take."""
+    monkeypatch.setattr(bodies, "STEP_S", 0.3)
+    monkeypatch.setattr(bodies, "BODY_S", 10 * PATIENCE_S)
+    lines = ("Content-Type: application/json", "Content-Length: 900000")
+    sent = head(serving, *lines, method="POST", path=f"{ROOT}/items")
+    with connected(serving, sent + b"x" * 500_000) as sock:
+        assert status(sock.recv(1_000)) == 408
+
+
+# -- JSON ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * (15 << 20),
+        b"[" + b"[]," * (5 << 20) + b"[]]",
+        b"[" + b"{}," * (5 << 20) + b"{}]",
+        b'{"items": [' + b"1," * (7 << 20) + b"1]}",
+        b'{"items": [' + b'"",' * (5 << 20) + b'""]}',
+    ],
+    ids=["deep", "lists", "objects", "numbers", "texts"],
+)
+def test_a_body_of_very_many_values_is_refused_and_blocks_nobody(serving: Serving, body: bytes) -> None:
+    """Taken out: the count in `parse`, or the thread; the event loop does nothing else for seconds."""
+    token, slowest_s, over = serving.token(), 0.0, threading.Event()
+
+    def look() -> None:
+        nonlocal slowest_s
+        while not over.is_set():
+            begun_s = time.monotonic()
+            assert ask(serving.url, "GET", "/healthz").status == 200
+            slowest_s = max(slowest_s, time.monotonic() - begun_s)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        answer = ask(serving.url, "POST", f"{ROOT}/items", body, token=token)
+    finally:
+        over.set()
+        looking.join()
+    assert answer.status == 422
+    assert "values" in answer.json["detail"]
+    assert slowest_s < 0.5
+
+
+def test_a_long_text_is_no_multitude_of_values(serving: Serving) -> None:
+    body = {"items": [{"title": "x", "payload": {"log": '[{",' * 200_000 + '\\"'}}]}
+    token = serving.token()
+    assert ask(serving.url, "POST", f"{ROOT}/items", body, token=token).status == 200
+    (lease,) = serving.server.service.next("coder")
+    assert lease.item.payload == body["items"][0]["payload"]
