@@ -26,14 +26,19 @@ def check(store: Store, url: str) -> None:
         service.done([Report(run=lease.run) for lease in leases])
     if store == "postgres":
         with psycopg.connect(url, autocommit=True) as connection:
-            bare_postgres.finish(connection, AGENT, bare_postgres.claim(connection, AGENT, 1))
+            server = bare_postgres.BareWorker(connection, AGENT)
+            server.finish(server.claim(1))
     else:
         with sqlite_at(url) as database:
-            bare_sqlite.finish(database, AGENT, bare_sqlite.claim(database, AGENT, 1))
+            file = bare_sqlite.BareWorker(database, AGENT)
+            file.finish(file.claim(1))
     for table, column in TABLES.items():
         ours, theirs = (comparable(read(store, url, table, column, item)) for item in (1, 2))
-        if ours != theirs:
-            raise Broken(f"bare SQL leaves other {table} than Interlock: {theirs} instead of {ours}")
+        if len(ours) != len(theirs):
+            raise Broken(f"bare SQL leaves {len(theirs)} {table}, Interlock {len(ours)}")
+        for mine, bare in zip(ours, theirs, strict=True):
+            if other := {name: (bare[name], value) for name, value in mine.items() if bare[name] != value}:
+                raise Broken(f"bare SQL leaves other {table} than Interlock, by column: {other}")
     with interlock_at(store, url) as service:
         unsound = [f"{view.name}: {view.detail}" for view in service.doctor() if not view.ok]
     if unsound:
@@ -58,7 +63,7 @@ def read(store: Store, url: str, table: str, column: str, item: int) -> list[dic
 
 def comparable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows without what differs between any two items: of numbers and times only whether they are there."""
-    own = ("id", "item", "run", "seq", "ticket", "sort_key", "title")
+    own = ("id", "item", "run", "seq", "ticket", "sort_key", "title", "bits")
     return [
         {
             name: value is not None if name in own or name.endswith("_us") else value

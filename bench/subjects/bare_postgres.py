@@ -6,12 +6,19 @@ from typing import Any
 
 import psycopg
 
-from bench.statements import statement
+from bench.statements import Changed, filled, interlocks, parts_of, statement
 from bench.subject import Shift
 from bench.subjects.interlock_subject import Interlock
 
 #: A cached generic plan does not know the LIMIT, assumes a tenth of the queue and sorts it.
 OPTIONS = "-c plan_cache_mode=force_custom_plan -c jit=off"
+READY = (
+    "SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indexrelid = 'interlock.items_ready'::regclass"
+)
+#: What Interlock's claim does once it has picked items.
+WRITING = ("clock", "claimed", "logged", "tallied")
+#: The rest of what Interlock's claim asks for, as it is by default.
+DEFAULTS = {"now_us": None, "worker": None, "external": False, "lease_s": None, "default_lease_s": 60.0}
 
 
 class BarePostgres(Interlock):
@@ -23,29 +30,42 @@ class BarePostgres(Interlock):
 
     def drain(self, shift: Shift) -> None:
         order = shift.order
-        agent = f"worker-{order.worker}"
         with psycopg.connect(order.url, autocommit=True, options=OPTIONS) as connection:
             connection.prepare_threshold = 0
-            finish(connection, agent, claim(connection, agent, 0))
+            worker = BareWorker(connection, f"worker-{order.worker}")
+            worker.finish(worker.claim(0))
             shift.start()
             while not shift.over:
-                claimed = claim(connection, agent, order.batch)
+                claimed = worker.claim(order.batch)
                 if not claimed:
                     break
-                shift.acknowledge([int(title) for title in finish(connection, agent, claimed)])
+                shift.acknowledge([int(title) for title in worker.finish(claimed)])
 
 
-def claim(connection: psycopg.Connection[Any], agent: str, batch: int) -> list[Any]:
-    """Start up to `batch` items; answers rows of item, run, title and start."""
-    return connection.execute(statement("postgres", "claim"), {"agent": agent, "batch": batch}).fetchall()
+class BareWorker:
+    """Claims and finishes of one agent."""
 
+    def __init__(self, connection: psycopg.Connection[Any], agent: str) -> None:
+        self._connection = connection
+        self._agent = agent
+        ready = connection.execute(READY).fetchone()
+        if ready is None:
+            raise Changed("There is no index items_ready any more.")
+        writing = parts_of(interlocks("postgres", "claim"), *WRITING)
+        self._claim = filled("postgres", "claim", ready=ready[0], writing=writing)
 
-def finish(connection: psycopg.Connection[Any], agent: str, claimed: list[Any]) -> list[str]:
-    """Complete what is still ours; answers the titles."""
-    parameters = {
-        "ids": [row[0] for row in claimed],
-        "runs": [row[1] for row in claimed],
-        "started_us": claimed[0][3] if claimed else 0,
-        "agent": agent,
-    }
-    return [row[0] for row in connection.execute(statement("postgres", "finish"), parameters)]
+    def claim(self, batch: int) -> list[Any]:
+        """Start up to `batch` items; answers rows of item, run, bits, title and start."""
+        parameters = {**DEFAULTS, "agent": self._agent, "batch": batch}
+        return self._connection.execute(self._claim, parameters).fetchall()
+
+    def finish(self, claimed: list[Any]) -> list[str]:
+        """Complete what is still ours; answers the titles."""
+        parameters = {
+            "ids": [row[0] for row in claimed],
+            "runs": [row[1] for row in claimed],
+            "bits": [row[2] for row in claimed],
+            "started_us": claimed[0][4] if claimed else 0,
+            "agent": self._agent,
+        }
+        return [row[0] for row in self._connection.execute(statement("postgres", "finish"), parameters)]

@@ -8,9 +8,16 @@ from typing import Any
 import apsw
 
 from bench.databases import sqlite_at
-from bench.statements import statement
+from bench.statements import Changed, filled, interlocks, replaced, statement
 from bench.subject import Shift
 from bench.subjects.interlock_subject import Interlock
+
+READY = "SELECT sql FROM sqlite_schema WHERE name = 'items_ready'"
+#: Where Interlock's statement that starts items takes them from, and what it answers.
+GIVEN = "SELECT key AS nth, value AS item FROM json_each(:items)"
+ANSWER = "RETURNING *"
+#: The rest of what that statement asks for, as it is by default.
+DEFAULTS = {"worker": None, "external": False, "lease_s": None, "default_lease_s": 60.0}
 
 
 class BareSqlite(Interlock):
@@ -21,55 +28,69 @@ class BareSqlite(Interlock):
         self.name = "bare SQL (apsw)"
 
     def drain(self, shift: Shift) -> None:
-        agent = f"worker-{shift.order.worker}"
         with sqlite_at(shift.order.url) as connection:
+            worker = BareWorker(connection, f"worker-{shift.order.worker}")
             shift.start()
             while not shift.over:
-                claimed = claim(connection, agent, shift.order.batch)
+                claimed = worker.claim(shift.order.batch)
                 if not claimed:
                     break
-                shift.acknowledge([int(title) for title in finish(connection, agent, claimed)])
+                shift.acknowledge([int(title) for title in worker.finish(claimed)])
 
 
-def claim(connection: apsw.Connection, agent: str, batch: int) -> list[Any]:
-    """Start up to `batch` items in one transaction; answers rows of item, run, title, project and start."""
-    connection.execute("BEGIN IMMEDIATE")
-    now_us = time.time_ns() // 1000
-    last_run: Any = connection.execute(statement("sqlite", "reserve"), {"n": batch}).get
-    first_run = last_run - batch + 1
-    rows: list[Any] = connection.execute(
-        statement("sqlite", "claim"),
-        {"agent": agent, "batch": batch, "now_us": now_us, "first_run": first_run},
-    ).fetchall()
-    connection.executemany(
-        statement("sqlite", "event"),
-        [
-            (now_us, "run.started", "", project, item, run, agent, now_us - created_us)
-            for item, run, _, project, created_us in rows
-        ],
-    )
-    connection.execute("COMMIT")
-    return [(item, run, title, project, now_us) for item, run, title, project, _ in rows]
+class BareWorker:
+    """Claims and finishes of one agent."""
 
+    def __init__(self, connection: apsw.Connection, agent: str) -> None:
+        self._connection = connection
+        self._agent = agent
+        _, where, ready = str(connection.execute(READY).get).partition(" WHERE ")
+        if not where:
+            raise Changed("There is no partial index items_ready any more.")
+        picked = filled("sqlite", "claim", ready=ready)
+        start = replaced(interlocks("sqlite", "start"), GIVEN, picked)
+        self._start = replaced(start, ANSWER, "RETURNING id, run, run_bits, title, project, created_us")
 
-def finish(connection: apsw.Connection, agent: str, claimed: list[Any]) -> list[str]:
-    """Complete what is still ours in one transaction; answers the titles."""
-    connection.execute("BEGIN IMMEDIATE")
-    now_us = time.time_ns() // 1000
-    ended = connection.executemany(
-        statement("sqlite", "finish"), [(now_us, row[0], row[1]) for row in claimed]
-    ).fetchall()
-    assert len(ended) == len(claimed), "a run was lost although nobody sweeps"
-    connection.executemany(
-        statement("sqlite", "run"),
-        [(run, item, agent, started_us, now_us) for item, run, _, _, started_us in claimed],
-    )
-    connection.executemany(
-        statement("sqlite", "event"),
-        [
-            (now_us, "run.succeeded", "reported", project, item, run, agent, now_us - started_us)
-            for item, run, _, project, started_us in claimed
-        ],
-    )
-    connection.execute("COMMIT")
-    return [row[2] for row in claimed]
+    def claim(self, batch: int) -> list[Any]:
+        """Start up to `batch` items; answers rows of item, run, bits, title, project and start."""
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        now_us = time.time_ns() // 1000
+        last_run: Any = connection.execute(statement("sqlite", "reserve"), {"n": batch}).get
+        given = {"agent": self._agent, "batch": batch, "now_us": now_us, "first_run": last_run - batch + 1}
+        rows: list[Any] = connection.execute(self._start, {**DEFAULTS, **given}).fetchall()
+        connection.executemany(
+            statement("sqlite", "event"),
+            [
+                (now_us, "run.started", "", project, item, run, self._agent, now_us - created_us)
+                for item, run, _, _, project, created_us in rows
+            ],
+        )
+        connection.execute("COMMIT")
+        return [(item, run, bits, title, project, now_us) for item, run, bits, title, project, _ in rows]
+
+    def finish(self, claimed: list[Any]) -> list[str]:
+        """Complete what is still ours in one transaction; answers the titles."""
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        now_us = time.time_ns() // 1000
+        ended = connection.executemany(
+            statement("sqlite", "finish"), [(now_us, item, run, bits) for item, run, bits, *_ in claimed]
+        ).fetchall()
+        assert len(ended) == len(claimed), "a run was lost although nobody sweeps"
+        connection.executemany(
+            statement("sqlite", "run"),
+            [
+                (run, item, self._agent, started_us, now_us, bits)
+                for item, run, bits, _, _, started_us in claimed
+            ],
+        )
+        connection.executemany(
+            statement("sqlite", "event"),
+            [
+                (now_us, "run.succeeded", "reported", project, item, run, self._agent, now_us - started_us)
+                for item, run, _, _, project, started_us in claimed
+            ],
+        )
+        connection.execute("COMMIT")
+        return [row[3] for row in claimed]

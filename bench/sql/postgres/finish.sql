@@ -1,6 +1,5 @@
 -- Completes the items whose run still is the current one; leaves the rows that Interlock's finish leaves.
--- Agent and start come from the worker, which Interlock would not believe: it is the cheapest way, hence the limit. Bits are
--- not compared either; the run's number is kept in their place.
+-- Agent and start come from the worker, which Interlock would not believe: it is the cheapest way, hence the limit.
 WITH clock AS MATERIALIZED (
     SELECT interlock.clock_us() AS now_us, interlock.next_seq() AS first_seq
 ),
@@ -15,10 +14,11 @@ done AS (
         run_lease_s = NULL,
         lease_until_us = NULL,
         ended_us = clock.now_us,
-        reason = 'reported'
-    FROM unnest(%(ids)s::bigint[], %(runs)s::bigint[]) AS given (id, run), clock
-    WHERE i.id = given.id AND i.run = given.run
-    RETURNING i.id, given.run, i.title, i.project, i.priority, i.attempt, clock.now_us, clock.first_seq
+        reason = 'reported',
+        last_agent = i.run_agent
+    FROM unnest(%(ids)s::bigint[], %(runs)s::bigint[], %(bits)s::bigint[]) AS given (id, run, bits), clock
+    WHERE i.id = given.id AND i.run = given.run AND i.run_bits = given.bits
+    RETURNING i.id, given.run, given.bits, i.title, i.project, i.priority, i.attempt, clock.now_us, clock.first_seq
 ),
 tallied AS (
     INSERT INTO interlock.tally_changes (status, priority, n)
@@ -27,7 +27,7 @@ tallied AS (
 ),
 kept AS (
     INSERT INTO interlock.runs (run, item, attempt, agent, started_us, ended_us, status, reason, bits)
-    SELECT run, id, attempt, %(agent)s, %(started_us)s, now_us, 'succeeded', 'reported', run FROM done
+    SELECT run, id, attempt, %(agent)s, %(started_us)s, now_us, 'succeeded', 'reported', bits FROM done
 ),
 logged AS (
     INSERT INTO interlock.events (seq, at_us, kind, reason, project, item, run, agent, span_us)

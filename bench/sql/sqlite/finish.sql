@@ -9,6 +9,7 @@ UPDATE items SET
     run_lease_s = NULL,
     lease_until_us = NULL,
     ended_us = ?1,
-    reason = 'reported'
-WHERE id = ?2 AND run = ?3
+    reason = 'reported',
+    last_agent = run_agent
+WHERE id = ?2 AND run = ?3 AND run_bits = ?4
 RETURNING id;
