@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.acceptance.command import Command
+from interlock.store.postgres import database as postgres_database
+from tests.acceptance.command import Command, CommandHere
 
 
 @pytest.fixture
@@ -158,6 +159,18 @@ def test_a_database_that_does_not_exist_on_the_server_says_so(il: Command, pg_da
     answer = il("--json", "--url", pg_database18.replace("test_", "gone_"), "ls")
     assert (answer.code, answer.error["code"]) == (1, "store_refused")
     assert "exist" in answer.error["message"]
+
+
+@pytest.mark.parametrize("command", ["ls", "doctor", "add x", "migrate", "migrate --check"])
+def test_a_server_that_is_too_old_says_so(
+    tmp_path: Path, pg_empty16: str, command: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Taken out: the look at the version. The schema ended in a SyntaxError, and doctor was green."""
+    monkeypatch.setattr(postgres_database, "OLDEST", 18)
+    answer = CommandHere(tmp_path, url=pg_empty16)("--json", *command.split())
+    assert (answer.code, answer.error["code"]) == (1, "store_refused")
+    assert answer.error["message"].startswith("This server is PostgreSQL 16.")
+    assert answer.error["message"].endswith("; Interlock needs PostgreSQL 18 or newer.")
 
 
 @pytest.fixture

@@ -93,6 +93,8 @@ _CONFIGURE = (
     " OR pg_catalog.current_setting(name) OPERATOR(pg_catalog.=) 'off')"
 )
 _ENCODING = "UTF8"
+#: The oldest major version whose SQL ours is.
+OLDEST = 16
 _PIPELINES_FROM = 17_00_00
 #: How the network is watched where it is TCP, unless the URL says otherwise: a machine that went away without
 #: a word is noticed in about ten seconds, which leaves time to reach the one that took its place.
@@ -195,6 +197,7 @@ class Database:
     def _connect(self) -> Connection:
         conn = self.connection_class.connect(self.url, autocommit=True, **self._options)
         try:
+            _check_version(conn)
             conn.silence_s = self._silence_s
             _configure(conn)
         except BaseException:
@@ -532,6 +535,16 @@ class Database:
 
     def forget_listener(self) -> None:
         self._local.listener = None
+
+
+def _check_version(conn: Connection) -> None:
+    """Refuse a server that is too old for our SQL, before it refuses that as wrong."""
+    if conn.info.server_version < OLDEST * 10_000:
+        version = conn.info.parameter_status("server_version") or str(conn.info.server_version // 10_000)
+        raise StoreRefused(
+            f"This server is PostgreSQL {version.split()[0]}; Interlock needs PostgreSQL {OLDEST} or newer.",
+            "Upgrade the server, or point INTERLOCK_URL at a newer one.",
+        )
 
 
 def _configure(conn: Connection) -> None:
