@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 from pathlib import Path
 
@@ -87,6 +88,34 @@ def test_a_person_at_a_terminal_is_offered_the_hooks(clone: Path):
     assert max(map(len, said.splitlines())) <= 80
     assert (clone / ".claude" / "settings.json").is_file()
     assert not (clone / ".git" / "hooks" / "pre-push").exists()
+
+
+@pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl-C", "Ctrl-D"])
+@pytest.mark.parametrize("line", [["init"], ["--no-color", "init", "--hook", "--hook"]])
+def test_a_question_that_is_not_answered_ends_it_quietly(clone: Path, key: bytes, line: list[str]):
+    """Taken out: `Abort`. It printed "Unexpected error: Abort." and asked to report it."""
+    master, slave = pty.openpty()
+    asked = subprocess.Popen(
+        [*PROGRAM, *line],
+        cwd=clone,
+        env=Command(clone).environment({"COLUMNS": "80"}),
+        stdin=slave,
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    said = b""
+    while b"[y/N]" not in said:
+        said += os.read(master, 1 << 16)
+    if key == b"\x03":
+        asked.send_signal(signal.SIGINT)  # as a terminal of its own would
+    else:
+        os.write(master, key)
+    _, errors = asked.communicate(timeout=PATIENCE_S)
+    os.close(slave)
+    os.close(master)
+    assert (asked.returncode, errors.strip()) == (130, b"")
+    assert (clone / "interlock.toml").is_file()
 
 
 def test_outside_of_git_there_is_no_pre_push(tmp_path: Path):

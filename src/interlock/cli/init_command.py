@@ -152,9 +152,13 @@ def _unwritable(path: Path, error: OSError) -> StoreUnavailable:
 
 def _wanted(offered: str, question: str) -> bool:
     """Whether the person at the terminal wants it."""
-    from typer import confirm
+    from typer import Abort, confirm
 
-    return confirm(f"\n{offered}\n{question}", default=False)
+    try:
+        return confirm(f"\n{offered}\n{question}", default=False)
+    except Abort:  # Ctrl-C or Ctrl-D
+        sys.stdout.write("\n")
+        raise KeyboardInterrupt from None
 
 
 def _add_hook() -> str:

@@ -82,6 +82,8 @@ def _parse_and_run(args: list[str], call: Invocation) -> object:
 
     try:
         return parser.run(args, call)
+    except parser.Abort:
+        raise KeyboardInterrupt from None
     except parser.UsageError as error:
         # The parser stops at the first mistake, perhaps before it reads `--json`.
         call.out.json = call.out.json or "--json" in args[: args.index("--") if "--" in args else None]

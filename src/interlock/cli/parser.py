@@ -21,11 +21,13 @@ from typer.main import get_command
 from interlock import __version__
 from interlock.cli import completing
 from interlock.cli import typer as declared
-from interlock.cli.command import ENTRIES, Group
+from interlock.cli.command import ALIASES, ENTRIES, Group
 from interlock.cli.invocation import Invocation
 from interlock.core.checking import NO_REASON
 
 UsageError = typer.TyperException
+#: What the library makes of Ctrl-C.
+Abort = typer.Abort
 
 #: The library's sentences, and ours: the thing first, then what is wrong with it.
 _IN_OUR_WORDS = (
