@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command import Command
+from tests.patience import PATIENCE_S
 
 
 def started(il: Command, how: str) -> Command:
@@ -36,6 +37,30 @@ def test_an_output_that_is_full_is_said_once(il: Command, args: tuple[str, ...])
     answer = closed(il, ">/dev/full")(*args)
     assert answer.code == 1
     assert answer.err == "The output cannot be written: No space left on device.\nFree some space.\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["ls --watch --json", "ls --watch", "events -f", "events -f --json", "top"]
+)
+def test_a_command_that_goes_on_ends_with_its_reader(il: Command, command: str) -> None:
+    """Taken out: `while_read`. On a store in which nothing happens it never ends."""
+    il.ok("add", "x")
+    process = il.start(*command.split())
+    assert process.stdout is not None
+    if command.startswith("ls"):
+        process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(PATIENCE_S) == 1
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_a_command_in_the_background_ends_with_its_reader_too(il: Command) -> None:
+    """A shell lets background jobs ignore Ctrl-C."""
+    il.ok("add", "x")
+    pipe = replace(il, under=("sh", "-c", 'trap "" INT; "$@" | head -c 1; echo over', "sh"))
+    assert pipe("ls", "--watch", "--json").out == "{over\n"
 
 
 def test_a_run_whose_directory_is_gone_still_reports(il: Command, tmp_path: Path) -> None:

@@ -77,8 +77,13 @@ class Invocation:
 
     @contextmanager
     def watching(self) -> Iterator[Service]:
-        """The same for a command that goes on looking: once open, it waits for its store without end."""
-        with self.reading(stand_in=False) as service:
+        """The same for a command that goes on looking: once open, it waits for its store without end.
+
+        It ends when the reader of its output does, also if it has nothing to print.
+        """
+        from interlock.cli.reader import while_read
+
+        with self.reading(stand_in=False) as service, while_read():
             self.absence.forever = True
             yield service
 

@@ -27,6 +27,7 @@ def log(
     Workers keep the logs of their last 500 runs, on the host where they run. A log has the first and the last
     half mebibyte.
     """
+    from interlock.cli.reader import while_read
     from interlock.settings import working_for
     from interlock.settings.places import run_log
     from interlock.worker.log import written
@@ -50,7 +51,8 @@ def log(
         call.out.print_json({"run": number, "path": str(path), "running": files.exists(), "text": kept})
         return Exit.OK
     sys.stdout.flush()
-    for data in written(path, files.exists if follow else lambda: False):
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+    with while_read():
+        for data in written(path, files.exists if follow else lambda: False):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
     return Exit.OK
