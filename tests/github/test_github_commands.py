@@ -133,6 +133,16 @@ def test_an_event_of_which_nothing_is_made_is_named(here: Command, event: str, s
     assert answer.err.strip() == said
 
 
+def test_what_was_decided_on_a_workflow_run_is_said(here: Command, repo: Repository) -> None:
+    """Taken out: the words for an event without any. It printed "Decided:" and nothing else."""
+    repo.commit({"a": "1"}, by="alice", branch="main")
+    repo.run("ci.yml", branch="main", event="push")
+    (requested,) = (each for each in repo.github.deliveries if each.event == "workflow_run")
+    args = ("--event", requested.event, "--delivery", requested.guid, "-")
+    said = here("github", "ingest", *args, stdin=requested.body).out
+    assert said == "Decided: workflow_run.requested creates no work.\n"
+
+
 def test_what_github_did_not_answer_is_done_by_a_sweep(
     here: Command, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,7 +263,8 @@ class Intake:
             checked = self._checked(repository, rules, check, run, looked)
             words.append(checked.words)
             numbers += checked.numbers
-        return _Decided(words=", ".join(filter(None, words)), numbers=tuple(dict.fromkeys(numbers)))
+        said = ", ".join(filter(None, words)) or f"{delivery.kind} creates no work."
+        return _Decided(words=said, numbers=tuple(dict.fromkeys(numbers)))
 
     def _is_ours(self, delivery: Delivery) -> bool:
         """Whether it tells of what Interlock itself shows there, which is no news: nothing is read for it."""
