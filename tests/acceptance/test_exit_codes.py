@@ -2,10 +2,12 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import apsw
+import pytest
 
-from tests.acceptance.command import PROGRAM, Command, interrupt
+from tests.acceptance.command import PROGRAM, Command, CommandHere, interrupt
 from tests.patience import PATIENCE_S
 
 
@@ -85,6 +87,32 @@ def test_the_url_is_taken_before_and_after_the_command(il: Command):
     assert [i["title"] for i in il.ok("ls", "--url", "sqlite:///one.db")["items"]] == ["a", "b"]
     assert il.ok("ls")["items"] == []
     assert (il.directory / "one.db").is_file()
+
+
+def test_pause_and_resume_take_the_name_of_an_agent_alone(il: Command):
+    """It answered "NAME is missing."."""
+    il.ok("agents", "set", "gem")
+    assert il("pause", "gem", "--reason", "quota").out.startswith("Agent gem is paused")
+    assert il("resume", "gem").out == "Agent gem may start again.\n"
+    assert il("pause", "project", "gem", "--reason", "quota", "--create").code == 0
+    assert [p["project"] for p in il.ok("pause")["projects"]] == ["gem"]
+    for words in ([], ["agent"], ["team", "gem"]):
+        assert il("resume", *words).code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("github status 1", "github doctor", "github import", "actions sweep"),
+        *("series status", "series acquire 1", "series metrics", "series reconcile", "series promote RFC-1"),
+    ],
+)
+def test_a_repository_that_is_not_clear_is_2_everywhere(tmp_path: Path, command: str):
+    il = CommandHere(tmp_path, env={"GITHUB_REPOSITORY": ""})
+    il.ok("add", "a")
+    answer = il("--json", *command.split())
+    assert (answer.code, answer.error["code"]) == (2, "invalid_input")
+    assert answer.error["hint"] == "Name it with --repo OWNER/NAME."
 
 
 def test_handles_come_from_the_environment_when_none_is_given(il: Command):

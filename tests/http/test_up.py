@@ -94,7 +94,7 @@ def test_a_file_of_tokens_that_cannot_be_used_is_named_in_one_sentence(
     assert answer.code == 2, answer
     assert "tokens.json" in answer.err
     assert len(answer.err.splitlines()) == 2, answer.err
-    left = il.ok("token", "list")["tokens"]
+    left = il.ok("token", "ls")["tokens"]
     assert all(token["revoked_at"] for token in left), "no token that nobody has"
 
 

@@ -118,6 +118,18 @@ def test_what_agents_type_is_plain(line: str) -> None:
     assert read_plainly(line.split()) is not None
 
 
+@pytest.mark.parametrize("noun", ["agents", "lanes", "plan", "pools", "session", "token", "workers"])
+def test_a_noun_that_lists_does_so_as_ls_too(noun: str) -> None:
+    """`list` is taken as well, and not shown."""
+    alone, ls, other = (read_plainly([noun, *more]) for more in ([], ["ls"], ["list"]))
+    assert alone is not None
+    assert ls is not None
+    assert other is not None
+    assert (ls[0], ls[2]) == (other[0], other[2])
+    assert read_by_typer([noun, "list"]) is not None
+    assert "list" not in COMMANDS[noun,].commands
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS), ids=" ".join)
 def test_no_command_gives_a_global_option_a_second_meaning(name: tuple[str, ...]) -> None:
     spelled = [option for parameter in COMMANDS[name].params for option in parameter.opts]

@@ -23,11 +23,13 @@ class Group:
         self.help = help_text
         self.commands: dict[str, Function] = {}
 
-    def callback(self) -> Callable[[_F], _F]:
-        """What runs for the noun alone, and before each command below it."""
+    def callback(self, *, lists: bool = False) -> Callable[[_F], _F]:
+        """What runs for the noun alone, and before each command below it; `lists`: as `ls` too."""
 
         def keep(function: _F) -> _F:
             self.alone = function
+            if lists:
+                self.commands["ls"] = function
             return function
 
         return keep
@@ -40,6 +42,10 @@ class Group:
             return function
 
         return keep
+
+
+#: Other spellings that are taken, and not shown.
+ALIASES = {"list": "ls"}
 
 
 class Entry(NamedTuple):
@@ -87,7 +93,7 @@ ENTRIES = {
     "resume": Entry("operator_commands", "resume", _OPERATE),
     "agents": Entry("fleet_commands", "agents", _OPERATE),
     "pools": Entry("fleet_commands", "pools", _OPERATE),
-    "workers": Entry("workers_command", "workers", _OPERATE),
+    "workers": Entry("fleet_commands", "workers", _OPERATE),
     "lanes": Entry("fleet_commands", "lanes", _OPERATE),
     "init": Entry("init_command", "init", _SET_UP),
     "trust": Entry("trust_command", "trust", _SET_UP),

@@ -1,4 +1,4 @@
-"""`agents`, `pools` and `lanes`: who can do what, who holds what, and how strictly lanes are kept."""
+"""`agents`, `pools`, `workers` and `lanes`: who can do what, who holds what, how strictly lanes are kept."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from interlock.service.intake import choice, whole
 
 agents = Group("List agents, or change one.")
 pools = Group("List pools, capacities that agents share, or change one.")
+workers = Group("List workers.")
 lanes = Group("List lanes and their holders, or set how strictly they are kept.")
 
 
-@agents.callback()
+@agents.callback(lists=True)
 def list_agents(ctx: typer.Context) -> int:
     """List agents: what they can do, what they do now."""
     if ctx.invoked_subcommand is not None:
@@ -78,7 +79,7 @@ def remove_agent(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar
     return call.out.answer({"removed": key}, f"The agent {key} is removed; its history stays.")
 
 
-@pools.callback()
+@pools.callback(lists=True)
 def list_pools(ctx: typer.Context) -> int:
     """List pools: how many runs their agents may have together, and have."""
     if ctx.invoked_subcommand is not None:
@@ -142,7 +143,25 @@ def _pause(ctx: typer.Context, name: str, reason: str, *, create: bool, paused: 
     return _print_agent(ctx, answer)
 
 
-@lanes.callback()
+@workers.callback(lists=True)
+def list_workers(ctx: typer.Context, limit: Limit = "100") -> int:
+    """List the processes of `interlock work`: which are alive, where they are, and what they do.
+
+    Alive means that a worker reached the store within the last 30 s. A silent one was killed, is stopped or
+    is cut off from the store; it is forgotten after an hour.
+    """
+    if ctx.invoked_subcommand is not None:
+        return Exit.OK
+    call = invocation_of(ctx)
+    count = limit_of(limit)
+    with call.reading() as service:
+        found = service.workers(limit=count)
+    call.out.answer({"workers": found}, lambda out: views.presence.workers(out, found))
+    call.name_store(found)
+    return Exit.OK
+
+
+@lanes.callback(lists=True)
 def list_lanes(
     ctx: typer.Context,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only lanes with this prefix.")] = "",

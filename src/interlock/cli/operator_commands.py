@@ -16,8 +16,8 @@ from interlock.service.intake import item_changes, whole
 
 _Items = Annotated[list[str], typer.Argument(metavar="ITEM…", help="Numbers, as `interlock ls` shows them.")]
 _SCOPES = ("agent", "project")
-_WHAT = typer.Argument(metavar="agent|project", autocompletion=lambda: list(_SCOPES))
-_NAME = typer.Argument(metavar="NAME")
+_WHAT = typer.Argument(metavar="[agent|project]", autocompletion=lambda: list(_SCOPES))
+_NAME = typer.Argument(metavar="NAME", help="An agent's name needs no word before it.")
 
 
 def cancel(
@@ -112,15 +112,13 @@ def pause(
     """
     if what is None and not reason:
         return _list_paused(ctx)
-    if what is None or name is None:
-        raise InvalidInput("There is no agent or project to pause.", "Name it: agent NAME or project NAME.")
     return _pause(ctx, what, name, reason, create=create, paused=True)
 
 
 def resume(
     ctx: typer.Context,
-    what: Annotated[str, _WHAT],
-    name: Annotated[str, _NAME],
+    what: Annotated[str | None, _WHAT] = None,
+    name: Annotated[str | None, _NAME] = None,
     reason: Reason = "",
     create: Create = False,
 ) -> int:
@@ -140,11 +138,16 @@ def _list_paused(ctx: typer.Context) -> int:
     return call.out.answer({"agents": agents, "projects": reasons}, text)
 
 
-def _pause(ctx: typer.Context, what: str, name: str, reason: str, *, create: bool, paused: bool) -> int:
+def _pause(
+    ctx: typer.Context, what: str | None, name: str | None, reason: str, *, create: bool, paused: bool
+) -> int:
+    verb = "pause" if paused else "resume"
+    if name is None and what is not None and what.strip().lower() not in _SCOPES:
+        what, name = "agent", what
+    if what is None or name is None:
+        raise InvalidInput(f"There is no agent or project to {verb}.", "Give NAME, or project NAME.")
     if (scope := what.strip().lower()) not in _SCOPES:
-        raise InvalidInput(
-            f"{what[:80]!r} is neither agent nor project.", "Name it: agent NAME or project NAME."
-        )
+        raise InvalidInput(f"{what[:80]!r} is neither agent nor project.", "Give NAME, or project NAME.")
     call = invocation_of(ctx)
     by = call.settings.actor
     with call.service() as service:

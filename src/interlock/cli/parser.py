@@ -75,6 +75,9 @@ class _Command(_GlobalOptions, TyperCommand):
 class _Group(_GlobalOptions, TyperGroup):
     """A command with commands below it, such as `agents`."""
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
+
 
 class _Root(_Group):
     """`interlock` itself: a command is imported when it is asked for."""
@@ -83,6 +86,7 @@ class _Root(_Group):
         return list(ENTRIES)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         entry = ENTRIES.get(cmd_name)
         if entry is None:
             # The library looks here for names to suggest.

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, get_args, get_origin, get_type_hints
 
-from interlock.cli.command import ENTRIES, Group
+from interlock.cli.command import ALIASES, ENTRIES, Group
 from interlock.cli.invocation import Invocation
 from interlock.cli.typer import Argument, Context, Option
 
 #: Nouns that do something without a command below them; the others print their help, which is typer's.
-ALONE = frozenset({"agents", "hook", "lanes", "plan", "pools", "session"})
+ALONE = frozenset({"agents", "hook", "lanes", "plan", "pools", "session", "token", "workers"})
 #: What asks typer about all commands.
 ABOUT_TYPER = frozenset({"completion"})
 _EVERYWHERE = {"--json": bool, "--no-color": bool, "--url": str}
@@ -31,7 +31,8 @@ def read(args: Sequence[str], call: Invocation) -> Callable[[], int] | None:
     words = iter(args)
     given: dict[str, Any] = {}
     try:
-        name = _next_argument(words, _EVERYWHERE, given)
+        name = _next_argument(words, _EVERYWHERE, given) or ""
+        name = ALIASES.get(name, name)
         if name not in ENTRIES or name in ABOUT_TYPER:
             return None
         function, rest = _function(name, list(words))
@@ -49,8 +50,8 @@ def _function(name: str, rest: list[str]) -> tuple[Any, list[str]]:
     found = ENTRIES[name].load()
     if not isinstance(found, Group):
         return found, rest
-    if rest and rest[0] in found.commands:
-        return found.commands[rest[0]], rest[1:]
+    if rest and (below := ALIASES.get(rest[0], rest[0])) in found.commands:
+        return found.commands[below], rest[1:]
     if name not in ALONE:
         raise _NotPlain
     return found.alone, rest

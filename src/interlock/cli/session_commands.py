@@ -24,7 +24,7 @@ _RunId = Annotated[
 ]
 
 
-@session.callback()
+@session.callback(lists=True)
 def list_locks(ctx: typer.Context) -> int:
     """List the locks and who holds them."""
     return Exit.OK if ctx.invoked_subcommand is not None else _print_status(invocation_of(ctx))

@@ -11,22 +11,14 @@ from interlock.core.errors import Exit, InvalidInput
 from interlock.service.access import EXPIRES_MAX_S, EXPIRES_MIN_S
 from interlock.service.intake import span_s
 
-token = Group("Tokens, with which programs on other machines are let in through a server.")
+token = Group("List, create and revoke tokens, with which programs on other machines use a server.")
 
 
-@token.callback()
-def list_when_alone(ctx: typer.Context) -> int:
-    """Tokens, with which programs on other machines are let in through a server."""
-    return _list(ctx) if ctx.invoked_subcommand is None else Exit.OK
-
-
-@token.command("list")
+@token.callback(lists=True)
 def list_tokens(ctx: typer.Context) -> int:
-    """List the tokens: who has one, what it allows, when it was used last."""
-    return _list(ctx)
-
-
-def _list(ctx: typer.Context) -> int:
+    """List tokens: who has one, what it allows, when it was used last."""
+    if ctx.invoked_subcommand is not None:
+        return Exit.OK
     call = invocation_of(ctx)
     with call.reading() as service:
         found = service.tokens()
@@ -60,10 +52,10 @@ def create(
 @token.command("revoke")
 def revoke(
     ctx: typer.Context,
-    ident: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as in the list.")],
+    token: Annotated[str, typer.Argument(metavar="NAME|ID", help="Its name, or its id, as in the list.")],
 ) -> int:
-    """Let a token be of no use any more. Servers notice within five seconds."""
+    """Revoke a token. Servers notice within five seconds."""
     call = invocation_of(ctx)
     with call.service() as service:
-        gone = service.revoke_token(ident)
-    return call.out.answer(gone, f"Token {gone.id} ({gone.name}) lets nobody in any more.")
+        gone = service.revoke_token(token)
+    return call.out.answer(gone, f"Token {gone.id} ({gone.name}) is revoked.")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from interlock.core.errors import NotFound
+from interlock.core.errors import InvalidInput, NotFound
 from interlock.core.record import Record
 from interlock.github.orders import place_of
 from interlock.service.answers import link_view
@@ -132,7 +132,7 @@ def _repository(github: GitHubStore, name: str | None, number: int) -> Repositor
         return next((r for r in reversed(seen) if github.known(r.id, number)), seen[-1])
     known = github.repositories(0, 2)
     if len(known) != 1:
-        raise NotFound(
+        raise InvalidInput(
             "Interlock has seen no repository." if not known else "There is more than one repository.",
             "Name it with --repo OWNER/NAME.",
         )

@@ -54,12 +54,30 @@ class Access:
         return [_view(token) for token in self.store.access.tokens(TOKENS_MAX)]
 
     def revoke_token(self, token: str) -> TokenView:
-        """Let a token be of no use any more; a server notices within seconds."""
+        """Revoke a token, by its id or its name; a server notices within seconds."""
         names.check_text("token", token, names.NAME_MAX_CHARS)
         gone = self.store.access.revoke_token(token)
         if gone is None:
-            raise NotFound(f"There is no token {token[:80]!r}.", "`interlock token list` has them.")
+            gone = self.store.access.revoke_token(self._token_called(token.strip()))
+        if gone is None:
+            raise NotFound(f"There is no token {token[:80]!r}.", "See `interlock token ls`.")
         return _view(gone)
+
+    def _token_called(self, name: str) -> str:
+        """The id of the token with a name: the valid one, if others were revoked or have expired."""
+        called = [token for token in self.store.access.tokens(TOKENS_MAX) if token.name == name]
+        now_us = self.store.now_us()
+        valid = [
+            token
+            for token in called
+            if token.revoked_us is None and (token.expires_us is None or token.expires_us > now_us)
+        ]
+        if len(valid) > 1:
+            raise InvalidInput(
+                f"{len(valid)} tokens are called {name[:80]!r}.",
+                f"Revoke each by its id: {', '.join(token.id for token in valid)}.",
+            )
+        return (valid or called)[-1].id if called else ""
 
     def bearer(self, text: str) -> tuple[TokenView, Scope]:
         """Who has this token, and what it allows; `NoToken` if it lets nobody in."""
