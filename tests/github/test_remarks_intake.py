@@ -286,3 +286,26 @@ def test_without_a_token_comments_are_told_and_wake_nobody(desk: Desk) -> None:
         ("issue_triage", "issue:acme/app#1"),
         ("pr_review", "issue:acme/app#2"),
     }
+
+
+def test_comments_reach_a_run_in_the_order_of_github_however_they_were_delivered(desk: Desk) -> None:
+    desk.github.clock.stop(desk.github.now())
+    issue = desk.repo.issue("Crash", by="alice", assignees=["coder-bot"])
+    desk.take()
+    desk.finish(desk.run("critic"))
+    (work,) = desk.open()
+    desk.service.msg(work.id, "from a shell")
+    said = [f"comment {n}" for n in range(4)]
+    for n, text in enumerate(said):
+        if n == 2:
+            desk.github.clock.stop(desk.github.now() + 60)
+        issue.comment(text, by="alice")
+    one, two, three, four = desk.new()
+    desk.take([four, one, three])
+    (lease,) = desk.service.next("coder")
+    texts = [message.text for message in lease.messages]
+    assert [text for text in texts if text in said] == [said[0], said[2], said[3]]
+    assert texts.index("from a shell") < texts.index(said[0])
+    desk.take([two])
+    assert [m.text for m in desk.service.inbox(lease.run, seen=max(m.n for m in lease.messages))] == [said[1]]
+    assert [text for text, _ in desk.said(lease.item) if text in said] == said

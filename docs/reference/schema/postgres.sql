@@ -226,6 +226,7 @@ CREATE TABLE interlock.messages (
     agent  text NOT NULL DEFAULT '',
     reason text NOT NULL DEFAULT '',
     url    text NOT NULL DEFAULT '',
+    said   text NOT NULL DEFAULT '',
     CHECK ((sender = 'agent') = (agent <> '')),
     PRIMARY KEY (item, n)
 );

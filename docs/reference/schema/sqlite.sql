@@ -209,6 +209,7 @@ CREATE TABLE messages (
     agent  TEXT NOT NULL DEFAULT '' CHECK ((sender = 'agent') = (agent <> '')),
     reason TEXT NOT NULL DEFAULT '',
     url    TEXT NOT NULL DEFAULT '',
+    said   TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (item, n)
 ) STRICT, WITHOUT ROWID;
 

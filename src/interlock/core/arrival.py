@@ -387,6 +387,7 @@ def _append(ledger: Ledger, target: Item, command: Arrive, text: str) -> None:
         sender=new.sender,
         reason=new.reason,
         url=new.url,
+        said=new.said,
     )
 
 

@@ -369,12 +369,13 @@ class Ledger:
         sender: Sender = A_PERSON,
         reason: str = "",
         url: str = "",
+        said: str = "",
     ) -> Item:
         """Append a message to an item under its next number."""
         target = self.items[item]
         n = target.state.message_count + 1
         who = author, origin, self.now_us, sender.kind, sender.agent
-        self.out.messages.append(NewMessage(item, n, ticket, text, *who, reason, url))
+        self.out.messages.append(NewMessage(item, n, ticket, text, *who, reason, url, said))
         return self.change(target, message_count=n)
 
     def set_streak(self, of: str | ItemId, streak: Streak) -> None:

@@ -465,6 +465,8 @@ class NewItem(Record):
     #: Why its message came, by a name such as `issue_commented`, and where it was written.
     reason: str = ""
     url: str = ""
+    #: Sorts the messages of one source in the order in which they were written there: see `spoken`.
+    said: str = ""
 
 
 class NewMessage(NamedTuple):
@@ -483,6 +485,7 @@ class NewMessage(NamedTuple):
     #: Why it came, by a name, and where it was written.
     reason: str = ""
     url: str = ""
+    said: str = ""
 
 
 class Unread(NamedTuple):

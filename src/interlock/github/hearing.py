@@ -136,7 +136,13 @@ def _order(facts: Facts, place: Place, remark: Remark, text: str, found: Heard) 
     rule = found.rule
     if not found.wakes or rule is None:
         return telling(
-            place, text, reason=COMMENTED, url=remark.url, author=remark.author, sender=AN_OUTSIDER
+            place,
+            text,
+            reason=COMMENTED,
+            url=remark.url,
+            author=remark.author,
+            said=remark.said,
+            sender=AN_OUTSIDER,
         )
     items = [
         arrival(
@@ -151,6 +157,7 @@ def _order(facts: Facts, place: Place, remark: Remark, text: str, found: Heard) 
             reason=wake.reason,
             author=remark.author,
             url=remark.url,
+            said=remark.said,
             payload={"comment_id": remark.id},
         )
         for wake in found.wakes

@@ -178,6 +178,7 @@ def arrival(
     reason: str,
     author: str = "",
     url: str = "",
+    said: str = "",
     title: str = "",
     payload: Mapping[str, Any] | None = None,
 ) -> Order:
@@ -207,16 +208,24 @@ def arrival(
         "reason": reason,
         "url": url or facts.url,
         "author": author,
+        "said": said,
         **spoken_by(sender),
     }
 
 
 def telling(
-    place: Place, text: str, *, reason: str, url: str, author: str = "", sender: Sender = OUR_BOT
+    place: Place,
+    text: str,
+    *,
+    reason: str,
+    url: str,
+    author: str = "",
+    said: str = "",
+    sender: Sender = OUR_BOT,
 ) -> Order:
     """A message that starts nothing."""
-    said = {"message": text, "reason": reason, "url": url, "author": author}
-    return {"do": "tell", **place._asdict(), **said, **spoken_by(sender)}
+    told = {"message": text, "reason": reason, "url": url, "author": author, "said": said}
+    return {"do": "tell", **place._asdict(), **told, **spoken_by(sender)}
 
 
 def showing(revision: int, before: Facts | None, after: Facts, place: Place) -> list[Follows]:

@@ -34,6 +34,13 @@ class Remark(Record):
     url: str
     #: Of a review: `approved`, `changes_requested`, `commented`, `dismissed`.
     state: str = ""
+    #: When it was written, as GitHub says it.
+    at: str = ""
+
+    @property
+    def said(self) -> str:
+        """Sorts the remarks of a number in GitHub's order; empty if GitHub does not say when."""
+        return f"{self.at} {self.kind} {self.id:020d}" if self.at else ""
 
 
 class Command(Record):
@@ -54,6 +61,7 @@ def from_answer(kind: str, number: int, answer: Mapping[str, Any]) -> Remark:
         bot=user.get("type") == "Bot",
         text=answer.get("body") or "",
         url=answer.get("html_url") or "",
+        at=str(answer.get("created_at") or answer.get("submitted_at") or ""),
         state=str(answer.get("state") or "").lower(),
     )
 

@@ -22,6 +22,7 @@ from interlock.core.model import (
     RunRecord,
     mode_for,
 )
+from interlock.core.spoken import in_spoken_order
 from interlock.core.states import ItemStatus
 from interlock.service.contract import (
     AddView,
@@ -112,6 +113,11 @@ def kept_view(handle: str, item: Item) -> RunView:
 
 def refused_view(handle: str, refusal: Refusal, item: Item | None) -> RunView:
     return RunView(handle, "refused", ItemView(item) if item else None, refusal=refusal_view(refusal))
+
+
+def message_views(messages: Sequence[StoredMessage]) -> list[MessageView]:
+    """Messages of one item, in the order in which a run reads them."""
+    return [message_view(message) for message in in_spoken_order(messages)]
 
 
 def message_view(message: StoredMessage | NewMessage, payload: str | None = None) -> MessageView:

@@ -61,7 +61,7 @@ from interlock.service.answers import (
     ended_view,
     external_check,
     kept_view,
-    message_view,
+    message_views,
     refused_view,
 )
 from interlock.service.blocking import Blocking
@@ -248,7 +248,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
             lease_s,
             None if lease_s is None else round(lease_s / 3, 3),
             ItemView(item, payload),
-            tuple(map(message_view, messages)) if messages else (),
+            tuple(message_views(messages)) if messages else (),
             waited_s,
         )
 
@@ -363,7 +363,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         assert view.item is not None
         after = view.item.messages - view.unread
         found = self.store.messages(ItemId(view.item.id), after, MESSAGES_AT_ONCE)
-        return [message_view(m) for m in found]
+        return message_views(found)
 
     def end_external(
         self, item: int, run: int, outcome: str, *, why: str, by: str = "", result: str | None = None

@@ -140,6 +140,7 @@ class StoredMessage(Record):
     agent: str = NO_AGENT
     reason: str = ""
     url: str = ""
+    said: str = ""
 
 
 class StoredCompletion(NamedTuple):

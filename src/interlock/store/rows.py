@@ -163,7 +163,7 @@ def event_from_row(row: Sequence[Any]) -> Event:
 
 def stored_message(row: Sequence[Any]) -> StoredMessage:
     """A message from a row of the `messages` statement."""
-    item, n, text, author, origin, at_us, payload, sender, agent, reason, url = row
+    item, n, text, author, origin, at_us, payload, sender, agent, reason, url, said = row
     return StoredMessage(
         item=item,
         n=n,
@@ -176,6 +176,7 @@ def stored_message(row: Sequence[Any]) -> StoredMessage:
         agent=agent,
         reason=reason,
         url=url,
+        said=said,
     )
 
 
