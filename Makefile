@@ -19,10 +19,10 @@ PIP_COMPILE = CUSTOM_COMPILE_COMMAND="make pins" $(PINS_VENV)/bin/pip-compile --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test check format demo docs budgets bench pins clean
+.PHONY: help install up test check format demo docs budgets bench install-bench pins clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 install: $(STAMPS)/install ## make .venv with the command at .venv/bin/interlock
 
@@ -57,6 +57,8 @@ budgets: $(STAMPS)/test ## bring the budgets of calls up to date, after a change
 
 bench: $(STAMPS)/bench ## measure Interlock beside other queues
 	$(BIN)/python -m bench $(ARGS)
+
+install-bench: $(STAMPS)/bench ## install the peers that benchmarks measure
 
 # Pins are made with the oldest Python that is supported, so that they hold for the newer ones too.
 pins: $(PINS_VENV)/bin/pip-compile ## compile requirements/*.txt anew

@@ -114,6 +114,7 @@ def make_plan(server: PostgresServer, directory: Path, *, quick: bool, rounds: i
         locks_n=20 if quick else 1_000,
         plan_sizes=(100, 200, 400) if quick else (100, 1_000, 10_000),
         edits_n=2 if quick else 40,
+        server_s=2 if quick else 10,
     )
 
 

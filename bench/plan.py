@@ -27,6 +27,9 @@ class Plan:
     sqlite_n: int
     #: A drain stops after this time; a slow subject's rate then counts what it finished.
     limit_s: float
+    #: How many items a plain drain claims at once, and on how many lanes there is work.
+    batches: tuple[int, ...] = (500, 100, 1)
+    lane_counts: tuple[int, ...] = (300, 30, 3)
     #: The greatest backlog when the cost of a claim is measured, and how often a claim is timed.
     backlog_n: int
     claims_n: int
@@ -41,3 +44,9 @@ class Plan:
     #: Tasks of small, middle and large plans, and how often each kind of edit is timed.
     plan_sizes: tuple[int, int, int]
     edits_n: int
+    #: How long each rate of a server is measured, and how many clients, or claims that wait, in how many
+    #: processes there are.
+    server_s: float
+    clients: int = 64
+    waiting: int = 200
+    processes: int = 4

@@ -23,8 +23,6 @@ from bench.subjects import (
     SQLITE,
 )
 
-BATCHES = (500, 100, 1)
-LANE_COUNTS = (300, 30, 3)
 BATCH = 100
 INTERLOCK = INTERLOCK_POSTGRES.name
 NO_LANES = "Interlock without lanes"
@@ -37,7 +35,7 @@ def plain(plan: Plan) -> list[Figure]:
     """A. Plain drain on PostgreSQL."""
     parity.check("postgres", plan.postgres_url)
     figures = []
-    for batch in BATCHES:
+    for batch in plan.batches:
         size = "one by one" if batch == 1 else f"batches of {batch}"
         plan.rounds.say(f"plain drain on PostgreSQL, {size}")
         rows = plan.rounds.interleave(
@@ -71,7 +69,7 @@ def lanes(plan: Plan) -> list[Figure]:
     """B. Drain of items that share lanes, on PostgreSQL."""
     rounds = replace(plan.rounds, warm_up=False)  # the plain drains before have warmed up all there is
     figures = []
-    for count in LANE_COUNTS:
+    for count in plan.lane_counts:
         plan.rounds.say(f"{count} lanes on PostgreSQL, batches of {BATCH}")
         measures = {NO_LANES: on_postgres(plan, INTERLOCK_POSTGRES, n=plan.lanes_n, batch=BATCH)}
         for subject in LANES:

@@ -8,13 +8,13 @@ import psutil
 
 from bench.backlog import Backlog
 from bench.figure import Figure, Row, Sample, Target
-from bench.figures.server import CLIENTS, TITLES, pairs, rate, up
+from bench.figures.server import TITLES, pairs, rate, up
 from bench.plan import Plan
 from bench.subject import Store
 from interlock.remote.service import connect
 from interlock.service.contract import ItemFilter
 
-REST, PEAK = "after its start", f"at most, with {CLIENTS} clients and whoever reads everything"
+REST = "after its start"
 PEAK_MAX_MB = 250
 
 
@@ -24,14 +24,14 @@ def memory(plan: Plan) -> list[Figure]:
 
 
 def _on(plan: Plan, store: Store) -> Figure:
-    count = plan.backlog_n
+    count, peak = plan.backlog_n, f"at most, with {plan.clients} clients and one that reads everything"
     plan.rounds.say(f"memory of a server with {count:,} items on {TITLES[store]}")
     url = plan.postgres_url if store == "postgres" else str(plan.directory / "memory.db")
     Backlog(name="half", finished=count // 2, pending=count - count // 2).make(store, url)
     with up(plan.directory, store, url) as (address, token):
         (process,) = (each for each in psutil.Process().children() if "up" in each.cmdline())
         rest_mb = process.memory_info().rss / 1e6
-        rate(pairs, 2.0 if plan.wakes_n < 100 else 10.0, CLIENTS, (address, token, store, url))
+        rate(plan, pairs, plan.clients, (address, token, store, url))
         with closing(connect(address, token, patience_s=120)) as service:
             for _ in range(3):
                 service.items(ItemFilter(all=True, limit=1_000))
@@ -45,10 +45,10 @@ def _on(plan: Plan, store: Store) -> Figure:
         unit="MB",
         rows=[
             Row(subject=REST, samples=[Sample(value=rest_mb)]),
-            Row(subject=PEAK, samples=[Sample(value=peak_mb)]),
+            Row(subject=peak, samples=[Sample(value=peak_mb)]),
         ],
         targets=[
-            Target.at_most(f"Q, {TITLES[store]}: memory of a server, {PEAK}", peak_mb, PEAK_MAX_MB, "MB")
+            Target.at_most(f"Q, {TITLES[store]}: memory of a server, {peak}", peak_mb, PEAK_MAX_MB, "MB")
         ],
     )
 

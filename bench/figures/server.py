@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,10 +29,11 @@ from interlock.remote.service import connect
 from interlock.service.contract import Report, Service
 from interlock.settings import credentials
 
-PROCESSES, CLIENTS = 4, 64
-WAITING, PER_S, WAIT_S = 200, 100, 30.0
+PER_S, WAIT_S = 100, 30.0
+#: How long the processes of clients may take to start, and claims that wait to get what was added last.
+START_S, REST_S = 60.0, 1.0
 TITLES: dict[Store, str] = {"postgres": "PostgreSQL", "sqlite": "SQLite"}
-EMPTY, PAIRS, DIRECT = "empty endpoint, 64 clients", "claim and done, 64 clients", "claim and done, no server"
+DIRECT = "claim and done, no server"
 KEPT, READY = "deliveries answered", "deliveries that became items"
 #: How many send deliveries at once.
 SENDERS = 8
@@ -54,20 +56,23 @@ def _on(plan: Plan, store: Store) -> Iterator[Figure]:
     plan.rounds.say(f"a server on {TITLES[store]}")
     url = plan.postgres_url if store == "postgres" else str(plan.directory / "server.db")
     clear(store, url)
-    seconds = 2.0 if plan.wakes_n < 100 else 10.0
+    seconds = plan.server_s
+    empty_endpoint, claim_and_done = (
+        f"{what}, {plan.clients} clients" for what in ("empty endpoint", "claim and done")
+    )
     with up(plan.directory, store, url) as (address, token):
         with interlock_at(store, url) as service:
-            for _ in range(int(seconds * 2)):
+            for _ in range(max(1, int(seconds * 2))):
                 service.add([NewItem(title="x") for _ in range(1_000)])
         rates = {
-            name: rate(work, seconds, clients, (address, token, store, url))
+            name: rate(plan, work, clients, (address, token, store, url))
             for name, work, clients in (
-                (EMPTY, empty, CLIENTS),
-                (PAIRS, pairs, CLIENTS),
-                (DIRECT, direct, PROCESSES),
+                (empty_endpoint, empty, plan.clients),
+                (claim_and_done, pairs, plan.clients),
+                (DIRECT, direct, plan.processes),
             )
         }
-        spans_ms = _waits(seconds, address, token)
+        spans_ms = _waits(plan, address, token)
         answered, ready = _deliveries(int(100 * seconds), address, token)
     rows = [Row(subject=name, samples=[Sample(value=value)]) for name, value in rates.items()]
     yield Figure(
@@ -75,7 +80,7 @@ def _on(plan: Plan, store: Store) -> Iterator[Figure]:
         title=f"Q. A server on {TITLES[store]}",
         unit="per s",
         rows=rows,
-        base=EMPTY,
+        base=empty_endpoint,
         targets=[],
     )
     yield Figure(
@@ -90,7 +95,9 @@ def _on(plan: Plan, store: Store) -> Iterator[Figure]:
     p99_ms = quantile(spans_ms, 0.99)
     yield Figure(
         name=f"server-waits-{store}",
-        title=f"Q. From add to the return of a claim, {WAITING} waiting, {PER_S} items/s, {TITLES[store]}",
+        title=(
+            f"Q. From add to the return of a claim, {plan.waiting} waiting, {PER_S} items/s, {TITLES[store]}"
+        ),
         unit="ms",
         rows=[
             Row(subject=f"p{share}", samples=[Sample(value=quantile(spans_ms, share / 100))])
@@ -157,14 +164,14 @@ def up(directory: Path, store: Store, url: str) -> Iterator[tuple[str, str]]:
             process.terminate()
 
 
-def rate(work: Work, seconds: float, clients: int, where: Where) -> float:
+def rate(plan: Plan, work: Work, clients: int, where: Where) -> float:
     """How much all clients together did in a second."""
     context = multiprocessing.get_context("spawn")
-    until_s = time.monotonic() + seconds + 5.0  # the processes start meanwhile
-    pipes = [context.Pipe() for _ in range(PROCESSES)]
-    each = clients // PROCESSES
+    ready = context.Barrier(plan.processes)
+    pipes = [context.Pipe() for _ in range(plan.processes)]
+    each = clients // plan.processes
     workers = [
-        context.Process(target=_clients, args=(work, each, where, until_s, seconds, there))
+        context.Process(target=_clients, args=(work, each, where, plan.server_s, ready, there))
         for _, there in pipes
     ]
     for worker in workers:
@@ -172,23 +179,15 @@ def rate(work: Work, seconds: float, clients: int, where: Where) -> float:
     done = sum(here.recv() for here, _ in pipes)
     for worker in workers:
         worker.join()
-    return done / seconds
+    return done / plan.server_s
 
 
-def _clients(work: Work, count: int, where: Where, until_s: float, seconds: float, there: Connection) -> None:
-    """Several clients in one process, which begin at the same time."""
-    done: list[int] = []
-
-    def client() -> None:
-        time.sleep(max(0.0, until_s - seconds - time.monotonic()))
-        done.append(work(*where, until_s))
-
-    threads = [threading.Thread(target=client) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    there.send(sum(done))
+def _clients(work: Work, count: int, where: Where, seconds: float, ready: Barrier, there: Connection) -> None:
+    """Several clients in one process, which begin when all processes have started."""
+    with ThreadPoolExecutor(count) as threads:
+        ready.wait(START_S)
+        until_s = time.monotonic() + seconds
+        there.send(sum(threads.map(lambda _: work(*where, until_s), range(count))))
 
 
 def empty(address: str, token: str, store: Store, url: str, until_s: float) -> int:  # noqa: ARG001
@@ -223,21 +222,23 @@ def direct(address: str, token: str, store: Store, url: str, until_s: float) -> 
     return count
 
 
-def _waits(seconds: float, address: str, token: str) -> list[float]:
-    """Milliseconds from the call of each add to the return of its claim, while two hundred wait."""
+def _waits(plan: Plan, address: str, token: str) -> list[float]:
+    """Milliseconds from the call of each add to the return of its claim, while many wait."""
     context = multiprocessing.get_context("spawn")
-    until_s = time.monotonic() + seconds + 10.0
-    pipes = [context.Pipe() for _ in range(PROCESSES)]
+    ready = context.Barrier(plan.processes + 1)
+    pipes = [context.Pipe() for _ in range(plan.processes)]
+    each = plan.waiting // plan.processes
     waiters = [
-        context.Process(target=_wait, args=(WAITING // PROCESSES, address, token, until_s, there))
+        context.Process(target=_wait, args=(each, address, token, plan.server_s + REST_S, ready, there))
         for _, there in pipes
     ]
     for waiter in waiters:
         waiter.start()
-    time.sleep(5.0)
     with closing(connect(address, token, patience_s=30)) as service:
+        ready.wait(START_S)
         next_s = time.monotonic()
-        while next_s < until_s - 3.0:
+        until_s = next_s + plan.server_s
+        while next_s < until_s:
             time.sleep(max(0.0, next_s - time.monotonic()))
             service.add([NewItem(title=repr(time.monotonic()), type=TIMED)])
             next_s += 1 / PER_S
@@ -247,11 +248,17 @@ def _waits(seconds: float, address: str, token: str) -> list[float]:
     return sorted(spans_ms)
 
 
-def _wait(count: int, address: str, token: str, until_s: float, there: Connection) -> None:
+def _wait(count: int, address: str, token: str, seconds: float, ready: Barrier, there: Connection) -> None:
+    """Claims that wait, of several clients that are connected before anything is added."""
     spans_ms: list[float] = []
+    connected, begun = threading.Barrier(count + 1), threading.Barrier(count + 1)
 
     def client() -> None:
         with closing(connect(address, token, patience_s=30)) as service:
+            service.next("coder", types=[TIMED])
+            connected.wait(START_S)
+            begun.wait(START_S)
+            until_s = time.monotonic() + seconds
             while (left_s := until_s - time.monotonic()) > 0:
                 for lease in service.next("coder", types=[TIMED], wait_s=min(WAIT_S, left_s)):
                     spans_ms.append(1_000 * (time.monotonic() - float(lease.item.title)))
@@ -260,6 +267,9 @@ def _wait(count: int, address: str, token: str, until_s: float, there: Connectio
     threads = [threading.Thread(target=client) for _ in range(count)]
     for thread in threads:
         thread.start()
+    connected.wait(START_S)
+    ready.wait(START_S)
+    begun.wait(START_S)
     for thread in threads:
         thread.join()
     there.send(spans_ms)

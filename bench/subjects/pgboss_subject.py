@@ -16,8 +16,8 @@ What it has for a lane:
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,7 @@ import psycopg
 
 from bench.databases import clear
 from bench.subject import NotAvailable, Shift, Store
+from interlock.testing.postgres import locked
 
 HOME = Path(__file__).parent.parent / "pgboss"
 NODE_MAJOR = 24
@@ -101,15 +102,14 @@ def node() -> Path:
 
 
 def installed() -> Path:
-    """The folder with pg-boss in it, installed by the system's npm as the lock file says, once."""
-    if not (HOME / "node_modules" / "pg-boss").exists():
-        npm = shutil.which("npm")
-        if npm is None:
-            raise NotAvailable("there is no npm on this machine to install pg-boss with")
-        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        done = subprocess.run(
-            command, cwd=HOME, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S
-        )
-        if done.returncode != 0:
-            raise NotAvailable(f"npm could not install pg-boss: {done.stderr.strip().splitlines()[-1]}")
+    """The folder with pg-boss in it, installed by npm as the lock file says, once, whoever comes first."""
+    with locked(Path(tempfile.gettempdir(), "interlock-bench-npm.lock")):
+        if not (HOME / "node_modules" / "pg-boss").exists():
+            npm = node().parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+            command = [node(), npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            done = subprocess.run(
+                command, cwd=HOME, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S
+            )
+            if done.returncode != 0:
+                raise NotAvailable(f"npm could not install pg-boss: {done.stderr.strip().splitlines()[-1]}")
     return HOME
