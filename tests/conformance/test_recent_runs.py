@@ -48,3 +48,4 @@ def test_only_the_newest_ended_runs_are_looked_through(scene: Scene, monkeypatch
     held = scene.put_running()
     newest = [held, ended[2], ended[1]]
     assert [r.run for r in scene.service.recent_runs()] == [lease.fence for lease in newest]
+    assert [r.run for r in scene.service.recent_runs(limit=2)] == [held.fence, ended[2].fence]

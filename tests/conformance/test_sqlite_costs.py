@@ -38,12 +38,11 @@ SLACK = 50
 #: What may grow: the use case, the statement, and why.
 GROWS = {
     ("access", "access/tokens"): "reads up to TOKENS_MAX tokens",
-    ("list agents", "agents"): "counts what waits for each agent by name",
+    ("list agents", "agents"): "counts up to 1,000 items that wait for each agent by name",
     (
         "claim in vain, waiting in many lines",
         "candidates",
     ): "looks at every lane it waits on",
-    ("list recent runs", "recent_runs"): "looks at every run that goes on",
     ("GitHub", "links/runs"): "looks at every run that goes on",
 }
 

@@ -18,6 +18,7 @@ from interlock.core.model import ANOTHER_SYSTEM, NewItem
 from interlock.core.plans.model import AddEdge, AddTask, EdgeSpec, Graph, Operation, TaskSpec
 from interlock.service.contract import ItemFilter, LeaseView, Report
 from interlock.service.local import LocalService
+from interlock.service.pruning import prune
 from interlock.store.postgres.database import Database
 from interlock.store.postgres.store import PostgresStore
 from interlock.testing.postgres import PostgresServer
@@ -35,16 +36,17 @@ SLACK = 40
 GROWS = {
     "access/tokens": "reads up to TOKENS_MAX tokens",
     "ahead_in_queue": "counts up to AHEAD_MAX items before another",
+    "agent": "counts up to a thousand ready items of the agent",
     "agents": "counts up to a thousand ready items of each agent",
     "event_counts": "reads up to EVENTS_MAX events of its window",
     "event_spans": "reads up to EVENTS_MAX events of its window",
     "github/notes": "reads the notes of up to SERIES_MAX series for metrics",
-    "lanes": "reads every busy lane to give the first of them",
     "links/runs": "reads what runs, for the item of a run that goes on",
     "load_lines": "reads up to AHEAD_MAX of the line that an item joins, to tell its place",
     "metrics/running": "reads up to COUNTED of what runs",
+    "on_lane": "reads what waits for a time or for tasks",
     "overtakable": "reads the lines that this agent or anyone waits in, when a claim found too little",
-    "recent_runs": "reads what runs, and up to RUNS_MAX of the newest ended runs",
+    "recent_runs": "reads what runs, and for a lane up to RUNS_MAX of the newest ended runs",
     "run_counts": "reads up to EVENTS_MAX events of its window, and the items of these by their keys",
     "stranded": "looks at the lines and gates of LINES lanes",
 }
@@ -223,7 +225,13 @@ def _look(service: LocalService) -> None:
     service.events(newest=True, limit=50)
     service.lanes(limit=50)
     service.agents()
-    service.recent_runs()
+    service.lanes(prefix="issue:acme/app#9", limit=20)
+    service.recent_runs(limit=20)
+    service.items(ItemFilter(ci="success", limit=20))
+    service.on_lane("issue:acme/app#96")
+    service.pause_agent("coder", paused=False, why="nothing is wrong")
+    for found in prune(service.store, 86_400.0 * 365 * 100, really=True):
+        assert not found
 
 
 def _operate(service: LocalService) -> None:

@@ -164,7 +164,7 @@ def sweep(
             github,
             chosen,
             workflow or [_this_workflow(os.environ.get("GITHUB_WORKFLOW_REF", ""))],
-            lanes.recent_runs(worker=IN_ACTIONS),
+            lanes.recent_runs(worker=IN_ACTIONS, limit=10_000),
             older_than_s=older_than_s,
             force_after_s=strays.FORCE_AFTER_S,
             dry_run=dry_run,

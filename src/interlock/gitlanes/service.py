@@ -690,9 +690,12 @@ class GitLanes:
         self._ages_us(found)
         return items_on(found)
 
-    def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
+    def recent_runs(
+        self, *, lane: str | None = None, worker: str = "", limit: int = 1_000
+    ) -> list[RecentRunView]:
         """Runs that hold lanes, and the last 20 that ended on each, on one lane or of workers whose names
         begin with a text; the newest first."""
+        names.check_whole("limit", limit, 1, 10_000)
         names.check_text("worker", worker, names.NAME_MAX_CHARS)
         if lane:
             key = names.lane_key(lane)
@@ -701,7 +704,7 @@ class GitLanes:
             read = self.remote.read_all()
         runs = [run for lane in read if isinstance(lane, Lane) for run in lane.recent_runs()]
         runs = [run for run in runs if (run.worker or "").startswith(worker)]
-        return [recent_run_view(run) for run in sorted(runs, key=_lately, reverse=True)]
+        return [recent_run_view(run) for run in sorted(runs, key=_lately, reverse=True)[:limit]]
 
     def why(self, item: int) -> WhyView:
         """What an item waits for, and what will move it, by the deadlines that hold on this machine."""

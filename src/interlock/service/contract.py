@@ -330,7 +330,7 @@ class AgentView(Record):
     #: The pool whose capacity it shares.
     pool: str | None
     running: int
-    #: Pending items that name this agent.
+    #: Pending items that name this agent, counted to 1,000.
     pending: int
     last_seen_at: datetime | None
 
@@ -350,6 +350,7 @@ class LaneView(Record):
     lane: str
     mode: str
     holder: HolderView | None
+    #: Counted to 1,000.
     waiting: int
     #: The first of the line, at most 20.
     line: tuple[int, ...]
@@ -518,7 +519,8 @@ class ItemFilter(Record):
     type: str | None = None
     #: Only items that wait for the answer of a person.
     asking: bool = False
-    #: Only items whose newest pull request's checks say this, or `none`; ended ones as well.
+    #: Only items whose newest pull request's checks say this, or `none`; ended ones as well. Among the newest
+    #: 10,000 links to pull requests and commits, or with `none` among the newest 10,000 items.
     ci: str | None = None
     #: Only items that arrived before this one: the page before the one that begins with it.
     before: int | None = None
@@ -618,7 +620,9 @@ class LaneService(Protocol):
 
     def on_lane(self, lane: str) -> list[ItemView]: ...
 
-    def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]: ...
+    def recent_runs(
+        self, *, lane: str | None = None, worker: str = "", limit: int = 1_000
+    ) -> list[RecentRunView]: ...
 
     def why(self, item: int) -> WhyView: ...
 

@@ -24,7 +24,7 @@ class Fleet:
     store: Store
 
     def agents(self) -> list[AgentView]:
-        """Every agent that was set, or that has asked for work."""
+        """Every agent that was set, or that has asked for work. What waits for each is counted to 1,000."""
         return [agent_view(a) for a in self.store.agents()]
 
     def set_agent(
@@ -174,7 +174,7 @@ class Fleet:
         return self.store.paused_projects()
 
     def lanes(self, *, prefix: str = "", limit: int = 100) -> list[LaneView]:
-        """Lanes that are held or have a line."""
+        """Lanes that are held or have a line. Who waits on each is counted to 1,000."""
         names.check_whole("limit", limit, 1, 10_000)
         rules = self.store.modes()
         beginning = names.folded_lane(names.check_text("prefix", prefix, names.NAME_MAX_CHARS))

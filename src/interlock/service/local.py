@@ -482,7 +482,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
     # -- upkeep -----------------------------------------------------------------------------------
 
     def sweep(self) -> SweepView:
-        """Move whatever time alone must move."""
+        """Move whatever time alone must move. Looks at what is due, and at 200 lanes."""
         swept = sweeper.sweep(self.store, self._swept_to)
         self._swept_to = swept.onward
         return SweepView(
@@ -494,7 +494,7 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         )
 
     def doctor(self) -> list[CheckView]:
-        """Check every invariant against the database."""
+        """Check every invariant against the database. Reads the whole store: not for every second."""
         views = []
         for finding in self.store.findings():
             shown = "; ".join(finding.broken[:5])

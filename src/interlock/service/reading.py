@@ -82,14 +82,19 @@ class Looking:
         return found
 
     def on_lane(self, lane: str) -> list[ItemView]:
-        """The unfinished items of a lane with their payloads, owner first, then its line; at most 1,000."""
+        """The unfinished items of a lane with their payloads, owner first, then its line; at most 1,000.
+
+        Reads every item that waits for a time or for tasks, to find those of the lane."""
         found = self.store.on_lane(names.lane_key(lane), names.BATCH_MAX)
         first = sorted(found, key=lambda item: in_line(ItemView(item)))[: names.BATCH_MAX]
         payloads = self.store.payloads([item.id for item in first])
         return [ItemView(item, payloads.get(item.id)) for item in first]
 
     def items(self, wanted: ItemFilter) -> list[ItemView]:
-        """The newest items, in the order in which they arrived; unfinished ones unless asked otherwise."""
+        """The newest items, in the order in which they arrived; unfinished ones unless asked otherwise.
+
+        Reads from the newest item of each status on until it has enough: if few are on the lane, or of the
+        agent, project or type, it reads all items of these statuses. By checks it reads 10,000 at most."""
         if not isinstance(wanted, ItemFilter):
             raise InvalidInput(f"{reprlib.repr(wanted)} is not a filter of items.", "Pass an ItemFilter.")
         names.check_whole("limit", wanted.limit, 1, 10_000)
@@ -116,20 +121,19 @@ class Looking:
             found = [i for i in self.store.asking(wanted.limit) if _matches(i, query)]
             return [ItemView(i, question=self._question(i)) for i in found]
         if ci is not None:
-            return self._checked(replace(query, limit=CI_LOOKED_AT), ci, wanted.limit)
+            return self._checked(query, ci)
         blocks = self.store.blocks(names.BATCH_MAX)
         items = self.store.items(query)
         gates = self.store.gates_of(sorted({i.spec.lane for i in items if i.spec.lane is not None}))
         return [ItemView(i, blocks=blocks, gates=gates) for i in reversed(items)]
 
-    def _checked(self, query: ItemQuery, ci: str, limit: int) -> list[ItemView]:
+    def _checked(self, query: ItemQuery, ci: str) -> list[ItemView]:
         """The newest items whose checks say this, or of which nothing is known."""
-        found = self.store.items(query)
+        found = self.store.items_by_checks(query, None if ci == CiFilter.NONE else ci, CI_LOOKED_AT)
         links = {
             each.item: each for each in self.store.github.links.of_items([i.id for i in found]) if each.newest
         }
-        views = [ItemView(i, followed=links.get(i.id)) for i in found]
-        return [view for view in views if (view.ci_outcome or CiFilter.NONE) == ci][:limit][::-1]
+        return [ItemView(i, followed=links.get(i.id)) for i in reversed(found)]
 
     def _link_views(self, followed: Sequence[Followed]) -> tuple[LinkView, ...]:
         """What runs have become at GitHub. Runs on one pull request share its workflow runs."""
@@ -163,12 +167,15 @@ class Looking:
         owed, due_us, dead = self.store.github.outbox.backlog(_OWED_COUNTED)
         return OwedView(owed=owed, dead=dead, due_at=maybe_moment(due_us))
 
-    def recent_runs(self, *, lane: str | None = None, worker: str = "") -> list[RecentRunView]:
-        """Runs that go on, and of the last 10,000 that ended those on a lane, or of workers whose names begin
-        with a text; the newest first."""
+    def recent_runs(
+        self, *, lane: str | None = None, worker: str = "", limit: int = 1_000
+    ) -> list[RecentRunView]:
+        """The newest runs first, those that go on among them; on a lane, or of workers whose names begin with
+        a text. Reads what runs, and as many of the ended runs as needed: at most 10,000 of each."""
+        names.check_whole("limit", limit, 1, 10_000)
         key = names.lane_key(lane) if _given(lane) else None
         beginning = names.check_text("worker", worker, names.NAME_MAX_CHARS)
-        return [recent_run_view(run) for run in self.store.recent_runs(key, beginning)]
+        return [recent_run_view(run) for run in self.store.recent_runs(key, beginning, limit)]
 
     def item_of(self, handle: str) -> int:
         """The item that a handle is about."""
@@ -270,7 +277,9 @@ class Looking:
         lane: str | None = None,
         newest: bool = False,
     ) -> list[EventView]:
-        """History after a number. A cursor that keeps the last number never misses a line."""
+        """History after a number. A cursor that keeps the last number never misses a line.
+
+        With a lane it reads the lines of other lanes too, until it has enough: with `newest` from the end."""
         names.check_whole("limit", limit, 1, 10_000)
         query = EventQuery(
             after=_number("event number", after),

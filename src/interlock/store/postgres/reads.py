@@ -110,17 +110,14 @@ class PostgresReads:
         return {item.id: item for item in map(item_from_row, self._rows("named_items", items=array(items)))}
 
     def items(self, query: ItemQuery) -> list[Item]:
-        rows = self._rows(
-            "items",
-            statuses=list(query.statuses or ItemStatus),
-            lane=query.lane,
-            agent=query.agent,
-            project=query.project,
-            type=query.type,
-            before=query.before,
-            limit=query.limit,
-        )
-        return [item_from_row(r) for r in rows]
+        return [item_from_row(r) for r in self._rows("items", **_asked(query))]
+
+    def items_by_checks(self, query: ItemQuery, ci: str | None, looked: int) -> list[Item]:
+        if ci is None:
+            found = self._rows("items_without_checks", looked=looked, **_asked(query))
+        else:
+            found = self._rows("items_by_checks", ci=ci, looked=looked, **_asked(query))
+        return [item_from_row(r) for r in found]
 
     def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]:
         return {r[0]: r[1] for r in self._rows("payloads", items=array(items))}
@@ -137,8 +134,9 @@ class PostgresReads:
         found = {Handle(run, item, bits): agent for run, item, bits, agent in rows}
         return {handle: found[handle] for handle in handles if handle in found}
 
-    def recent_runs(self, lane: str | None, worker: str) -> list[RecentRun]:
-        return [RecentRun(*row) for row in self._rows("recent_runs", lane=lane, worker=worker, most=RUNS_MAX)]
+    def recent_runs(self, lane: str | None, worker: str, limit: int) -> list[RecentRun]:
+        wanted = {"lane": lane, "worker": worker, "limit": limit, "most": RUNS_MAX}
+        return [RecentRun(*row) for row in self._rows("recent_runs", **wanted)]
 
     def events(self, query: EventQuery) -> list[StoredEvent]:
         database = self.database
@@ -180,6 +178,7 @@ class PostgresReads:
         return [pool_from_row(r) for r in self._rows("pools")]
 
     def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
+        rows = self._rows("lanes", prefix=prefix, limit=limit, counted=AHEAD_MAX)
         return [
             LaneRow(
                 lane=lane,
@@ -187,7 +186,7 @@ class PostgresReads:
                 waiting=waiting,
                 line=tuple(line),
             )
-            for lane, waiting, line, owner in self._rows("lanes", prefix=prefix, limit=limit)
+            for lane, waiting, line, owner in rows
         ]
 
     def owner(self, lane: str) -> Item | None:
@@ -377,3 +376,15 @@ class PostgresReads:
 
     def stopped(self, limit: int) -> list[Item]:
         return [item_from_row(r) for r in self._rows("stopped", limit=limit)]
+
+
+def _asked(query: ItemQuery) -> dict[str, Any]:
+    return {
+        "statuses": list(query.statuses or ItemStatus),
+        "lane": query.lane,
+        "agent": query.agent,
+        "project": query.project,
+        "type": query.type,
+        "before": query.before,
+        "limit": query.limit,
+    }

@@ -98,17 +98,14 @@ class SqliteReads:
         return {item.id: item for item in map(item_of_row, self.database.rows("named_items", items=items))}
 
     def items(self, query: ItemQuery) -> list[Item]:
-        rows = self.database.rows(
-            "items",
-            statuses=query.statuses or list(ItemStatus),
-            lane=query.lane,
-            agent=query.agent,
-            project=query.project,
-            type=query.type,
-            before=query.before,
-            limit=query.limit,
-        )
-        return [item_of_row(r) for r in rows]
+        return [item_of_row(r) for r in self.database.rows("items", **_asked(query))]
+
+    def items_by_checks(self, query: ItemQuery, ci: str | None, looked: int) -> list[Item]:
+        if ci is None:
+            found = self.database.rows("items_without_checks", looked=looked, **_asked(query))
+        else:
+            found = self.database.rows("items_by_checks", ci=ci, looked=looked, **_asked(query))
+        return [item_of_row(r) for r in found]
 
     def payloads(self, items: Sequence[ItemId]) -> dict[ItemId, str]:
         return dict(self.database.rows("payloads", items=items))
@@ -126,8 +123,8 @@ class SqliteReads:
         found = {Handle(run, item, bits): agent for run, item, bits, agent in rows}
         return {handle: found[handle] for handle in handles if handle in found}
 
-    def recent_runs(self, lane: str | None, worker: str) -> list[RecentRun]:
-        rows = self.database.rows("recent_runs", lane=lane, worker=worker, most=RUNS_MAX)
+    def recent_runs(self, lane: str | None, worker: str, limit: int) -> list[RecentRun]:
+        rows = self.database.rows("recent_runs", lane=lane, worker=worker, limit=limit, most=RUNS_MAX)
         return [RecentRun(*row) for row in rows]
 
     def ahead_of(self, item: Item) -> int:
@@ -182,7 +179,7 @@ class SqliteReads:
     # -- lanes, agents, projects ------------------------------------------------------------------
 
     def lanes(self, prefix: str, limit: int) -> list[LaneRow]:
-        rows = self.database.rows("lanes", prefix=prefix, limit=limit)
+        rows = self.database.rows("lanes", prefix=prefix, limit=limit, counted=AHEAD_MAX)
         return [
             LaneRow(lane=lane, owner=self.owner(lane), waiting=waiting, line=tuple(json.loads(line)))
             for lane, waiting, line in rows
@@ -414,3 +411,15 @@ def _pool(row: Sequence[Any]) -> Pool:
 def _gate(row: Sequence[Any]) -> Gate:
     series, is_open, exempt, at_us = row
     return gate_from_row((series, is_open, json.loads(exempt), at_us))
+
+
+def _asked(query: ItemQuery) -> dict[str, Any]:
+    return {
+        "statuses": query.statuses or list(ItemStatus),
+        "lane": query.lane,
+        "agent": query.agent,
+        "project": query.project,
+        "type": query.type,
+        "before": query.before,
+        "limit": query.limit,
+    }

@@ -1,9 +1,10 @@
 -- Of the next items behind `after`, those that ended before a time and that nothing needs, each with the item of its group; and
--- the last item that was looked at. An item is needed while an item that absorbed it is there, a dedupe key names it, or
--- messages of an item outside its group came with it. Dead letters and tasks stay.
+-- the last item that was looked at, null if all of these arrived after the time: then those behind them did, too.
+-- An item is needed while an item that absorbed it is there, a dedupe key names it, or messages of an item outside its group
+-- came with it. Dead letters and tasks stay.
 -- Each lookup is a subquery of its own: joins would read whole tables where the planner expects many rows.
 WITH RECURSIVE looked AS MATERIALIZED (
-    SELECT id, status, ended_us, plan, absorbed_by FROM interlock.items
+    SELECT id, status, created_us, ended_us, plan, absorbed_by FROM interlock.items
     WHERE id > %(after)s AND interlock.expect({schema}) ORDER BY id LIMIT %(limit)s
 ),
 grouped (root, id) AS (
@@ -21,4 +22,4 @@ needed (root) AS (
         OR (SELECT true FROM interlock.messages m WHERE m.origin = g.id AND m.origin <> m.item
             AND m.item <> ALL(ARRAY(SELECT o.id FROM grouped o WHERE o.root = g.root)) ORDER BY m.origin LIMIT 1)
 )
-SELECT (SELECT max(id) FROM looked), root, id FROM (SELECT) AS one LEFT JOIN grouped ON root NOT IN (SELECT root FROM needed)
+SELECT (SELECT max(id) FROM looked HAVING min(created_us) < %(before_us)s), root, id FROM (SELECT) AS one LEFT JOIN grouped ON root NOT IN (SELECT root FROM needed)

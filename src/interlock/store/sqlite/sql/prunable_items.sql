@@ -1,8 +1,9 @@
 -- Of the next items behind `after`, those that ended before a time and that nothing needs, each with the item of its group; and
--- the last item that was looked at. An item is needed while an item that absorbed it is there, a dedupe key names it, or
--- messages of an item outside its group came with it. Dead letters and tasks stay.
+-- the last item that was looked at, null if all of these arrived after the time: then those behind them did, too.
+-- An item is needed while an item that absorbed it is there, a dedupe key names it, or messages of an item outside its group
+-- came with it. Dead letters and tasks stay.
 WITH RECURSIVE looked AS MATERIALIZED (
-    SELECT id, status, ended_us, plan, absorbed_by FROM items WHERE id > :after ORDER BY id LIMIT :limit
+    SELECT id, status, created_us, ended_us, plan, absorbed_by FROM items WHERE id > :after ORDER BY id LIMIT :limit
 ),
 grouped (root, id) AS (
     SELECT id, id FROM looked
@@ -17,4 +18,4 @@ needed (root) AS (
         OR EXISTS (SELECT 1 FROM messages m WHERE m.origin = g.id AND m.origin <> m.item
             AND NOT EXISTS (SELECT 1 FROM grouped o WHERE o.root = g.root AND o.id = m.item))
 )
-SELECT (SELECT max(id) FROM looked), root, id FROM (SELECT 1) LEFT JOIN grouped ON root NOT IN (SELECT root FROM needed)
+SELECT (SELECT max(id) FROM looked HAVING min(created_us) < :before_us), root, id FROM (SELECT 1) LEFT JOIN grouped ON root NOT IN (SELECT root FROM needed)
