@@ -305,6 +305,12 @@ def check_sessions(service: Service) -> None:
     service.store.database.check_sessions()  # type: ignore[attr-defined]
 
 
+def probe(service: Service) -> None:
+    """Raise unless the store of a service can be written now."""
+    assert isinstance(service, LocalService)
+    service.store.database.probe()  # type: ignore[attr-defined]
+
+
 def missing_migrations(service: Service) -> int:
     """How many migrations the store of a service still needs; asks the database."""
     assert isinstance(service, LocalService)

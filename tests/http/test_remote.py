@@ -39,6 +39,7 @@ from interlock.github.signature import sign
 from interlock.http.application import THREADS
 from interlock.http.bearers import Bearers
 from interlock.http.server import check_pair
+from interlock.http.shared_look import SharedLook
 from interlock.orchestrator import Orchestrator
 from interlock.remote.service import connect
 from interlock.service.contract import ItemFilter, Report
@@ -862,7 +863,8 @@ def test_a_server_that_does_not_become_ready_says_why(
 ) -> None:
     monkeypatch.setattr("interlock.cli.up_command.WELL_S", 0)
     checks = {"store": {"ok": True, "detail": "a"}, "sweeper": {"ok": False, "detail": "It sleeps."}}
-    monkeypatch.setattr(serving.server, "_ready", lambda: {"ready": False, "checks": checks})
+    unready = SharedLook(lambda: {"ready": False, "checks": checks}, "ready")
+    monkeypatch.setattr(serving.server, "_ready", unready)
     with pytest.raises(StoreUnavailable, match=r"^The server does not become ready\. It sleeps\."):
         _is_well(serving.url)
     with pytest.raises(StoreUnavailable, match=r"did not answer at http://127\.0\.0\.1:9 within"):

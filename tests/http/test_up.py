@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import signal
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from interlock.core.model import NewItem
+from interlock.http import log_writer
+from interlock.http.log_writer import LogWriter
 from interlock.service.contract import LeaseView
 from tests.acceptance.command import Command
 from tests.http.asking import ask, eventually
@@ -22,7 +26,7 @@ from tests.patience import PATIENCE_S
 
 @pytest.mark.parametrize("gone", ["a full disk", "a reader that has gone"])
 def test_a_log_that_cannot_be_written_fails_no_request(tmp_path: Path, gone: str) -> None:
-    """Taken out: `_Log`; every request is carried out and answered with 500."""
+    """Taken out: the `OSError` in `LogWriter`; its thread ends, and so does the log."""
     if gone == "a full disk":
         log = os.open("/dev/full", os.O_WRONLY)
     else:
@@ -39,6 +43,51 @@ def test_a_log_that_cannot_be_written_fails_no_request(tmp_path: Path, gone: str
     assert ask(up.url, "GET", "/readyz").status == 200
     client.close()
     assert up.end() == 0
+
+
+def test_a_log_that_nobody_reads_stops_nobody(tmp_path: Path) -> None:
+    """Taken out: the thread of `LogWriter`; the first request after the pipe is full waits for ever, and so
+    does the signal."""
+    reading, log = os.pipe()
+
+    class Unread(Up):
+        stderr = log
+
+    up = Unread(tmp_path)
+    os.close(log)
+    sender = http.client.HTTPConnection("127.0.0.1", int(up.port), timeout=PATIENCE_S)
+    for _ in range(400):  # more than a pipe takes
+        sender.request("GET", "/" + "x" * 190)
+        sender.getresponse().read()
+    sender.close()
+    assert ask(up.url, "GET", "/readyz").status == 200
+    begun_s = time.monotonic()
+    assert up.end() == 0
+    assert time.monotonic() - begun_s < 10
+    os.close(reading)
+
+
+def test_lines_that_wait_for_long_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_writer, "LINES_MAX", 5)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4_096)
+    os.set_blocking(writing, True)
+    log = LogWriter(writing)
+    log.write("0\n")
+    eventually(log._lines.empty)  # its thread is stuck with it
+    for n in range(1, 9):
+        log.write(f"{n}\n")
+    assert log.dropped == 3
+    found = b""
+    while not found.endswith(b"5\n"):
+        found += os.read(reading, 65_536)
+    assert found.lstrip(b"x") == b"0\n1\n2\n3\n4\n5\n"
+    log.close()
+    os.close(reading)
+    os.close(writing)
 
 
 def test_every_line_of_a_log_is_json(up: Up) -> None:

@@ -87,8 +87,17 @@ def up(
     if trouble:
         raise trouble[0]
     if not once and not call.out.json:
-        sys.stdout.write("Stopped.\n")
+        _say_stopped()
     return Exit.OK
+
+
+def _say_stopped() -> None:
+    """A pipe that nobody reads must not hold up the end."""
+    import select
+
+    if select.select([], [sys.stdout], [], 0)[1]:
+        sys.stdout.write("Stopped.\n")
+        sys.stdout.flush()
 
 
 def _annexes(call: Invocation) -> Callable[[Server], list[Annex]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 #: A shorter wait for a store is not worth a word.
 SAID_AFTER_S = 2.0
+#: How long a process that stops still waits for its store.
+HURRY_S = 2.0
 
 
 def _nobody(_: str | None) -> None:
@@ -26,6 +29,15 @@ class Absence:
         self.forever = False
         self._since_s: float | None = None
         self._away = False
+        self._end_s = math.inf
+
+    def hurry(self, now_s: float) -> None:
+        """The process stops: nothing waits for long any more."""
+        self._end_s = now_s + HURRY_S
+
+    def waits(self, now_s: float, deadline_s: float = math.inf) -> bool:
+        """Whether a call with this deadline goes on waiting for the store."""
+        return now_s <= self._end_s and (self.forever or now_s <= deadline_s)
 
     def missed(self, what: str, now_s: float) -> None:
         """An attempt to reach the store failed."""

@@ -74,6 +74,8 @@ TOKENS_S = 2.0
 WAITING_MAX, WAITING_PER_TOKEN_MAX = 2_000, 1_000
 #: How long the store may take for its numbers.
 SCRAPE_S = 8.0
+#: How long it may take to show that it is ready, and for how long that is the answer.
+READY_S, READY_KEPT_S = 2.0, 1.0
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _SIGNATURE = re.compile(r"sha256=[0-9a-fA-F]{64}", re.ASCII)
 _KEY = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -96,7 +98,7 @@ class Server:
         threads: int = THREADS,
     ) -> None:
         self.service, self._reading = service, reading
-        self._ready, self._webhook = ready, webhook
+        self._webhook = webhook
         self.bearers = Bearers(service)
         self.pulse = Pulse()
         self.desk = Desk()
@@ -116,6 +118,8 @@ class Server:
         self._github_limiter = anyio.CapacityLimiter(GITHUB_THREADS)
         # Apart as well: whoever looks must see something just when all other places are taken.
         self._numbers = SharedLook(self._metrics, "metrics")
+        # Nobody may keep threads busy, or write often, by asking whether a server is ready.
+        self._ready = SharedLook(ready, "ready", kept_s=READY_KEPT_S)
         # On SQLite it takes memory that grows with the store.
         self._checks = SharedLook(self._doctor, "doctor")
         # And large bodies parsed.
@@ -494,12 +498,21 @@ class Server:
         text, kind = self.instruments.text(found, request.headers.get("accept", ""))
         return Response(text, headers={"Content-Type": kind})
 
+    async def _checked_ready(self) -> Mapping[str, Any]:
+        """Whether the server can serve; anybody may ask, so it says nothing about where the store is."""
+        try:
+            async with asyncio.timeout(READY_S):
+                return await self._ready.result()
+        except TimeoutError:
+            silent = {"ok": False, "detail": f"The store has not answered within {READY_S:g} s."}
+            return {"ready": False, "checks": {"store": silent}}
+
     async def readyz(self) -> Response:
-        found = await self._run(self._ready)
+        found = await self._checked_ready()
         return JSONResponse(found, 200 if found["ready"] and not self.pulse.stopping else 503)
 
     async def front(self) -> Response:
-        return HTMLResponse(page.front(await self._run(self._ready)), headers=page.HEADERS)
+        return HTMLResponse(page.front(await self._checked_ready()), headers=page.HEADERS)
 
     def openapi(self) -> Response:
         return JSONResponse(self._document)

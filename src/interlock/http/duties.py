@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock.core.errors import InterlockError
 
-#: How long a stop waits for a duty that is in the middle of something.
+#: How long a stop waits for duties that are in the middle of something.
 STOP_S = 10.0
 
 
@@ -49,8 +49,8 @@ class Duty:
         self._stopped = True
         self._wanted.set()
 
-    def join(self) -> None:
-        self._thread.join(STOP_S)
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
 
     def age_s(self) -> float | None:
         """How long ago it came through."""

@@ -18,7 +18,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
@@ -26,6 +26,7 @@ from interlock import __version__
 from interlock.app import Allowances
 from interlock.core.metering import COUNTER, GAUGE, HISTOGRAM, Metric
 from interlock.http.duties import Duty
+from interlock.http.log_writer import LogWriter
 from interlock.service.contract import MetricView
 from interlock.service.exposition import Families
 from interlock.service.metering import PREFIX
@@ -71,6 +72,9 @@ OWN = (
     ),
     Metric("duty_age_seconds", GAUGE, "How long ago a duty came through.", ("duty",)),
     Metric("duty_failures", COUNTER, "How often a duty did not come through.", ("duty",)),
+    Metric(
+        "log_lines_dropped", COUNTER, "Lines of the log that were dropped: they could not be written in time."
+    ),
     Metric("github_rate_left", GAUGE, "Requests that GitHub still allows this hour.", ("resource",)),
     Metric("github_rate_limit", GAUGE, "Requests that GitHub allows an hour.", ("resource",)),
 )
@@ -96,6 +100,9 @@ class Instruments:
         for name, counter in self._outcomes.items():
             for outcome in _OUTCOMES[name]:
                 counter.labels(outcome)
+        #: What writes the log.
+        self.log: LogWriter | None = None
+        self.registry.register(_Log(self))
         for result in ("new", "repeated", "refused"):
             self._webhooks.labels(result)
 
@@ -163,6 +170,15 @@ class _Duties(Collector):
         yield _family("duty_age_seconds", {name: age_s for name, age_s in ages.items() if age_s is not None})
 
 
+class _Log(Collector):
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+
+    def collect(self) -> Iterator[Family]:
+        log = self._instruments.log
+        yield _family("log_lines_dropped", {(): 0 if log is None else log.dropped})
+
+
 class _GitHub(Collector):
     def __init__(self, allowances: Allowances) -> None:
         self._allowances = allowances
@@ -175,7 +191,8 @@ class _GitHub(Collector):
 
 def _family(name: str, values: Mapping[tuple[str, ...], float]) -> Family:
     metric = _OWN[name]
-    family = GaugeMetricFamily(PREFIX + name, metric.help, labels=metric.labels)
+    make = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+    family = make(PREFIX + name, metric.help, labels=metric.labels)
     for labels, value in values.items():
         family.add_metric(labels, value)
     return family

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TextIO, cast
 
@@ -23,10 +23,13 @@ import structlog
 import uvicorn
 
 from interlock import app
+from interlock.core.absence import Absence
 from interlock.core.errors import InterlockError, InvalidInput, NoToken
+from interlock.core.record import replace
 from interlock.github import signature
 from interlock.github.limits import Limits
 from interlock.github.series.hearing import repository_of
+from interlock.http import duties
 from interlock.http.application import (
     SECRET_VARIABLE,
     SQLITE_THREADS,
@@ -40,6 +43,7 @@ from interlock.http.arguments import Reading
 from interlock.http.connections import Crowd, Network, protocol
 from interlock.http.duties import Duty
 from interlock.http.gate import host_name
+from interlock.http.log_writer import LogWriter
 from interlock.http.problems import Problem
 from interlock.service.local import LocalService
 from interlock.settings import Settings, credentials, listed
@@ -119,6 +123,8 @@ class Up:
         allowances: app.Allowances,
     ) -> None:
         self._service, self._keep = service, keep
+        #: Why each check failed the last time.
+        self._unready: dict[str, str | None] = {}
         self._secret = os.environ.get(SECRET_VARIABLE, "")
         self.server = Server(
             service,
@@ -134,14 +140,29 @@ class Up:
         self._instruments.attend(self.duties, allowances)
 
     def ready(self) -> Mapping[str, Any]:
-        """Whether it can serve."""
-        checks = {"store": _check(self._store), "schema": _check(self._schema)}
-        checks["sweeper"] = _check(self._sweeper)
+        """Whether it can serve. Anybody may ask: what a store says about itself is for the log."""
+        checks = {
+            "store": self._check("store", self._store, "The store cannot be reached or written."),
+            "schema": self._check("schema", self._schema, "The schema is not this version's."),
+            "sweeper": self._check("sweeper", self._sweeper, "The sweeper has not completed a sweep."),
+        }
         return {"ready": all(check["ok"] for check in checks.values()), "checks": checks}
 
+    def _check(self, name: str, work: Callable[[], str], otherwise: str) -> dict[str, Any]:
+        try:
+            well, said = work(), None
+        except InterlockError as error:
+            said = str(error)
+        except Exception as error:
+            said = repr(error)
+        if said is not None and said != self._unready.get(name):
+            log.warning("not_ready", check=name, error=said)
+        self._unready[name] = said
+        return {"ok": said is None, "detail": otherwise if said is not None else well}
+
     def _store(self) -> str:
-        self._service.store.now_us()
-        return "The store answers."
+        app.probe(self._service)
+        return "The store can be written."
 
     def _schema(self) -> str:
         if missing := app.missing_migrations(self._service):
@@ -152,8 +173,8 @@ class Up:
         sweeper = self.duties["sweeper"]
         age_s = sweeper.age_s()
         if age_s is None or age_s > SWEEPER_S:
-            raise InvalidInput(f"The sweeper has not come through: {sweeper.error or 'it has just begun'}.")
-        return f"The sweeper came through {age_s:.0f} s ago."
+            raise InvalidInput(sweeper.error or "The sweeper has just started.")
+        return f"The last sweep was {age_s:.0f} s ago."
 
     def webhook(self, headers: Mapping[str, str], body: bytes) -> Mapping[str, Any]:
         """Keep a delivery that has the right signature; it is decided on next."""
@@ -181,15 +202,9 @@ class Up:
     def stopped(self) -> None:
         for duty in self.duties.values():
             duty.stop()
+        end_s = time.monotonic() + duties.STOP_S
         for duty in self.duties.values():
-            duty.join()
-
-
-def _check(work: Callable[[], str]) -> dict[str, Any]:
-    try:
-        return {"ok": True, "detail": work()}
-    except InterlockError as error:
-        return {"ok": False, "detail": error.sentence}
+            duty.join(max(0.0, end_s - time.monotonic()))
 
 
 def _unseen(sentence: str) -> None:
@@ -212,10 +227,12 @@ def serve(
 
     With `check`, serve until that has looked at the server at its address.
     """
-    _configure_log(logging.INFO if check is None else logging.WARNING)  # else our own look is logged
     if certificate is not None and key is not None:
         check_pair(certificate, key)
-    with _opened(settings, notify) as (service, upkeep, keep, left):
+    absence = settings.absence or Absence()
+    settings = replace(settings, absence=absence)
+    level = logging.INFO if check is None else logging.WARNING  # else our own look is logged
+    with _logging(level) as written, _opened(settings, notify) as (service, upkeep, keep, left):
         loopback = is_loopback(host)
         if not loopback and not service.has_tokens():
             raise InvalidInput(
@@ -223,6 +240,7 @@ def serve(
                 "Make one first: interlock token create NAME --scope admin.",
             )
         up = Up(settings, service, upkeep, keep, left)
+        up.server.instruments.log = written
         config = configured(
             application(
                 up.server,
@@ -254,7 +272,11 @@ def serve(
             if check is not None:
                 threading.Thread(target=_checked, args=(check, url, listener), daemon=True).start()
 
-        listener = Listener(config, listening=listening, stopping=up.server.stop)
+        def stopping() -> None:
+            absence.hurry(time.monotonic())
+            up.server.stop()
+
+        listener = Listener(config, listening=listening, stopping=stopping)
         trouble: list[InterlockError] = []
         failures: list[OSError] = []
         with _overheard(failures):
@@ -446,18 +468,6 @@ def _local_token(service: LocalService, url: str, *, make: bool) -> str | None:
     return None if path is None else str(path)
 
 
-class _Log:
-    """Standard error, whoever reads it: a log that is gone or full must not fail a request."""
-
-    def write(self, text: str) -> None:
-        with suppress(OSError, ValueError):
-            sys.stderr.write(text)
-
-    def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            sys.stderr.flush()
-
-
 class _Libraries(logging.Handler):
     """What libraries log, in the form of our own lines."""
 
@@ -465,7 +475,10 @@ class _Libraries(logging.Handler):
         log.log(record.levelno, record.name, said=record.getMessage(), exc_info=record.exc_info)
 
 
-def _configure_log(level: int) -> None:
+@contextmanager
+def _logging(level: int) -> Iterator[LogWriter]:
+    """The log goes to standard error while this is open."""
+    writer = LogWriter(sys.stderr.fileno())
     shown: Any = (
         structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )
@@ -477,6 +490,10 @@ def _configure_log(level: int) -> None:
             shown,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Log())),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", writer)),
     )
     logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
+    try:
+        yield writer
+    finally:
+        writer.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
@@ -20,13 +21,15 @@ T = TypeVar("T")
 class SharedLook(Generic[T]):
     """The look, for handlers of one event loop."""
 
-    def __init__(self, look: Callable[[], T], name: str) -> None:
-        self._look, self._name = look, name
+    def __init__(self, look: Callable[[], T], name: str, *, kept_s: float = 0.0) -> None:
+        """What a look found is the answer for `kept_s` more."""
+        self._look, self._name, self._kept_s = look, name, kept_s
         self._answer: asyncio.Future[T] | None = None
+        self._ended_s = 0.0
 
     async def result(self) -> T:
         """What the look that is under way finds; a new one, if none is."""
-        if self._answer is None or self._answer.done():
+        if self._answer is None or (self._answer.done() and time.monotonic() >= self._ended_s + self._kept_s):
             self._answer = self._start()
         return await asyncio.shield(self._answer)
 
@@ -36,6 +39,7 @@ class SharedLook(Generic[T]):
         answer.add_done_callback(asyncio.Future.exception)  # all who asked may have gone
 
         def settle(found: Outcome) -> None:
+            self._ended_s = time.monotonic()
             if found.error is None:
                 answer.set_result(found.value)
             else:

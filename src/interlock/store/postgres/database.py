@@ -198,7 +198,7 @@ class Database:
         conn = self.connection_class.connect(self.url, autocommit=True, **self._options)
         try:
             _check_version(conn)
-            conn.silence_s = self._silence_s
+            conn.silence_s, conn.absence = self._silence_s, self._absence
             _configure(conn)
         except BaseException:
             conn.close()
@@ -291,7 +291,7 @@ class Database:
                     if not _may_come_back(error):
                         raise
                     absence.missed("The store is away", time.monotonic())
-                    if time.monotonic() > deadline_s and not absence.forever:
+                    if not absence.waits(time.monotonic(), deadline_s):
                         raise
                 except psycopg.DatabaseError as error:
                     if error.sqlstate != _MOVED or time.monotonic() > deadline_s:
@@ -475,6 +475,14 @@ class Database:
     def rows(self, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
         """What a statement reads; asked again if the connection breaks."""
         return self.persistently(lambda: self.ask(name, params))
+
+    def probe(self) -> None:
+        """Raise unless the store can be written now. A server that restarts is not waited for."""
+        with self.guard():
+            try:
+                self.run_statement("probe")
+            except GONE:  # perhaps the connection is older than the server
+                self.run_statement("probe")
 
     def time(self, conn: Connection) -> int:
         return self.now() if self.now else int(only(conn.execute(self.sql["now"]).fetchone()))

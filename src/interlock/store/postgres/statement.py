@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.pq import Format
+
+from interlock.core.absence import Absence
 
 T = TypeVar("T")
 
@@ -57,6 +60,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     #: frozen, or unreachable through a network that swallows packets. While notices are waited for, silence
     #: is what one expects.
     silence_s: float = math.inf
+    #: Ends the wait earlier when the process stops.
+    absence = Absence()
 
     def execute(
         self,
@@ -99,9 +104,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             while True:
                 ready = yield wanted
                 looks = 0 if ready else looks + 1
-                if looks * _LOOK_S >= self.silence_s:
+                if looks and (looks * _LOOK_S >= self.silence_s or not self.absence.waits(time.monotonic())):
                     self.pgconn.finish()
-                    raise psycopg.OperationalError(f"no answer for {self.silence_s:g} s")
+                    raise psycopg.OperationalError(f"no answer for {looks * _LOOK_S:g} s")
                 wanted = gen.send(ready)
         except StopIteration as end:
             value: T = end.value

@@ -6,6 +6,7 @@ survives a power loss; readers never wait. Not promised: network file systems.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -25,7 +26,7 @@ from interlock.store import clock
 from interlock.store.migrate import Applied, pending, prepare, rows_to_applied, too_old
 from interlock.store.rows import event_row
 from interlock.store.sqlite import forks, move, openfiles
-from interlock.store.sqlite.trouble import in_words
+from interlock.store.sqlite.trouble import in_words, no_room
 from interlock.store.statements import Statements
 
 T = TypeVar("T")
@@ -35,6 +36,8 @@ BUSY_TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.05
 #: What is left of a log that a long reader made large, once that is gone. SQLite itself never shrinks it.
 LOG_KEPT_BYTES = 16 << 20
+#: A disk with less space than this is full.
+ROOM_BYTES = 1 << 20
 
 
 class SqliteDatabase:
@@ -93,7 +96,7 @@ class SqliteDatabase:
             now_s = time.monotonic()
             if self._local.beginning:  # a reader never waits for long, and must not hide who does
                 self._absence.missed(f"Another process has {self.path.name} locked", now_s)
-            return self._absence.forever or now_s - begun_s < self._busy_timeout_s
+            return self._absence.waits(now_s, begun_s + self._busy_timeout_s)
 
         self._local.beginning = False
         # Plan a statement once: without this, SQLite plans it again whenever a bound value changes.
@@ -332,6 +335,15 @@ class SqliteDatabase:
             self.db.executemany(self.sql[name], rows)
 
     # -- schema -----------------------------------------------------------------------------------
+
+    def probe(self) -> None:
+        """Raise unless the store can be written now, and grow a little: its log may have room for small
+        writes long after the disk is full."""
+        with self.write():
+            self.rows("probe")
+        disk = os.statvfs(self.path.parent)
+        if disk.f_bavail * disk.f_frsize < ROOM_BYTES:
+            raise no_room(self.path, os.strerror(errno.ENOSPC))
 
     def check_sessions(self) -> None:
         """Nothing is between a process and its file."""

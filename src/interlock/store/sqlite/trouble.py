@@ -39,7 +39,7 @@ def in_words(
         case apsw.ReadOnlyError():
             return _read_only(path)
         case apsw.FullError():
-            return _no_room(path, "the disk is full, or a limit on its size is reached")
+            return no_room(path, "the disk is full, or a limit on its size is reached")
         case apsw.NotADBError() | apsw.CorruptError():
             return StoreUnavailable(
                 f"{path} is not a sound SQLite database ({error}).", "Name another file, or restore a backup."
@@ -75,7 +75,7 @@ def _io(error: apsw.Error, path: Path, system_errno: int) -> StoreUnavailable:
             f"The database {path} cannot be read: {why}.", "Look at the disk and the system's log."
         )
     if system_errno in _NO_ROOM:
-        return _no_room(path, why)
+        return no_room(path, why)
     # A commit whose last sync failed is undone here, but a crash right after it may bring it back.
     return StoreUnavailable(
         f"The database {path} cannot be written: {why}.",
@@ -83,7 +83,8 @@ def _io(error: apsw.Error, path: Path, system_errno: int) -> StoreUnavailable:
     )
 
 
-def _no_room(path: Path, why: str) -> StoreUnavailable:
+def no_room(path: Path, why: str) -> StoreUnavailable:
+    """The refusal of a write for which there is no space."""
     return StoreUnavailable(
         f"The database {path} cannot grow: {why}.",
         "Free some space or raise the limit; nothing was changed.",
