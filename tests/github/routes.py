@@ -300,7 +300,7 @@ def permission(call: Call) -> Answer:
     return Answer(200, {"permission": short, "role_name": role, "user": user})
 
 
-@route("GET", R + "/assignees/{assignee}")
+@route("GET", R + "/assignees/{assignee}", scope="issues")
 def assignable(call: Call) -> Answer:
     if not call.repo.is_collaborator(call.values["assignee"]):
         raise not_found()
@@ -310,7 +310,7 @@ def assignable(call: Call) -> Answer:
 # Labels
 
 
-@route("GET", R + "/labels")
+@route("GET", R + "/labels", scope="issues")
 def labels(call: Call) -> Answer:
     return call.page(list(call.repo.labels.values()), lambda each: call.shapes.label(call.repo, each.name))
 
@@ -337,7 +337,7 @@ def _check_color(color: str) -> None:
         raise Refused(422, "Validation Failed", [{"resource": "Label", "code": "invalid", "field": "color"}])
 
 
-@route("GET", R + "/labels/{name}")
+@route("GET", R + "/labels/{name}", scope="issues")
 def label(call: Call) -> Answer:
     if call.repo.label_named(call.values["name"]) is None:
         raise not_found()

@@ -134,11 +134,11 @@ class Handler(GitOverHttp):
             self._send(301, {"location": f"{there}?{query}" if query else there}, b"")
         elif repo is None:
             self._send(404, {}, b"")
-        elif "git-receive-pack" in (what, query.removeprefix("service=")) or repo.private:
+        elif (writes := "git-receive-pack" in (what, query.removeprefix("service="))) or repo.private:
             token = self._git_token()
             if token is None:
                 self._send(401, {"www-authenticate": 'Basic realm="GitHub"'}, b"")
-            elif not _may(token, repo, "contents", "write"):
+            elif not _may(token, repo, ("contents",), "write" if writes else "read", writes=writes):
                 self._send(403, {}, b"")
             else:
                 self._run_git(repo, what, query, token.login)
@@ -412,12 +412,20 @@ class Exchange:
             raise Refused(403, "Resource not accessible by integration")
         if repo is None or token is None:
             return
-        if not _may(token, repo, route.scope, route.needs):
+        if not _may(token, repo, self._scopes(repo), route.needs, writes=route.method != "GET"):
             if _is_app(token):
                 raise Refused(403, "Resource not accessible by integration")
             if route.needs == "admin" and route.method == "GET":
                 raise not_found()
             raise Refused(403, "Must have admin rights to Repository.")
+
+    def _scopes(self, repo: Repository) -> tuple[str, ...]:
+        """The permissions of which an app's token needs one. Pull requests are issues too."""
+        assert self.route is not None
+        number = re.search(r"/issues/(\d+)", self.path)
+        issue = repo.numbers.get(int(number[1])) if number else None
+        is_pull = self.route.scope == "issues" and issue is not None and issue.pull is not None
+        return ("issues", "pull_requests") if is_pull else (self.route.scope,)
 
     def _checked_body(self) -> Any:
         """The JSON of the request, if GitHub's description allows it."""
@@ -444,15 +452,17 @@ def _is_app(token: Token | None) -> bool:
     return token is not None and token.kind in ("actions", "installation", "app")
 
 
-def _may(token: Token, repo: Repository, scope: str, needs: str) -> bool:
+def _may(token: Token, repo: Repository, scopes: tuple[str, ...], needs: str, *, writes: bool) -> bool:
+    """A user's token may do what its user's role allows; an app's, what its permissions say, whatever the
+    operation asks of people: to read needs `read`, everything else `write`."""
     if not _is_app(token):
         return repo.may(token.login, needs)
     if token.repo_id is not None and token.repo_id != repo.id:
-        return needs == "read" and not repo.private
-    if token.permissions is None or scope == "metadata":
+        return not writes and not repo.private
+    if token.permissions is None or "metadata" in scopes:
         return True
-    has = token.permissions.get(scope, "none")
-    return has in (("read", "write") if needs == "read" else ("write",))
+    enough = ("write",) if writes else ("read", "write")
+    return any(token.permissions.get(scope, "none") in enough for scope in scopes)
 
 
 @contextmanager

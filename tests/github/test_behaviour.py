@@ -116,6 +116,32 @@ def test_who_asks_decides_what_is_allowed(github: FakeGitHub, repo: Repository) 
     assert (refused.status, refused.body["message"]) == (403, "Resource not accessible by integration")
 
 
+def test_an_apps_token_may_what_its_permissions_say(github: FakeGitHub, repo: Repository) -> None:
+    """Whatever a person may do: anybody opens an issue, an app needs `issues: write` for it."""
+    repo.issue("one", by="carol")
+    repo.pull("Mend", by="alice", head="feature", files={"a": "1\n"})
+    writes = [
+        ("POST", f"{R}/issues", {"title": "t"}),
+        ("PATCH", f"{R}/issues/1", {"body": "x"}),
+        ("POST", f"{R}/issues/1/comments", {"body": "x"}),
+        ("POST", f"{R}/issues/1/assignees", {"assignees": ["bob"]}),
+        ("DELETE", f"{R}/issues/1/assignees", {"assignees": ["bob"]}),
+        ("POST", f"{R}/issues/1/reactions", {"content": "eyes"}),
+    ]
+
+    def statuses(**permissions: str) -> set[int]:
+        token = github.actions_token(repo, permissions)
+        return {ask(github, *each, token=token).status for each in writes}
+
+    assert statuses(issues="read", contents="write") == {403}
+    assert statuses(pull_requests="write") == {403}
+    assert statuses(issues="write") == {200, 201}
+    pulls = github.actions_token(repo, {"pull_requests": "write"})
+    assert ask(github, "POST", f"{R}/issues/2/comments", {"body": "x"}, token=pulls).status == 201
+    assert ask(github, "GET", f"{R}/issues/1", token=pulls).status == 403
+    assert ask(github, "GET", f"{R}/collaborators/bob/permission", token=pulls).status == 200
+
+
 def test_an_app_signs_for_a_token_of_its_installation(github: FakeGitHub, repo: Repository) -> None:
     private, public = key_pair()
     app = github.app_named("interlock", public_key=public)
