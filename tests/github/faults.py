@@ -54,6 +54,8 @@ class Faults:
         self.limits = Limits()
         #: While set, every request is answered 503.
         self.outage = False
+        #: Issues that no list shows yet.
+        self.unlisted: set[int] = set()
         #: Reads are answered from this state.
         self.stale: FakeGitHub | None = None
 
@@ -131,10 +133,15 @@ class Faults:
         """Webhooks that do not arrive; GitHub's list of deliveries shows them as failed."""
         self._lost_deliveries = times
 
+    def hide_issue(self, number: int) -> None:
+        """Lists of issues lack one that exists, or will: they lag behind."""
+        self.unlisted.add(number)
+
     def over(self) -> None:
         """Nothing that was switched on happens any more."""
         with self._lock:
             self._waiting.clear()
+            self.unlisted.clear()
 
     # Asked by the server
 

@@ -165,7 +165,8 @@ class Issue:
         if body is not None and body != self.body:
             changes["body"], self.body = {"from": self.body or ""}, body
         if changes:
-            self._note(None, by)
+            renamed = {"from": changes["title"]["from"], "to": self.title} if "title" in changes else None
+            self._note("renamed" if renamed else None, by, rename=renamed)
             self._send("edited", by, changes=changes)
             self.refer(body or "", by)
 
@@ -505,7 +506,7 @@ class Issue:
             source = {"type": "issue", "issue": self._with_repository(shapes, entry["source"])}
             made = {"event": "cross-referenced", "actor": actor, "created_at": stamp, "updated_at": stamp}
             return {**made, "source": source}
-        more = {key: value for key, value in entry.items() if key in ("label", "state_reason")}
+        more = {key: value for key, value in entry.items() if key in ("label", "state_reason", "rename")}
         for key in ("assignee", "requested_reviewer"):
             if key in entry:
                 more[key] = shapes.user(entry[key])

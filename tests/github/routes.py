@@ -386,6 +386,7 @@ def issues(call: Call) -> Answer:
         for issue in call.repo.numbers.values()
         if state in ("all", issue.state)
         and not issue.deleted
+        and issue.number not in call.github.faults.unlisted
         and issue.moved_to is None
         and issue.updated_at >= since
         and all(name.lower() in {label.lower() for label in issue.labels} for name in wanted)
