@@ -436,6 +436,7 @@ def open_series(
                 repository=found,
                 rules=rules,
                 acting=does,
+                authors=looking.Authors(github, found),
                 lane_name=found.name.lower(),
                 mend=lanes.mend,
                 at_once=lanes.at_once,
@@ -455,6 +456,7 @@ def open_series(
                 repository=found,
                 rules=rules,
                 acting=acting.Owed(store.github.outbox, found, send, github),
+                authors=looking.Authors(github, found),
                 lane_name=store.github.repository(found.id, found.name).lane_name,
             )
         yield Keeper(context)
@@ -471,14 +473,22 @@ def _git_series(settings: Settings, opened: ExitStack) -> tuple[GitLanes, GitNot
 def keep_series(
     settings: Settings, repositories: Iterable[str], limits: Limits | None = None
 ) -> dict[str, list[Cycle]]:
-    """Reconcile the series of repositories in which somebody has begun with them; of others, nothing."""
-    found = {}
+    """Reconcile the series of repositories in which `series reconcile` has run before.
+
+    All are tried before the first failure is raised.
+    """
+    found, failed = {}, list[InterlockError]()
     for repository in repositories:
-        with _open_overview(settings, repository) as overview:
-            begun = bool(overview.pages())
-        if begun:
-            with open_series(settings, repository, limits=limits) as keeper:
-                found[repository] = keeper.reconcile()
+        try:
+            with _open_overview(settings, repository) as overview:
+                begun = bool(overview.pages())
+            if begun:
+                with open_series(settings, repository, limits=limits) as keeper:
+                    found[repository] = keeper.reconcile()
+        except InterlockError as error:  # of this repository alone
+            failed.append(error)
+    if failed:
+        raise failed[0]
     return found
 
 
@@ -510,9 +520,10 @@ def series_checks(lanes: LaneService) -> list[CheckView]:
     kept = notes.notes("", SERIES_CHECKED)
     if not kept:
         return []
-    from interlock.github.series.notebook import page_of  # noqa: PLC0415
+    from interlock.github.series.notebook import page_of, problems_of  # noqa: PLC0415
 
-    problems = [f"{note.lane}: {each}" for note in kept for each in page_of(note).get("problems") or ()]
+    now_s = time.time()
+    problems = [f"{note.lane}: {each}" for note in kept for each in problems_of(page_of(note), now_s)]
     return [
         CheckView(
             name="series",

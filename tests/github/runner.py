@@ -80,7 +80,9 @@ class Runner:
     ) -> None:
         """`url` is the store of all runs instead of the one that the files name."""
         self.github, self.repo, self._directory, self._url = github, repo, directory, url
-        self.workflows: dict[str, Any] = {Path(name).name: yaml.safe_load(text) for name, text in files.items()}
+        self.workflows: dict[str, Any] = {
+            Path(name).name: yaml.safe_load(text) for name, text in files.items()
+        }
         self.variables, self.secrets = variables or {}, secrets or {}
         self._numbers = itertools.count(1)
         for name, workflow in self.workflows.items():
@@ -152,7 +154,8 @@ class _Run:
             server = self._runner.github.html_url
             login = base64.b64encode(f"x-access-token:{self._token}".encode()).decode()
             header = f"http.{server}/.extraheader=AUTHORIZATION: basic {login}"
-            git(self._runner._directory, "clone", "-q", "-c", header, self._runner.repo.clone_url, str(self._workspace))
+            address = self._runner.repo.clone_url
+            git(self._runner._directory, "clone", "-q", "-c", header, address, str(self._workspace))
         elif action == "actions/upload-artifact":
             file = self._workspace / step["with"]["path"]
             if file.exists():
@@ -261,7 +264,7 @@ class _Run:
             return word in ("always", "success")
         if word in ("true", "false"):
             return word == "true"
-        value: Any = self._there
+        found: Any = self._there
         for part in word.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
+            found = found.get(part) if isinstance(found, dict) else None
+        return found

@@ -160,6 +160,7 @@ class SeriesDesk:
                 repository=found,
                 rules=self.rules,
                 acting=acting,
+                authors=looking.Authors(client, found),
                 lane_name=found.name.lower(),
                 clock=clock,
                 mend=lanes.mend if in_git else None,

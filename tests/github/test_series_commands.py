@@ -62,6 +62,8 @@ def test_who_assigns_himself_is_told_so_once(here: Command, repo: Repository, tm
 
 
 def test_who_was_told_to_assign_and_died_is_replaced(here: Command, repo: Repository, tmp_path: Path) -> None:
+    """Where nobody is assigned by us, the next caller is told to."""
+    here.env["INTERLOCK_SERIES_ASSIGNEE"] = "none"
     here.ok("series", "acquire", 1, "--no-assign")
     repo.github.clock.advance(300)
     here.ok("series", "acquire", 1, "--no-assign")
@@ -76,7 +78,7 @@ def test_who_was_told_to_assign_and_died_is_replaced(here: Command, repo: Reposi
     repo.github.clock.advance(301)
     here.ok("series", "reconcile")
     (problem,) = here.ok("series", "status")["series"][0]["problems"]
-    assert "whoever was to assign it has not" in problem
+    assert "the caller of acquire has not assigned it" in problem
     here.ok("series", "acquire", 1, "--no-assign")
     assert outputs(tmp_path)["assign"] == "true"
     repo.numbers[1].assign("alice", by="boss")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +17,7 @@ from interlock.cli.invocation import invocation_of
 from interlock.cli.options import Limit, limit_of
 from interlock.cli.output import tell
 from interlock.cli.values import repository
-from interlock.core.errors import Exit, InvalidInput, StoreBusy, StoreUnavailable
+from interlock.core.errors import Exit, InterlockError, InvalidInput, StoreBusy, StoreUnavailable
 from interlock.core.names import check_number
 
 #: How long `send --watch` pauses.
@@ -50,9 +52,19 @@ def ingest(
     body = _read(file)
     with app.open_intake(call.settings) as intake:
         found = intake.ingest(event, delivery, body)
-    app.keep_series_of(call.settings, event, body)
+    with _series_apart():
+        app.keep_series_of(call.settings, event, body)
     _mention_unheard(event)
     return call.out.answer(found, lambda out: views.github.ingested(out, found))
+
+
+@contextmanager
+def _series_apart() -> Iterator[None]:
+    """Reconcile series; a failure is told, and the command has done its own work all the same."""
+    try:
+        yield
+    except InterlockError as error:
+        tell(f"Series were not reconciled: {error.sentence} `interlock series reconcile` tries again.")
 
 
 def _mention_unheard(event: str) -> None:
@@ -198,7 +210,8 @@ def reconcile(
     with app.open_reconciler(call.settings) as reconciler:
         found, ended = list(reconciler.look_at_all(names)), reconciler.see_hosted()
         checked = reconciler.see_checks()
-    app.keep_series(call.settings, [each.repository for each in found])
+    with _series_apart():
+        app.keep_series(call.settings, [each.repository for each in found])
     return call.out.answer(
         {"repositories": found, "checked": checked, "ended": ended},
         lambda out: views.github.reconciled(out, found, ended),

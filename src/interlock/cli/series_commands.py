@@ -81,10 +81,13 @@ def acquire(
     no_assign: Annotated[
         bool, typer.Option("--no-assign", help="Assign nobody: the caller does, if the answer says so.")
     ] = False,
+    queued_ok: Annotated[
+        bool, typer.Option("--queued-ok", help="Exit 0 also if the issue has to wait.")
+    ] = False,
     repo: Repo = None,
     no_send: Send = False,
 ) -> int:
-    """Take the series of an issue, if it is next; exit 4 if it has to wait.
+    """Take the series of an issue, if it is next; exit 4 if it has to wait or is ignored.
 
     In a job of Actions the answer is written to its outputs too: status, active_issue, position, assign.
     """
@@ -106,8 +109,8 @@ def acquire(
         }
     )
     call.out.answer(found, views.series.acquired(found))
-    held = found.status.startswith("queued") and not found.assign
-    return Exit.HELD if held else Exit.OK
+    queued = found.status.startswith("queued") and not (found.assign or queued_ok)
+    return Exit.HELD if queued or found.status == "ignored" else Exit.OK
 
 
 @series.command("release")

@@ -1,4 +1,4 @@
-"""What is done on GitHub, as requests: for the outbox, and for whoever has no database. Nothing is sent here.
+"""What is done on GitHub, as requests: for the outbox, and for whoever has no database.
 
 Who may repeat what: a reaction, a label, an assignment, a status and a cancellation are the same when sent
 twice (`again`). A comment and a dispatch are not: look for the mark first (`marked`, `has_mark`). Nor is a
@@ -8,12 +8,15 @@ request for a review: look who is asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import GitHubRefused, InvalidInput
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
 from interlock.github.remarks import mark, marks
+
+if TYPE_CHECKING:
+    from interlock.github.client import GitHub
 
 #: "I have seen this and am at work."
 EYES = "eyes"
@@ -162,6 +165,17 @@ def assigned(issue: Mapping[str, Any], logins: Iterable[str]) -> tuple[str, ...]
     """Those of the logins that an issue is assigned to, by what GitHub answered about it."""
     there = {str(user["login"]).lower() for user in issue.get("assignees") or ()}
     return tuple(login for login in logins if there & names_of(login))
+
+
+def still_assigned(github: GitHub, repo: str, number: int, logins: Iterable[str]) -> tuple[str, ...]:
+    """Those of the logins that an open issue is assigned to, read back; none if it is gone."""
+    try:
+        issue = github.get(_ISSUE, repo=repo, number=number).body
+    except GitHubRefused as refused:
+        if refused.status in (404, 410):
+            return ()
+        raise
+    return assigned(issue, logins) if issue["state"] == "open" else ()
 
 
 def not_assigned(issue: Mapping[str, Any], logins: Iterable[str]) -> tuple[str, ...]:

@@ -262,7 +262,15 @@ class Sender:
         gone = self._ask_for(effects.unlabel(taken.repo, taken.number, data["label"]), 404)
         return _Done(outcome="was not there" if gone is None else "taken away")
 
+    def _check_others(self, taken: Taken, data: Mapping[str, Any]) -> None:
+        """Read back that other issues have lost the assignees that must be gone first."""
+        for other in data.get("after") or ():
+            left = effects.still_assigned(self._github, taken.repo, other["number"], other["logins"])
+            if left:
+                raise _Failed(f"#{other['number']} is still assigned to {', '.join(left)}.")
+
     def _assign(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
+        self._check_others(taken, data)
         answer = self._ask(effects.assign(taken.repo, taken.number, data["logins"]))
         dropped = effects.not_assigned(answer.body, data["logins"])
         if dropped:
@@ -273,7 +281,9 @@ class Sender:
         return _Done(outcome="assigned")
 
     def _unassign(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
-        answer = self._ask(effects.unassign(taken.repo, taken.number, data["logins"]))
+        answer = self._ask_for(effects.unassign(taken.repo, taken.number, data["logins"]), 404, 410)
+        if answer is None:
+            return _Done(outcome="the issue is gone")
         left = effects.assigned(answer.body, data["logins"])
         if left:
             raise _Failed(f"GitHub left {', '.join(left)} assigned, and does not say why.")
@@ -327,6 +337,7 @@ class Sender:
     # Workflow runs
 
     def _dispatch(self, taken: Taken, data: Mapping[str, Any]) -> _Done:
+        self._check_others(taken, data)
         # A workflow's runs are of all numbers, and a name is of one.
         mark, inputs = f"[interlock:{taken.number}:{taken.name}]", dict(data["inputs"])
         if taken.sent_us is not None:

@@ -23,6 +23,10 @@ from interlock.store.outbox_port import Effect
 _NAME = re.compile(r"[A-Za-z0-9_@#+=:./\[\]-]{1,200}")
 
 
+#: Issues, and logins that they must not be assigned to any more.
+After = Sequence[tuple[int, Sequence[str]]]
+
+
 class Place(NamedTuple):
     """Where something is owed: an issue or a pull request; number 0 is the repository itself."""
 
@@ -80,9 +84,13 @@ def unlabel(place: Place, name: str, label: str) -> Effect:
     return _effect(place, name, "unlabel", {"label": label})
 
 
-def assign(place: Place, name: str, logins: Sequence[str]) -> Effect:
-    """More assignees."""
-    return _effect(place, name, "assign", {"logins": list(logins)})
+def assign(
+    place: Place, name: str, logins: Sequence[str], *, after: After = (), while_running: bool = False
+) -> Effect:
+    """More assignees. With `after` it waits until other issues are seen not to be assigned to these logins
+    any more; with `while_running` it is dropped once its run has ended, however that was."""
+    data = {"logins": list(logins), "after": _after(after), "while_running": while_running}
+    return _effect(place, name, "assign", data)
 
 
 def unassign(place: Place, name: str, logins: Sequence[str], *, while_running: bool = False) -> Effect:
@@ -103,9 +111,19 @@ def dispatch(
     inputs: Mapping[str, str],
     *,
     mark_input: str = "",
+    after: After = (),
+    while_running: bool = False,
 ) -> Effect:
-    """Start a workflow. `mark_input` names an input that the workflow shows in its `run-name`."""
-    data = {"workflow": workflow, "ref": ref, "inputs": dict(inputs), "mark_input": mark_input}
+    """Start a workflow. `mark_input` names an input that the workflow shows in its `run-name`; the others are
+    as for `assign`."""
+    data = {
+        "workflow": workflow,
+        "ref": ref,
+        "inputs": dict(inputs),
+        "mark_input": mark_input,
+        "after": _after(after),
+        "while_running": while_running,
+    }
     return _effect(place, name, "dispatch", data)
 
 
@@ -139,6 +157,10 @@ def status(
 def lane(place: Place, name: str) -> Effect:
     """Who holds the lane of a pull request, on its newest commit. Both are looked up when it is sent."""
     return _effect(place, name, "lane", {}, thing="lane")
+
+
+def _after(after: After) -> list[dict[str, object]]:
+    return [{"number": number, "logins": list(logins)} for number, logins in after]
 
 
 def _reaction(subject: Subject, content: str) -> tuple[dict[str, Any], str]:

@@ -9,7 +9,7 @@ from interlock.core.record import Record
 
 
 class Waiting(Record):
-    """An issue of the series that is not in line."""
+    """An issue of the series that is not in line, or that is no member of it."""
 
     number: int
     why: str
@@ -31,6 +31,9 @@ class SeriesView(Record):
     run: int | None
     queue: tuple[int, ...]
     waiting: tuple[Waiting, ...]
+    #: Issues whose titles name the series and that are no members, and members whose "Depends on" lines do
+    #: not count: their authors may not write to the repository.
+    ignored: tuple[Waiting, ...]
     state_issue: int | None
     #: From, to, why and when.
     promotion: Mapping[str, Any] | None
@@ -42,7 +45,7 @@ class SeriesView(Record):
 class Acquired(Record):
     """The answer to a wish for an issue."""
 
-    #: `acquired`, `already-active`, `queued`, `queued-dependency` or `no-series`.
+    #: `acquired`, `already-active`, `queued`, `queued-dependency`, `ignored` or `no-series`.
     status: str
     issue: int
     series: str | None = None
@@ -53,6 +56,8 @@ class Acquired(Record):
     needs: tuple[str, ...] = ()
     #: Whether the caller is to assign it now.
     assign: bool = False
+    #: Why it is ignored.
+    why: str = ""
 
 
 class Cycle(Record):

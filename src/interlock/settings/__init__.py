@@ -259,6 +259,11 @@ class Settings(Record):
         " everybody's.",
         FromRepository.NO,
     )
+    series_label: str = _text(
+        "The label that makes an issue a member of its series although its author may not write to the"
+        " repository, if somebody who may write set it. Default: rfc-series.",
+        FromRepository.NO,
+    )
     series_unassigned: str = _text(
         "What it means that somebody takes the assignment of the active issue away: released (default) or"
         " kept.",

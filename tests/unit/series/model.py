@@ -114,9 +114,9 @@ class World:
                 del self.gates[number]
             case Gate(number, bool() as is_open, _):
                 self.gates[number] = is_open
-            case Assign(number, _):
+            case Assign(number, _, _):
                 self._assign(number, ("bot",))
-            case Unassign(number, _, _, _):
+            case Unassign(number, _, _):
                 self._assign(number, ())
             case Flag(number):
                 self.flagged.add(number)

@@ -155,7 +155,7 @@ LOOKED = Looks(run=7, seen=True)
     [
         (Looks(), False, 100, (Assign(1, 7),)),
         (Looks(run=6, seen=True, missing_since_s=0), False, 100, (Assign(1, 7),)),
-        (Looks(), True, 100, (Look(LOOKED),)),
+        (Looks(), True, 100, (Look(Looks(run=7, seen=True, seen_s=100)),)),
         (LOOKED, True, 100, ()),
         (LOOKED, False, 100, (Look(Looks(run=7, seen=True, missing_since_s=100)),)),
         (Looks(run=7, seen=True, missing_since_s=41), False, 100, ()),
@@ -180,6 +180,25 @@ def test_an_assignment_is_gone_only_when_two_looks_a_minute_apart_agree(
     facts = Facts(members=(member(1, assigned=assigned),))
     standing = Standing(placed=(active(),), gates={1: True}, looks=looks)
     assert decide(facts, standing, Choices(), now_s) == steps
+
+
+@pytest.mark.parametrize(("unassigned_s", "leaves"), [(None, False), (80, True), (91, False), (49, False)])
+def test_an_assignment_is_gone_at_once_where_the_history_says_so(
+    unassigned_s: float | None, leaves: bool
+) -> None:
+    """Unless it is the history from before the assignment was seen, or somebody may be swapping assignees."""
+    facts = Facts(members=(Member(number=1, micro=1, unassigned_s=unassigned_s),))
+    looks = Looks(run=7, seen=True, seen_s=50.7)
+    steps = decide(facts, Standing(placed=(active(),), gates={1: True}, looks=looks), Choices(), 100)
+    assert (Release(1, True) in steps) is leaves
+
+
+def test_the_active_issue_is_assigned_after_all_others_are_unassigned() -> None:
+    facts = Facts(members=(member(1), member(2, assigned=True)))
+    standing = Standing(placed=(active(),), gates={1: True, 2: False}, released={2: False})
+    *_, unassign, assign = decide(facts, standing, Choices(), 100)
+    assert isinstance(unassign, Unassign)
+    assert assign == Assign(1, 7, ((2, ("alice",)),))
 
 
 def test_kept_by_choice() -> None:

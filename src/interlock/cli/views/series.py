@@ -34,6 +34,8 @@ def standing(console: Console, found: Sequence[SeriesView], wanted: str | None =
             _line(console, f"  in line: {_numbers(view.queue)}")
         for each in view.waiting:
             _line(console, f"  #{each.number} {each.why}")
+        for each in view.ignored:
+            _line(console, f"  #{each.number} ignored: {each.why}")
         for problem in view.problems:
             _line(console, f"  ! {problem}")
     if not found:
@@ -51,6 +53,8 @@ def acquired(found: Acquired) -> str:
             return f"#{found.issue} has {found.series} now."
         case "already-active":
             return f"#{found.issue} has {found.series} already."
+        case "ignored":
+            return f"#{found.issue} is ignored: {found.why}."
         case "queued":
             return f"#{found.issue} is number {found.position} in line{': ' + other if other else ''}."
         case _:

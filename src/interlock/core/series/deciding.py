@@ -9,7 +9,8 @@ not matter where a process dies, or how many decide at once.
 - **One is active.** Nothing is started while an owner has a run.
 - **Who leaves, leaves in order**: its gate is shut, its runs end, its run ends, and the kernel promotes.
 - **On a free series** an issue that is assigned already comes first; else the first of the line.
-- **On a taken one** nobody else stays assigned.
+- **On a taken one** nobody else stays assigned, and the active issue is assigned only after everybody else
+  was seen to be unassigned.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from interlock.core.row import NamedTuple
 from interlock.core.series.standing import (
     APART_S,
+    SWAP_S,
     Choices,
     Facts,
     How,
@@ -76,29 +78,29 @@ class Gate(NamedTuple):
 
 
 class Assign(NamedTuple):
-    """Owe the assignment of the active issue."""
+    """Assign the active issue, once these issues are seen not to be assigned to these logins."""
 
     number: int
     run: int
+    after: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
 
 class Unassign(NamedTuple):
-    """Take assignments away. With `double` it is one too many: counted, and told."""
+    """Remove assignees."""
 
     number: int
     logins: tuple[str, ...]
     why: str
-    double: bool = True
 
 
 class Flag(NamedTuple):
-    """In observe mode: count a double, once."""
+    """Count a double, once."""
 
     number: int
 
 
 class Unflag(NamedTuple):
-    """In observe mode: the issue is no double any more."""
+    """The issue is no double any more."""
 
     number: int
 
@@ -136,8 +138,8 @@ def decide(facts: Facts, standing: Standing, choices: Choices, now_s: float) -> 
     return (
         *_line(facts, standing, {m.number for m in _ready(facts, standing)} - {active.number}),
         *_gates(facts, standing, choices, active.number),
-        *_watch(active, facts, standing, choices, now_s),
         *_doubles(facts, standing, choices, active.number),
+        *_watch(active, facts, standing, choices, now_s),
         *_marks(facts, standing),
     )
 
@@ -202,6 +204,7 @@ _LEFT = {
     How.TRANSFERRED: "transferred to another repository",
     How.CONVERTED: "converted to a discussion",
     How.DELETED: "deleted",
+    How.IGNORED: "its author may not write to the repository",
 }
 
 
@@ -225,10 +228,13 @@ def _leaves(
 
 
 def _is_missing(active: Placed, member: Member, looks: Looks, now_s: float) -> bool:
-    """Whether two looks, far enough apart, found an assignment gone that had been seen."""
-    if member.assigned or looks.run != active.run or not looks.seen or looks.missing_since_s is None:
+    """Whether an assignment is gone that had been seen: its history says so, or two looks that are far
+    enough apart."""
+    if member.assigned or looks.run != active.run or not looks.seen:
         return False
-    return now_s - looks.missing_since_s >= APART_S
+    if member.unassigned_s is not None and int(looks.seen_s) <= member.unassigned_s <= now_s - SWAP_S:
+        return True
+    return looks.missing_since_s is not None and now_s - looks.missing_since_s >= APART_S
 
 
 def _leave(
@@ -316,12 +322,16 @@ def _watch(
     assert member is not None and active.run is not None
     mine = looks if looks.run == active.run else Looks(run=active.run)
     if member.assigned:
-        now = Looks(run=active.run, seen=True)
-        return () if looks == now else (Look(now),)
+        if mine.seen and mine.missing_since_s is None:
+            return ()
+        return (Look(Looks(run=active.run, seen=True, seen_s=mine.seen_s if mine.seen else now_s)),)
     if not mine.seen:
-        return () if choices.mode is Mode.OBSERVE else (Assign(active.number, active.run),)
+        if choices.mode is Mode.OBSERVE:
+            return ()
+        others = ((m.number, m.assigned) for m in _sorted(facts, standing) if m.assigned)
+        return (Assign(active.number, active.run, tuple(others)),)
     if mine.missing_since_s is None or mine.missing_since_s > now_s:
-        return (Look(Looks(run=active.run, seen=True, missing_since_s=now_s)),)
+        return (Look(Looks(run=active.run, seen=True, seen_s=mine.seen_s, missing_since_s=now_s)),)
     return ()
 
 
@@ -334,7 +344,7 @@ def _doubles(facts: Facts, standing: Standing, choices: Choices, active: int | N
             continue
         if standing.released.get(member.number) is False:
             if choices.mode is not Mode.OBSERVE:
-                steps.append(Unassign(member.number, member.assigned, "given back", double=False))
+                steps.append(Unassign(member.number, member.assigned, "given back"))
             continue
         if active is not None:
             why = f"#{active} has the series"
@@ -342,10 +352,10 @@ def _doubles(facts: Facts, standing: Standing, choices: Choices, active: int | N
             why = f"{', '.join(f'#{n}' for n in member.needs_own)} must come first"
         else:
             continue
+        if member.number not in standing.flagged:
+            steps.append(Flag(member.number))
         if choices.mode is not Mode.OBSERVE:
             steps.append(Unassign(member.number, member.assigned, why))
-        elif member.number not in standing.flagged:
-            steps.append(Flag(member.number))
         flagged.discard(member.number)
     return (*steps, *(Unflag(number) for number in sorted(flagged)))
 

@@ -42,7 +42,7 @@ class Line(Record):
     """One row of the table."""
 
     number: int
-    #: `active`, `1`, `2` … or `waits`.
+    #: `active`, `1`, `2` …, `waits` or `ignored`.
     place: str
     says: str
 

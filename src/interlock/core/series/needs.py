@@ -27,6 +27,9 @@ class Needs(NamedTuple):
     series: frozenset[str] = frozenset()
 
 
+NO_NEEDS = Needs()
+
+
 def needs(body: str, repository: str, titles: Titles) -> Needs:
     """What the lines of an issue's text name. What is code names nothing."""
     numbers: set[int] = set()

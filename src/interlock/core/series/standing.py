@@ -12,6 +12,8 @@ _MICRO = 1_000_000
 _MICRO_MAX = 2_000
 #: Two looks that find an assignment gone count if they are at least this far apart: GitHub's reads lag.
 APART_S = 60.0
+#: An assignment that its history shows as removed counts as gone after this time: people swap assignees.
+SWAP_S = 10.0
 
 
 class Mode(StrEnum):
@@ -56,6 +58,8 @@ class Member(Record):
     #: What must come first, as `#12`, `acme/lib#3` or `RFC-092`; and what of it is in this series.
     needs: tuple[str, ...] = ()
     needs_own: tuple[int, ...] = ()
+    #: When its last assignee was removed, by its history; None if that was not asked for, or never happened.
+    unassigned_s: float | None = None
 
 
 class How(StrEnum):
@@ -70,6 +74,8 @@ class How(StrEnum):
     #: Made a discussion: the issue stays behind, closed and locked.
     CONVERTED = "converted"
     DELETED = "deleted"
+    #: Its author may not write to the repository.
+    IGNORED = "ignored"
 
 
 class Facts(Record):
@@ -107,8 +113,9 @@ class Looks(Record):
     """What was seen of one run's assignment, by GitHub's clock."""
 
     run: int = 0
-    #: It was seen once.
+    #: It was seen once, and when first.
     seen: bool = False
+    seen_s: float = 0.0
     missing_since_s: float | None = None
 
 
@@ -126,7 +133,7 @@ class Standing(Record):
     released: Mapping[int, bool] = {}
     #: The order that an older tool left.
     order: tuple[int, ...] = ()
-    #: Doubles that were flagged, in observe mode.
+    #: Doubles that were counted and are still assigned.
     flagged: frozenset[int] = frozenset()
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from interlock.core.errors import GitHubRefused, GitHubUnavailable
+from interlock.core.errors import GitHubLimited, GitHubRefused, GitHubUnavailable
 from interlock.core.record import Record
 from interlock.github import effects, owing
 from interlock.github.client import GitHub
@@ -21,6 +21,9 @@ from interlock.store.outbox_port import Effect, OutboxStore, Owing
 _ISSUE = "/repos/{+repo}/issues/{number}"
 #: How many effects and comments are looked through for one of ours.
 LOOKED_THROUGH = 200
+#: After so many assignments of one run that GitHub refused for good, a person must look.
+GIVEN_UP = 5
+_FAULTS = (GitHubRefused, GitHubUnavailable, GitHubLimited)
 #: The input of a workflow that gets the number, and the one that gets a mark.
 NUMBER_INPUT, MARK_INPUT = "number", "mark"
 
@@ -38,8 +41,11 @@ class Assigning(Record):
 class Acting(Protocol):
     """What a series does on GitHub. Each is done once, however often it is asked for."""
 
-    #: True if something new was done or owed.
-    def assign(self, number: int, run: int, how: Assigning) -> bool: ...
+    #: Whether it remembers across processes what was asked for.
+    remembers: bool
+
+    #: True if something new was done or owed. `nth` says which attempt for this run it is.
+    def assign(self, number: int, run: int, how: Assigning, *, nth: int, after: owing.After) -> bool: ...
     def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool: ...
     def comment(self, number: int, name: str, text: str) -> bool: ...
     #: Why the assignment does not come about; empty if nothing hinders it.
@@ -51,24 +57,29 @@ class Acting(Protocol):
 class Owed:
     """Effects in the outbox of a database."""
 
+    remembers = True
+
     def __init__(self, outbox: OutboxStore, repository: Repository, send: bool, github: GitHub) -> None:
         self._outbox, self._repository, self._send, self._github = outbox, repository, send, github
         self._owed = False
 
-    def assign(self, number: int, run: int, how: Assigning) -> bool:
-        if not (how.workflow or how.login):
+    def assign(self, number: int, run: int, how: Assigning, *, nth: int, after: owing.After) -> bool:
+        place, name = self._place(number), f"series-assign:run-{run}:{nth}"
+        before = [e for e in self._ours(number) if e.name.startswith(f"series-assign:run-{run}:")]
+        self._owed = True  # perhaps by somebody who died before he sent it
+        waiting = [each for each in before if each.done_us is None]
+        if any(each.dead_us is None for each in waiting) or len(waiting) >= GIVEN_UP:
             return False
-        place, name = self._place(number), f"series-assign:run-{run}"
-        there = [each for each in self._ours(number) if each.name.startswith(name)]
-        if any(each.done_us is None for each in there) or (how.workflow and there):
-            self._owed = True  # perhaps by somebody who died before he sent it
-            return False
-        name = f"{name}:{len(there)}"
         if how.workflow:
             inputs = {NUMBER_INPUT: str(number)}
-            made = owing.dispatch(place, name, how.workflow, how.ref, inputs, mark_input=MARK_INPUT)
+            made = owing.dispatch(
+                *(place, name, how.workflow, how.ref, inputs),
+                mark_input=MARK_INPUT,
+                after=after,
+                while_running=True,
+            )
         else:
-            made = owing.assign(place, name, [how.login])
+            made = owing.assign(place, name, [how.login], after=after, while_running=True)
         return self._owe(made._replace(run=run))
 
     def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool:
@@ -84,8 +95,8 @@ class Owed:
         return self._owe(owing.comment(self._place(number), name, text))
 
     def hindrance(self, number: int, run: int) -> str:
-        name = f"series-assign:run-{run}"
-        owed = [e for e in self._ours(number) if e.name.startswith(name) and e.done_us is None and e.tries]
+        name = f"series-assign:run-{run}:"
+        owed = [e for e in self._ours(number) if e.name.startswith(name) and e.done_us is None and e.outcome]
         if not owed:
             return ""
         again = "It is tried again." if owed[0].dead_us is None else "A person must look: interlock doctor."
@@ -117,21 +128,33 @@ def _last(there: Sequence[Owing]) -> int:
 class Direct:
     """Requests that are sent at once."""
 
+    remembers = False
+
     def __init__(self, github: GitHub, repository: Repository) -> None:
         self._github, self._repository = github, repository
         self._done: set[tuple[object, ...]] = set()
         self._hindrances: dict[int, str] = {}
 
-    def assign(self, number: int, run: int, how: Assigning) -> bool:
-        if not (how.workflow or how.login) or not self._first("assign", number, run):
+    def assign(self, number: int, run: int, how: Assigning, *, nth: int, after: owing.After) -> bool:
+        if not self._first("assign", number, run, nth):
             return False
         try:
-            if how.workflow:
-                return self._dispatched(number, run, how)
-            issue = self._ask(effects.assign(self._repository.name, number, [how.login]))
-        except (GitHubRefused, GitHubUnavailable) as error:
+            return self._assigned(number, how, (number, run, nth), after)
+        except _FAULTS as error:
             self._hindrances[number] = f"#{number} could not be assigned: {error.sentence}"
             return False
+
+    def _assigned(self, number: int, how: Assigning, mark: tuple[int, ...], after: owing.After) -> bool:
+        """Assign, or dispatch, after everybody else is seen to be unassigned."""
+        for other, logins in after:
+            if left := effects.still_assigned(self._github, self._repository.name, other, logins):
+                self._hindrances[number] = f"#{other} is still assigned to {', '.join(left)}."
+                return False
+        if how.workflow:
+            inputs = {NUMBER_INPUT: str(number), MARK_INPUT: f"[interlock:{':'.join(map(str, mark))}]"}
+            self._ask(effects.dispatch(self._repository.name, how.workflow, how.ref, inputs))
+            return True
+        issue = self._ask(effects.assign(self._repository.name, number, [how.login]))
         if effects.not_assigned(issue, [how.login]):
             self._hindrances[number] = (
                 f"#{number} could not be assigned: GitHub dropped {how.login} without a word. May it be"
@@ -139,16 +162,6 @@ class Direct:
             )
             return False
         return True
-
-    def _dispatched(self, number: int, run: int, how: Assigning) -> bool:
-        """Start the workflow, once for a run: its comment on the issue says so, and is looked for first."""
-        mark = f"[interlock:{number}:series-{run}]"
-        if self._is_said(number, f"series-dispatch-{run}"):
-            return False
-        inputs = {NUMBER_INPUT: str(number), MARK_INPUT: mark}
-        self._ask(effects.dispatch(self._repository.name, how.workflow, how.ref, inputs))
-        text = f"{how.workflow} was started to assign this issue."
-        return self.comment(number, f"series-dispatch-{run}", text)
 
     def unassign(self, number: int, logins: Sequence[str], run: int | None) -> bool:
         if not self._first("unassign", number, run):

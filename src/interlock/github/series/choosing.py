@@ -7,7 +7,7 @@ from interlock.core.series.standing import Choices, Mode, Unassigned
 from interlock.core.series.titles import PATTERN, Prefixes, Titles, check_pattern
 from interlock.github.hosted import LOGIN
 from interlock.github.series.acting import Assigning
-from interlock.github.series.cycle import NOBODY, Rules
+from interlock.github.series.cycle import MEMBER_LABEL, NOBODY, Rules
 from interlock.settings import Settings
 
 EXEMPT = "issue_triage"
@@ -28,6 +28,7 @@ def rules_of(settings: Settings, *, gated: bool = True) -> Rules:
         assigning=_assigning(settings),
         logins=frozenset(name.lower() for name in listed(settings.series_logins)),
         exempt=names.check_names("exempt type", listed(exempt)),
+        label=(settings.series_label or MEMBER_LABEL).strip(),
     )
 
 

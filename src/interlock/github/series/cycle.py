@@ -10,7 +10,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.core.errors import StoreBusy
+from interlock.core.errors import (
+    GitHubLimited,
+    GitHubRefused,
+    GitHubUnavailable,
+    InterlockError,
+    StoreBusy,
+)
 from interlock.core.record import Record
 from interlock.core.series import document
 from interlock.core.series.deciding import (
@@ -37,17 +43,27 @@ from interlock.core.series.titles import Titles
 from interlock.github.client import GitHub
 from interlock.github.series.acting import Acting, Assigning
 from interlock.github.series.lane import NO_GATES, Gates, Lanes, Reading, SeriesLane, lane_of
-from interlock.github.series.looking import Look, Repository, Watched
-from interlock.github.series.notebook import COUNTED, Notebook, Page, counts_of, looks_of, numbers_of
-from interlock.github.series.state_issue import StateIssues
+from interlock.github.series.looking import Authors, Look, Repository, Watched
+from interlock.github.series.notebook import (
+    COUNTED,
+    FORGOTTEN_S,
+    Notebook,
+    Page,
+    counts_of,
+    late,
+    looks_of,
+    numbers_of,
+)
+from interlock.github.series.state_issue import Known, StateIssues
 from interlock.service.series import Acquired
 from interlock.store.series_port import SeriesNotes
 
 #: More rounds than any state needs.
 ROUNDS_MAX = 40
-#: Whoever was told to assign an issue and has not done so after this time has probably died.
-FORGOTTEN_S = 600.0
-NOBODY = "none"
+NOBODY, MEMBER_LABEL = "none", "rfc-series"
+#: How much is noted: promotions without a comment, issues that left, ignored issues, texts, runs.
+UNSAID_MAX, LEFT_MAX, IGNORED_MAX, BODIES_MAX, COUNTED_MAX = 100, 100, 20, 8, 20
+FAULTS = (GitHubRefused, GitHubUnavailable, GitHubLimited)
 
 
 class Rules(Record):
@@ -60,6 +76,8 @@ class Rules(Record):
     logins: frozenset[str] = frozenset()
     #: Types of work that only look, and are never held back.
     exempt: tuple[str, ...] = ("issue_triage",)
+    #: The label that makes anybody's issue a member, if somebody with write access set it.
+    label: str = MEMBER_LABEL
 
 
 def assigning(rules: Rules, page: Page, number: int) -> Assigning:
@@ -79,6 +97,7 @@ class Context(Record):
     repository: Repository
     rules: Rules
     acting: Acting
+    authors: Authors
     #: What the lanes of the repository are called by.
     lane_name: str
     clock: Callable[[], float] = time.time
@@ -100,15 +119,20 @@ class Context(Record):
         return Notebook(self.notes, lane_of(self.lane_name, series))
 
     def look(self) -> Look:
-        return Look(self.github, self.repository, self.watched)
+        return Look(self.github, self.repository, self.watched, self.authors)
 
     @property
     def watched(self) -> Watched:
-        return Watched(titles=self.rules.titles, logins=self.rules.logins)
+        return Watched(titles=self.rules.titles, logins=self.rules.logins, label=self.rules.label)
 
     def assigning(self, page: Page, number: int) -> Assigning:
         """How an issue is assigned."""
         return assigning(self.rules, page, number)
+
+    @property
+    def comments(self) -> bool:
+        """Whether each promotion is told in a comment."""
+        return self.rules.choices.mode is Mode.COMMENT
 
     def now_s(self) -> float:
         """GitHub's clock, which is the same for all."""
@@ -138,8 +162,11 @@ class Work:
         issues: StateIssues,
         *,
         only: int | None = None,
+        caller_assigns: bool = False,
     ) -> None:
+        """`only`: nothing but this issue may start; `caller_assigns`: whoever acquires it assigns it."""
         self._at, self.series, self._look, self._issues, self._only = context, series, look, issues, only
+        self._caller_assigns = caller_assigns
         self.lane, self.notebook = context.lane(series), context.notebook(series)
         self.page: Page = {} if before is None else before.page
         self._as_read = json.dumps(self.page, sort_keys=True)
@@ -156,9 +183,9 @@ class Work:
         self.started: set[int] = set()
         self._began: set[int] = set()
         self.done: list[str] = []
-        #: Why whoever had the series last gave it up.
-        self._gave_up = ""
-        self._from: int | None = None
+        self.problems: list[str] = []
+        #: Whether the caller is to assign the issue that it acquires.
+        self.told = False
 
     def check(self) -> None:
         """Raise if the series is not ours to keep; on first contact take over what an older tool left."""
@@ -196,21 +223,31 @@ class Work:
             if stale or (run is not None and run not in seen):
                 self._look, stale = self._at.look(), False
                 seen |= {run} if run is not None else set()
-            known = [*(each.number for each in self.placed), *standing.released, *standing.gates]
-            active = None if standing.active is None else standing.active.number
-            self.facts = self._look.facts(self.series, known, active)
+            self._record(standing.active)
+            self.facts = self._facts(standing)
             steps = decide(self.facts, standing, self._at.rules.choices, self._at.now_s())
             conflicts = self.counts["conflicts"]
             if not self._carried_out(self._allowed(steps), standing):
                 return
             seen |= self._began
             if self.counts["conflicts"] > conflicts:
-                self.counts["retries"] += 1
+                self.count("retries")
                 stale = self._moved = True
                 self.page, self._gates = self.notebook.read() or {}, None
                 self._as_read = json.dumps(self.page, sort_keys=True)
                 for change in self._unwritten:
                     change(self.page)
+
+    def _facts(self, standing: Standing) -> Facts:
+        active, looks = standing.active, standing.looks
+        known = [*(each.number for each in self.placed), *standing.released, *standing.gates]
+        return self._look.facts(
+            self.series,
+            [number for number in known if number],
+            None if active is None else active.number,
+            left=numbers_of(self.page, "left"),
+            watch=active is not None and looks.run == active.run and looks.seen,
+        )
 
     def _standing(self) -> Standing:
         if self._moved:
@@ -228,13 +265,14 @@ class Work:
         )
 
     def _allowed(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """An acquire starts nothing but its own issue, unless that is assigned already."""
+        """An acquire starts and assigns its own issue only; one that is assigned already is adopted."""
         if self._only is None:
             return steps
         return tuple(
             step
             for step in steps
             if not (isinstance(step, Start) and step.number != self._only and step.adopted is None)
+            and not (isinstance(step, Assign) and step.number != self._only)
         )
 
     def _carried_out(self, steps: tuple[Step, ...], standing: Standing) -> bool:
@@ -256,15 +294,16 @@ class Work:
         match step:
             case Withdraw():
                 self._moved = True
+                self._note_left(step.number)
                 return self._settled(self.lane.withdraw(step), f"#{step.number} out of line: {step.why}")
             case Start():
                 return self._start(step)
             case End():
                 self._moved = True
-                ended = self.lane.end(step)
-                if ended:
-                    self._from, self._gave_up = step.number, step.why
-                return self._settled(ended, f"#{step.number} ended: {step.why}")
+                self._note_left(step.number)
+                leaving = {"number": step.number, "why": step.why}
+                self._note(lambda page: page.update(leaving=leaving, handover=None))
+                return self._settled(self.lane.end(step), f"#{step.number} ended: {step.why}")
             case Gate():
                 run = standing.active.run if step.open and standing.active else None
                 if not self.lane.gate(step, run):
@@ -272,9 +311,7 @@ class Work:
                 self._gated(step, standing)
                 return self._settled(True, f"#{step.number} {_GATES[step.open]}")
             case Assign():
-                how = self._at.assigning(self.page, step.number)
-                new = self._at.acting.assign(step.number, step.run, how)
-                return self._acted(new, f"#{step.number} is assigned")
+                return self._assign(step)
             case Unassign():
                 return self._unassign(step, standing)
             case Flag() | Unflag():
@@ -329,8 +366,25 @@ class Work:
         if written:
             self.done.append(what)
         else:
-            self.counts["conflicts"] += 1
+            self.count("conflicts")
         return True
+
+    def count(self, name: str) -> None:
+        """Count something, with the next write of the note."""
+        self.counts[name] += 1
+        self._note(lambda page: _add(page, name), later=True)
+
+    def _note_left(self, number: int) -> None:
+        """Note when an issue was changed that has left, with the next write of the note."""
+        if number not in self.facts.left:
+            return
+        at = self._look.left_at(number) or self._at.stamp()
+
+        def change(page: Page) -> None:
+            known = {**(page.get("left") or {}), str(number): at}
+            page["left"] = dict(sorted(known.items(), key=lambda each: each[1])[-LEFT_MAX:])
+
+        self._note(change, later=True)
 
     def _acted(self, new: bool, what: str) -> bool:
         if new:
@@ -338,57 +392,155 @@ class Work:
         return new
 
     def _start(self, step: Start) -> bool:
-        if step.adopted is not None:
-            self._keep_login(step.number, step.adopted)
         self._moved = True
         run = self.lane.start(step)
         if run is None:
             return self._settled(False, "")
         self.started.add(step.number)
         self._began.add(run)
-        self.counts["promotion_events"] += 1
-        last = (self.page.get("promotion") or {}).get("to")
-        why = "it is assigned already" if step.adopted is not None else self._gave_up or "it is next"
-        promotion = {
-            "from": self._from if self._from is not None else last,
-            "to": step.number,
-            "why": why,
-            "at": self._at.stamp(),
-            "run": run,
-        }
-        self._note(lambda page: page.update(promotion=promotion), later=True)
-        self.done.append(f"#{step.number} {'adopted' if step.adopted is not None else 'promoted'}: {why}")
+        why = "it is assigned already" if step.adopted is not None else ""
+        self._promoted(step.number, run, why, login=step.adopted)
+        self.done.append(
+            f"#{step.number} {'adopted' if step.adopted is not None else 'promoted'}:"
+            f" {self.page['promotion']['why']}"
+        )
         return True
+
+    def _record(self, active: Placed | None) -> None:
+        """Note the promotion of a run that somebody started who died before he noted it."""
+        if active is not None and active.run is not None and active.run not in self._counted(self.page):
+            self._promoted(active.number, active.run)
+
+    @staticmethod
+    def _counted(page: Page) -> list[int]:
+        last = (page.get("promotion") or {}).get("run")
+        return [*(page.get("counted") or ()), *([] if last is None else [last])]
+
+    def _promoted(self, number: int, run: int, why: str = "", *, login: str | None = None) -> None:
+        """Note a promotion, its count, its comment and who assigns: once, before anything shows it."""
+        theirs = self._caller_assigns and number == self._only and login is None
+        now_s, stamp, told = self._at.now_s(), self._at.stamp(), [False]
+        new = [False]
+
+        def change(page: Page) -> None:
+            told[0] = new[0] = False
+            if theirs and (page.get("handover") or {}).get("run") != run:
+                page["handover"] = {"run": run, "by": "caller", "at_s": now_s, "nth": 1, "given": True}
+                told[0] = True
+            if run in self._counted(page):
+                return
+            new[0] = True
+            leaving = page.pop("leaving", None) or {}
+            last = (page.get("promotion") or {}).get("to")
+            promotion = {
+                "from": leaving.get("number", last),
+                "to": number,
+                "why": why or leaving.get("why") or "it is next",
+                "at": stamp,
+                "run": run,
+            }
+            page["counted"] = [*self._counted(page), run][-COUNTED_MAX:]
+            page["promotion"] = promotion
+            if self._at.comments:
+                page["unsaid"] = [*(page.get("unsaid") or ()), promotion][-UNSAID_MAX:]
+            if login is not None:
+                page.setdefault("logins", {})[str(number)] = login
+            _add(page, "promotion_events")
+
+        self._note(change)
+        self.counts["promotion_events"] += new[0]
+        self.told = self.told or told[0]
+
+    def take_up(self, number: int) -> None:
+        """Let the caller assign the active issue, if a workflow or an earlier caller was to and has not."""
+        owner = self.placed[0] if self.placed else None
+        if owner is None or owner.number != number or owner.run is None or not self._caller_assigns:
+            return
+        if any(user for user in (self._look.issue(number) or {}).get("assignees") or ()):
+            return
+        run, now_s, told = owner.run, self._at.now_s(), [False]
+
+        def change(page: Page) -> None:
+            before = page.get("handover") or {}
+            mine = before.get("run") == run
+            open_to_callers = before.get("by") != "us" and not before.get("given")
+            told[0] = not mine or open_to_callers or now_s - before["at_s"] >= FORGOTTEN_S
+            if told[0]:
+                nth = int(before["nth"]) if mine else 1
+                page["handover"] = {
+                    **({"what": before["what"]} if mine and "what" in before else {}),
+                    "run": run,
+                    "by": before["by"] if mine else "caller",
+                    "at_s": now_s,
+                    "nth": nth,
+                    "given": True,
+                    "sent": True,
+                }
+
+        self._note(change)
+        self.told = told[0]
+
+    def _assign(self, step: Assign) -> bool:
+        """Note who assigns the active issue, then assign it, or start the workflow that does."""
+        how, now_s = self._at.assigning(self.page, step.number), self._at.now_s()
+        by = "workflow" if how.workflow else "us" if how.login else "caller"
+        claimed = [False]
+
+        def change(page: Page) -> None:
+            claimed[0] = False
+            before = page.get("handover") or {}
+            if before.get("run") != step.run or now_s - before["at_s"] >= FORGOTTEN_S:
+                nth = int(before["nth"]) + 1 if before.get("run") == step.run else 1
+                before = {"run": step.run, "by": by, "at_s": now_s, "nth": nth, "given": False}
+                before["what"] = how.workflow or how.login
+            if before["by"] == by == "workflow" and not before.get("sent"):
+                claimed[0] = True
+                before = {**before, "sent": True}
+            page["handover"] = before
+
+        self._note(change)
+        if self.page["handover"]["by"] != by or by == "caller":
+            return False
+        acting, nth = self._at.acting, int(self.page["handover"]["nth"])
+        if by == "workflow" and not (claimed[0] or acting.remembers):
+            return False
+        new = acting.assign(step.number, step.run, how, nth=nth, after=step.after)
+        if by == "workflow" and not new and not acting.remembers:
+            self._note(lambda page: page["handover"].update(sent=False))
+        what = f"{how.workflow} dispatched" if how.workflow else f"assigned to {how.login}"
+        return self._acted(new, f"#{step.number} {what}")
 
     def _unassign(self, step: Unassign, standing: Standing) -> bool:
         """Take assignments away, iff the lane is as it was before GitHub was asked."""
         run = None if standing.active is None else standing.active.run
         if self.lane.run() != run:
             return self._settled(False, "")
-        new = self._at.acting.unassign(step.number, step.logins, run)
-        if new and step.double:
-            self.counts["duplicate_prevented"] += 1
+        try:
+            new = self._at.acting.unassign(step.number, step.logins, run)
+        except FAULTS as error:
+            self.problems.append(f"#{step.number} could not be unassigned: {error.sentence}")
+            return False
         return self._acted(new, f"#{step.number} is unassigned: {step.why}")
 
     def _flag(self, number: int, *, flagged: bool) -> bool:
+        new = [False]
+
         def change(page: Page) -> None:
             found = set(page.get("flagged") or ())
+            new[0] = flagged and number not in found
             page["flagged"] = sorted(found | {number} if flagged else found - {number})
+            if new[0]:
+                _add(page, "duplicate_prevented")
 
-        self._note(change, later=True)
-        if flagged:
+        self._note(change, later=not flagged)
+        if new[0]:
             self.counts["duplicate_prevented"] += 1
-            self.done.append(f"#{number} is assigned too (observed)")
+            if self._at.rules.choices.mode is Mode.OBSERVE:
+                self.done.append(f"#{number} is assigned too (observed)")
         return True
 
-    def _keep_login(self, number: int, login: str) -> None:
-        def change(page: Page) -> None:
-            page.setdefault("logins", {})[str(number)] = login
-
-        self._note(change)
-
     def want(self, number: int, login: str | None) -> None:
-        """Somebody wants an issue: it is given back no longer, and assigned as they say."""
+        """Somebody wants an issue: it is given back no longer, and assigned to whom they name."""
         placed = self.placed
         if placed and placed[0].run is not None and placed[0].number == number:
             return  # it is active, and assigned as whoever was first has said
@@ -425,69 +577,101 @@ class Work:
             "active_issue": self.active_issue,
         }
         if owner is not None and owner.number == number and owner.run is not None:
-            started = number in self.started
-            theirs = self._is_theirs(number) and not (member and member.assigned)
-            assign = theirs and (started or self._was_forgotten(owner.run))
-            return Acquired(status="acquired" if started else "already-active", assign=assign, **common)
+            status = "acquired" if number in self.started else "already-active"
+            return Acquired(status=status, assign=self.told and not (member and member.assigned), **common)
         line = self.queue
         if number in line:
             return Acquired(status="queued", position=line.index(number) + 1, assign=not enforced, **common)
         needed = () if member is None else member.needs
         return Acquired(status="queued-dependency", needs=needed, assign=not enforced, **common)
 
-    def _is_theirs(self, number: int) -> bool:
-        """Whether somebody else is to assign an issue."""
-        by_us = self._at.assigning(self.page, number)
-        return not (by_us.login or by_us.workflow)
-
-    def _was_forgotten(self, run: int) -> bool:
-        """Whether nobody assigned the active issue in all the time since somebody was told to."""
-        looks, promotion = looks_of(self.page), self.page.get("promotion") or {}
-        if (looks.run == run and looks.seen) or promotion.get("run") != run:
-            return False
-        return self._at.now_s() - datetime.fromisoformat(promotion["at"]).timestamp() >= FORGOTTEN_S
+    def hold_back(self) -> None:
+        """Tell the caller to assign only if no other issue is assigned; else the next cycle assigns."""
+        others = [m.number for m in self.facts.members if m.assigned and m.number != self._only]
+        if not self.told or not others:
+            return
+        self._at.acting.flush()
+        look = self._at.look()
+        if any((look.issue(number) or {}).get("assignees") for number in others):
+            self.told = False
+            self._note(lambda page: page.pop("handover", None))
 
     def show(self) -> None:
-        """Bring the state issue up to date, and say what was promoted."""
-        at, page = self._at, self.page
-        placed = self.placed
-        active = placed[0] if placed and placed[0].run is not None else None
-        problems = []
+        """Bring the state issue up to date, and say what was promoted. What GitHub refuses is a problem."""
+        at = self._at
+        active = self.placed[0] if self.placed and self.placed[0].run is not None else None
+        problems = self.problems
         if active is not None and active.run is not None:
             at.acting.flush()
-            looks = looks_of(page)
+            looks = looks_of(self.page)
             if looks.run != active.run or not looks.seen:
-                problems = [at.acting.hindrance(active.number, active.run)]
-            if self._is_theirs(active.number) and self._was_forgotten(active.run):
-                since = page["promotion"]["at"]
-                problems.append(
-                    f"#{active.number} has the series since {since}, and whoever was to assign it has not."
-                    f" Assign it, or ask again: interlock series acquire {active.number}."
-                )
-        problems = [each for each in problems if each]
+                problems.append(at.acting.hindrance(active.number, active.run))
+            problems.append(late(self.page, at.now_s()))
         if at.rules.choices.mode is Mode.OBSERVE:
-            problems += [f"#{n} is assigned too." for n in page.get("flagged") or ()]
+            problems += [f"#{n} is assigned too." for n in self.page.get("flagged") or ()]
+        problems += self._look.problems(self.series)
+        self.problems = problems = list(dict.fromkeys(each for each in problems if each))
         waiting = {str(m.number): list(m.needs) for m in self.facts.members if m.needs}
-        shown = self._shown(active, problems)
-        kept = self._issues.keep(shown, at.acting, known=page.get("state_issue"), body=page.get("body") or "")
-        self.done += kept.mended
-        promotion = page.get("promotion") or {}
-        unsaid = promotion.get("run") not in (None, page.get("said"))
-        if at.rules.choices.mode is Mode.COMMENT and unsaid:
-            name = f"series-promotion:run-{promotion['run']}"
-            at.acting.comment(kept.number, name, _promotion(promotion))
+        found = self._look.ignored(self.series)
+        ignored = {str(number): found[number] for number in sorted(found)[:IGNORED_MAX]}
+        member = self.facts.member(active.number if active is not None else None)
+        assigned = [] if member is None else list(member.assigned)
+        members = {str(m.number) for m in self.facts.members}
 
         def change(page: Page) -> None:
-            page.update(state_issue=kept.number, body=kept.body, problems=problems, waiting=waiting)
-            member = self.facts.member(active.number if active is not None else None)
-            page["assigned"] = [] if member is None else list(member.assigned)
-            if promotion.get("run") is not None:
-                page["said"] = promotion["run"]
-            members = {str(m.number) for m in self.facts.members}
+            page.update(problems=problems, waiting=waiting, ignored=ignored, assigned=assigned)
             page["logins"] = {n: who for n, who in (page.get("logins") or {}).items() if n in members}
 
         self._note(change, later=True)
+        try:
+            self._show_state(active)
+            self._tell()
+        except FAULTS as error:
+            problems.append(f"The state issue could not be brought up to date: {error.sentence}")
+            self._note(lambda page: page.update(problems=problems), later=True)
         at.acting.flush()
+
+    def _show_state(self, active: Placed | None) -> None:
+        at, page = self._at, self.page
+        known = Known(
+            number=page.get("state_issue"),
+            made_s=float(page.get("state_issue_at_s") or 0.0),
+            bodies=tuple(page.get("bodies") or ()),
+        )
+        kept = self._issues.keep(self._shown(active, self.problems), at.acting, known, at.now_s())
+        self.done += kept.mended
+
+        def change(page: Page) -> None:
+            page["state_issue"] = kept.number
+            if kept.made:
+                page["state_issue_at_s"] = at.now_s()
+            if kept.body:
+                page["bodies"] = [*(page.get("bodies") or ()), kept.body][-BODIES_MAX:]
+
+        self._note(change, later=True)
+
+    def _tell(self) -> None:
+        """Tell promotions in comments, each once."""
+        number = self.page.get("state_issue")
+        for promotion in list(self.page.get("unsaid") or ()):
+            if number is None or not self._at.comments:
+                return
+            name = f"series-promotion:run-{promotion['run']}"
+            self._at.acting.comment(number, name, _promotion(promotion))
+
+            def change(page: Page, said: Mapping[str, Any] = promotion) -> None:
+                page["unsaid"] = [each for each in page.get("unsaid") or () if each["run"] != said["run"]]
+
+            self._note(change, later=True)
+
+    def fail(self, error: InterlockError) -> None:
+        """Report what ended the cycle of this series, wherever that is possible."""
+        self.problems.append(error.sentence)
+        try:
+            self.show()
+        except InterlockError:
+            self._note(lambda page: page.update(problems=self.problems), later=True)
+        self.write_counts(cycle=True)
 
     def _shown(self, active: Placed | None, problems: list[str]) -> Shown:
         at, page = self._at, self.page
@@ -495,12 +679,14 @@ class Work:
         places = {number: str(place) for place, number in enumerate(line, 1)}
         if active is not None:
             places[active.number] = "active"
-        lines = []
+        lines, ignored = [], dict(numbers_of(page, "ignored"))
         order = tuple(page.get("order") or ())
         for member in sorted(self.facts.members, key=lambda m: (position(m, order), m.number)):
             number = member.number
-            says = self._says(member, active, page)
-            lines.append(Line(number=number, place=places.get(number, "waits"), says=says))
+            says = [self._says(member, active, page), ignored.pop(number, "")]
+            text = "; ".join(each for each in says if each)
+            lines.append(Line(number=number, place=places.get(number, "waits"), says=text))
+        lines += [Line(number=number, place="ignored", says=why) for number, why in sorted(ignored.items())]
         promotion = page.get("promotion") or {}
         return Shown(
             document=Document(
@@ -525,25 +711,24 @@ class Work:
         return ""
 
     def write_counts(self, *, cycle: bool) -> None:
-        """Add what was counted. Of the last cycle there is what its reconcile counted.
+        """Write what was counted and not written yet; of the last cycle, what its reconcile counted.
 
         Where too many others write, it is lost: what was decided and done stands without it.
         """
         counted = {name: self.counts[name] for name in COUNTED}
-
-        def change(page: Page) -> None:
-            before = counts_of(page)
-            page["counts"] = {name: before[name] + counted[name] for name in COUNTED}
-            if cycle:
-                page["cycle"] = counted
-
-        if cycle or any(counted.values()):
-            self._note(change, later=True)
+        if cycle:
+            self._note(lambda page: page.update(cycle=counted), later=True)
         with suppress(StoreBusy):
             self._write_note()
 
 
 _GATES = {True: "may be worked on", False: "is held back", None: "is not held back any more"}
+
+
+def _add(page: Page, name: str) -> None:
+    """Count one more."""
+    counts = counts_of(page)
+    page["counts"] = {**counts, name: counts[name] + 1}
 
 
 def _forget(page: Page, table: str, number: int) -> None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from interlock.core.errors import InvalidInput, NotFound
+from interlock.core.errors import InterlockError, InvalidInput, NotFound
 from interlock.core.series.deciding import Withdraw
-from interlock.github.series.cycle import Before, Context, Work
+from interlock.github.series.cycle import FAULTS, NOBODY, Before, Context, Work
 from interlock.github.series.lane import NO_GATES, Reading
-from interlock.github.series.looking import Look, look_at
+from interlock.github.series.looking import Look, series_of
 from interlock.github.series.notebook import COUNTED, Page
 from interlock.github.series.overview import Overview
 from interlock.github.series.state_issue import StateIssues
@@ -59,7 +59,7 @@ class Keeper:
         for name in known:
             try:
                 before[name] = self._before(name, pages[name], reading)
-            except InvalidInput as error:  # a newer version has written its lane
+            except InterlockError as error:  # a newer version has written its lane, say
                 refused[name] = _refused(name, error)
         look = self._at.look()
         issues = StateIssues(self._at.github, look)
@@ -122,28 +122,36 @@ class Keeper:
 
     def acquire(self, number: int, *, login: str | None = None) -> Acquired:
         """Take the series for an issue, if it is next. `login` says whom to assign; `none`: nobody by us."""
-        found = look_at(self._at.github, self._at.repository, self._at.watched, number)
-        if found is None:
-            raise NotFound(
-                f"There is no issue #{number} in {self._at.repository.name}.", "Look at its number."
-            )
-        is_open, place = found
-        if place is None:
+        at = self._at
+        series = series_of(at.github, at.repository, at.watched, number)
+        if series is None:
             return Acquired(status="no-series", issue=number, assign=True)
-        if not is_open:
-            raise InvalidInput(f"#{number} is closed.", "Open it again before somebody works on it.")
-        page = self._at.notebook(place.series).read() or {}
-        before = self._before(place.series, page, self._at.reading())
-        look = self._at.look()
-        work = Work(self._at, before, place.series, look, StateIssues(self._at.github, look), only=number)
+        before = self._before(series, at.notebook(series).read() or {}, at.reading())
+        look = at.look()
+        place, why = look.place(number)
+        if place is None or place.series != series:
+            if why:
+                return Acquired(status="ignored", issue=number, series=series, why=why)
+            if number not in look.open:
+                raise InvalidInput(f"#{number} is closed.", "Reopen it first.")
+            raise InvalidInput(f"#{number} has another title now.", "Try again.")
+        issues = StateIssues(at.github, look)
+        theirs = login == NOBODY
+        work = Work(at, before, series, look, issues, only=number, caller_assigns=theirs)
         work.check()
-        work.want(number, login)
-        work.rounds()
+        work.want(number, None if theirs else login)
+        work.take_up(number)
+        try:
+            work.rounds()
+            work.hold_back()
+        except FAULTS:
+            if number not in work.started:
+                raise
         if number in work.started:
             work.show()
         answer = work.answer(number)
         if answer.status.startswith("queued"):
-            work.counts["duplicate_prevented"] += 1
+            work.count("duplicate_prevented")
         work.write_counts(cycle=False)
         return answer
 
@@ -151,21 +159,36 @@ class Keeper:
 
     def _cycle(self, series: str, look: Look, issues: StateIssues, before: Before | None) -> Cycle:
         work = Work(self._at, before, series, look, issues)
+        refused = False
         try:
             work.check()
         except InvalidInput as error:
             return _refused(series, error)
-        work.rounds()
-        work.show()
-        work.write_counts(cycle=True)
+        except InterlockError as error:
+            work.fail(error)
+            refused = True
+        else:
+            refused = not self._kept(work)
         return Cycle(
             series=series,
             active_issue=work.active_issue,
             queue=work.queue,
             done=tuple(work.done),
             metrics={name: work.counts[name] for name in COUNTED},
-            problems=tuple(work.page.get("problems") or ()),
+            problems=tuple(work.problems),
+            refused=refused,
         )
+
+    def _kept(self, work: Work) -> bool:
+        """Whether a series could be kept. If not, that is reported, and concerns no other series."""
+        try:
+            work.rounds()
+            work.show()
+            work.write_counts(cycle=True)
+        except InterlockError as error:
+            work.fail(error)
+            return False
+        return True
 
     def _require(self, series: str) -> None:
         if series not in self._overview.pages() and series not in self._at.look().series:
@@ -175,8 +198,7 @@ class Keeper:
             )
 
     def _series_of(self, number: int, look: Look) -> str | None:
-        issue = look.issue(number)
-        place = None if issue is None else look.place(issue)
+        place, _ = look.place(number)
         if place is not None:
             return place.series
         for name in self._overview.pages():
@@ -185,7 +207,7 @@ class Keeper:
         return None
 
 
-def _refused(series: str, why: InvalidInput) -> Cycle:
+def _refused(series: str, why: InterlockError) -> Cycle:
     """A series that is left alone."""
     return Cycle(
         series=series,

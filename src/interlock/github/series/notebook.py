@@ -20,6 +20,8 @@ from interlock.store.series_port import Note, SeriesNotes
 
 #: What is counted, in the order of the seed.
 COUNTED = ("promotion_events", "duplicate_prevented", "retries", "conflicts")
+#: An issue that has no assignee so long after somebody was to assign it is assigned again.
+FORGOTTEN_S = 600.0
 #: How long to retry while others write: each of their writes is progress.
 BEATEN_MAX_S = 120.0
 _PAUSE_S, _PAUSE_MAX_S = 0.02, 1.0
@@ -100,8 +102,26 @@ def _is_looks(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     since = value.get("missing_since_s")
-    lawful = since is None or (isinstance(since, int | float) and not isinstance(since, bool))
+    lawful = (since is None or _is_time(since)) and _is_time(value.get("seen_s", 0.0))
     return lawful and _is_number(value.get("run", 0)) and isinstance(value.get("seen", False), bool)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**40
+
+
+def _is_handover(value: object) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, dict) or value.get("by") not in ("us", "workflow", "caller"):
+        return False
+    flags = all(isinstance(value.get(name, False), bool) for name in ("given", "sent"))
+    numbers = all(_is_number(value.get(name)) for name in ("run", "nth"))
+    return flags and numbers and _is_time(value.get("at_s"))
+
+
+def _is_leaving(value: object) -> bool:
+    return isinstance(value, dict) and _is_number(value.get("number")) and _is_text(value.get("why"))
 
 
 def _is_promotion(value: object) -> bool:
@@ -125,13 +145,24 @@ _PARTS: dict[str, Fits] = {
     "assigned": _list_of(_is_text),
     "flagged": _list_of(_is_number),
     "waiting": _by_issue(_list_of(_is_text)),
+    "ignored": _by_issue(_is_text),
+    # Why the active issue gives the series up, and the promotion that followed last.
+    "leaving": _is_leaving,
     "promotion": _is_promotion,
-    "said": _is_number,
+    # The runs whose promotions were counted, and promotions that no comment tells yet.
+    "counted": _list_of(_is_number),
+    "unsaid": _list_of(_is_promotion),
+    # Who assigns the active issue: by us, by a workflow, or by whoever called acquire.
+    "handover": _is_handover,
+    # When issues left, by GitHub: what shows them as they were before is stale.
+    "left": _by_issue(_is_text),
     "problems": _list_of(_is_text),
     "counts": _is_counts,
     "cycle": _is_counts,
     "state_issue": _is_number,
-    "body": _is_text,
+    "state_issue_at_s": _is_time,
+    # Hashes of the texts that we wrote there, the newest last.
+    "bodies": _list_of(_is_text),
 }
 
 
@@ -141,6 +172,7 @@ def looks_of(page: Mapping[str, Any]) -> Looks:
     return Looks(
         run=int(found.get("run") or 0),
         seen=bool(found.get("seen")),
+        seen_s=float(found.get("seen_s") or 0.0),
         missing_since_s=None if since is None else float(since),
     )
 
@@ -153,3 +185,31 @@ def numbers_of(page: Mapping[str, Any], name: str) -> dict[int, Any]:
 def counts_of(page: Mapping[str, Any], name: str = "counts") -> dict[str, int]:
     found = page.get(name) or {}
     return {each: int(found.get(each) or 0) for each in COUNTED}
+
+
+def late(page: Mapping[str, Any], now_s: float) -> str:
+    """What is to be said of an issue that has the series and no assignee; empty if it is not late."""
+    found, looks, promotion = page.get("handover") or {}, looks_of(page), page.get("promotion") or {}
+    run, number = found.get("run"), promotion.get("to")
+    if run is None or promotion.get("run") != run or (looks.run == run and looks.seen):
+        return ""
+    if found["nth"] < 2 and now_s - found["at_s"] < FORGOTTEN_S:
+        return ""
+    if found["by"] == "workflow":
+        times = "once" if found["nth"] == 1 else f"{found['nth']} times"
+        what = found.get("what") or "the workflow"
+        return f"#{number} has no assignee: {what} was dispatched {times} and has not assigned it."
+    if found["by"] == "us" and found["nth"] > 1:
+        return f"#{number} had no assignee for ten minutes: it was assigned again."
+    if found["by"] == "us":
+        return f"#{number} has no assignee after ten minutes. interlock series reconcile assigns it again."
+    return (
+        f"#{number} has no assignee: the caller of acquire has not assigned it in ten minutes."
+        f" Assign it, or run interlock series acquire {number} --no-assign again."
+    )
+
+
+def problems_of(page: Mapping[str, Any], now_s: float) -> tuple[str, ...]:
+    """What was noted as a problem, and an assignment that has become late since then."""
+    found = dict.fromkeys((*(page.get("problems") or ()), late(page, now_s)))
+    return tuple(each for each in found if each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -12,7 +13,15 @@ from interlock.core.series import document
 from interlock.core.series.standing import Mode
 from interlock.github.series.cycle import Rules, assigning
 from interlock.github.series.lane import Lanes, Reading, SeriesLane, lane_of
-from interlock.github.series.notebook import COUNTED, Page, counts_of, looks_of, numbers_of, page_of
+from interlock.github.series.notebook import (
+    COUNTED,
+    Page,
+    counts_of,
+    looks_of,
+    numbers_of,
+    page_of,
+    problems_of,
+)
 from interlock.service.series import SeriesView, Waiting
 from interlock.store.series_port import SeriesNotes
 
@@ -110,9 +119,10 @@ class Overview:
             run=None if active is None else active.run,
             queue=tuple(each.number for each in placed if each is not first),
             waiting=tuple(Waiting(number=n, why=why) for n, why in sorted(waiting)),
+            ignored=tuple(Waiting(number=n, why=w) for n, w in sorted(numbers_of(page, "ignored").items())),
             state_issue=page.get("state_issue"),
             promotion=page.get("promotion"),
-            problems=(*([broken] if broken else ()), *(page.get("problems") or ())),
+            problems=(*([broken] if broken else ()), *problems_of(page, time.time())),
             metrics=counts_of(page),
         )
 

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.core.errors import InvalidInput
+from interlock.core.errors import GitHubRefused, InvalidInput
 from interlock.core.record import Record
 from interlock.core.series.document import (
     LABEL,
@@ -34,12 +34,29 @@ _REPO = "/repos/{+repo}"
 _ISSUE = _REPO + "/issues/{number}"
 
 
+#: How long GitHub may need to show an issue that was just created.
+NEW_S = 600.0
+_GONE = (404, 410)
+
+
+class Known(Record):
+    """What we know of a state issue."""
+
+    number: int | None = None
+    #: When we made it; 0 if we did not.
+    made_s: float = 0.0
+    #: Hashes of the texts that we wrote, by which an edit by hand is noticed. GitHub may show any of them.
+    bodies: tuple[str, ...] = ()
+
+
 class Kept(Record):
     """A state issue after it was brought up to date."""
 
     number: int
-    #: A hash of its body, by which an edit by hand is noticed.
-    body: str
+    #: A hash of the text that we wrote; empty if it was as it should be.
+    body: str = ""
+    #: Whether it is new.
+    made: bool = False
     #: What was put right, as sentences.
     mended: tuple[str, ...] = ()
 
@@ -100,42 +117,55 @@ class StateIssues:
         }
         return any(self._reader.may_write(self._name, each) for each in sorted(labellers - who))
 
-    def keep(self, shown: Shown, acting: Acting, *, known: int | None, body: str) -> Kept:
-        """Bring the state issue up to date. `known` and `body` are what it was when we left it."""
+    def keep(self, shown: Shown, acting: Acting, known: Known, now_s: float) -> Kept:
+        """Bring the state issue up to date."""
         series = shown.document.series
         there = self.found(series)
         mended = []
+        if not there and known.number is not None:
+            unlisted, status = self._read(known.number)
+            if status == 404 and now_s - known.made_s < NEW_S:
+                return Kept(number=known.number)  # GitHub does not show it yet
+            there = [] if unlisted is None else [unlisted]
         if not there:
             number, text = self._make(shown)
-            if known is not None:
-                mended.append(f"#{known} was gone, so this issue takes its place.")
+            if known.number is not None:
+                mended.append(f"#{known.number} was gone, so this issue takes its place.")
                 self._say(acting, number, mended)
-            return Kept(number=number, body=_hash(text), mended=tuple(mended))
+            return Kept(number=number, body=_hash(text), made=True, mended=tuple(mended))
         first, *others = there
         number = int(first["number"])
         for other in others:
             if other["state"] == "open":
                 mended.append(f"#{other['number']} was another state issue of {series}: it is closed now.")
                 self._edit(int(other["number"]), {"state": "closed", "state_reason": "not_planned"})
+        if (first["title"] or "").strip() != title(series):
+            mended.append("Its title was changed: it has its title again.")
+            self._edit(number, {"title": title(series)})
         if first["state"] != "open":
             mended.append("It was closed: it is open again.")
             self._edit(number, {"state": "open"})
         if not any(str(label["name"]).lower() == LABEL for label in first["labels"]):
             request = effects.label(self._name, number, [LABEL])
             self._github.send(request.method, request.route, request.body, **request.options())
-        text = first.get("body") or ""
-        if same(text, shown):
-            self._say(acting, number, mended)
-            return Kept(number=number, body=_hash(text), mended=tuple(mended))
-        was = read(text)
-        if isinstance(was, Corrupt):
-            mended.append(f"Its text could not be used ({was.why}): it is written anew.")
-        elif known == number and body and body != _hash(text):
-            mended.append("Its text was edited by hand: it shows the state again.")
-        text = render(shown)
-        self._edit(number, {"body": text})
+        text, written = first.get("body") or "", ""
+        if not same(text, shown):
+            mended += _edited(text, known, number)
+            written = render(shown)
+            self._edit(number, {"body": written})
         self._say(acting, number, mended)
-        return Kept(number=number, body=_hash(text), mended=tuple(mended))
+        return Kept(number=number, body=_hash(written) if written else "", mended=tuple(mended))
+
+    def _read(self, number: int) -> tuple[Mapping[str, Any] | None, int]:
+        """An issue that the lists lack, and the status of the answer; None if it is gone, or elsewhere."""
+        try:
+            answer = self._github.get(_ISSUE, repo=self._name, number=number)
+        except GitHubRefused as refused:
+            if refused.status in _GONE:
+                return None, refused.status
+            raise
+        found: Mapping[str, Any] = answer.body
+        return (None if answer.moved or found["number"] != number else found), answer.status
 
     def _say(self, acting: Acting, number: int, mended: list[str]) -> None:
         if mended:
@@ -151,6 +181,17 @@ class StateIssues:
 
     def _edit(self, number: int, fields: Mapping[str, object]) -> None:
         self._github.send("PATCH", _ISSUE, dict(fields), again=True, repo=self._name, number=number)
+
+
+def _edited(text: str, known: Known, number: int) -> list[str]:
+    """What is to be said of a text that is not ours."""
+    if _hash(text) in known.bodies:
+        return []
+    was = read(text)
+    if isinstance(was, Corrupt):
+        return [f"Its text could not be used ({was.why}): it is written anew."]
+    by_hand = known.number == number and known.bodies
+    return ["Its text was edited by hand: it shows the state again."] if by_hand else []
 
 
 def _hash(text: str) -> str:
