@@ -219,7 +219,11 @@ class TestSvg:
 
     def test_both_colour_schemes_and_nothing_from_elsewhere(self) -> None:
         text = svg(_graph("a>b"))
-        assert "prefers-color-scheme:dark" in text
+        light, _, dark = text.partition("@media (prefers-color-scheme:dark)")
+        coloured = re.compile(r"([^{}]+)\{[^}]*(?:fill|stroke):#")
+        assert set(coloured.findall(light)) >= {name.lstrip("{") for name in coloured.findall(dark)}
+        assert ".il-completed>rect" in dark
+        assert "var(" not in text, "librsvg knows no variables, and draws everything black"
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
     def test_nothing_in_a_title_becomes_markup(self) -> None:

@@ -175,29 +175,34 @@ def _marker(when: str) -> str:
 
 
 def _style() -> str:
-    statuses = {**_STATUSES, "unknown": _UNKNOWN}
-
-    def colours(dark: int) -> str:
-        tasks = (f"--il-{s}:{values[dark]}" for s, values in statuses.items())
-        edges = (f"--il-on-{w}:{values[dark]}" for w, values in _EDGES.items())
-        return ";".join([*tasks, *edges])
-
-    light = "--il-page:#fff;--il-box:#f6f8fa;--il-ink:#1f2328;--il-dim:#59636e;" + colours(0)
-    dark = "--il-page:#0d1117;--il-box:#161b22;--il-ink:#f0f6fc;--il-dim:#9198a1;" + colours(1)
+    """Rules without variables, which not every renderer knows (librsvg): one that does not gets light."""
     rules = [
-        f".il-plan{{{light};font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}}",
-        f"@media (prefers-color-scheme:dark){{.il-plan{{{dark}}}}}",
-        ".il-page{fill:var(--il-page)}",
-        ".il-task>rect{fill:var(--il-box);stroke:var(--il-own);stroke-width:1.3}",
+        ".il-plan{font-size:13px;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}",
+        ".il-task>rect{stroke-width:1.3}",
         ".il-in_progress>rect{stroke-width:2.6}.il-cancelled>rect{stroke-dasharray:5 4}",
-        ".il-sign{fill:var(--il-own);stroke:var(--il-own);stroke-width:1.8;stroke-linecap:round}",
-        ".il-key{font-weight:600;fill:var(--il-ink)}.il-title{font-size:12px;fill:var(--il-dim)}",
-        ".il-state{font-size:11px;fill:var(--il-own)}",
-        ".il-edge{fill:none;stroke-width:1.5;stroke:var(--il-own)}",
-        ".il-head{fill:var(--il-own);stroke:none}",
-        ".il-open{fill:var(--il-page);stroke:var(--il-own);stroke-width:1.4}",
-        *(f".il-{s}{{--il-own:var(--il-{s})}}" for s in statuses),
-        *(f".il-on-{w}{{--il-own:var(--il-on-{w});stroke-dasharray:{_EDGES[w][2]}}}" for w in _EDGES),
+        ".il-sign{stroke-width:1.8;stroke-linecap:round}",
+        ".il-key{font-weight:600}.il-title{font-size:12px}.il-state{font-size:11px}",
+        ".il-edge{fill:none;stroke-width:1.5}.il-head{stroke:none}.il-open{stroke-width:1.4}",
+        *(f".il-on-{w}{{stroke-dasharray:{_EDGES[w][2]}}}" for w in _EDGES),
         ".il-head path{stroke-dasharray:none}",
     ]
+    light = _colours("#fff", "#f6f8fa", "#1f2328", "#59636e", theme=0)
+    dark = _colours("#0d1117", "#161b22", "#f0f6fc", "#9198a1", theme=1)
+    return "".join([*rules, light, f"@media (prefers-color-scheme:dark){{{dark}}}"])
+
+
+def _colours(page: str, box: str, ink: str, dim: str, *, theme: int) -> str:
+    """What has a colour, on a light page (0) or a dark one (1)."""
+    rules = [
+        f".il-page,.il-open{{fill:{page}}}.il-task>rect{{fill:{box}}}",
+        f".il-key{{fill:{ink}}}.il-title{{fill:{dim}}}",
+    ]
+    for status, values in {**_STATUSES, "unknown": _UNKNOWN}.items():
+        own, name = values[theme], f".il-{status}"
+        rules.append(f"{name}>rect{{stroke:{own}}}{name} .il-state{{fill:{own}}}")
+        rules.append(f"{name} .il-sign{{fill:{own};stroke:{own}}}")
+    for when, values in _EDGES.items():
+        own, name = values[theme], f".il-on-{when}"
+        rules.append(f".il-edge{name}{{stroke:{own}}}.il-head{name}{{fill:{own}}}")
+        rules.append(f"{name} .il-open{{stroke:{own}}}")
     return "".join(rules)
