@@ -19,6 +19,12 @@ DEPLOY = REPOSITORY / "deploy"
 BASE = "localhost/python:3.13-slim"
 BASE_PACKAGES = "bash,dash,coreutils,libc-bin,base-files,base-passwd,python3,python3-venv,ca-certificates"
 BUILD_S = 600
+#: Prints the modules of a server whose bytecode is not there: the user of the image could not write it.
+NOT_COMPILED = """
+import os, sys, interlock.app, interlock.cli.main, interlock.http.server
+modules = [module for module in sys.modules.values() if getattr(module, "__cached__", None)]
+print([module.__name__ for module in modules if not os.path.exists(module.__cached__)])
+"""
 #: What pip says of an index that it does not reach.
 UNREACHABLE = ("NewConnectionError", "Temporary failure in name resolution", "ReadTimeoutError")
 
@@ -152,6 +158,7 @@ def test_the_image_builds_and_serves_as_nobody(buildah: Buildah) -> None:
     assert inside("id", "-u").strip() == "10001"
     assert inside("interlock", "token", "create", "ops", "--scope", "admin").startswith("il_")
     assert "All is well" in inside("interlock", "up", "--host", "0.0.0.0", "--once", "--port", "0")
+    assert inside("python3", "-B", "-c", NOT_COMPILED) == "[]\n"
     inside("python3", "-c", "import opentelemetry.exporter.otlp.proto.http, opentelemetry.sdk")
     assert inside("python3", "-c", "import importlib.util as u; print(u.find_spec('hatchling'))") == "None\n"
     health = buildah("inspect", "--type", "image", "--format", "{{.Docker.Config.Healthcheck}}", "interlock")
