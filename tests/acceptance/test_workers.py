@@ -3,9 +3,15 @@
 import os
 import signal
 import socket
+from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from interlock import app
+from interlock.worker import presence
 from tests.acceptance.command import Command
+from tests.faults.processes import wait_until
 from tests.patience import PATIENCE_S
 
 
@@ -28,6 +34,23 @@ def test_a_worker_is_listed_until_it_ends(any_il: Command, tmp_path: Path):
         opened.write("go\n")
     worker.communicate(timeout=PATIENCE_S)
     assert any_il.ok("workers") == {"workers": []}
+
+
+def test_the_number_of_runs_is_the_present_one(il: Command, monkeypatch: pytest.MonkeyPatch):
+    """Taken out: the look at the runs between two beats. It was up to ten seconds old."""
+    monkeypatch.setattr(presence, "BEAT_S", 3_600.0)
+    il.ok("add", "a")
+    runs: list[int] = []
+    with closing(app.open_service(f"sqlite:///{il.directory}/.interlock/interlock.db")) as service:
+        there = presence.Presence(
+            service, name="w", folder="/", agent="coder", slots=2, runs=lambda: len(runs)
+        )
+        there.start()
+        for now in (0, 2, 1):
+            runs[:] = range(now)
+            wait_until(lambda now=now: [w.runs for w in service.workers()] == [now], f"it says {now}")  # type: ignore[misc]
+        there.stop(PATIENCE_S)
+        assert service.workers() == []
 
 
 def test_a_killed_worker_stays_in_the_list_for_a_while(il: Command):

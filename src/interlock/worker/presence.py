@@ -1,4 +1,7 @@
-"""A worker's word that it is there, every few seconds; a store that is away only misses it."""
+"""A worker's word that it is there: every few seconds, and when its number of runs has changed.
+
+A store that is away only misses it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import contextlib
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 from interlock.core.errors import InterlockError
 from interlock.core.workers import BEAT_S
 from interlock.service.contract import Service
+
+#: How often it looks at its own runs: `workers` shows their number to this.
+LOOK_S = 1.0
 
 
 class Presence:
@@ -34,18 +41,25 @@ class Presence:
         self._thread.join(timeout_s)
 
     def _loop(self) -> None:
+        said, said_s = -1, 0.0
         while True:
-            with contextlib.suppress(InterlockError):
-                self._service.see_worker(
-                    self._name,
-                    host=socket.gethostname(),
-                    pid=os.getpid(),
-                    folder=self._folder,
-                    agent=self._agent,
-                    slots=self._slots,
-                    runs=self._runs(),
-                )
-            if self._ended.wait(BEAT_S):
+            runs, now_s = self._runs(), time.monotonic()
+            if runs != said or now_s - said_s >= BEAT_S:
+                said, said_s = runs, now_s
+                self._say(runs)
+            if self._ended.wait(LOOK_S):
                 break
         with contextlib.suppress(InterlockError):
             self._service.leave_worker(self._name)
+
+    def _say(self, runs: int) -> None:
+        with contextlib.suppress(InterlockError):
+            self._service.see_worker(
+                self._name,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                folder=self._folder,
+                agent=self._agent,
+                slots=self._slots,
+                runs=runs,
+            )
