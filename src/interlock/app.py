@@ -148,6 +148,11 @@ def open_for_reading(settings: Settings) -> Service | None:
     return None
 
 
+def sealed_for(service: Service) -> str | None:
+    """Where the store behind a service was copied to, if it is sealed. Of a server nobody is told."""
+    return service.store.sealed_for() if isinstance(service, LocalService) else None
+
+
 @contextmanager
 def open_intake(settings: Settings, shared: Shared | None = None) -> Iterator[Intake]:
     """The way in for what GitHub sends. With a token in the environment GitHub is asked, else not."""

@@ -370,6 +370,11 @@ def test_a_sealed_store_can_be_read_and_refuses_every_write(
     assert not told["takes_writes"].ok
     assert "sealed for its copy to" in told["takes_writes"].detail
     assert "INTERLOCK_URL" in told["takes_writes"].mend
+    for line in ("ls", "ls --json", "show 1", "top", "events"):
+        said = command(source, *line.split())
+        assert said.returncode == 0
+        assert said.stderr.startswith("This store is sealed, and what it shows is old: it was copied to ")
+    assert command(target, "ls").stderr == ""
     there = open_service(target)
     assert "It was copied from" in next(c.detail for c in there.doctor() if c.name == "takes_writes")
     there.close()

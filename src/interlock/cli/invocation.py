@@ -30,6 +30,8 @@ class Invocation:
         self.url: str | None = None
         #: False once a command has looked for a store, and there was none.
         self.has_store = True
+        #: What is wrong with what a command shows: the store is sealed.
+        self.warning: str | None = None
         self.absence = Absence(self._hear)
         self._away = False
 
@@ -73,6 +75,9 @@ class Invocation:
                 service = app.open_service(settings=chosen)
             stack.enter_context(closing(service))
             _hush_driver()
+            if (other := app.sealed_for(service)) is not None:
+                self.warning = f"This store is sealed, and what it shows is old: it was copied to {other}."
+                tell(f"{self.warning}\nPoint INTERLOCK_URL there.")
             yield service
 
     @contextmanager

@@ -182,7 +182,7 @@ def top(
             call.out.print_json(views.live.look(service))
     else:
         with call.watching() as service:
-            views.live.watch(call.out.console, service, every_s, call.absence)
+            views.live.watch(call.out.console, service, every_s, call.absence, warning=call.warning)
     return Exit.OK
 
 

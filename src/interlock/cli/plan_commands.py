@@ -207,7 +207,9 @@ def watch(
         if session.out.json:
             last = planwatch.emit(service, number, every_s, session.out.print_json)
         else:
-            last = planwatch.watch(session.out.console, service, number, every_s, session.absence)
+            last = planwatch.watch(
+                session.out.console, service, number, every_s, session.absence, warning=session.warning
+            )
     return Exit.OK if last.status in (PlanStatus.RUNNING, PlanStatus.COMPLETED) else Exit.ERROR
 
 

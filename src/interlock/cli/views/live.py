@@ -75,18 +75,33 @@ def look(service: Service) -> Frame:
     )
 
 
-def watch(console: Console, service: Service, every_s: float, absence: Absence) -> None:
+def watch(
+    console: Console, service: Service, every_s: float, absence: Absence, *, warning: str | None = None
+) -> None:
     """Draw until q or Ctrl-C; only one frame if the output is not a terminal."""
     if not console.is_terminal:
         console.print(draw(look(service), console.width, None))
         return
-    redraw(console, lambda: draw(look(service), console.width, console.height), every_s, absence)
+    redraw(
+        console,
+        lambda: draw(look(service), console.width, console.height),
+        every_s,
+        absence,
+        warning=warning,
+    )
 
 
 def redraw(
-    console: Console, frame: Callable[[], RenderableType | None], every_s: float, absence: Absence
+    console: Console,
+    frame: Callable[[], RenderableType | None],
+    every_s: float,
+    absence: Absence,
+    *,
+    warning: str | None = None,
 ) -> None:
     """Draw frame after frame on the whole terminal until q or Ctrl-C, or until `frame` answers None.
+
+    A warning is above each frame.
 
     While the store is away, a line above the last frame says so. A terminal that cannot be redrawn gets
     frames one below the other.
@@ -116,7 +131,8 @@ def redraw(
             if live is None:
                 console.print(drawn)
             else:
-                live.update(drawn, refresh=True)
+                above = Text(warning, style="bold red") if warning else None
+                live.update(Group(above, drawn) if above else drawn, refresh=True)
             if pressed(every_s) in _ENDING_KEYS:
                 break
     absence.heard = tell

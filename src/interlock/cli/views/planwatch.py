@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 _BUSY_FIRST = ("in_progress", "failed", "pending", "deferred", "waiting", "cancelled", "completed")
 
 
-def watch(console: Console, service: Service, plan: int, every_s: float, absence: Absence) -> PlanView:
+def watch(
+    console: Console,
+    service: Service,
+    plan: int,
+    every_s: float,
+    absence: Absence,
+    *,
+    warning: str | None = None,
+) -> PlanView:
     """Draw until the plan ends or the reader quits; gives the last view."""
     if not console.is_terminal:
         return _print_changes(console, service, plan, every_s)
@@ -30,7 +38,7 @@ def watch(console: Console, service: Service, plan: int, every_s: float, absence
         seen = service.plan(plan)
         return draw(seen, console.width, console.height) if seen.ended_at is None else None
 
-    live.redraw(console, frame, every_s, absence)
+    live.redraw(console, frame, every_s, absence, warning=warning)
     console.print(draw(seen, console.width, None))
     return seen
 

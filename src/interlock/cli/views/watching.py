@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock.cli.views import items, live, words
@@ -21,7 +22,8 @@ def watch(
     """Show items until the reader quits."""
     out = call.out
     if not out.json and out.console.is_terminal:
-        live.redraw(out.console, lambda: _frame(out, service, wanted), every_s, call.absence)
+        frame = partial(_frame, out, service, wanted)
+        live.redraw(out.console, frame, every_s, call.absence, warning=call.warning)
         return
     before: object = None
     while True:

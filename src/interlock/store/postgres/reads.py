@@ -312,6 +312,15 @@ class PostgresReads:
     def lineage(self) -> Lineage:
         return self.database.lineage()
 
+    def sealed_for(self) -> str | None:
+        seal = next((value for (value,) in self._rows("meta", name="sealed")), None)
+        if seal is None:
+            return None
+        from interlock.store.copying import Mark  # noqa: PLC0415  (few stores are sealed)
+
+        mark = Mark.read(seal)
+        return None if mark is None else mark.place
+
     def findings(self) -> list[Finding]:
         from interlock.store import copying  # noqa: PLC0415  (for this alone, and every command imports this)
         from interlock.store.postgres.copying import PostgresEnd  # noqa: PLC0415

@@ -356,6 +356,15 @@ class SqliteReads:
     def lineage(self) -> Lineage:
         return self.database.lineage()
 
+    def sealed_for(self) -> str | None:
+        seal = self.database.value("meta", name="sealed")
+        if seal is None:
+            return None
+        from interlock.store.copying import Mark  # noqa: PLC0415  (few stores are sealed)
+
+        mark = Mark.read(seal)
+        return None if mark is None else mark.place
+
     def findings(self) -> list[Finding]:
         from interlock.store import copying  # noqa: PLC0415  (for this alone, and every command imports this)
         from interlock.store.sqlite.copying import SqliteEnd  # noqa: PLC0415
