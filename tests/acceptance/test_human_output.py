@@ -273,6 +273,29 @@ def test_help_names_every_command_and_completion_offers_them(il: Command):
     assert il("--version").out.startswith("interlock ")
 
 
+def test_a_claim_of_an_agent_that_starts_nothing_says_why(any_il: Command) -> None:
+    """It said that there is no work, though work was waiting."""
+    il = CommandHere(any_il.directory, any_il.url)
+    for n in range(3):
+        il.ok("add", f"item {n}")
+    il.ok("agents", "set", "coder", "--max", 1)
+    il.ok("pause", "agent", "Coder", "--reason", "wrong model")
+    resume = "`interlock resume agent coder` lets it start again.\n"
+    paused = il("next", "--agent", " CODER")
+    assert (paused.code, paused.out) == (3, f"coder is paused: wrong model. {resume}")
+    il.ok("resume", "agent", "coder")
+    run = il.claim()["run"]
+    assert il("next", "--agent", "coder").out == "coder is full: it has 1 of 1 runs.\n"
+    il.ok("release", run, "--for", "2h", "--whole-agent", "--reason", "quota")
+    walled = il("next", "--agent", "coder").out
+    assert re.fullmatch(rf"coder starts nothing until \S+ \(in 2 h\): quota\. {re.escape(resume)}", walled)
+    il.ok("pools", "set", "gpu", "--max", 1)
+    for name in ("a", "b"):
+        il.ok("agents", "set", name, "--pool", "gpu")
+    il.claim("a")
+    assert il("next", "--agent", "b").out == "b shares the pool gpu, which is full: 1 of 1 runs.\n"
+
+
 def test_a_claim_of_one_item_that_cannot_be_claimed_says_why(il: Command) -> None:
     il.ok("add", "first", "--lane", "a:1")
     second = il.ok("add", "second", "--lane", "a:1")["item"]["id"]

@@ -27,7 +27,7 @@ from interlock.cli.output import Output, tell
 from interlock.cli.values import json_text, name_or_none, span_or_none, text_of, whole_or_none
 from interlock.core.errors import Exit, InterlockError, InvalidInput, UnknownRun
 from interlock.core.handles import read_handle
-from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, check_number
+from interlock.core.names import MESSAGE_MAX_BYTES, WAIT_MAX_S, agent_key, check_number
 from interlock.process.briefing import mark_ended
 from interlock.service.contract import LaneService, Report, RunView
 from interlock.service.intake import is_cut, signature, span_s, stated_sender, wall, whole
@@ -74,8 +74,17 @@ def claim(
             item=number,
             external=external,
         )
-        why = service.why(number).why if number is not None and not leases else None
-    call.out.answer({"leases": leases}, lambda out: views.runs.leases(out, agent, leases, why=why))
+        why, held, pool = None, None, None
+        if not leases and not call.out.json:
+            key = agent_key(agent)
+            why = service.why(number).why if number is not None else None
+            held = next((each for each in service.agents() if each.key == key), None)
+            if held is not None and held.pool is not None:
+                pool = next((each for each in service.pools() if each.name == held.pool), None)
+    call.out.answer(
+        {"leases": leases},
+        lambda out: views.runs.leases(out, agent, leases, agent=held, pool=pool, why=why),
+    )
     return Exit.OK if leases else Exit.NO_WORK
 
 

@@ -32,7 +32,7 @@ def agents(console: Console, found: Sequence[AgentView]) -> None:
         )
     console.print(made)
     for agent in found:
-        if held := _held(agent):
+        if held := starts_nothing(agent):
             console.print(Text(words.harmless(f"{agent.name} {held}"), style="yellow"))
 
 
@@ -50,8 +50,8 @@ def _asked(agent: AgentView) -> Text | str:
     return f"{minutes} min ago" if minutes < 60 else words.relative(agent.last_seen_at)
 
 
-def _held(agent: AgentView) -> str | None:
-    """Why an agent starts nothing."""
+def starts_nothing(agent: AgentView) -> str | None:
+    """Why an agent starts nothing, whatever waits for it: a predicate; None if it may start something."""
     if agent.paused:
         return f"is paused: {agent.paused_reason}" if agent.paused_reason else "is paused"
     if agent.walled_until is None:

@@ -6,17 +6,25 @@ import json
 from collections.abc import Callable, Sequence
 
 from interlock.cli.page import Console, Text
-from interlock.cli.views import items, words
+from interlock.cli.views import fleet, items, words
 from interlock.core.model import Reason
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.timing import span
-from interlock.service.contract import LeaseView, MessageView, RunView
+from interlock.service.contract import AgentView, LeaseView, MessageView, PoolView, RunView
 
 
-def leases(console: Console, agent: str, claimed: Sequence[LeaseView], *, why: str | None = None) -> None:
-    """The claimed items, each handle on its own line; or why the wanted item could not be claimed."""
+def leases(
+    console: Console,
+    name: str,
+    claimed: Sequence[LeaseView],
+    *,
+    agent: AgentView | None = None,
+    pool: PoolView | None = None,
+    why: str | None = None,
+) -> None:
+    """The claimed items, each handle on its own line; or why the agent or the wanted item starts nothing."""
     if not claimed:
-        console.print(f"No work for {agent} right now.")
+        console.print(Text(words.harmless(_idle(name, agent, pool))))
         if why is not None:
             console.print(Text(why))
         return
@@ -24,6 +32,17 @@ def leases(console: Console, agent: str, claimed: Sequence[LeaseView], *, why: s
         if n:
             console.print()
         _lease(console, lease)
+
+
+def _idle(name: str, agent: AgentView | None, pool: PoolView | None) -> str:
+    """Why a claim got nothing."""
+    if agent is not None and (held := fleet.starts_nothing(agent)):
+        return f"{agent.name} {held.rstrip('.')}. `interlock resume agent {agent.name}` lets it start again."
+    if agent is not None and agent.max is not None and agent.running >= agent.max:
+        return f"{agent.name} is full: it has {agent.running} of {agent.max} runs."
+    if pool is not None and pool.running >= pool.max:
+        return f"{name} shares the pool {pool.name}, which is full: {pool.running} of {pool.max} runs."
+    return f"No work for {name} right now."
 
 
 def _lease(console: Console, lease: LeaseView) -> None:
