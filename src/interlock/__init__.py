@@ -126,10 +126,11 @@ def session_lock(number: int, *, run_id: str) -> SessionLock:
 
     Raises `interlock.Held` at once if it is locked, for whatever run.
     """
+    from interlock import settings  # noqa: PLC0415
     from interlock.session.lock import SessionLocks  # noqa: PLC0415
-    from interlock.settings import places  # noqa: PLC0415
 
-    return SessionLocks(places.repository_root(places.here())).acquire(number, run_id)
+    chosen = settings.load()
+    return SessionLocks(chosen.root, chosen.locks).acquire(number, run_id)
 
 
 if not TYPE_CHECKING:  # else every misspelt name would count as an error class

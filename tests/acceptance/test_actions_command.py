@@ -74,7 +74,9 @@ def test_the_action_passes_the_schema_of_actions():
 def test_queue_keeps_later_events_and_cancel_ends_the_running_one(here: Command):
     waits = [written(here, "--style", style)["jobs"]["agent"]["concurrency"] for style in STYLES]
     assert waits[0].pop("queue") == "max"
-    assert waits[1].pop("cancel-in-progress") is True
+    cancels = parse_template(waits[1].pop("cancel-in-progress"))
+    assert cancels.fill(said("issue_comment", "issue", 7)) == "true"
+    assert cancels.fill({"github": {"event_name": "schedule"}}) == "false"
     assert waits[0] == waits[1]
 
 
@@ -163,8 +165,8 @@ def test_actionlint_finds_only_what_it_does_not_know(here: Command, args):
 
 
 def test_people_who_may_write_wake_it_and_nobody_else(here: Command):
-    job = written(here)["jobs"]["agent"]
-    condition = parse_condition(job["if"])
+    jobs = written(here)["jobs"]
+    condition, agent = (parse_condition(jobs[name]["if"]) for name in ("permission", "agent"))
 
     def wakes(association: str, **event: Any) -> bool:
         event = {"sender": {"type": "User"}, "comment": {"author_association": association}, **event}
@@ -177,7 +179,31 @@ def test_people_who_may_write_wake_it_and_nobody_else(here: Command):
     ours, fork = ({"head": {"repo": {"full_name": name}}} for name in ("octo/app", "stranger/app"))
     assert wakes("OWNER", pull_request=ours)
     assert not wakes("OWNER", pull_request=fork)
-    assert truth(condition({"github": {"event_name": "schedule"}}))
+    assert jobs["agent"]["needs"] == "permission"
+    for write in ("yes", ""):
+        needs = {"permission": {"outputs": {"write": write}}}
+        assert truth(agent({"github": {"event_name": "issue_comment"}, "needs": needs})) == (write == "yes")
+        assert truth(agent({"github": {"event_name": "schedule"}, "needs": needs}))
+
+
+@pytest.mark.parametrize(
+    ("permission", "wakes"), [("admin", True), ("write", True), ("read", False), ("none", False)]
+)
+def test_a_member_who_may_only_read_does_not_wake_it(
+    here: Command, tmp_path: Path, permission: str, wakes: bool
+):
+    (step,) = written(here)["jobs"]["permission"]["steps"]
+    program, output = tmp_path / "bin" / "gh", tmp_path / "output"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\n[ "$2" = repos/octo/app/collaborators/sam/permission ] && echo {permission}\n'
+    )
+    program.chmod(0o755)
+    output.touch()
+    env = {"GITHUB_REPOSITORY": "octo/app", "SENDER": "sam", "GITHUB_OUTPUT": str(output)}
+    env["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], env=env, check=True, timeout=60)
+    assert (output.read_text() == "write=yes\n") is wakes
 
 
 def test_of_two_schedules_one_is_the_agents_and_one_sweeps(here: Command):
@@ -186,7 +212,8 @@ def test_of_two_schedules_one_is_the_agents_and_one_sweeps(here: Command):
     found = []
     for entry in workflow["on"]["schedule"]:
         github = {"event_name": "schedule", "event": {"schedule": entry["cron"]}, "repository": "octo/app"}
-        found.append([name for name, condition in jobs.items() if truth(condition({"github": github}))])
+        contexts = {"github": github, "needs": {"permission": {"outputs": {"write": ""}}}}
+        found.append([name for name, condition in jobs.items() if truth(condition(contexts))])
     assert found == [["agent"], ["sweep"]]
     comment = said("issue_comment", "issue", 7)
     assert not truth(jobs["sweep"](comment))
@@ -316,7 +343,7 @@ def test_an_existing_file_is_replaced_only_with_force(here: Command):
     assert "exists already" in here("--json", "actions", "init", "--output", "w.yml").error["message"]
     assert path.read_text() == "mine"
     assert here.ok("actions", "init", "--output", "w.yml", "--force", "--style", "cancel")["written"]
-    assert "cancel-in-progress: true" in path.read_text()
+    assert "cancel-in-progress: ${{" in path.read_text()
 
 
 def test_from_a_subdirectory_the_workflows_of_the_repository_are_used(here: Command):

@@ -56,10 +56,27 @@ def test_arm_then_push_then_nothing_new(il: Command, run: str, tree: Path, bare_
         "moved": True,
         "rebased": False,
         "attempts": 1,
+        "fenced": True,
     }
     assert log(bare_repository) == ["mine", "first"]
     again = il("push", env={"INTERLOCK_RUN": run})
     assert (again.code, again.out) == (0, f"main of origin has {oid[:12]} already.\n")
+
+
+def test_without_a_run_a_push_rebases_and_says_that_it_is_not_fenced(
+    il: Command, tree: Path, bare_repository: Path, tmp_path: Path
+) -> None:
+    other = clone(str(bare_repository), tmp_path / "other")
+    commit(other, {"b": "1"}, "theirs")
+    git(other, "push", "--quiet", "origin", "main")
+    commit(tree, {"a": "1"}, "mine")
+    answer = il("push", env={"INTERLOCK_RUN": ""})
+    assert answer.code == 0, answer.err
+    assert "There is no run, so this push is not fenced." in answer.err
+    assert "on top of what others pushed" in answer.out
+    assert log(bare_repository) == ["mine", "theirs", "first"]
+    assert il("--json", "push", env={"INTERLOCK_RUN": ""}).json["fenced"] is False
+    assert "refs/interlock" not in git(bare_repository, "for-each-ref")
 
 
 def test_the_output_for_people(
@@ -141,7 +158,7 @@ def test_a_push_for_an_item_without_a_lane_warns(il: Command, tree: Path, bare_r
     commit(tree, {"a": "1"}, "mine")
     answer = il("push", "--run", run)
     assert answer.code == 0
-    assert answer.err == "Item 1 holds no lane: the store agreed, but nothing in git guards this push.\n"
+    assert answer.err == "Item 1 has no lane, so this push is not fenced.\n"
     assert git(bare_repository, "for-each-ref", "refs/interlock") == ""
 
 
@@ -200,7 +217,7 @@ def test_unknown_remotes_branches_and_runs_are_refused(il: Command, run: str, tr
     assert "cannot be the name of a branch" in refused(il, "--run", run, "origin", "a..b", code=2)
     assert "is not a handle" in refused(il, "--run", "seven", code=2)
     assert "knows no run 1 with this handle" in refused(il, "--run", "1.1.0123456789abcdef", code=5)
-    assert "There is no run to push for." in refused(il, code=2)
+    assert "There is no run to arm." in refused(il, "--arm", code=2)
     assert "exclude each other" in refused(il, "--arm", "--install-hook", code=2)
 
 

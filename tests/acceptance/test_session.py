@@ -141,6 +141,19 @@ def test_a_step_that_is_repeated_finds_its_lock_and_another_job_of_the_run_does_
     il.ok("session", "unlock", 42, "--run-id", "17042")
 
 
+def test_the_directory_of_locks_can_be_chosen(il: Command, monkeypatch: pytest.MonkeyPatch):
+    env = {"INTERLOCK_LOCKS": "agent/state/locks"}
+    (il.directory / "agent").mkdir()
+    script = "ls agent/state/locks"
+    answer = il("session", "lock", 42, "--run-id", "run-1", "--", "sh", "-c", script, env=env)
+    assert (answer.code, answer.out) == (0, "42.lock\n")
+    assert not (il.directory / ".interlock" / "locks").exists()
+    monkeypatch.setenv("INTERLOCK_LOCKS", env["INTERLOCK_LOCKS"])
+    monkeypatch.chdir(il.directory)
+    with interlock.session_lock(7, run_id="python"):
+        assert (il.directory / "agent" / "state" / "locks" / "7.lock").exists()
+
+
 def test_status_can_show_one_session(il: Command):
     assert il("session", "status", 42).out == "Session 42 is not locked.\n"
     for number in (7, 42):

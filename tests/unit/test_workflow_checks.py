@@ -237,6 +237,70 @@ def test_a_matrix_on_a_clock_may_work_on_many_things_at_once():
     assert codes(text) == []
 
 
+@pytest.mark.parametrize(
+    ("on", "part"),
+    [
+        ("[issues, pull_request]", "github.actor"),
+        ("[issue_comment]", "github.event.sender.login"),
+        ("{pull_request: {types: [opened, synchronize]}}", "github.event.pull_request.head.sha"),
+        ("{issues: {types: [opened, labeled]}}", "github.event.label.name"),
+        ("[issues]", "github.event.action"),
+        ("{pull_request: {types: [opened, reopened]}}", "github.event.action"),
+    ],
+)
+def test_a_key_with_a_part_that_differs_between_two_events_on_one_number_is_found(on, part):
+    found_here = codes(workflow(on=on, group="agent-${{ " + NUMBER + " }}-${{ " + part + " }}"))
+    assert found_here == ["key_per_run"]
+    assert codes(workflow(on=on)) == []
+
+
+@pytest.mark.parametrize(
+    ("on", "part", "condition"),
+    [
+        ("{issues: {types: [labeled]}}", "github.event.action", NO_BOT),
+        ("{pull_request: {types: [opened]}}", "github.event.pull_request.head.sha", NO_BOT),
+        ("{issues: {types: [labeled]}}", "github.event.label.name", "github.event.label.name == 'agent'"),
+        ("{issues: {types: [opened, labeled]}}", "github.event.action", "github.event.action == 'labeled'"),
+        ("[issue_comment]", "github.actor", "github.actor == 'boss'"),
+    ],
+)
+def test_a_part_of_a_key_that_cannot_differ_is_right(on, part, condition):
+    group = "agent-${{ " + NUMBER + " }}-${{ " + part + " }}"
+    assert codes(workflow(on=on, group=group, condition=condition)) == []
+
+
+def test_scheduled_runs_that_cancel_each_other_are_found():
+    on, group = "{schedule: [{cron: '0 * * * *'}], issues: {}}", "agent-${{ github.event.issue.number }}"
+    but = "cancel-in-progress: \"${{ github.event_name != 'schedule' }}\""
+    assert codes(workflow(on=on, group=group, waits="cancel-in-progress: true")) == ["schedule_cancelled"]
+    assert codes(workflow(on=on, group=group, waits=but)) == []
+    assert codes(workflow(on=on, group=group, waits="queue: max")) == []
+    own = "agent-${{ github.event.issue.number || github.run_id }}"
+    assert codes(workflow(on=on, group=own, waits="cancel-in-progress: true")) == []
+    never = "github.event_name != 'schedule' && " + NO_BOT
+    assert codes(workflow(on=on, group=group, waits="cancel-in-progress: true", condition=never)) == []
+
+
+@pytest.mark.parametrize(
+    ("permissions", "expected"),
+    [
+        ("permissions: {contents: read, pull-requests: read}", []),
+        ("permissions: read-all", []),
+        ("permissions: {}", []),
+        ("permissions: {contents: read, pull-requests: write}", []),  # a review is no new commit
+        ("permissions: {contents: write}", ["group_before_if"]),
+        ("permissions: write-all", ["group_before_if"]),
+        ("", ["group_before_if"]),
+    ],
+)
+def test_a_group_of_the_workflow_is_right_where_its_token_cannot_cause_the_event(permissions, expected):
+    top = "concurrency: {group: 'agent-${{ " + NUMBER + " }}', cancel-in-progress: true}"
+    text = workflow(
+        on="[pull_request]", group="", top=top, job=f"timeout-minutes: 30\n            {permissions}"
+    )
+    assert codes(text) == expected
+
+
 def test_keys_that_differ_only_in_case_are_found_across_files():
     job = "{runs-on: x, timeout-minutes: 5, concurrency: '%s', steps: [{run: exec claude}]}"
     agent = f"on: push\njobs: {{deploy: {job}}}"
@@ -551,7 +615,7 @@ def test_what_another_job_decides_is_not_guessed():
 def test_a_workflow_that_runs_for_changes_of_itself_works_on_no_pull_request():
     on = "{schedule: [{cron: '0 * * * *'}], pull_request: {paths: ['%s']}}"
     text = workflow(on=on % ".github/workflows/agent.yml", group="all", waits="cancel-in-progress: true")
-    assert codes(text) == []
+    assert codes(text) == ["schedule_cancelled"]
     assert "numbers_share_key" in codes(text.replace(".github/workflows/agent.yml", "src/**"))
 
 

@@ -128,7 +128,15 @@ CLEAN = "on: workflow_call\njobs: {clean: {runs-on: x, steps: [{run: 'rm -rf out
     ("text", "expected"),
     [
         (MENTIONED, {Mistake.GROUP_MISSING, Mistake.TIMEOUT_MISSING}),
-        (APART, {Mistake.BOT_NOT_FILTERED, Mistake.KEYED_APART, Mistake.SIGNALS_LOST}),
+        (
+            APART,
+            {
+                Mistake.BOT_NOT_FILTERED,
+                Mistake.KEYED_APART,
+                Mistake.SCHEDULE_CANCELLED,
+                Mistake.SIGNALS_LOST,
+            },
+        ),
         (BY_BRANCH, {Mistake.GROUP_BEFORE_IF, Mistake.NUMBERS_SHARE_KEY, Mistake.SIGNALS_LOST}),
         (SEVERAL_JOBS, {Mistake.KEY_PER_MATRIX}),
     ],

@@ -31,14 +31,18 @@ class Style(StrEnum):
     CANCEL = "cancel"
 
 
-_CONCURRENCY = {Style.QUEUE: "      queue: max", Style.CANCEL: "      cancel-in-progress: true"}
+_CONCURRENCY = {
+    Style.QUEUE: "      queue: max",
+    Style.CANCEL: "      cancel-in-progress: ${{ github.event_name != 'schedule' }}",
+}
 _WAITING = {
     Style.QUEUE: """\
 # - `queue: max` lets up to 100 events wait for their number, and each of them runs. Without it GitHub lets
 #   only one wait, and drops that one when another comes.""",
     Style.CANCEL: """\
-# - `cancel-in-progress: true` ends the run at work when a newer event comes for its number. Only the newest
-#   runs to its end, so the agent must read the whole conversation and not just the event that woke it.""",
+# - `cancel-in-progress` ends the run at work when a newer event comes for its number. Only the newest runs to
+#   its end, so the agent must read the whole conversation and not just the event that woke it. Scheduled
+#   runs are not cancelled.""",
 }
 
 

@@ -26,7 +26,7 @@ from interlock.actions.expressions import (
 )
 from interlock.actions.findings import Mistake, WorkflowFinding
 from interlock.actions.injections import injections
-from interlock.actions.occurrences import REPOSITORY, Occurrence, occurrences
+from interlock.actions.occurrences import REPOSITORY, Occurrence, can_cause, occurrences, variations
 from interlock.actions.workflow import Concurrency, Job, NotAWorkflow, Workflow, read_workflow
 
 #: How deep GitHub lets workflows call each other.
@@ -86,7 +86,9 @@ def check(files: Sequence[tuple[str, bytes]]) -> list[WorkflowFinding]:
             continue
         findings += [*malformed, *_job_findings(subject), *_injections(subject.workflow)]
         for group in named:
-            findings += [*_waiting(group), *_bots(group), *_keys(group), *_matrix(group)]
+            findings += [
+                *(*_waiting(group), *_schedule(group), *_bots(group), *_keys(group), *_matrix(group)),
+            ]
     return sorted(set(findings) | set(_case(groups)) | set(_deadlocks(groups)))
 
 
@@ -311,12 +313,38 @@ def _waiting(group: NamedGroup) -> Iterator[WorkflowFinding]:
         )
 
 
+def _schedule(group: NamedGroup) -> Iterator[WorkflowFinding]:
+    """Scheduled runs that cancel each other: one that takes longer than its interval never ends."""
+    if "schedule" not in group.subject.workflow.events or group.concurrency.cancel is None:
+        return
+    name = group.subject.workflow.name
+    first, second = (
+        Occurrence(event="schedule", thing="schedule", number=0, run=run, workflow=name) for run in (1, 2)
+    )
+    if not any(_let(job, first) for job in group.jobs):
+        return
+    try:
+        template = parse_template(group.concurrency.group.value)
+        keys = {template.fill(each.contexts()).lower() for each in (first, second)}
+        cancels = parse_template(group.concurrency.cancel.value).fill(first.contexts()).lower() == "true"
+    except (Undecided, MalformedExpression):
+        return
+    if cancels and len(keys) == 1:
+        yield group.finding(
+            Mistake.SCHEDULE_CANCELLED,
+            "A scheduled run cancels the scheduled run before it, if that one is still at work.",
+            "Cancel only other runs: cancel-in-progress: ${{ github.event_name != 'schedule' }}.",
+        )
+
+
 def _bots(group: NamedGroup) -> Iterator[WorkflowFinding]:
     """Events of the agent's own account that meet the run that caused them."""
     people = {key.lower() for o, key in group.keys if not o.by_bot}
     # A comment explains it best.
     for occurrence, key in sorted(group.keys, key=lambda pair: not pair[0].event.endswith("comment")):
         if not occurrence.by_bot or key.lower() not in people or not occurrence.comes_back:
+            continue
+        if not any(can_cause(occurrence, job.writes) for job in group.jobs):
             continue
         if not group.at_job:
             yield group.finding(
@@ -363,6 +391,14 @@ def _keys(group: NamedGroup) -> Iterator[WorkflowFinding]:
             f"Two {sorted(scattered)[0]} events on one thing get different keys, so both run at once.",
             "Build the key from the number of the issue or pull request, not from the run or the commit.",
         )
+    elif (found := _scattering(group)) is not None:
+        part, occurrence = found
+        yield group.finding(
+            Mistake.KEY_PER_RUN,
+            f"Two {occurrence.event} events on one {occurrence.thing} may get different keys, so both run at"
+            f" once: {part} is in the key.",
+            "Build the key from the number of the issue or pull request alone.",
+        )
     for a, key_a, b, key_b in alike:
         if not scattered & {a.event, b.event}:
             yield group.finding(
@@ -382,6 +418,22 @@ def _keys(group: NamedGroup) -> Iterator[WorkflowFinding]:
                 "Put the number into the key, or keep every event with queue: max.",
             )
             break
+
+
+def _scattering(group: NamedGroup) -> tuple[str, Occurrence] | None:
+    """A part of the key that differs between two events on one thing, and such an event."""
+    template = parse_template(group.concurrency.group.value)
+    people = {(o.event, o.thing): o for o in group.subject.occurrences if not o.by_bot and o.comes_back}
+    for occurrence in people.values():
+        for part, told in variations(occurrence):
+            keys = set()
+            for each in told:
+                if any(_let(job, each) for job in group.jobs):
+                    with suppress(Undecided):
+                        keys.add(template.fill(each.contexts()).lower())
+            if len(keys) > 1:
+                return part, occurrence
+    return None
 
 
 def _matrix(group: NamedGroup) -> Iterator[WorkflowFinding]:

@@ -17,6 +17,7 @@ class Mistake(StrEnum):
     KEYED_APART = "keyed_apart"
     KEY_PER_RUN = "key_per_run"
     KEY_PER_MATRIX = "key_per_matrix"
+    SCHEDULE_CANCELLED = "schedule_cancelled"
     NUMBERS_SHARE_KEY = "numbers_share_key"
     KEY_CASE = "key_case"
     GROUP_IN_ITSELF = "group_in_itself"

@@ -7,7 +7,7 @@ must not: the checks test concurrency groups by this.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interlock.actions.expressions import Given, Opaque, Record
@@ -45,6 +45,9 @@ class Occurrence:
     repository: str = REPOSITORY
     #: What a called workflow was given; only a dispatch has inputs otherwise.
     inputs: Mapping[str, Any] | None = None
+    #: What the event says beside that, if it is known: its `action`, its `label`, the `login` of its sender
+    #: and the commit (`sha`) of its pull request.
+    told: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
@@ -58,7 +61,7 @@ class Occurrence:
     def contexts(self) -> dict[str, Any]:
         """The contexts an expression sees. A called workflow sees those of the event of its caller."""
         event = self._event()
-        login = _login(self.by_bot)
+        login = self.told.get("login") or _login(self.by_bot)
         on_pull_request = "pull_request" in event
         branch = f"refs/pull/{self.number}/merge" if on_pull_request else "refs/heads/main"
         github = {
@@ -90,14 +93,18 @@ class Occurrence:
         return {"github": Record("github", github), "inputs": given, **unknown}
 
     def _event(self) -> Mapping[str, Any]:
-        author = _user(self.by_bot)
+        author = _user(self.by_bot, self.told.get("login"))
         event: dict[str, Any] = {
-            "action": Opaque("the action"),
+            "action": self.told.get("action") or Opaque("the action"),
             "sender": author,
             "repository": self._repository(),
             # Which of these exist depends on the action.
             **{name: Opaque(f"event.{name}") for name in ("label", "assignee", "changes", "milestone")},
         }
+        if label := self.told.get("label"):
+            event["label"] = Record(f"label {label}", {"name": label})
+        if self.event == "schedule":
+            return {"schedule": Opaque("the schedule"), "repository": self._repository()}
         if self.thing == "discussion":
             event["discussion"] = Record(self.subject, {"number": float(self.number)})
         elif self.event in ISSUE_EVENTS:
@@ -124,7 +131,8 @@ class Occurrence:
 
     def _pull_request(self) -> Record:
         repository = self._repository()
-        head = Record(f"head of {self.subject}", {"ref": f"change-{self.number}", "repo": repository})
+        sha = {"sha": self.told["sha"]} if "sha" in self.told else {}
+        head = Record(f"head of {self.subject}", {"ref": f"change-{self.number}", "repo": repository, **sha})
         base = Record("base", {"ref": "main", "repo": repository})
         return Record(
             self.subject, {"number": float(self.number), "head": head, "base": base, "draft": False}
@@ -163,6 +171,49 @@ def _login(by_bot: bool) -> str | Opaque:
     return Opaque("the agent's login") if by_bot else "octocat"
 
 
-def _user(by_bot: bool) -> Record:
+def _user(by_bot: bool, login: str | None) -> Record:
     kind = "Bot" if by_bot else "User"
-    return Record(f"the {kind.lower()}", {"login": _login(by_bot), "type": kind})
+    return Record(f"the {kind.lower()}", {"login": login or _login(by_bot), "type": kind})
+
+
+def variations(occurrence: Occurrence) -> Iterator[tuple[str, tuple[Occurrence, ...]]]:
+    """The same event on the same thing, with one part that changes between two of them, and its name."""
+    types = occurrence.types or _USUAL_TYPES.get(occurrence.event, ())
+    usual = {"action": types[0] if types else "", "login": "octocat", "sha": "commit-1"}
+    found = {
+        "github.event.action": ("action", types),
+        "github.actor or github.event.sender.login": ("login", ("octocat", "monalisa")),
+        "github.event.pull_request.head.sha": ("sha", ("commit-1", "commit-2")),
+    }
+    if "labeled" in types:
+        found["github.event.label.name"] = ("label", ("bug", "feature"))
+    for name, (part, values) in found.items():
+        labelled = {"action": "labeled"} if part == "label" else {}
+        yield name, tuple(replace(occurrence, told=usual | labelled | {part: value}) for value in values)
+
+
+#: Activity types that start a workflow which names none, as far as they come more than once on a thing.
+_USUAL_TYPES = {
+    "issues": ("opened", "edited", "labeled", "closed"),
+    "issue_comment": ("created", "edited"),
+    "pull_request": ("opened", "synchronize"),
+    "pull_request_target": ("opened", "synchronize"),
+    "pull_request_review": ("submitted", "edited"),
+    "pull_request_review_comment": ("created", "edited"),
+    "discussion": ("created", "edited", "labeled"),
+    "discussion_comment": ("created", "edited"),
+}
+#: What a token must be able to write to cause an event of these types again; of all others, any of the last.
+_WRITES_OF = {"synchronize": frozenset({"contents"})}
+_WRITES = frozenset({"issues", "pull-requests", "discussions"})
+
+
+def can_cause(occurrence: Occurrence, writes: frozenset[str] | None) -> bool:
+    """Whether a token that may write so much can cause an event like this one."""
+    if writes is None or "*" in writes:
+        return True
+    types = (set(occurrence.types) or {*_USUAL_TYPES.get(occurrence.event, ())}) - {BIRTH, "created"}
+    types = (
+        types if occurrence.event.startswith("pull_request") and "review" not in occurrence.event else set()
+    )
+    return any(_WRITES_OF.get(each, _WRITES) & writes for each in types or {""})

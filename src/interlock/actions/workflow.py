@@ -82,6 +82,8 @@ class Job:
     #: The workflow that it calls, and the inputs that it gives.
     uses: str
     given: Mapping[str, str]
+    #: What its token may write; None where neither it nor its workflow says.
+    writes: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +125,16 @@ def read_workflow(path: str, data: bytes) -> Workflow:
     if _get(root, "on") is None or not isinstance(jobs, yaml.MappingNode):
         raise NotAWorkflow("It has no on: or no jobs:, so it is no workflow.", _line(root))
     shell = _plain(_get(_get(_get(root, "defaults"), "run"), "shell"))
+    writes = _writes(_get(root, "permissions"))
     return Workflow(
         path=path,
         name=_plain(_get(root, "name")) or path,
         events=dict(_events(_get(root, "on"))),
         crons=tuple(_crons(_get(_get(root, "on"), "schedule"))),
         concurrency=_concurrency(_get(root, "concurrency")),
-        jobs=tuple(_job(key, node, shell) for key, node in jobs.value if isinstance(key, yaml.ScalarNode)),
+        jobs=tuple(
+            _job(key, node, shell, writes) for key, node in jobs.value if isinstance(key, yaml.ScalarNode)
+        ),
     )
 
 
@@ -168,7 +173,16 @@ def _concurrency(node: yaml.Node | None) -> Concurrency | None:
     return Concurrency(line=_line(group), group=_text(group), cancel=cancel, queue=queue)
 
 
-def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
+def _writes(node: yaml.Node | None) -> frozenset[str] | None:
+    """The scopes that `permissions:` lets a token write; `*` for all."""
+    if node is None:
+        return None
+    if isinstance(node, yaml.ScalarNode):
+        return frozenset({"*"} if node.value == "write-all" else ())
+    return frozenset(scope for scope, value in _pairs(node) if _plain(value) == "write")
+
+
+def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str, writes: frozenset[str] | None) -> Job:
     shell = _plain(_get(_get(_get(node, "defaults"), "run"), "shell")) or shell
     steps = _get(node, "steps")
     return Job(
@@ -178,6 +192,7 @@ def _job(key: yaml.ScalarNode, node: yaml.Node, shell: str) -> Job:
         needs=tuple(_list(_get(node, "needs"))),
         concurrency=_concurrency(_get(node, "concurrency")),
         has_timeout=_get(node, "timeout-minutes") is not None,
+        writes=writes if (own := _writes(_get(node, "permissions"))) is None else own,
         on_windows="windows" in _plain(_get(node, "runs-on")).lower(),
         matrix=dict(_matrix(_get(_get(node, "strategy"), "matrix"))),
         steps=tuple(_step(n, shell) for n in steps.value if isinstance(n, yaml.MappingNode))

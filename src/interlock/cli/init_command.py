@@ -28,6 +28,7 @@ _BEGINNING = """\
 _EXAMPLES = {
     "url": "postgresql://interlock@db.example.com/interlock",
     "worktrees": ".interlock/worktrees",
+    "locks": ".interlock/locks",
     "retention_s": 7_776_000,
     "actor": "bot",
     "on_dead_letter": ["notify-send", "Interlock", "An item failed for good."],

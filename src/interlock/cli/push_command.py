@@ -58,6 +58,7 @@ def push(
 
     The git server refuses the push as a whole once a later run has the lane. If others pushed first, your
     commits are rebased and the push is tried again, five times; a conflict leaves everything as it was.
+    Without a run the push is not fenced, and says so.
     """
     from interlock.git.plumbing import Repository
     from interlock.settings.places import here

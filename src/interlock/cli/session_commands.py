@@ -121,7 +121,7 @@ def _print_status(call: Invocation, number: int | None = None) -> int:
 def _locks(call: Invocation) -> SessionLocks:
     from interlock.session.lock import SessionLocks
 
-    return SessionLocks(call.settings.root)
+    return SessionLocks(call.settings.root, call.settings.locks)
 
 
 def _run_id(call: Invocation, given: str | None) -> str:

@@ -78,8 +78,8 @@ def _links(chosen: Settings) -> dict[Path, Path]:
     written = [(root, root / name) for root in roots for name in places.WRITTEN]
     if chosen.url.startswith("sqlite:"):
         written.append((chosen.root, sqlite_path(chosen.url, chosen.root)))
-    if chosen.worktrees:
-        written.append((chosen.root, chosen.root / Path(chosen.worktrees).expanduser()))
+    for chosen_place in filter(None, (chosen.worktrees, chosen.locks)):
+        written.append((chosen.root, chosen.root / Path(chosen_place).expanduser()))
     return {link: real for root, place in written for link, real in places.leading_out(root, place)}
 
 

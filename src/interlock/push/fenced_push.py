@@ -50,6 +50,8 @@ class Pushed(Record):
     #: Whether the own commits were rebased first.
     rebased: bool
     attempts: int
+    #: Whether the git server would have refused it, had the run lost its lane.
+    fenced: bool
 
 
 class FencedPush:
@@ -72,7 +74,7 @@ class FencedPush:
         self._remote, self._branch, self._guard = check_remote(remote), branch, guard
         self._ref = f"refs/heads/{branch}"
         self._renew, self._tell, self._sleep, self._spread = renew, tell, sleep, spread
-        self._head, self._moved, self._attempts = "", False, 0
+        self._head, self._moved, self._attempts, self._fenced = "", False, 0, False
         #: Where the branch was at each look.
         self._seen: set[str] = set()
 
@@ -94,6 +96,7 @@ class FencedPush:
             moved=self._moved,
             rebased=self._head != first_head,
             attempts=self._attempts,
+            fenced=self._fenced,
         )
 
     def _try(self) -> PushRefusal | None:
@@ -109,6 +112,7 @@ class FencedPush:
     def _attempt(self) -> tuple[PushRefusal | None, bool]:
         """Look, rebase if others were faster, push. The flag: only the guarding ref was in the way."""
         guarding = [move] if (move := self._guard.move()) is not None else []
+        self._fenced = bool(guarding)
         tip = self._look(guarding).get(self._ref)
         self._head = self._on_top_of(tip)
         if self._head == tip:

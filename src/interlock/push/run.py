@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PushingRun(AbstractContextManager["PushingRun"]):
-    """One run; `lanes` opens its store.
+    """One run; `lanes` opens its store. Without a run nothing is asked, and nothing guards the push.
 
     A store in git (`in_git`) guards the push itself: without it there is no push.
     """
@@ -36,11 +36,6 @@ class PushingRun(AbstractContextManager["PushingRun"]):
         tell: Callable[[str], None],
     ) -> None:
         self._handle = handle or environ.get("INTERLOCK_RUN", "").strip()
-        if not self._handle:
-            raise InvalidInput(
-                "There is no run to push for.",
-                "Pass --run HANDLE from interlock next, or set INTERLOCK_RUN; without a run use git push.",
-            )
         self._lanes, self._in_git, self._environ, self._tell = lanes, in_git, environ, tell
         self._store: LaneService | None = None
         self._away = False
@@ -51,6 +46,9 @@ class PushingRun(AbstractContextManager["PushingRun"]):
 
     def guard(self, repository: Repository, remote: str) -> Guard:
         """The guard of this run's pushes to `remote`. `LeaseLost` if the store refuses to renew."""
+        if not self._handle:
+            self._tell("There is no run, so this push is not fenced.")
+            return Guard()
         if self._in_git:
             self._store = self._lanes()
             assert isinstance(self._store, LanesInGit)
@@ -60,6 +58,10 @@ class PushingRun(AbstractContextManager["PushingRun"]):
 
     def arm(self, repository: Repository, remote: str) -> Fence | None:
         """Shut out the earlier runs of the lane; None if the lane needs no fence for that."""
+        if not self._handle:
+            raise InvalidInput(
+                "There is no run to arm.", "Pass --run HANDLE from interlock next, or set INTERLOCK_RUN."
+            )
         if self._in_git:
             self.guard(repository, remote).check()
             return None
@@ -73,7 +75,7 @@ class PushingRun(AbstractContextManager["PushingRun"]):
 
     def renew(self) -> None:
         """Renew the lease; `LeaseLost` if the store refuses. Warns once if the store cannot be reached."""
-        if not self._in_git:  # in git, the push itself renews
+        if self._handle and not self._in_git:  # in git, the push itself renews
             self._renewed()
 
     def _renewed(self) -> ItemView | None:
@@ -102,5 +104,5 @@ class PushingRun(AbstractContextManager["PushingRun"]):
                 "The store cannot be reached, so the lane of the run is unknown.",
                 "Set INTERLOCK_LANE, or push again when the store is back.",
             )
-        self._tell(f"Item {item.id} holds no lane: the store agreed, but nothing in git guards this push.")
+        self._tell(f"Item {item.id} has no lane, so this push is not fenced.")
         return None

@@ -63,13 +63,15 @@ _NAME = re.compile(r"([1-9][0-9]{0,14})\.lock|\.([1-9][0-9]{0,14})\.held", re.AS
 class SessionLocks:
     """The locks of one repository."""
 
-    def __init__(self, root: Path) -> None:
-        """`root` holds the directory `.interlock`; see `places.repository_root`.
+    def __init__(self, root: Path, directory: str = "") -> None:
+        """`root` holds the directory `.interlock`; see `places.repository_root`. The locks are in
+        `directory`, which may be relative to the root; by default in `.interlock/locks`.
 
         Raises `NotTrusted` if a link leads from there out of the repository.
         """
-        self._home = root / DIRECTORY
-        self.directory = inside(root, self._home / "locks")
+        self._home = None if directory else root / DIRECTORY
+        place = root / (Path(directory).expanduser() if directory else Path(DIRECTORY, "locks"))
+        self.directory = inside(root, place)
 
     def acquire(self, number: int, run_id: str) -> SessionLock:
         """Lock a session for a run; raises `Held` if another holds it. Never waits."""
@@ -208,8 +210,9 @@ class SessionLocks:
 
     def _make(self) -> None:
         try:
-            make_home(self._home)
-            self.directory.mkdir(exist_ok=True)
+            if self._home is not None:
+                make_home(self._home)
+            self.directory.mkdir(parents=self._home is None, exist_ok=True)
         except OSError as error:
             raise InterlockError(
                 f"{self.directory} cannot be made: {error.strerror}.",
@@ -357,7 +360,7 @@ def _locked(status: LockView) -> Held:
     if status.run_id is None or status.acquired_at is None:
         return Held(
             f"Session {number} is locked, but its file does not say by whom.",
-            f"fuser .interlock/locks/{number}.lock names the process; the lock ends with it.",
+            f"`fuser {number}.lock` in the directory of locks names the process; the lock ends with it.",
         )
     process = status.pid if status.until_pid is None else status.until_pid
     since = f"{status.acquired_at.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -87,7 +87,7 @@ def take(lock: int) -> bool:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             return False
         raise InterlockError(
-            f"The file system of .interlock/locks refuses to lock a file: {error.strerror}.",
+            f"The file system of the session locks refuses to lock a file: {error.strerror}.",
             "Nothing is locked. Use a file system that has locks (flock), or a lane: interlock hold.",
         ) from None
     return True

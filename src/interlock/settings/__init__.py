@@ -223,6 +223,11 @@ class Settings(Record):
         " be relative to the clone, each clone gets one of its own.",
         FromRepository.INSIDE,
     )
+    locks: str = _text(
+        f"Where session locks are. Default: {DIRECTORY}/locks. Another directory, which may be relative to"
+        " the root of the repository, is made if it is missing; git does not ignore it by itself.",
+        FromRepository.INSIDE,
+    )
     lane_fields: str = _text(
         "Fields of a payload that name its issue or pull request, such as issueId, pull_request_number: where"
         " a new item has no lane, the first of them that is there gives it one. Commas separate the names; a"
