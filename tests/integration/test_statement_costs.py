@@ -223,7 +223,7 @@ def _look(service: LocalService) -> None:
         service.show(item)
     service.events(limit=50)
     service.events(newest=True, limit=50)
-    service.lanes(limit=50)
+    service.lanes(limit=20)  # as many as the small store has
     service.agents()
     service.lanes(prefix="issue:acme/app#9", limit=20)
     service.recent_runs(limit=20)
