@@ -57,7 +57,7 @@ OF_THE_MACHINE = frozenset({"clock_agrees", "writes_are_durable"})
 #: What waits for the next sweep, and is not wrong before it.
 OF_THE_SWEEPER = frozenset({"no_overdue_lease", "nothing_overdue"})
 #: What asks for a person's attention, and is not wrong.
-OF_PEOPLE = frozenset({"nothing_waits_for_a_person", "no_dead_effects", "effects_are_sent"})
+OF_PEOPLE = frozenset({"nothing_waits_for_a_person", "no_dead_effects", "effects_are_sent", "stalled_lanes"})
 
 OpenService = Callable[..., Service]
 
@@ -254,6 +254,12 @@ def scene(service: Service, clock: Clock) -> Scene:
 def planner(service: Service, clock: Clock) -> Planner:
     """The scene in the words of plans."""
     return Planner(service, clock)
+
+
+@pytest.fixture
+def every_claim_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of an agent that is there: a process tells the store now and then, by a clock of its own."""
+    monkeypatch.setattr("interlock.service.local.SEEN_EVERY_S", 0.0)
 
 
 def examine(service: Service, kept: Kept | None) -> None:

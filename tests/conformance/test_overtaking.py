@@ -24,14 +24,27 @@ def block(scene: Scene, how: str) -> int:
         scene.put_running("keeps busy busy", agent="busy")
     elif how == "agent paused":
         scene.service.pause_agent("busy", paused=True, why="holiday", create=True)
-    owner = scene.put("owner", lane=LANE, agent="busy", project=project)
+    elif how == "agent lacks a label":
+        scene.service.set_agent("busy", labels=["gpu"])
+    elif how == "agent lacks the type":
+        scene.service.set_agent("busy", types=["review"])
+    labels = ("gpu", "fast") if how == "agent lacks a label" else ()
+    owner = scene.put("owner", lane=LANE, agent="busy", project=project, labels=labels)
     if how == "project paused":
         scene.service.pause_project("frozen", paused=True, why="release day")
     return owner
 
 
 SHUT = ("plan in an edit cycle", "plan paused")
-REASONS = ("agent full", "agent paused", "agent unknown", "project paused", *SHUT)
+REASONS = (
+    "agent full",
+    "agent paused",
+    "agent unknown",
+    "agent lacks a label",
+    "agent lacks the type",
+    "project paused",
+    *SHUT,
+)
 
 
 def planned(scene: Scene, **fields: Any) -> tuple[int, int]:
@@ -135,10 +148,11 @@ def test_a_kept_retry_is_never_overtaken(scene: Scene, waits: bool) -> None:
     assert scene.owner() == lease.item.id
 
 
-def test_a_kept_lane_that_was_never_tried_may_be_overtaken(scene: Scene) -> None:
-    scene.put("owner", lane=LANE, agent="unknown", retry_lane="keep")
-    item = scene.put("item", lane=LANE, agent="free")
-    assert scene.claim("free").item.id == item
+def test_an_owner_that_keeps_its_lane_is_not_overtaken_before_its_first_try_either(scene: Scene) -> None:
+    owner = scene.put("owner", lane=LANE, agent="unknown", retry_lane="keep")
+    scene.put("item", lane=LANE, agent="free")
+    assert scene.idle("free")
+    assert scene.owner() == owner
 
 
 def test_who_overtakes_must_be_able_to_start_itself(scene: Scene) -> None:
@@ -192,6 +206,130 @@ def test_the_overtaken_owner_starts_when_its_agent_comes_back(scene: Scene) -> N
     assert scene.idle("busy")
     scene.done(lease)
     assert scene.claim("busy").item.id == owner
+
+
+# -- owners whose agent is gone ---------------------------------------------------------------------
+
+
+AFTER_S = 60.0
+
+
+def see_worker(scene: Scene, agent: str) -> None:
+    scene.service.see_worker("box.1", host="box", pid=1, folder="/", agent=agent, slots=1, runs=0)
+
+
+@pytest.mark.usefixtures("every_claim_is_recorded")
+class TestGone:
+    def test_an_item_whose_run_was_lost_gives_way_once_its_agent_is_gone(self, scene: Scene) -> None:
+        owner = scene.put("owner", lane=LANE, agent="coder", message="first", lease_s=20)
+        lost = scene.claim("coder")
+        item = scene.put("item", lane=LANE, agent="cto")
+        scene.lose(lost)
+        assert scene.idle("cto"), "coder may come back"
+        scene.service.msg(owner, "second")
+        scene.pass_s(AFTER_S - 21)
+        assert scene.idle("cto")
+        assert (
+            "unless coder makes a claim before, in 1 s a claim of cto may overtake it"
+            in scene.service.why(item).why
+        )
+        scene.pass_s(1)
+        assert "coder has made no claim lately" in scene.service.why(item).why
+        lease = scene.claim("cto")
+        assert lease.item.id == item
+        event = scene.last("lane.overtaken")
+        assert (event.item, event.reason, event.data["by_item"]) == (owner, "agent_gone", item)
+        assert scene.done(lease).promoted == (owner,)
+        assert [m.text for m in scene.claim("coder").messages] == ["first", "second"]
+
+    def test_an_item_that_never_started_gives_way_too(self, scene: Scene) -> None:
+        assert scene.idle("coder")
+        owner = scene.put("owner", lane=LANE, agent="coder")
+        item = scene.put("item", lane=LANE, agent="cto")
+        assert "in 60 s another agent's claim may overtake it" in scene.service.why(owner).why
+        scene.pass_s(AFTER_S)
+        assert scene.claim("cto").item.id == item
+
+    def test_an_agent_that_was_set_and_never_came_is_waited_for_from_the_arrival_on(
+        self, scene: Scene
+    ) -> None:
+        scene.service.set_agent("coder")
+        scene.clock.advance(1_000)
+        scene.put("owner", lane=LANE, agent="coder")
+        item = scene.put("item", lane=LANE, agent="cto")
+        assert scene.idle("cto")
+        scene.pass_s(AFTER_S)
+        assert scene.claim("cto").item.id == item
+
+    @pytest.mark.parametrize("sign", ["a claim", "a worker", "a run"])
+    def test_a_sign_of_life_keeps_the_lane(self, scene: Scene, sign: str) -> None:
+        if sign == "a run":
+            scene.put_running("long", agent="coder", lease_s=600)
+        assert scene.idle("coder")
+        scene.put("owner", lane=LANE, agent="coder", type="review")
+        item = scene.put("item", lane=LANE, agent="cto")
+        scene.clock.advance(AFTER_S - 1)
+        if sign == "a claim":
+            assert scene.idle("coder", types=["nothing"])
+        elif sign == "a worker":
+            see_worker(scene, "Coder")
+        scene.pass_s(20)
+        assert scene.idle("cto")
+        if sign == "a run":
+            return
+        scene.pass_s(AFTER_S)
+        assert scene.claim("cto").item.id == item
+
+    def test_a_worker_that_said_goodbye_is_no_sign_of_life(self, scene: Scene) -> None:
+        scene.idle("coder")
+        scene.put("owner", lane=LANE, agent="coder")
+        scene.put("item", lane=LANE, agent="cto")
+        scene.clock.advance(AFTER_S)
+        see_worker(scene, "coder")
+        assert scene.idle("cto")
+        scene.service.leave_worker("box.1")
+        assert not scene.idle("cto")
+
+    def test_the_time_is_set_for_each_agent_and_zero_is_never(self, scene: Scene) -> None:
+        for agent, after_s in (("quick", 5), ("coder", 0)):
+            view = scene.service.set_agent(agent, overtake_after_s=after_s)
+            assert view.overtake_after_s == after_s
+            lane = f"issue:acme/app#{agent}"
+            scene.idle(agent)
+            scene.put("owner", lane=lane, agent=agent)
+            item = scene.put("item", lane=lane, agent="cto")
+        assert scene.service.set_agent("coder", labels=["gpu"]).overtake_after_s == 0, "others leave it alone"
+        assert scene.idle("cto")
+        scene.pass_s(5)
+        assert scene.claim("cto").item.lane == "issue:acme/app#quick"
+        scene.pass_s(100_000)
+        assert scene.idle("cto", item=item)
+
+    @pytest.mark.parametrize("firm", [{"position": 1}, {"retry_lane": "keep"}], ids=["position", "keep"])
+    def test_an_order_that_is_wanted_stays(self, scene: Scene, firm: dict[str, Any]) -> None:
+        scene.idle("coder")
+        owner = scene.put("owner", lane=LANE, agent="coder", **firm)
+        scene.put("item", lane=LANE, agent="cto")
+        scene.pass_s(10 * AFTER_S)
+        assert scene.idle("cto")
+        assert scene.owner() == owner
+
+    def test_the_doctor_names_a_lane_that_stands_still(self, scene: Scene) -> None:
+        def stalled() -> str:
+            (check,) = (c for c in scene.service.doctor() if c.name == "stalled_lanes")
+            return "" if check.ok else check.detail
+
+        scene.service.set_agent("coder", types=["review"])
+        owner = scene.put("owner", lane=LANE, agent="coder", retry_lane="keep")
+        scene.pass_s(AFTER_S)
+        assert stalled() == "", "nobody waits behind it"
+        scene.put("item", lane=LANE, agent="cto")
+        assert f"{LANE} (item {owner} waits for coder)" in stalled()
+        scene.service.set_agent("coder", types=[])
+        scene.idle("coder", types=["nothing"])
+        assert stalled() == ""
+        scene.pass_s(AFTER_S)
+        assert LANE in stalled()
 
 
 # -- owners whose plan gives out no tasks ---------------------------------------------------------

@@ -173,6 +173,7 @@ def test_an_owner_of_an_agent_behind_a_wall_is_overtaken(scene: Scene) -> None:
 
 
 def test_an_owner_whose_wall_is_over_is_not_overtaken(scene: Scene) -> None:
+    scene.service.set_agent("coder", overtake_after_s=0)
     walled(scene, scene.put_running(agent="coder"), whole_agent=True)
     owner = scene.put("owner", agent="coder", lane=LANE)
     scene.put("rival", agent="reviewer", lane=LANE)

@@ -37,6 +37,16 @@ def claim(talk: Connection, barrier: Barrier, url: str, agent: str, limit: int) 
     return [(lease.fence, lease.item.id) for lease in leases]
 
 
+def claim_as(talk: Connection, barrier: Barrier, agent: str, url: str, times: int) -> list[tuple[int, int]]:
+    """Claim one by one in the role of an agent."""
+    service = open_service(url)
+    service.agents()
+    barrier.wait()
+    leases = [lease for _ in range(times) for lease in service.next(agent, lease_s=60)]
+    service.close()
+    return [(lease.fence, lease.item.id) for lease in leases]
+
+
 def claim_as_one_of_four(talk: Connection, barrier: Barrier, url: str, limit: int) -> list[tuple[int, int]]:
     """The same, for one of four agents."""
     return claim(talk, barrier, url, f"coder{os.getpid() % 4}", limit)

@@ -85,6 +85,27 @@ def test_a_limit_holds_for_items_that_overtake(crew: Crew, url: str) -> None:
     service.close()
 
 
+def test_of_an_agent_that_comes_back_and_those_that_overtake_it_one_runs_on_each_lane(
+    crew: Crew, url: str
+) -> None:
+    """Half of its items were lost by a run of it, the others have never started.
+    `tests/unit/test_overtaking.py` has the rule that decides under the lock."""
+    service = open_service(url)
+    service.set_agent("coder", overtake_after_s=0.001)
+    lanes = [f"issue:acme/app#{n}" for n in range(24)]
+    service.add([NewItem(title="owner", agent="coder", lane=lane, lease_s=1) for lane in lanes])
+    lost = service.next("coder", limit=12)
+    service.add([NewItem(title="behind", agent="cto", lane=lane) for lane in lanes])
+    while any(service.show(lease.item.id).item.status == "in_progress" for lease in lost):
+        service.sweep()
+    got = crew.race_roles(["coder", "cto"] * 4, racers.claim_as, url, 24)
+    runs = [item for leases in got for _, item in leases]
+    owners = [service.show(item).item.lane or "" for item in runs]
+    assert sorted(owners) == sorted(lanes)
+    assert_kept(url)
+    service.close()
+
+
 def test_two_operators_undo_nothing_that_the_other_sets(crew: Crew, url: str) -> None:
     """Taken out: the test for what is named in `set_agent.sql` (see test_setters for the forced
     interleaving). Each operator is the only one to set its part of the agent."""

@@ -48,7 +48,7 @@ CHANGES = [
     "CREATE INDEX one_more ON {}items (title)",
     "DROP INDEX {}items_lane_owner",
     "ALTER TABLE {}runs ADD COLUMN one_more text",
-    "ALTER TABLE {}agents DROP COLUMN seen_us",
+    "ALTER TABLE {}agents DROP COLUMN wall_why",
     "ALTER TABLE {}messages RENAME COLUMN text TO words",
 ]
 

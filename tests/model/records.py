@@ -11,6 +11,8 @@ from interlock.core.model import A_PERSON, NewItem, Policy, Reason, Sender, Verd
 from interlock.core.states import ItemStatus, RunStatus
 
 SECOND = 1_000_000
+#: Without a claim for so long an agent is gone, and to so much its last claim is known.
+GONE_S, SEEN_S = 60.0, 3.75
 LEASE_S = 60
 CANCEL_GRACE_S = 15
 BACK_OFF_FIRST_S = 10
@@ -164,6 +166,12 @@ class Agent:
     types: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     paused: bool = False
+    #: When it last asked for work.
+    seen_us: int | None = None
+
+    def can_do(self, new: NewItem) -> bool:
+        """Whether it does this type, and has all the labels."""
+        return (not self.types or new.type in self.types) and set(new.labels) <= set(self.labels)
 
 
 @dataclass

@@ -21,11 +21,13 @@ from tests.model.records import (
     BACK_OFF_MAX_S,
     BACK_OFF_SPREAD,
     CANCEL_GRACE_S,
+    GONE_S,
     KEY_KEPT_S,
     LEASE_S,
     OVERDUE_S,
     RELEASES_IN_A_ROW,
     SECOND,
+    SEEN_S,
     WAKES_MAX,
     Added,
     Agent,
@@ -423,6 +425,8 @@ class Reference:
     ) -> list[Run]:
         key = key_of(agent)
         known = self.agents.setdefault(key, Agent(agent.strip()))
+        if known.seen_us is None or known.seen_us < self.now_us - micro(SEEN_S):
+            known.seen_us = self.now_us
         self._bring_due(Swept())
         if only is not None and only.ended:
             raise Refused("item_ended")
@@ -454,38 +458,45 @@ class Reference:
             if room():
                 claimed.append(self._start(item, key, lease_s, worker, external=external))
         rivals = []
-        for owner in filter(lambda i: self._cannot_start(i, key), self.items.values()):
+        held_up = [(i, why) for i in self.items.values() if (why := self._held_up(i)) is not None]
+        for owner, why in held_up:
             assert owner.lane is not None
             mine = [i for i in self.line(owner.lane) if wanted(i) and i.new.position is None]
             if mine and only in (None, mine[0]):
-                rivals.append((mine[0], owner))
-        for item, owner in sorted(rivals, key=lambda pair: self.queue_order(pair[0])):
+                rivals.append((mine[0], owner, why))
+        for item, owner, why in sorted(rivals, key=lambda rival: self.queue_order(rival[0])):
             if room():
-                self._overtake(item, owner)
+                self._overtake(item, owner, why)
                 claimed.append(self._start(item, key, lease_s, worker, external=external))
         return claimed
 
-    def _cannot_start(self, owner: Item, claimer: str) -> bool:
-        """Whether an owner holds up its lane for nothing, so that a claim may overtake it."""
+    def _held_up(self, owner: Item) -> Reason | None:
+        """Why an owner holds up its lane for nothing, so that a claim may overtake it; null: it does not."""
         if owner.status is not ItemStatus.PENDING or owner.lane is None or owner.wakes_us is not None:
-            return False
-        kept = owner.new.retry_lane is RetryLane.KEEP and owner.attempt > 0
-        if owner.new.position is not None or kept:
-            return False
-        if owner.new.project in self.paused_projects or self.gated(owner):
-            return True
-        if owner.agent in ("", claimer):
-            return False
+            return None
+        if owner.new.position is not None or owner.new.retry_lane is RetryLane.KEEP:
+            return None
         agent = self.agents.get(owner.agent)
-        if agent is None or agent.paused:
-            return True
-        return agent.max is not None and self.running(owner.agent) >= agent.max
+        if owner.new.project in self.paused_projects or self.gated(owner):
+            return Reason.OVERTAKEN
+        if not owner.agent:
+            return None
+        if agent is None or agent.paused or not agent.can_do(owner.new):
+            return Reason.OVERTAKEN
+        if agent.max is not None and self.running(owner.agent) >= agent.max:
+            return Reason.OVERTAKEN
+        return Reason.AGENT_GONE if self._gone(owner, agent) else None
 
-    def _overtake(self, item: Item, owner: Item) -> None:
-        owner.status, owner.reason = ItemStatus.DEFERRED, Reason.OVERTAKEN
-        item.status, item.reason, item.offered_us = ItemStatus.PENDING, Reason.OVERTAKEN, self.now_us
+    def _gone(self, owner: Item, agent: Agent) -> bool:
+        """Whether the agent of an owner has no run and has made no claim for a minute. No workers here."""
+        since_us = owner.created_us if agent.seen_us is None else agent.seen_us
+        return not self.running(owner.agent) and self.now_us >= since_us + micro(GONE_S)
+
+    def _overtake(self, item: Item, owner: Item, reason: Reason) -> None:
+        owner.status, owner.reason = ItemStatus.DEFERRED, reason
+        item.status, item.reason, item.offered_us = ItemStatus.PENDING, reason, self.now_us
         item.first_in_line = False
-        self._note(EventKind.LANE_OVERTAKEN, Reason.OVERTAKEN, owner)
+        self._note(EventKind.LANE_OVERTAKEN, reason, owner)
 
     def _start(
         self, item: Item, agent: str, lease_s: float | None, worker: str | None, *, external: bool

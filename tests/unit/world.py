@@ -49,6 +49,7 @@ from interlock.core.model import (
     Streak,
     Unread,
 )
+from interlock.core.overtaking import Presence
 from interlock.core.prediction import Facts, predict
 from interlock.core.states import ItemStatus
 from interlock.core.timing import Timing, deadline_us, to_us
@@ -75,6 +76,8 @@ class World:
         self.streaks: dict[str, Streak] = {}
         self.last_agents: dict[str, str] = {}
         self.gates: dict[str, Gate] = {}
+        #: The signs of life of agents.
+        self.presence: dict[str, Presence] = {}
         #: Another lane of the series that is open or worked on.
         self.busy_gate: str | None = None
         self._last_id = 0
@@ -272,6 +275,7 @@ class World:
             streaks=dict(self.streaks),
             last_agents=dict(self.last_agents),
             gates=dict(self.gates),
+            presence=self.presence,
             busy_gate=self.busy_gate,
             seen_keys={k: i for k, i in self.keys.items() if k in wanted},
             ended_runs=dict(self.runs),

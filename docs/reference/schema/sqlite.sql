@@ -275,7 +275,8 @@ CREATE TABLE agents (
     seen_us         INTEGER,
     wall_us         INTEGER,
     wall_why        TEXT,
-    pool            TEXT REFERENCES pools (name)
+    pool            TEXT REFERENCES pools (name),
+    overtake_after_s REAL CHECK (overtake_after_s >= 0)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE paused_projects (
@@ -419,16 +420,6 @@ WHERE paused_why IS NULL AND (max_concurrency IS NULL OR max_concurrency > (
     WHERE run IS NOT NULL AND run_agent = agents.key))
     AND (pool IS NULL OR EXISTS (SELECT 1 FROM pool_runs r WHERE r.name = agents.pool AND r.running < r.max_concurrency));
 
--- Owners that may be overtaken, each with until when it cannot start: for ever, as far as can be known, or until its agent's
--- wall is over; null if it can. No position orders their lane, no retry keeps it.
-CREATE VIEW stuck_owners AS
-SELECT id, lane, CASE
-    WHEN NOT EXISTS (SELECT 1 FROM ungated WHERE ungated.id = owners.id)
-        OR (agent_key <> '' AND NOT EXISTS (SELECT 1 FROM free_agents WHERE free_agents.key = owners.agent_key))
-    THEN 9223372036854775807
-    ELSE (SELECT wall_us FROM agents WHERE agents.key = owners.agent_key) END AS until_us
-FROM owners
-WHERE status = 'pending' AND due_us IS NULL AND position = 2147483647 AND NOT (retry_lane = 'keep' AND attempt > 0);
 
 -- For each notice, by its setting: the last event that was dealt with, who has it leased until when, and how often the next one was
 -- tried. `until_us` without a token is the wait after a failed try.
@@ -453,6 +444,27 @@ CREATE TABLE workers (
     seen_us    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX workers_seen ON workers (seen_us);
+CREATE INDEX workers_agent ON workers (agent, seen_us);
+
+-- Owners of lanes that have not started: until when one cannot start (for ever, as far as can be known, or until its agent's wall is
+-- over; null if it can), whether its agent is unknown or cannot do it, and from when its agent counts as gone, if it shows no sign of life
+-- before (null: not at all). `firm`: it is never overtaken, as a position orders its lane or it keeps the lane for its retries.
+CREATE VIEW unstarted_owners AS
+SELECT id, lane, agent_key, created_us, firm, unable,
+    CASE WHEN unable OR NOT EXISTS (SELECT 1 FROM ungated WHERE ungated.id = o.id)
+            OR (agent_key <> '' AND NOT EXISTS (SELECT 1 FROM free_agents WHERE free_agents.key = o.agent_key))
+        THEN 9223372036854775807 ELSE wall_us END AS until_us,
+    CASE WHEN agent IS NULL OR overtake_after_s = 0
+            OR EXISTS (SELECT 1 FROM items r WHERE r.run IS NOT NULL AND r.run_agent = o.agent) THEN NULL
+        ELSE max(ifnull(seen_us, created_us) + CAST(ifnull(overtake_after_s, 60) * 1000000 AS INTEGER),
+            ifnull((SELECT max(w.seen_us) FROM workers w WHERE w.agent = o.agent) + 30000000, 0)) END AS gone_us
+FROM (
+    SELECT i.*, a.key AS agent, a.overtake_after_s, a.seen_us, a.wall_us, i.position < 2147483647 OR i.retry_lane = 'keep' AS firm,
+        i.agent_key <> '' AND (a.key IS NULL OR (a.types <> '[]' AND i.type NOT IN (SELECT value FROM json_each(a.types)))
+            OR (NOT (i.type = 'hold' AND EXISTS (SELECT 1 FROM json_each(i.labels) AS l WHERE l.value = 'hold'))
+                AND EXISTS (SELECT 1 FROM json_each(i.labels) AS l WHERE l.value NOT IN (SELECT value FROM json_each(a.labels))))) AS unable
+    FROM owners i LEFT JOIN agents a ON a.key = i.agent_key
+    WHERE i.status = 'pending' AND i.due_us IS NULL) AS o;
 
 -- Repositories by the number that a rename leaves alone. Their lanes keep the name of the first sight.
 CREATE TABLE github_repositories (

@@ -13,7 +13,7 @@ from interlock.core.errors import Exit, InvalidInput
 from interlock.core.model import Mode
 from interlock.core.names import BATCH_MAX
 from interlock.service.contract import AgentView
-from interlock.service.intake import choice, whole
+from interlock.service.intake import choice, span_s, whole
 
 agents = Group("List agents, or change one.")
 pools = Group("List pools, capacities that agents share, or change one.")
@@ -38,6 +38,7 @@ def list_agents(ctx: typer.Context) -> int:
 def set_agent(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The agent; created if new.")],
+    *,
     max_: Annotated[
         str | None, typer.Option("--max", metavar="N|none", help="How many runs at once; none: no limit.")
     ] = None,
@@ -50,6 +51,13 @@ def set_agent(
     ] = None,
     pool: Annotated[
         str | None, typer.Option(metavar="NAME|none", help="The pool whose capacity it shares.")
+    ] = None,
+    overtake_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPAN",
+            help="Without a claim for so long others may overtake its items: 60s unless set; 0: never.",
+        ),
     ] = None,
 ) -> int:
     """Set what an agent can do and how many runs it may have at once."""
@@ -64,6 +72,7 @@ def set_agent(
             unlimited=unlimited,
             types=type_,
             labels=label,
+            overtake_after_s=None if overtake_after is None else span_s("--overtake-after", overtake_after),
             pool="" if pool is not None and pool.strip().lower() == "none" else name_or_none("--pool", pool),
             by=call.settings.actor,
         )

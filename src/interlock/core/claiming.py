@@ -30,6 +30,8 @@ class Agent(Record):
     #: Until when it starts nothing because a run has met a wall, and which; null once that is over.
     wall_us: int | None = None
     wall_why: str | None = None
+    #: How long it may make no claim before its items can be overtaken: see `overtaking`.
+    overtake_after_s: float | None = None
     #: The pool whose capacity it shares; its limit and its runs are for display, like the counts below.
     pool: str | None = None
     pool_max: int | None = None

@@ -170,10 +170,12 @@ class Repair(Record):
 
 
 class Overtake(Record):
-    """Another agent's claim takes the lane from an owner that cannot start."""
+    """Another agent's claim takes the lane from an owner that cannot start, or whose agent is gone."""
 
     item: ItemId
     owner: ItemId
+    #: Nothing but the silence of its agent keeps the owner from being started: that is judged again.
+    gone: bool = False
 
 
 Command = (

@@ -37,6 +37,7 @@ from interlock.core.model import (
     Unread,
 )
 from interlock.core.names import agent_key
+from interlock.core.overtaking import Presence
 from interlock.core.plans.book import Book, PlanChanges, PlanPart
 from interlock.core.plans.model import Plan, Revision
 from interlock.core.record import MutableRecord, Record, fresh
@@ -72,6 +73,8 @@ class Snapshot(Record):
     gates: Mapping[str, Gate] = fresh(dict)
     #: For a gate that is to open: another lane of its series that is open, or where a run goes on.
     busy_gate: str | None = None
+    #: For an owner that is to be overtaken: the signs of life of its agent.
+    presence: Mapping[str, Presence] = fresh(dict)
     #: Dedupe keys seen before, with the first item of each.
     seen_keys: Mapping[tuple[str, str], ItemId] = fresh(dict)
     #: Ended runs, to explain why a late write is refused.

@@ -160,6 +160,7 @@ class Reason(StrEnum):
     EDITED = "edited"
     ANSWERED = "answered"
     OVERTAKEN = "agent_cannot_start"
+    AGENT_GONE = "agent_gone"
     SERIES_QUEUED = "series_queued"
     # refusals
     LEASE_LOST = "lease_lost"

@@ -17,10 +17,10 @@ from interlock.core.model import (
     Item,
     ItemId,
     Reason,
-    RetryLane,
     Sender,
     SenderKind,
 )
+from interlock.core.overtaking import is_gone, may_overtake
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.core.timing import sort_key, to_us
@@ -229,29 +229,19 @@ def repair(ledger: Ledger, command: Repair) -> Moved:
 
 
 def overtake(ledger: Ledger, command: Overtake) -> Moved:
-    """Swap a deferred item with an owner that cannot start; the owner keeps its ticket."""
+    """Swap a deferred item with an owner that cannot start or whose agent is gone; the owner keeps its
+    ticket."""
     item, owner = ledger.items[command.item], ledger.items[command.owner]
     if not may_overtake(item, owner) or ledger.shut(item.spec.lane, item.spec.type):
         return Moved(item=item.id, changed=False)
-    owner = ledger.change(owner, status=ItemStatus.DEFERRED, reason=Reason.OVERTAKEN)
-    item = ledger.change(item, status=ItemStatus.PENDING, front=False, reason=Reason.OVERTAKEN)
-    ledger.event(
-        EventKind.LANE_OVERTAKEN, owner, Reason.OVERTAKEN, by_item=item.id, by_agent=item.spec.agent_key
-    )
+    agent = ledger.snapshot.presence.get(owner.spec.agent_key)
+    if command.gone and not is_gone(owner, agent, ledger.now_us):
+        return Moved(item=item.id, changed=False)
+    reason = Reason.AGENT_GONE if command.gone else Reason.OVERTAKEN
+    owner = ledger.change(owner, status=ItemStatus.DEFERRED, reason=reason)
+    item = ledger.change(item, status=ItemStatus.PENDING, front=False, reason=reason)
+    ledger.event(EventKind.LANE_OVERTAKEN, owner, reason, by_item=item.id, by_agent=item.spec.agent_key)
     return Moved(item=item.id, changed=True)
-
-
-def may_overtake(item: Item, owner: Item) -> bool:
-    """Only an owner that has not started is overtaken, and never where a position orders the lane or a retry
-    keeps it."""
-    kept = owner.spec.retry_lane is RetryLane.KEEP and owner.state.attempt > 0
-    return (
-        item.status is ItemStatus.DEFERRED
-        and owner.state.ready
-        and item.spec.lane == owner.spec.lane
-        and item.spec.position == owner.spec.position == UNPOSITIONED
-        and not kept
-    )
 
 
 def _refused(item: Item, sentence: str, hint: str = "") -> Moved:

@@ -20,9 +20,20 @@ from interlock.core.claiming import Agent, Claim, has_room, narrowed, wanted, wi
 from interlock.core.commands import Command, Expire, Finish, Outcome, Retry, Tell
 from interlock.core.decide import decide
 from interlock.core.ledger import Decision, Ledger, Snapshot
-from interlock.core.model import HOLD, NO_AGENT, Gate, Item, ItemId, PlanId, Sender, SenderKind
+from interlock.core.model import (
+    HOLD,
+    NO_AGENT,
+    UNPOSITIONED,
+    Gate,
+    Item,
+    ItemId,
+    PlanId,
+    RetryLane,
+    Sender,
+    SenderKind,
+)
 from interlock.core.names import issue_number
-from interlock.core.operating import may_overtake
+from interlock.core.overtaking import Presence, gone_us, may_overtake
 from interlock.core.plans.book import PlanPart
 from interlock.core.plans.model import EDIT_TYPE, Need, Plan, PlanStatus, Task, plan_of_lane
 from interlock.core.record import Record, replace
@@ -80,6 +91,8 @@ class Facts(Record):
     ahead: int = 0
     #: The agents that are named or limited in any way, with their runs; null where a store keeps none.
     agents: Mapping[str, Agent] | None = MappingProxyType({})
+    #: The signs of life of the agents that the item and the owner of its lane are for.
+    presence: Mapping[str, Presence] = MappingProxyType({})
     paused_projects: Mapping[str, str] = MappingProxyType({})
     #: Those of the items here and of their lane.
     blocks: tuple[Block, ...] = ()
@@ -151,6 +164,9 @@ class Prediction(Record):
     closed: tuple[Hindrance, ...] = ()
     #: Who may start it unless it is closed, if it is ready or may overtake the owner of its lane.
     takers: Takers | None = None
+    #: Of an owner that has not started: from when it can be overtaken, unless its agent shows a sign of life
+    #: before; 0 while it cannot start; null if it never can be.
+    overtaken_us: int | None = None
     #: When time alone moves it, and where to; a sweep, a claim or an arrival on its lane does it then.
     at_us: int | None = None
     #: What each end of its run makes of it; `TIME` also of an item without a run.
@@ -160,8 +176,8 @@ class Prediction(Record):
     #: What a message makes of an item that waits for a time or a person, by who writes it; of a running one,
     #: what it and the end of its run make of it if it is not read.
     told: Mapping[SenderKind, Fate] = MappingProxyType({})
-    #: Of a deferred item: the owner of its lane. With `takers`, a claim may take the lane from that owner, if
-    #: it finds none in the line that it may start before this one.
+    #: Of a deferred item: the owner of its lane. With `takers`, a claim may take the lane from it once it can
+    #: be overtaken, if it finds none in the line that it may start before this one.
     owner: Prediction | None = None
 
     @property
@@ -169,11 +185,16 @@ class Prediction(Record):
         """Its time is over: the next sweep or claim moves it, before anything is started."""
         return self.at_us is not None and self.at_us <= self.facts.now_us
 
+    @property
+    def can_be_overtaken(self) -> bool:
+        """Whether a claim may take the lane from this owner now."""
+        return self.overtaken_us is not None and self.overtaken_us <= self.facts.now_us
+
     def takes(self, agent: str) -> bool:
         """Whether a claim of this agent may start it now."""
-        if self.overdue:
-            return False
         owner = self.owner
+        if self.overdue or (owner is not None and not owner.can_be_overtaken):
+            return False
         if owner is not None and not owner.closed and owner.item.spec.agent_key == agent:
             return False  # an agent that asks is known by then, and the owner waits for it alone
         return not self.closed and self.takers is not None and self.takers.takes(agent)
@@ -192,13 +213,14 @@ def predict(item: Item, facts: Facts) -> Prediction:
         told=_told(item, facts),
     )
     if item.state.ready:
-        return replace(made, takers=_takers(item, facts, with_room_left))
+        overtaken_us = _overtaken_us(item, facts, made.closed) if item.spec.lane is not None else None
+        return replace(made, takers=_takers(item, facts, with_room_left), overtaken_us=overtaken_us)
     lane = item.spec.lane
     found = _owner(lane, facts) if item.status is ItemStatus.DEFERRED and lane is not None else None
     if found is None:
         return made
     owner = predict(found, facts)
-    overtakes = _stuck(owner) and may_overtake(item, found)
+    overtakes = owner.overtaken_us is not None and may_overtake(item, found)
     return replace(made, owner=owner, takers=_takers(item, facts, with_any_room) if overtakes else None)
 
 
@@ -380,19 +402,20 @@ def _owner(lane: str, facts: Facts) -> Item | None:
     return Ledger(facts.snapshot, facts.now_us, facts.timing).owner(lane)
 
 
-def _stuck(owner: Prediction) -> bool:
-    """Whether the owner of a lane cannot start, so that another agent's claim may take the lane."""
-    item, facts = owner.item, owner.facts
-    if facts.agents is None or not item.state.ready:
-        return False
-    if owner.closed:
-        return True
-    if not item.spec.agent_key:
-        return False
-    agent = facts.agents.get(item.spec.agent_key)
-    if agent is None or agent.paused_why is not None or agent.wall_us is not None:
-        return True
-    return not _has_room(agent)
+def _overtaken_us(owner: Item, facts: Facts, closed: tuple[Hindrance, ...]) -> int | None:
+    """From when another agent's claim may take the lane from an owner that has not started: 0 while it cannot
+    start, else when its agent is gone."""
+    key = owner.spec.agent_key
+    if facts.agents is None or owner.spec.position != UNPOSITIONED or owner.spec.retry_lane is RetryLane.KEEP:
+        return None
+    if closed:
+        return 0
+    if not key:
+        return None
+    agent = facts.agents.get(key)
+    if agent is None or any(_barred(owner, agent, facts.now_us)):
+        return 0
+    return gone_us(owner, facts.presence.get(key, Presence()))
 
 
 # -- what becomes of it ---------------------------------------------------------------------------

@@ -154,9 +154,18 @@ def _pending(prediction: Prediction) -> tuple[str, str]:
         return f"is ready{queue}", f"{_claimers(item, takers)} may claim it{ends}"
     known = facts.agents is None or name in facts.agents
     state = f"is ready for {name}" + (queue if known else ", which has never asked for work")
+    ends += _passed(prediction)
     if facts.ahead:
         return state, f"a claim of {name} takes it in its turn{ends}"
     return state, f"{name}'s {'next claim' if known else 'first `interlock next`'} takes it{ends}"
+
+
+def _passed(owner: Prediction) -> str:
+    """When those behind an owner may overtake it, if there are any and its agent does not come."""
+    lane = owner.item.spec.lane
+    if lane is None or not owner.overtaken_us or not _line_behind(owner):
+        return ""
+    return f"; {_gone(owner)} another agent's claim may overtake it on {lane}"
 
 
 def _claimers(item: Item, takers: Takers) -> str:
@@ -274,7 +283,17 @@ def _overtaking(prediction: Prediction) -> str:
         return ""  # whoever could overtake it starts the owner instead
     who = takers.agent or "another agent"
     first = " that can start none before it" if prediction.facts.ahead else ""
-    return f"; while item {owner.item.id} cannot start, a claim of {who}{first} may overtake it"
+    if owner.overtaken_us == 0:
+        return f"; while item {owner.item.id} cannot start, a claim of {who}{first} may overtake it"
+    return f"; {_gone(owner)} a claim of {who}{first} may overtake it"
+
+
+def _gone(owner: Prediction) -> str:
+    """Since or from when the agent of an owner counts as gone."""
+    agent, now_us = owner.item.spec.agent_key, owner.facts.now_us
+    if owner.can_be_overtaken:
+        return f"as {agent} has made no claim lately and no worker of it is alive,"
+    return f"unless {agent} makes a claim before, {until(owner.overtaken_us, now_us)}"
 
 
 def _lane_of_owner(owner: Prediction, moves: str) -> str:
@@ -326,11 +345,14 @@ def _listed(ways: list[str]) -> str:
 
 
 def _falls_to(owner: Prediction) -> str:
+    return "the lane goes to the next in line" if _line_behind(owner) else "the lane is free"
+
+
+def _line_behind(owner: Prediction) -> bool:
     lane = owner.item.spec.lane
-    waits = any(
+    return any(
         i.spec.lane == lane and i.status is ItemStatus.DEFERRED for i in owner.facts.snapshot.items.values()
     )
-    return "the lane goes to the next in line" if waits else "the lane is free"
 
 
 def _keeps(item: Item, fate: Fate) -> bool:

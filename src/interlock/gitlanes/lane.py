@@ -31,7 +31,7 @@ from interlock.core.model import (
     Streak,
     Unread,
 )
-from interlock.core.operating import may_overtake
+from interlock.core.overtaking import may_overtake
 from interlock.core.plans.commands import PlanCommand
 from interlock.core.record import replace as replace_record
 from interlock.core.states import ItemStatus, RunStatus

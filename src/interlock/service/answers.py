@@ -22,6 +22,7 @@ from interlock.core.model import (
     RunRecord,
     mode_for,
 )
+from interlock.core.overtaking import OVERTAKE_AFTER_S
 from interlock.core.spoken import in_spoken_order
 from interlock.core.states import ItemStatus
 from interlock.service.contract import (
@@ -272,6 +273,7 @@ def agent_view(agent: Agent) -> AgentView:
         running=agent.running,
         pending=agent.pending,
         last_seen_at=maybe_moment(agent.seen_us),
+        overtake_after_s=OVERTAKE_AFTER_S if agent.overtake_after_s is None else agent.overtake_after_s,
     )
 
 

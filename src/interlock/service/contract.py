@@ -333,6 +333,8 @@ class AgentView(Record):
     #: Pending items that name this agent, counted to 1,000.
     pending: int
     last_seen_at: datetime | None
+    #: How long it may make no claim before its items can be overtaken; 0: for ever.
+    overtake_after_s: float
 
 
 class PoolView(Record):
@@ -695,6 +697,7 @@ class Service(LaneService, PlanService, SeriesService, Protocol):
         types: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
         pool: str | None = None,
+        overtake_after_s: float | None = None,
         by: str = "",
     ) -> AgentView: ...
 

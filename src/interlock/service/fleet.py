@@ -10,6 +10,7 @@ from interlock.core.checking import checked_mode, checked_reason, given_reason, 
 from interlock.core.claiming import Agent
 from interlock.core.errors import Held
 from interlock.core.model import DEFAULT_PROJECT, Event, EventKind, Item, ModeRule
+from interlock.core.overtaking import OVERTAKE_AFTER_MAX_S
 from interlock.core.states import TERMINAL, ItemStatus
 from interlock.service.answers import agent_view, gate_view, lane_view, pool_view
 from interlock.service.contract import AgentView, LaneView, PoolView
@@ -36,9 +37,11 @@ class Fleet:
         types: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
         pool: str | None = None,
+        overtake_after_s: float | None = None,
         by: str = "",
     ) -> AgentView:
-        """Set what an agent can do and how much at once.
+        """Set what an agent can do, how much at once, and how long it may make no claim before others may
+        overtake its items (0: for ever).
 
         None leaves a value unchanged; an empty pool removes the agent from its pool."""
         if max_concurrency is not None:
@@ -54,11 +57,21 @@ class Fleet:
             given["labels"] = names.check_names("label", labels)
         if pool is not None:
             given["pool"] = None if pool == "" else names.pool_key(pool)
+        if overtake_after_s is not None:
+            names.check_number("time without a claim", overtake_after_s, 0, OVERTAKE_AFTER_MAX_S)
+            given["overtake_after_s"] = float(overtake_after_s)
 
         event = self._event(EventKind.AGENT_SET, by, agent=key)
 
         def line(made: Agent) -> Event:
-            can = {"pool": made.pool, "max": made.max_concurrency, "types": made.types, "labels": made.labels}
+            can: dict[str, Any] = {
+                "pool": made.pool,
+                "max": made.max_concurrency,
+                "types": made.types,
+                "labels": made.labels,
+            }
+            if made.overtake_after_s is not None:
+                can["overtake_after_s"] = made.overtake_after_s
             return event._replace(data={**event.data, **can})
 
         return agent_view(self.store.set_agent(Agent(key=key, **given), tuple(given), line))

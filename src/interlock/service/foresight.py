@@ -31,6 +31,7 @@ def foresee(store: Store, item: Item) -> Prediction:
         timing=store.timing,
         ahead=store.ahead_of(item) if startable else 0,
         agents={a.key: a for a in store.limited_agents(sorted(named))} if startable else {},
+        presence=store.presence(sorted(named)) if startable and named else {},
         paused_projects=store.paused_projects() if startable else {},
         blocks=tuple(store.blocks_of(item.spec.lane, [i.id for i in near])) if startable else (),
         series=_series(store, item, snapshot) if startable else Series(),

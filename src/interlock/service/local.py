@@ -51,6 +51,7 @@ from interlock.core.errors import (
 from interlock.core.handles import Handle, read_handle
 from interlock.core.ledger import Decision
 from interlock.core.model import A_PERSON, ItemId, NewItem, Policy, RunId, Sender
+from interlock.core.overtaking import OVERTAKE_AFTER_S
 from interlock.core.plans.model import EDIT_TYPE
 from interlock.core.record import replace
 from interlock.core.timing import QUESTION_TIMEOUT_S
@@ -90,7 +91,8 @@ POLL_S = 1.0
 #: The longest question: people read it on one screen.
 QUESTION_MAX_BYTES = 10_000
 IN_VAIN_FIRST_S, IN_VAIN_MAX_S = 0.002, 0.25
-SEEN_EVERY_S = 30.0
+#: A process says so often that an agent asks for work, and several times before it would count as gone.
+SEEN_EVERY_S, SEEN_IN_TIME = 5.0, 4
 #: What a command on an item raises where its usual refusal does not fit.
 _REFUSALS: dict[str, type[InterlockError]] = {kind.code: kind for kind in (EditRefused, StaleRevision)}
 
@@ -102,7 +104,8 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         super().__init__(store)
         self._poll_s = poll_s
         self._retention = Retention(retention_s) if retention_s is not None else None
-        self._known: dict[str, float] = {}
+        #: When this process said last that an agent is there, and how often it does.
+        self._known: dict[str, tuple[float, float]] = {}
         self._swept_to = ""
         #: Says why a run must not start; servers have one that asks GitHub.
         self.last_look: Callable[[LeaseView], str | None] | None = None
@@ -164,11 +167,11 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
         if item is not None:
             wish = self._only(wish, ItemId(item))
         names.check_number("wait", wait_s, 0, names.WAIT_MAX_S)
-        self._make_known(wish.agent, agent.strip())
         asked_s = time.monotonic()
         deadline_s = asked_s + wait_s
         in_vain_s = 0.0
         while True:
+            self._make_known(wish.agent, agent.strip())
             waited_s = int(1000 * (time.monotonic() - asked_s)) / 1000
             claimed, agent_now = self._claim(wish)
             if wish.item is not None and not claimed:
@@ -208,9 +211,10 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
 
     def _make_known(self, key: str, name: str) -> None:
         now_s = time.monotonic()
-        if self._known.get(key, -SEEN_EVERY_S) <= now_s - SEEN_EVERY_S:
-            self.store.see_agent(key, name)
-            self._known[key] = now_s
+        said_s, every_s = self._known.get(key, (0.0, 0.0))
+        if now_s - said_s >= every_s:
+            after_s = self.store.see_agent(key, name) or OVERTAKE_AFTER_S
+            self._known[key] = now_s, min(SEEN_EVERY_S, after_s / SEEN_IN_TIME)
 
     def unwanted(self, run: str) -> str | None:
         """Why a run must not start, by a last look at where its item came from. None if it may.
@@ -503,7 +507,18 @@ class LocalService(Planning, Fleet, Blocking, Gating, Notices, Presence, Keeping
             mend = finding.mend if finding.broken else ""
             views.append(CheckView(name=finding.name, ok=not finding.broken, detail=detail, mend=mend))
         outside = external_check(self.external(limit=NAMED + 1))
-        return [*views, self._walls(), outside, self._blocks(), self._rivals()]
+        return [*views, self._stalled(), self._walls(), outside, self._blocks(), self._rivals()]
+
+    def _stalled(self) -> CheckView:
+        """Lanes with a line whose owner waits for an agent that does not come."""
+        found = self.store.stalled(NAMED + 1)
+        named = [f"{lane} (item {item} waits for {agent})" for lane, item, agent in found[:NAMED]]
+        more = " and more" if len(found) > NAMED else ""
+        waits = "The owner of a lane waits for an agent that is unknown, cannot do it or is gone"
+        detail = f"{waits}: {', '.join(named)}{more}."
+        mend = f"interlock why {found[0][1]}" if found else ""
+        well = "Every lane with a line has an owner that runs or that its agent can start."
+        return CheckView(name="stalled_lanes", ok=not found, detail=detail if found else well, mend=mend)
 
     def _walls(self) -> CheckView:
         """Which agents are behind a wall. That is no fault, but explains why nothing starts."""

@@ -29,6 +29,7 @@ from interlock.core.model import (
     SenderKind,
 )
 from interlock.core.notices import Mark
+from interlock.core.overtaking import Presence
 from interlock.core.plans.model import Completion, Edge, Need, Plan, Revision, Task
 from interlock.core.record import Record
 from interlock.core.row import NamedTuple
@@ -47,6 +48,8 @@ T = TypeVar("T")
 EVENTS_MAX, SPANS_MAX = 20_000, 2_000
 #: How many of the newest live and ended runs are looked through for those of a lane or a worker.
 RUNS_MAX = 10_000
+#: How many lines are looked through for one that does not move.
+LINES_MAX = 1_000
 #: And how many agents with limits an explanation looks at.
 AGENTS_MAX = 1_000
 
@@ -95,6 +98,8 @@ class Load(Record):
     walled: tuple[str, ...] = ()
     #: A lane whose gate may open, and the lane of its series, which is among the lanes.
     gate: tuple[str, str] | None = None
+    #: Agents whose signs of life are asked for.
+    presence: tuple[str, ...] = ()
     #: A task may come back, and dependents that were cancelled as unreachable with it.
     rearm: bool = False
 
@@ -265,7 +270,8 @@ class Store(Protocol):
     #: False, and nothing is changed, while something uses it.
     def remove_agent(self, key: str, event: Event) -> bool: ...
     def remove_pool(self, name: str, event: Event) -> bool: ...
-    def see_agent(self, key: str, name: str) -> None: ...
+    #: Gives how long it may make no claim before its items can be overtaken, as it was set.
+    def see_agent(self, key: str, name: str) -> float | None: ...
     def pause_project(self, project: str, why: str | None, event: Event) -> None: ...
     def set_mode(self, rule: ModeRule, event: Event) -> None: ...
     #: Gives the block as it is then; nothing is written if the same one is there already.
@@ -367,6 +373,11 @@ class Store(Protocol):
     def look(self, item: ItemId) -> Snapshot: ...
     #: The agents named, and those that are limited in any way, at most `AGENTS_MAX`.
     def limited_agents(self, named: Sequence[str]) -> list[Agent]: ...
+    #: The signs of life of the agents named that are known.
+    def presence(self, agents: Sequence[str]) -> dict[str, Presence]: ...
+    #: Lanes with a line whose owner waits for an agent that is unknown, cannot do it or is gone, with the
+    #: owner and its agent; of the first `LINES_MAX` lines, up to a limit.
+    def stalled(self, limit: int) -> list[tuple[str, ItemId, str]]: ...
     #: The edges to a task that are not satisfied, broken ones first, at most `AHEAD_MAX`.
     def needs(self, item: ItemId) -> list[Need]: ...
     def depths(self) -> Depths: ...

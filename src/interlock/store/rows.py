@@ -25,6 +25,7 @@ from interlock.core.model import (
     State,
     Unread,
 )
+from interlock.core.overtaking import Presence
 from interlock.core.plans.model import EdgeState, OnCancel, PlanStatus, When
 from interlock.core.states import ItemStatus, RunStatus
 from interlock.store.port import StoredMessage
@@ -120,6 +121,14 @@ def pool_from_row(row: Sequence[Any]) -> Pool:
     """A pool; its agents come as a list."""
     name, most, running, agents = row
     return Pool(name=name, max_concurrency=most, running=running, agents=tuple(agents))
+
+
+def presence_from_rows(rows: Iterable[Sequence[Any]]) -> dict[str, Presence]:
+    """The signs of life of agents, by their keys."""
+    return {
+        key: Presence(seen_us=seen, worker_us=worker, running=bool(running), overtake_after_s=after_s)
+        for key, seen, worker, running, after_s in rows
+    }
 
 
 def gate_from_row(row: Sequence[Any]) -> Gate:

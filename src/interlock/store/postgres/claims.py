@@ -262,24 +262,29 @@ class Claims:
             started: list[ClaimedItem] = []
             with database.connection() as conn:
                 params = {**filters(allowed), "limit": allowed.limit, "now_us": database.given_now()}
-                for item, owner in conn.execute(database.sql["overtakable"], params).fetchall():
+                for item, owner, gone in conn.execute(database.sql["overtakable"], params).fetchall():
                     if note is not None and started:
                         break
                     with database.transaction(conn):
-                        overtaken = self._overtake_one(conn, wish, item, owner)
+                        overtaken = self._overtake_one(conn, wish, item, owner, gone)
                         self._keep(conn, note, overtaken)
                     started += overtaken
             return started
 
         return database.persistently(work)
 
-    def _overtake_one(self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId) -> list[ClaimedItem]:
+    def _overtake_one(
+        self, conn: Connection, wish: Claim, item: ItemId, owner: ItemId, gone: str | None
+    ) -> list[ClaimedItem]:
+        """Overtake an owner and start the item; `gone` is the owner's agent, if that alone is the reason."""
         pool = _pool(self._agents.get(wish.agent))
         agent, counted = _read(self._lock(conn, wish, pool))
         if _pool(agent) != pool or not has_room(agent, *counted):
             return []
         decision = self._transactions.decide(
-            conn, Load(items=(item, owner)), Overtake(item=item, owner=owner)
+            conn,
+            Load(items=(item, owner), presence=() if gone is None else (gone,)),
+            Overtake(item=item, owner=owner, gone=gone is not None),
         )
         allowed = narrowed(replace(wish, item=item, limit=1), agent)
         if not decision.answers[0].changed or allowed is None:
@@ -342,12 +347,12 @@ def _agent_from_facts(facts: dict[str, Any]) -> Agent:
     names = ("key", "name", "max_concurrency", "types", "labels", "paused_why", "seen_us")
     walled = facts["wall_us"] is not None and facts["wall_us"] > facts["now_us"]
     wall = (facts["wall_us"], facts["wall_why"]) if walled else (None, None)
-    return agent_from_row([*(facts[name] for name in names), *wall, facts["pool"]])
+    return agent_from_row([*(facts[name] for name in names), *wall, facts["pool"], None])
 
 
 def agent_from_row(row: Any) -> Agent:
     """An agent from its columns, with or without its counts."""
-    running, pending, pool_max, pool_running = row[10:] or (0, 0, None, 0)
+    running, pending, pool_max, pool_running = row[11:] or (0, 0, None, 0)
     return Agent(
         key=row[0],
         name=row[1],
@@ -359,6 +364,7 @@ def agent_from_row(row: Any) -> Agent:
         wall_us=row[7],
         wall_why=row[8] if row[7] is not None else None,
         pool=row[9],
+        overtake_after_s=row[10],
         pool_max=pool_max,
         pool_running=pool_running or 0,
         running=running,

@@ -17,6 +17,7 @@ from interlock.core.handles import Handle
 from interlock.core.ledger import Snapshot
 from interlock.core.model import AHEAD_MAX, Gate, Item, ItemId, ModeRule, PlanId, RecentRun, RunRecord, Streak
 from interlock.core.notices import Mark
+from interlock.core.overtaking import Presence
 from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
@@ -34,6 +35,7 @@ from interlock.store.plan_rows import (
 from interlock.store.port import (
     AGENTS_MAX,
     EVENTS_MAX,
+    LINES_MAX,
     RUNS_MAX,
     SPANS_MAX,
     Depths,
@@ -59,6 +61,7 @@ from interlock.store.rows import (
     gate_from_row,
     item_from_row,
     pool_from_row,
+    presence_from_rows,
     run_from_row,
     spans,
     stored_message,
@@ -261,6 +264,13 @@ class PostgresReads:
         return [
             replace(agent_from_row(r[:-1]), editing=r[-1]) for r in self._rows("limited_agents", **params)
         ]
+
+    def presence(self, agents: Sequence[str]) -> dict[str, Presence]:
+        now_us = self.database.given_now()
+        return presence_from_rows(self._rows("presence", agents=array(agents), now_us=now_us))
+
+    def stalled(self, limit: int) -> list[tuple[str, ItemId, str]]:
+        return self._rows("stalled", lines=LINES_MAX, limit=limit, now_us=self.database.given_now())
 
     def needs(self, item: ItemId) -> list[Need]:
         return [need_from_row(r) for r in self._rows("needs", item=item, limit=AHEAD_MAX)]

@@ -107,17 +107,18 @@ class PostgresStore(PostgresReads):
 
         return self._in_transaction(work)
 
-    def see_agent(self, key: str, name: str) -> None:
-        def work() -> None:
+    def see_agent(self, key: str, name: str) -> float | None:
+        def work() -> float | None:
             with self.database.connection() as conn:
                 sent_us = since_boot_us()
                 now_us, offset_us = conn.execute(self.database.sql["now"]).fetchall()[0]
                 # So that a process that only claims has a reading to compare with.
                 self.clock.stepped(now_us, offset_us, sent_us)
                 params = {"key": key, "name": name, "now_us": self.database.given_now() or now_us}
-                conn.execute(self.database.sql["see_agent"], params)
+                rows = conn.execute(self.database.sql["see_agent"], params).fetchall()
+                return rows[0][0] if rows else None  # none: it is new
 
-        self.database.persistently(work)
+        return self.database.persistently(work)
 
     def set_agent(self, agent: Agent, named: Sequence[str], line: Callable[[Agent], Event]) -> Agent:
         params = {
@@ -128,6 +129,7 @@ class PostgresStore(PostgresReads):
             "labels": list(agent.labels),
             "paused_why": agent.paused_why,
             "pool": agent.pool,
+            "overtake_after_s": agent.overtake_after_s,
             "named": list(named),
         }
         whose = {"agent": agent.key, "now_us": self.database.given_now()}

@@ -34,6 +34,7 @@ from interlock.core.model import (
     Streak,
     Unread,
 )
+from interlock.core.overtaking import Presence
 from interlock.core.plans.model import plan_lane, plan_of_lane
 from interlock.core.record import Record
 from interlock.core.timing import DEDUPE_KEPT_S, to_us
@@ -56,6 +57,7 @@ from interlock.store.rows import (
     item_from_row,
     item_row,
     portions,
+    presence_from_rows,
     run_from_row,
     spec_row,
     state_row,
@@ -271,6 +273,7 @@ class Transactions:
             },
             last_agents={lane: agent for lane, _, _, agent, _ in known or () if agent},
             gates={lane: gate_from_row(json.loads(gate)) for lane, *_, gate in known or () if gate},
+            presence=self._presence(conn, load.presence) if load.presence else {},
             busy_gate=next((lane for (lane,) in busy or ()), None),
             seen_keys=seen,
             ended_runs=self._ended_runs(conn, load, items),
@@ -296,6 +299,10 @@ class Transactions:
             again = self._asking(conn, "load_unread", items=late)
             found |= {i: tuple(map(unread_message, messages)) for i, messages in again}
         return found
+
+    def _presence(self, conn: Connection, agents: Sequence[str]) -> dict[str, Presence]:
+        params = {"agents": array(agents), "now_us": self._database.given_now()}
+        return presence_from_rows(conn.execute(self._sql["presence"], params, binary=True).fetchall())
 
     def _asking(self, conn: Connection, name: str, **params: Any) -> list[tuple[Any, ...]]:
         """A statement whose lists go in as arrays."""

@@ -27,6 +27,7 @@ from interlock.core.model import (
     Unread,
 )
 from interlock.core.notices import Mark
+from interlock.core.overtaking import Presence
 from interlock.core.plans.model import Edge, Need, Plan, Revision, Task
 from interlock.core.record import replace
 from interlock.core.states import ItemStatus
@@ -44,6 +45,7 @@ from interlock.store.plan_rows import (
 from interlock.store.port import (
     AGENTS_MAX,
     EVENTS_MAX,
+    LINES_MAX,
     RUNS_MAX,
     SPANS_MAX,
     Depths,
@@ -63,6 +65,7 @@ from interlock.store.rows import (
     gate_from_row,
     item_from_row,
     pool_from_row,
+    presence_from_rows,
     run_from_row,
     spans,
     stored_message,
@@ -195,11 +198,17 @@ class SqliteReads:
         return [item_of_row(row) for row in self.database.rows("on_lane", lane=lane, limit=limit)]
 
     def agent(self, key: str) -> Agent | None:
-        return next((self._agent(row, *row[12:]) for row in self.database.rows("agent", key=key)), None)
+        return next((self._agent(row, *row[13:]) for row in self.database.rows("agent", key=key)), None)
 
     def limited_agents(self, named: Sequence[str]) -> list[Agent]:
         rows = self.database.rows("limited_agents", named=named, limit=AGENTS_MAX)
-        return [replace(self._agent(row, row[12]), editing=row[13]) for row in rows]
+        return [replace(self._agent(row, row[13]), editing=row[14]) for row in rows]
+
+    def presence(self, agents: Sequence[str]) -> dict[str, Presence]:
+        return presence_from_rows(self.database.rows("presence", agents=agents, now_us=self.now_us()))
+
+    def stalled(self, limit: int) -> list[tuple[str, ItemId, str]]:
+        return self.database.rows("stalled", lines=LINES_MAX, limit=limit, now_us=self.now_us())
 
     def _agent_as_set(self, key: str) -> Agent | None:
         return next((self._agent(row) for row in self.database.rows("agent_as_set", key=key)), None)
@@ -210,7 +219,7 @@ class SqliteReads:
         return running, editing
 
     def agents(self) -> list[Agent]:
-        return [self._agent(row, *row[12:]) for row in self.database.rows("agents")]
+        return [self._agent(row, *row[13:]) for row in self.database.rows("agents")]
 
     def _agent(self, row: Sequence[Any], running: int = 0, pending: int = 0) -> Agent:
         walled = row[7] is not None and row[7] > self.database.now_us()
@@ -225,8 +234,9 @@ class SqliteReads:
             wall_us=row[7] if walled else None,
             wall_why=row[8] if walled else None,
             pool=row[9],
-            pool_max=row[10] if len(row) > 10 else None,
-            pool_running=(row[11] or 0) if len(row) > 10 else 0,
+            overtake_after_s=row[10],
+            pool_max=row[11] if len(row) > 11 else None,
+            pool_running=(row[12] or 0) if len(row) > 11 else 0,
             running=running,
             pending=pending,
         )

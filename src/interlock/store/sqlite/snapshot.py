@@ -65,6 +65,7 @@ def read(reads: SqliteReads, load: Load, seen_keys: SeenKeys) -> Snapshot:
         lines={lane: (count, tuple(json.loads(positions or "[]"))) for lane, count, positions in lines},
         unread=reads.unread(items),
         **reads.remembered(lanes),
+        presence=reads.presence(load.presence) if load.presence else {},
         busy_gate=_busy_gate(reads, load),
         seen_keys=seen_keys,
         ended_runs=_ended_runs(reads.database, load, items),

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from interlock.store.sqlite.github import SqliteGitHub
 
 WATCH_INTERVAL_S = 0.005
+#: An item, the owner of its lane that it may overtake, and the agent of that owner if it is gone.
+_Candidate = tuple[ItemId, ItemId, str | None]
 #: Which reads of tokens need the time.
 _AT = ("token", "live_tokens", "has_tokens")
 
@@ -169,25 +171,27 @@ class SqliteStore(SqliteReads):
         agent = self._agent_as_set(wish.agent)
         ready = self._ready(wish, agent, wish.limit)
         started = self._start(wish, ready) if ready else []
-        for item, owner in self._overtakable(wish, agent, wish.limit - len(started)):
+        for item, owner, gone in self._overtakable(wish, agent, wish.limit - len(started)):
             if not self._has_room(agent):
                 break
-            if self._overtake(item, owner):
+            if self._overtake(item, owner, gone):
                 started += self._start(wish, [item])
         return started
 
-    def _overtake(self, item: ItemId, owner: ItemId) -> bool:
-        command = Overtake(item=item, owner=owner)
-        return bool(self._decide(Load(items=(item, owner)), lambda _: [command]).answers[0].changed)
+    def _overtake(self, item: ItemId, owner: ItemId, gone: str | None) -> bool:
+        """Overtake an owner; `gone` is its agent, if that alone is the reason."""
+        command = Overtake(item=item, owner=owner, gone=gone is not None)
+        load = Load(items=(item, owner), presence=() if gone is None else (gone,))
+        return bool(self._decide(load, lambda _: [command]).answers[0].changed)
 
     def _ready(self, wish: Claim, agent: Agent | None, limit: int) -> list[ItemId]:
         """What the agent may start as it is, the best first."""
         allowed = narrowed(replace(wish, limit=limit), agent)
         if allowed is not None and agent is not None and _limited(agent):
             allowed = with_room(allowed, agent, *self._running(agent.key), self._pool_room(agent))
-        return [item for item, _ in self._candidates(allowed)] if allowed is not None else []
+        return [item for item, *_ in self._candidates(allowed)] if allowed is not None else []
 
-    def _overtakable(self, wish: Claim, agent: Agent | None, limit: int) -> list[tuple[ItemId, ItemId]]:
+    def _overtakable(self, wish: Claim, agent: Agent | None, limit: int) -> list[_Candidate]:
         """What the agent may start in place of a lane's owner that cannot, and that owner."""
         allowed = narrowed(replace(wish, limit=limit), agent)
         if limit <= 0 or allowed is None or not self._has_room(agent):
@@ -203,7 +207,7 @@ class SqliteStore(SqliteReads):
         room: int | None = self.database.value("pool_room", pool=agent.pool) if agent.pool else None
         return room
 
-    def _candidates(self, wish: Claim, *, overtaking: bool = False) -> list[tuple[ItemId, ItemId]]:
+    def _candidates(self, wish: Claim, *, overtaking: bool = False) -> list[_Candidate]:
         return self.database.rows(
             "candidates",
             agent=wish.agent,
@@ -274,9 +278,11 @@ class SqliteStore(SqliteReads):
 
     # -- settings ---------------------------------------------------------------------------------
 
-    def see_agent(self, key: str, name: str) -> None:
+    def see_agent(self, key: str, name: str) -> float | None:
         with self.database.write():
             self.database.rows("see_agent", key=key, name=name, now_us=self.now_us())
+            agent = self._agent_as_set(key)
+            return agent.overtake_after_s if agent is not None else None
 
     def set_agent(self, agent: Agent, named: Sequence[str], line: Callable[[Agent], Event]) -> Agent:
         with self.database.write():
@@ -291,6 +297,7 @@ class SqliteStore(SqliteReads):
                 labels=agent.labels,
                 paused_why=agent.paused_why,
                 pool=agent.pool,
+                overtake_after_s=agent.overtake_after_s,
                 named=named,
             )
             made = self.agent(agent.key)

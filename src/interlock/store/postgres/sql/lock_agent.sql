@@ -1,5 +1,5 @@
 -- Claims of an agent with a limit go one by one, so that the limit holds; the count is a later statement.
 SELECT key, name, max_concurrency, types, labels, paused_why, seen_us,
-    CASE WHEN wall_us > coalesce(%(now_us)s, interlock.clock_us()) THEN wall_us END, wall_why, pool
+    CASE WHEN wall_us > coalesce(%(now_us)s, interlock.clock_us()) THEN wall_us END, wall_why, pool, overtake_after_s
 FROM interlock.agents
 WHERE key = %(agent)s FOR NO KEY UPDATE

@@ -1,4 +1,4 @@
--- Lanes whose owner cannot start, with the first deferred item that this wish could start in its place. Read only; decided
+-- Lanes whose owner cannot start or waits for an agent that is gone, with the first deferred item that this wish could start in its place. Read only; decided
 -- again under lock. It goes from line to line in which this agent, or anyone, waits: other owners cost nothing, nor do long lines.
 WITH RECURSIVE waited(agent, lane) AS (
     SELECT whose.agent, (SELECT i.lane FROM interlock.items i
@@ -10,11 +10,13 @@ WITH RECURSIVE waited(agent, lane) AS (
     FROM waited w WHERE w.lane IS NOT NULL
 ),
 stuck AS MATERIALIZED (
-    SELECT o.id, o.lane, (SELECT l.gate_exempt FROM interlock.lanes l WHERE l.lane = o.lane AND NOT l.gate_open) AS exempt
+    SELECT o.id, o.lane, o.agent_key, o.gone, (SELECT l.gate_exempt FROM interlock.lanes l WHERE l.lane = o.lane AND NOT l.gate_open) AS exempt
     FROM (SELECT DISTINCT lane FROM waited WHERE lane IS NOT NULL) AS line CROSS JOIN LATERAL (
-        SELECT * FROM interlock.stuck_owners s WHERE s.lane = line.lane AND s.until_us > coalesce(%(now_us)s, interlock.clock_us()) LIMIT 1) AS o
+        SELECT s.id, s.lane, s.agent_key, coalesce(s.until_us <= clock.now_us, true) AS gone
+        FROM interlock.unstarted_owners s, (SELECT coalesce(%(now_us)s, interlock.clock_us()) AS now_us) AS clock
+        WHERE s.lane = line.lane AND NOT s.firm AND (s.until_us > clock.now_us OR s.gone_us <= clock.now_us) LIMIT 1) AS o
 )
-SELECT rival.id, stuck.id FROM stuck CROSS JOIN LATERAL (
+SELECT rival.id, stuck.id, CASE WHEN stuck.gone THEN stuck.agent_key END FROM stuck CROSS JOIN LATERAL (
     SELECT d.id, d.sort_key FROM interlock.items d
     WHERE d.lane = stuck.lane AND d.status = 'deferred' AND d.agent_key IN ('', %(agent)s) AND d.position = 2147483647
         AND interlock.fits(d.type, d.labels, %(types)s, %(labels)s, %(edits)s)

@@ -1,5 +1,5 @@
 -- Items that a wish may start, best first: ready ones or, with :overtaking, deferred ones with the owner of their lane
--- that cannot start. A claim reads them without a lock to see whether it needs one, and again under the lock.
+-- that cannot start or, with its agent, that waits for an agent that is gone. A claim reads them without a lock to see whether it needs one, and again under the lock.
 WITH RECURSIVE fitting AS NOT MATERIALIZED (
     SELECT id FROM items
     WHERE (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
@@ -22,23 +22,24 @@ lines(agent_key, lane) AS (
     FROM lines WHERE lane IS NOT NULL
 ),
 -- The first of each line that fits; of a lane's two lines the one that comes first on the lane.
-rivals(item, owner, sort_key, place) AS (
-    SELECT i.id, owner.id, i.sort_key, row_number() OVER (PARTITION BY owner.id ORDER BY i.front DESC, i.ticket, i.id)
-    FROM lines CROSS JOIN stuck_owners owner ON owner.lane = lines.lane AND owner.until_us > :now_us CROSS JOIN items i ON i.id = (
+rivals(item, owner, gone, sort_key, place) AS (
+    SELECT i.id, owner.id, iif(ifnull(owner.until_us, 0) <= :now_us, owner.agent_key, NULL), i.sort_key, row_number() OVER (PARTITION BY owner.id ORDER BY i.front DESC, i.ticket, i.id)
+    FROM lines CROSS JOIN unstarted_owners owner ON owner.lane = lines.lane AND NOT owner.firm
+        AND (owner.until_us > :now_us OR owner.gone_us <= :now_us) CROSS JOIN items i ON i.id = (
         SELECT d.id FROM ungated d CROSS JOIN fitting ON fitting.id = d.id
         WHERE d.status = 'deferred' AND d.position = 2147483647 AND d.agent_key = lines.agent_key AND d.lane = lines.lane
         ORDER BY d.front DESC, d.ticket, d.id LIMIT 1)
 )
-SELECT item, owner FROM (
-    SELECT i.id AS item, NULL AS owner, i.sort_key
+SELECT item, owner, gone FROM (
+    SELECT i.id AS item, NULL AS owner, NULL AS gone, i.sort_key
     FROM queues CROSS JOIN meant_for CROSS JOIN items i ON i.id IN (
         SELECT r.id FROM ready r CROSS JOIN fitting ON fitting.id = r.id
         WHERE r.plan IS queues.plan AND r.agent_key = meant_for.agent_key ORDER BY r.sort_key LIMIT :limit)
     WHERE NOT :overtaking AND :only IS NULL
     UNION ALL
-    SELECT r.id, NULL, r.sort_key FROM ready r CROSS JOIN fitting ON fitting.id = r.id
+    SELECT r.id, NULL, NULL, r.sort_key FROM ready r CROSS JOIN fitting ON fitting.id = r.id
     WHERE NOT :overtaking AND r.id = :only AND r.agent_key IN (:agent, '')
     UNION ALL
-    SELECT item, owner, sort_key FROM rivals WHERE :overtaking AND place = 1 AND (:only IS NULL OR item = :only)
+    SELECT item, owner, gone, sort_key FROM rivals WHERE :overtaking AND place = 1 AND (:only IS NULL OR item = :only)
 )
 ORDER BY sort_key, item LIMIT :limit
