@@ -15,6 +15,9 @@ from interlock.testing.postgres import PostgresServer
 from tests.integration.call_costs import SERVER, Cost, Costs, measure, on_postgres, on_sqlite, prepare
 
 TOLERANCE = 0.05
+#: Units of which a little more means nothing: PostgreSQL aligns its log, and tidies up pages when
+#: it likes. In a batch of a hundred any other growth is far above.
+SLACK = {"wal_bytes": 80}
 FILE = Path(__file__).with_suffix(".toml")
 POSTGRES = {"postgres16": 16, "postgres18": 18}
 DATABASES = ("sqlite", *POSTGRES)
@@ -49,7 +52,7 @@ def findings(budget: Costs, measured: Costs) -> list[str]:
     return [
         _sentence(place, allowed, cost)
         for place, allowed, cost in _pairs(budget, measured)
-        if _left(allowed, cost)
+        if _left(place.rpartition(" ")[2], allowed, cost)
     ]
 
 
@@ -62,11 +65,13 @@ def changed(budget: Costs, measured: Costs) -> Costs:
 
 
 def _kept(budget: Cost, cost: Cost) -> Cost:
-    return {unit: n if _left(budget.get(unit), n) else budget[unit] for unit, n in cost.items()}
+    return {unit: n if _left(unit, budget.get(unit), n) else budget[unit] for unit, n in cost.items()}
 
 
-def _left(allowed: int | None, cost: int | None) -> bool:
-    return allowed is None or cost is None or abs(cost - allowed) > TOLERANCE * allowed
+def _left(unit: str, allowed: int | None, cost: int | None) -> bool:
+    if allowed is None or cost is None:
+        return True
+    return abs(cost - allowed) > TOLERANCE * allowed + SLACK.get(unit, 0)
 
 
 def _pairs(budget: Costs, measured: Costs) -> Iterator[tuple[str, int | None, int | None]]:

@@ -50,7 +50,6 @@ T = TypeVar("T")
 
 #: Until the driver has prepared every statement and the server keeps their plans.
 WARM_UP = 12
-REPEATED = 4
 #: Longer than the measurement, so that no claim has to sweep.
 LEASE_S = 3_600.0
 #: A server of its own writes nothing that it was not asked to.
@@ -71,6 +70,8 @@ class Meter(Protocol):
     """A service on one database, and what calls of it cost."""
 
     service: LocalService
+    #: How often each call is measured.
+    times: int
 
     def cost(self, work: Callable[[], T]) -> tuple[T, Cost]:
         """What `work` gives, and its cost."""
@@ -133,7 +134,7 @@ def _renewed(work: Round, items: int = 1) -> None:
 
 def _on_a_lane(work: Round) -> None:
     """The successor arrives while the owner runs, and the owner's finish promotes it."""
-    lane = f"issue:acme/app#{next(_NUMBERS)}"
+    lane = f"issue:acme/app#{next(_NUMBERS):06}"
     work.add(lane=lane)
     leases = work.measured("claim", work.claim)
     work.measured("arrival", partial(work.add, lane=lane))
@@ -169,8 +170,9 @@ def prepare(meter: Meter, shapes: Shapes = SHAPES) -> None:
         _work(meter, shapes)
 
 
-def measure(meter: Meter, shapes: Shapes = SHAPES, times: int = REPEATED) -> Costs:
+def measure(meter: Meter, shapes: Shapes = SHAPES, times: int | None = None) -> Costs:
     """The least that each call costs, in a database that has just settled."""
+    times = times or meter.times
     rounds = {shape: [Round(meter.service, meter) for _ in range(times)] for shape in shapes}
     for n in range(times):
         meter.settle()
@@ -201,8 +203,8 @@ def _fill(service: LocalService) -> None:
     for _ in range(10):
         past.add(100)
         past.finish(past.claim(100))
-    lanes = [f"issue:acme/other#{n}" for n in range(20)]
-    for _ in range(3):
+    lanes = [f"issue:acme/other#{n}" for n in range(300)]
+    for _ in range(2):
         service.add([NewItem(title="theirs", agent="other", lane=lane) for lane in lanes])
     assert len(service.next("other", limit=10, lease_s=LEASE_S)) == 10
     service.add([NewItem(title="theirs", agent="other", priority=n % 3) for n in range(500)])
@@ -250,6 +252,8 @@ class _NotedDatabase(Database):
 
 class PostgresMeter:
     """Measures on a server that nobody else uses."""
+
+    times = 4
 
     def __init__(self, wire: CountingWire, watcher: psycopg.Connection[Any]) -> None:
         self._wire, self._watcher = wire, watcher
@@ -325,11 +329,16 @@ def on_postgres(server: PostgresServer, name: str = "costs") -> Iterator[Postgre
 class SqliteMeter:
     """Measures on a file that nobody else uses, whose log only grows."""
 
+    times = 8
+
     def __init__(self, path: Path) -> None:
         self._log = Path(f"{path}-wal")
         self.store = SqliteStore(path)
         self.service = LocalService(self.store)
         self._db.wal_autocheckpoint(0)
+        # Random numbers differ in size, and rows would begin elsewhere in their pages.
+        bits = count(1 << 62)
+        self._db.create_scalar_function("random", lambda *_: next(bits), 0)
 
     @property
     def _db(self) -> apsw.Connection:

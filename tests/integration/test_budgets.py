@@ -33,9 +33,9 @@ AUDIT = {
         CREATE TABLE audit (item INTEGER);
         CREATE TRIGGER audit AFTER UPDATE ON items BEGIN INSERT INTO audit VALUES (new.id); END;""",
     "postgres18": """
-        CREATE TABLE audit (item bigint);
+        CREATE TABLE audit (item bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, title text);
         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN INSERT INTO public.audit VALUES (new.id); RETURN NULL; END $$;
+            BEGIN INSERT INTO public.audit (title) VALUES (new.title); RETURN NULL; END $$;
         CREATE TRIGGER audit AFTER UPDATE ON interlock.items FOR EACH ROW EXECUTE FUNCTION audit();""",
 }
 
